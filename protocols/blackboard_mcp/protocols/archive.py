@@ -1,0 +1,215 @@
+"""What an archive index must do.
+
+The index is derived: the store holds every body for good, and dropping the index and rebuilding it
+gives the same answers. It knows nothing of access: whoever asks confirms every hit against the store
+(state and access) before showing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, Protocol
+
+SearchMode = Literal["hybrid", "lexical"]
+"""Which engines answered: vector and full text, or full text alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveDocument:
+    """One archived item as the index sees it.
+
+    `seq` is the board sequence of the change that put the item into its present state; a document with
+    a smaller `seq` never replaces one with a larger.
+    """
+
+    board: str
+    number: int
+    seq: int
+    type: str
+    author: str
+    thread: int
+    tags: tuple[str, ...]
+    created_at: datetime
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveQuery:
+    """What to look for. Filters apply before the search; `None` and `()` mean "no filter".
+
+    `limit` is the number of hits wanted, 1 to 1000. `tags` must all be present. `after` is inclusive
+    and `before` exclusive, both on `created_at`.
+    """
+
+    board: str
+    text: str
+    limit: int = 10
+    types: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    author: str | None = None
+    thread: int | None = None
+    after: datetime | None = None
+    before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveHit:
+    """A document found: its number on the board and a score (larger is better, comparable in one answer)."""
+
+    number: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveAnswer:
+    """Hits, best first, each number once, and which engines answered.
+
+    `notice` says to the reader what was not available (say, no embedding model on this platform), else
+    it is empty. `life` is the life of the index that answered, as `ArchiveIndex.life` names it.
+    """
+
+    hits: tuple[ArchiveHit, ...]
+    mode: SearchMode
+    notice: str = ""
+    life: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What the index has yet to learn of one board, the newest first.
+
+    An item that is in the archive now is in `documents`; one that has left it is in `removed`. `private`
+    are the numbers that not everybody may know of. `more`: there is more than was asked for.
+    """
+
+    documents: tuple[ArchiveDocument, ...] = ()
+    removed: tuple[int, ...] = ()
+    private: frozenset[int] = frozenset()
+    more: bool = False
+
+
+NOTHING_WAITS = Waiting()
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors of one fixed dimension.
+
+    Implementations may be slow or absent; they are always called from a worker thread, never from the
+    event loop, and outside any transaction.
+    """
+
+    @property
+    def name(self) -> str:
+        """Model and version; stored with the table: two models never share a column."""
+        ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    def embed_documents(self, texts: Sequence[str]) -> object:
+        """Vectors of `texts`: `(len(texts), dimension) float32`, rows unit length (zero for empty text)."""
+        ...
+
+    def embed_query(self, text: str) -> object:
+        """The vector of a query: `(dimension,) float32`, unit length (zero for empty text)."""
+        ...
+
+
+class ArchiveIndex(Protocol):
+    """A search index over archived items, keyed by (board, number).
+
+    All calls are safe from several processes at once. `upsert` and `remove` are idempotent; an upsert
+    with an older `seq` than the stored one changes nothing. Errors of the driver leave as
+    `ArchiveUnavailable`; after it the caller may `reset` and rebuild.
+    """
+
+    async def upsert(self, documents: Sequence[ArchiveDocument]) -> None:
+        """Store or replace documents. Duplicates inside one call collapse to the largest `seq`."""
+        ...
+
+    async def remove(self, keys: Sequence[tuple[str, int]]) -> None:
+        """Forget the (board, number) pairs, unknown ones silently."""
+        ...
+
+    async def search(self, query: ArchiveQuery, waiting: Waiting = NOTHING_WAITS) -> ArchiveAnswer:
+        """The best `query.limit` documents of the index and of what `waiting` says in its place.
+
+        Without any documents it answers with no hits.
+        """
+        ...
+
+    async def life(self) -> str:
+        """A name for the table in use, never used again after a reset or a loss; empty for no table."""
+        ...
+
+    async def keys(self) -> dict[tuple[str, int], int]:
+        """Every (board, number) in the index with its `seq`: for the repair at start."""
+        ...
+
+    async def reset(self) -> None:
+        """Drop everything, also what cannot be opened any more; the index is then empty and usable."""
+        ...
+
+    async def maintain(self) -> None:
+        """Compact and clean up. Safe at any time; gives up quietly when another process is at it."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxBatch:
+    """Outbox rows taken together: their ids and the present state of the items they name.
+
+    An item that is in the archive now is in `documents`; one that has left it is in `removed`.
+    """
+
+    ids: tuple[int, ...]
+    documents: tuple[ArchiveDocument, ...] = ()
+    removed: tuple[tuple[str, int], ...] = field(default=())
+
+
+class ArchiveSource(Protocol):
+    """The part of a board store that the indexer works from."""
+
+    async def outbox_batch(self, limit: int) -> OutboxBatch:
+        """The oldest `limit` outbox rows (by id), joined with the items' present state."""
+        ...
+
+    async def outbox_done(self, ids: Sequence[int]) -> None:
+        """Delete exactly these outbox rows, unknown ones silently."""
+        ...
+
+    async def outbox_wait(self, seconds: float) -> None:
+        """Return when there may be new outbox rows, or after `seconds`."""
+        ...
+
+    async def archived_keys(self) -> dict[tuple[str, int], int]:
+        """Every archived (board, number) with its `seq`: for the repair at start."""
+        ...
+
+    async def settled_keys(self) -> dict[tuple[str, int], int]:
+        """Like `archived_keys`, without what has an outbox row: all of it must be in the index."""
+        ...
+
+    async def waiting(self, board: str, limit: int) -> Waiting:
+        """The `limit` newest items of the board that have an outbox row."""
+        ...
+
+    def archived_documents(self, batch: int = 500) -> AsyncIterator[tuple[ArchiveDocument, ...]]:
+        """Every archived item, in batches ordered by board and number; no transaction is held between."""
+        ...
+
+    async def documents(self, keys: Sequence[tuple[str, int]]) -> tuple[ArchiveDocument, ...]:
+        """Those of `keys` that are in the archive now, in no particular order."""
+        ...
+
+    async def lease(self, name: str, holder: str, seconds: float) -> bool:
+        """Take or renew a named lease; false while another holder's has not run out."""
+        ...
+
+    async def release(self, name: str, holder: str) -> None:
+        """Give a lease back; nothing happens when `holder` does not hold it."""
+        ...

@@ -1,0 +1,98 @@
+"""Boards as values: configuration, core, lifecycle and the figures a reader wants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+
+class Lifecycle(StrEnum):
+    """open → settled → closed; a settled board may be opened again, a closed one takes nothing any more."""
+
+    OPEN = "open"
+    SETTLED = "settled"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class BoardConfig:
+    """How a board behaves. Fractions are of `target_tokens`; importance ceilings are inclusive.
+
+    A pass starts above `high_water` and ends at `low_water`. Its fourth step takes unprotected items of
+    importance up to `ceiling`; if the board is then still above `high_water`, up to `hard_ceiling`.
+    A finished thread of more than `summarise_over` items becomes a summary.
+    """
+
+    target_tokens: int = 6_000
+    high_water: float = 0.8
+    low_water: float = 0.6
+    ceiling: int = 2
+    hard_ceiling: int = 4
+    summarise_over: int = 4
+    tokenizer: str = "o200k_base"
+    core_tokens: int = 1_000
+    """Most tokens that the core may have."""
+
+    @property
+    def high_tokens(self) -> int:
+        return int(self.target_tokens * self.high_water)
+
+    @property
+    def low_tokens(self) -> int:
+        return int(self.target_tokens * self.low_water)
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """The part of a board that is never pruned: objective, constraints in order, flags."""
+
+    objective: str = ""
+    constraints: tuple[str, ...] = ()
+    flags: dict[str, bool] = field(default_factory=dict)
+    version: int = 0
+
+
+NEXT: dict[Lifecycle, frozenset[Lifecycle]] = {
+    Lifecycle.OPEN: frozenset({Lifecycle.SETTLED, Lifecycle.CLOSED}),
+    Lifecycle.SETTLED: frozenset({Lifecycle.OPEN, Lifecycle.CLOSED}),
+    Lifecycle.CLOSED: frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BoardChange:
+    """What to change of a board; `None` leaves a thing as it is. `settings` are fields of its configuration."""
+
+    title: str | None = None
+    parent: str | None = None
+    lifecycle: Lifecycle | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A board as it stands. `working_tokens` and `working_items` count its working memory."""
+
+    id: str
+    title: str
+    parent: str | None
+    lifecycle: Lifecycle
+    config: BoardConfig
+    core: Core
+    seq: int
+    created_at: datetime
+    working_items: int
+    working_tokens: int
+    archived_items: int
+
+
+@dataclass(frozen=True, slots=True)
+class AgentInfo:
+    """An agent seen on a board: how many items it posted and when it last did anything there."""
+
+    name: str
+    posts: int
+    first_seen: datetime
+    last_seen: datetime

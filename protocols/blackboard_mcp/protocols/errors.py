@@ -1,0 +1,100 @@
+"""Every error of the product.
+
+    BlackboardError
+    ├── InvalidInput            the caller's words are off: nothing was changed
+    │   └── UnknownReference    an id, key or board that does not exist (or may not be seen)
+    ├── Conflict                the state moved meanwhile: an expected version, a transition
+    ├── Refused                 understood, and not allowed: a rule of the board, a right, a limit
+    ├── StoreError              the store could not do it
+    │   ├── StoreBusy           no write lock within the deadline
+    │   ├── StoreFull           no room on the disk
+    │   ├── StoreTooNew         the file was written by a newer version of the product
+    │   ├── StoreDamaged        the file is not a board file, or is damaged
+    │   └── StoreClosed         used after close, or stopped after a failed write
+    └── ArchiveUnavailable      the search index cannot be opened or read
+
+Each error has a `code`, stable on the wire, and a message that teaches: what was wrong, what is
+allowed, that nothing was changed, what to call next. `facts` holds what programs want to read, with
+JSON values only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class BlackboardError(Exception):
+    """The base of all errors of this product."""
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, **facts: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.facts = facts
+
+
+class InvalidInput(BlackboardError):
+    """The caller's words are off; nothing was changed."""
+
+    code = "invalid"
+
+
+class UnknownReference(InvalidInput):
+    """Something named does not exist, or may not be seen: the two look the same."""
+
+    code = "not_found"
+
+
+class Conflict(BlackboardError):
+    """The state moved between the caller's look and the call; nothing was changed."""
+
+    code = "conflict"
+
+
+class Refused(BlackboardError):
+    """Understood, and not allowed; nothing was changed."""
+
+    code = "refused"
+
+
+class StoreError(BlackboardError):
+    """The store could not do what was asked; nothing was changed."""
+
+    code = "unavailable"
+
+
+class StoreBusy(StoreError):
+    """No write lock within the deadline."""
+
+    code = "busy"
+
+
+class StoreFull(StoreError):
+    """No room on the disk."""
+
+    code = "full"
+
+
+class StoreTooNew(StoreError):
+    """The file was written by a newer version of the product."""
+
+    code = "too_new"
+
+
+class StoreDamaged(StoreError):
+    """The file is not a board file, or is damaged."""
+
+    code = "damaged"
+
+
+class StoreClosed(StoreError):
+    """The store was closed, or stopped after a failed write."""
+
+    code = "closed"
+
+
+class ArchiveUnavailable(BlackboardError):
+    """The search index cannot be opened or read; it can be rebuilt from the store."""
+
+    code = "archive_unavailable"

@@ -1,0 +1,61 @@
+"""Events: one log per board, numbered 1, 2, 3 … without gaps, written in the transaction of the change.
+
+Events are small: they name what changed, never its body.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from .items import ItemType
+
+
+class EventType(StrEnum):
+    BOARD_CREATED = "board.created"
+    BOARD_CHANGED = "board.changed"
+    CORE_CHANGED = "core.changed"
+    ITEM_POSTED = "item.posted"
+    ITEM_VERSIONED = "item.versioned"
+    ITEM_CHANGED = "item.changed"
+    ITEM_SUPERSEDED = "item.superseded"
+    ITEM_ARCHIVED = "item.archived"
+    ITEM_EXPIRED = "item.expired"
+    ITEM_RESTORED = "item.restored"
+    DEBATE_OPENED = "debate.opened"
+    DEBATE_JOINED = "debate.joined"
+    DEBATE_CLOSED = "debate.closed"
+    OBLIGATION_ADDED = "obligation.added"
+    OBLIGATION_MET = "obligation.met"
+    OBLIGATION_WAIVED = "obligation.waived"
+    PASS_ENDED = "prune.ended"
+    PRESSURE = "board.pressure"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change of a board. `agent` caused it (`system` for the server's own); `data` is a few words on it.
+
+    `owner` names the only agent that may see the event when it is about a private item.
+    """
+
+    seq: int
+    event: EventType
+    item: str | None
+    key: str | None
+    version: int | None
+    agent: str
+    tags: tuple[str, ...]
+    at: datetime
+    data: dict[str, Any] = field(default_factory=dict)
+    owner: str | None = None
+    type: ItemType | None = None
+    thread: int | None = None
+    concerns: tuple[str, ...] = ()
+    """Agents that it concerns: named with @, authors of what was answered, those who owe something."""
+
+
+SYSTEM = "system"
+"""The agent of changes the server makes by itself; nobody can be called so."""

@@ -1,0 +1,71 @@
+"""The consensus guard: which items may not leave working memory, and by what chain.
+
+Pure: it is given the starting points and a way to ask for edges, and knows nothing of stores. The rule:
+everything reachable from an open debate is protected, where `replies_to`, `critiques`, `supports` and
+`refutes` are followed in both directions and `depends_on` away from the item, any number of steps;
+`derived_from`, `analyzed_by` and `supersedes` are not followed, so that a board can shrink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass
+
+from .items import FOLLOWED_BOTH_WAYS, Edge, EdgeKind
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """Why an item is protected: a sentence, and the edges that lead from the reason's item to it."""
+
+    reason: str
+    chain: tuple[Edge, ...] = ()
+
+
+def steps(edge: Edge, position: int) -> int | None:
+    """The item the closure reaches from `position` over `edge`, or `None` when it does not follow it."""
+    if edge.source == position and (edge.kind is EdgeKind.DEPENDS_ON or edge.kind in FOLLOWED_BOTH_WAYS):
+        return edge.target
+    if edge.target == position and edge.kind in FOLLOWED_BOTH_WAYS:
+        return edge.source
+    return None
+
+
+def closure(starts: Mapping[int, str]) -> Generator[frozenset[int], Iterable[Edge], dict[int, Protection]]:
+    """Walks the closure of `starts` (item number to reason), breadth first.
+
+    Yields each frontier and expects the edges that touch it; returns every item reached with its
+    shortest chain. Ends when nothing new is reached, so its cost follows the debates, not the board.
+    """
+    reached = {number: Protection(reason) for number, reason in starts.items()}
+    frontier = frozenset(reached)
+    while frontier:
+        edges = sorted((yield frontier), key=lambda e: (e.source, e.target, e.kind))
+        fresh: set[int] = set()
+        for edge in edges:
+            for position in (edge.source, edge.target):
+                if position not in frontier:
+                    continue
+                other = steps(edge, position)
+                if other is not None and other not in reached:
+                    origin = reached[position]
+                    reached[other] = Protection(origin.reason, (*origin.chain, edge))
+                    fresh.add(other)
+        frontier = frozenset(fresh)
+    return reached
+
+
+def closure_of(starts: Mapping[int, str], edges: Iterable[Edge]) -> dict[int, Protection]:
+    """`closure` over edges that are all at hand."""
+    touching: dict[int, list[Edge]] = {}
+    for edge in edges:
+        touching.setdefault(edge.source, []).append(edge)
+        touching.setdefault(edge.target, []).append(edge)
+    walk = closure(starts)
+    try:
+        frontier = next(walk)
+        while True:
+            frontier = walk.send({e for number in frontier for e in touching.get(number, ())})
+    except StopIteration as end:
+        result: dict[int, Protection] = end.value
+        return result

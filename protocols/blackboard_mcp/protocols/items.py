@@ -1,0 +1,254 @@
+"""Items, the things that stand on a board, and the words they are described with.
+
+An item has a short citable id, a letter for its type and a board-wide number (`H-17`); the number alone
+names it as well, and `@v` after it names a version. Content is immutable per version and hashed. An
+**entry** is an item with a key: posting to the key again adds a version to the same item.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from .errors import InvalidInput
+
+
+class ItemType(StrEnum):
+    """What an item is. The letter of its id is in `LETTERS`, its usual importance in `IMPORTANCE`."""
+
+    FACT = "FACT"
+    HYPOTHESIS = "HYPOTHESIS"
+    LOG = "LOG"
+    PLAN = "PLAN"
+    DECISION = "DECISION"
+    CRITIQUE = "CRITIQUE"
+    REPLY = "REPLY"
+    QUESTION = "QUESTION"
+    ANSWER = "ANSWER"
+    SUMMARY = "SUMMARY"
+    PROBLEM = "PROBLEM"
+    CONSTRAINT = "CONSTRAINT"
+    HOT_ISSUE = "HOT_ISSUE"
+    RESULT = "RESULT"
+
+
+LETTERS: dict[ItemType, str] = {
+    ItemType.FACT: "F",
+    ItemType.HYPOTHESIS: "H",
+    ItemType.LOG: "L",
+    ItemType.PLAN: "P",
+    ItemType.DECISION: "D",
+    ItemType.CRITIQUE: "C",
+    ItemType.REPLY: "R",
+    ItemType.QUESTION: "Q",
+    ItemType.ANSWER: "A",
+    ItemType.SUMMARY: "S",
+    ItemType.PROBLEM: "B",
+    ItemType.CONSTRAINT: "K",
+    ItemType.HOT_ISSUE: "I",
+    ItemType.RESULT: "E",
+}
+
+IMPORTANCE: dict[ItemType, int] = {
+    ItemType.FACT: 4,
+    ItemType.HYPOTHESIS: 3,
+    ItemType.LOG: 2,
+    ItemType.PLAN: 3,
+    ItemType.DECISION: 5,
+    ItemType.CRITIQUE: 3,
+    ItemType.REPLY: 3,
+    ItemType.QUESTION: 3,
+    ItemType.ANSWER: 4,
+    ItemType.SUMMARY: 3,
+    ItemType.PROBLEM: 4,
+    ItemType.CONSTRAINT: 5,
+    ItemType.HOT_ISSUE: 5,
+    ItemType.RESULT: 3,
+}
+
+
+class Status(StrEnum):
+    """Where an item is in its life. `TRANSITIONS` says which moves are declared."""
+
+    ACTIVE = "ACTIVE"
+    DEBATED = "DEBATED"
+    RESOLVED = "RESOLVED"
+    WITHDRAWN = "WITHDRAWN"
+    INVALIDATED = "INVALIDATED"
+
+
+TRANSITIONS: dict[Status, frozenset[Status]] = {
+    Status.ACTIVE: frozenset({Status.DEBATED, Status.RESOLVED, Status.WITHDRAWN, Status.INVALIDATED}),
+    Status.DEBATED: frozenset({Status.ACTIVE, Status.RESOLVED, Status.WITHDRAWN, Status.INVALIDATED}),
+    Status.RESOLVED: frozenset({Status.ACTIVE, Status.DEBATED, Status.WITHDRAWN, Status.INVALIDATED}),
+    Status.WITHDRAWN: frozenset(),
+    Status.INVALIDATED: frozenset(),
+}
+
+FINISHED = frozenset({Status.RESOLVED, Status.WITHDRAWN, Status.INVALIDATED})
+"""Statuses that let the first step of a pruning pass take an item."""
+
+
+class Zone(StrEnum):
+    """Where an item lives: one zone at a time."""
+
+    CORE = "core"
+    WORKING = "working"
+    ARCHIVE = "archive"
+
+
+class Visibility(StrEnum):
+    """Who may see an item: everybody on the board, or its author alone."""
+
+    BOARD = "board"
+    PRIVATE = "private"
+
+
+class EdgeKind(StrEnum):
+    """A typed, directed edge from the item that was posted with it to an earlier one."""
+
+    DEPENDS_ON = "depends_on"
+    REPLIES_TO = "replies_to"
+    CRITIQUES = "critiques"
+    SUPPORTS = "supports"
+    REFUTES = "refutes"
+    DERIVED_FROM = "derived_from"
+    SUPERSEDES = "supersedes"
+    ANALYZED_BY = "analyzed_by"
+
+
+FOLLOWED_BOTH_WAYS = frozenset({EdgeKind.REPLIES_TO, EdgeKind.CRITIQUES, EdgeKind.SUPPORTS, EdgeKind.REFUTES})
+"""Edges the guard's closure follows in both directions; `depends_on` it follows away from the item only."""
+
+MAX_TEXT = 200_000
+"""Longest text of a post, in characters."""
+MAX_TAGS = 32
+MAX_TAG = 64
+MAX_EDGES = 64
+MAX_BATCH = 100
+MAX_METADATA = 16_384
+"""Longest metadata of a post, in characters of its JSON."""
+
+_REF = re.compile(r"(?:(?P<letter>[A-Za-z])-)?(?P<number>[0-9]{1,15})(?:@(?P<version>[0-9]{1,9}))?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A parsed reference to an item: its number, and the version when one was named."""
+
+    number: int
+    version: int | None = None
+
+
+def parse_ref(text: str) -> Ref:
+    """The item that `H-17`, `17` or `H-17@2` names. The letter is for readers; the number decides.
+
+    Raises:
+        InvalidInput: `text` is not of that form.
+    """
+    match = _REF.match(text.strip()) if len(text) <= 40 else None
+    if match is None:
+        shown = text if len(text) <= 40 else text[:40] + "…"
+        raise InvalidInput(
+            f"'{shown}' is not an item id. Ids look like H-17 (or 17, or H-17@2 for a version).",
+            value=shown,
+        )
+    version = match["version"]
+    return Ref(int(match["number"]), None if version is None else int(version))
+
+
+def item_id(type_: ItemType | str, number: int) -> str:
+    """The citable id of an item, say `H-17`."""
+    return f"{LETTERS[ItemType(type_)]}-{number}"
+
+
+def content_hash(text: str) -> str:
+    """The sha256 of a text's UTF-8 bytes, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """`source` —kind→ `target`, both item numbers on one board."""
+
+    source: int
+    kind: EdgeKind
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An item as it stands, with the content of one of its versions.
+
+    `edges` are those that leave the item, `incoming` those that arrive. `thread` is the number of the
+    item that the conversation began with (its own when it began one). `importance` is 1 to 5. `tokens`
+    counts the text by the board's tokenizer. `seq` is the event of the last change.
+    """
+
+    board: str
+    number: int
+    type: ItemType
+    key: str | None
+    version: int
+    status: Status
+    zone: Zone
+    importance: int
+    author: str
+    text: str
+    tags: tuple[str, ...]
+    metadata: dict[str, Any]
+    tokens: int
+    sha256: str
+    thread: int
+    visibility: Visibility
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None
+    seq: int
+    updated_by: str = ""
+    """Who wrote this version, or last changed what may change of it."""
+    edges: tuple[Edge, ...] = field(default=())
+    incoming: tuple[Edge, ...] = field(default=())
+    debate: str | None = None
+    """State of the item's newest debate (`OPEN`, `CONSENSUS`, …), `None` when it never had one."""
+    cites: tuple[tuple[EdgeKind, str], ...] = field(default=())
+    """`edges` with the ids of their targets."""
+    cited_by: tuple[tuple[EdgeKind, str], ...] = field(default=())
+    """`incoming` with the ids of their sources."""
+    thread_id: str = ""
+    """The id of `thread`; its bare number where the reader may not see it."""
+
+    @property
+    def id(self) -> str:
+        return item_id(self.type, self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One post before it is on the board: validated words, references resolved to numbers or batch places.
+
+    `edges` holds `(kind, target)`; a target below zero is the place in the same batch, counted from
+    -1 for the first. `target` is the number of an item to change (`post` with an id) instead of a new one.
+    `None` means "not said": the default for a new item, unchanged for an existing one; but a new version
+    begins ACTIVE, whatever became of the last one, and its time to live begins anew. An entry whose
+    visibility is not said is the agent's own private one before the shared one.
+    """
+
+    text: str | None
+    type: ItemType | None = None
+    importance: int | None = None
+    tags: tuple[str, ...] | None = None
+    edges: tuple[tuple[EdgeKind, int], ...] = ()
+    key: str | None = None
+    expected_version: int | None = None
+    target: int | None = None
+    status: Status | None = None
+    visibility: Visibility | None = None
+    ttl_seconds: float | None = None
+    metadata: dict[str, Any] | None = None
+    tokens: int = 0
+    sha256: str = ""

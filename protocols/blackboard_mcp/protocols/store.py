@@ -1,0 +1,362 @@
+"""What a board store must do, and the answers it gives.
+
+Every method is one transaction: all of it or nothing, seen whole or not at all. A mutation is durable
+when its call returns, carries exactly one event per change, written in the same transaction, and may be
+cancelled: then it either happened whole or not at all. Reads see every write acknowledged before the
+call. Methods that take an `agent` show and touch only what that agent may see; what it may not see looks
+like what does not exist. Boards are named by id; items by number.
+
+Errors that may leave: `UnknownReference`, `InvalidInput`, `Conflict`, `Refused` as each method says, and
+`StoreError` from all of them. After any error nothing was changed. Calling a mutation twice does it
+twice unless it carries an idempotency key.
+
+`look` is the sequence up to which the agent has seen the board; it only serves `Attention`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from .archive import ArchiveDocument, OutboxBatch
+from .board import AgentInfo, Board, BoardChange, BoardConfig, Core
+from .debates import Debate, Duty
+from .events import Event
+from .filters import ItemQuery
+from .guard import Protection
+from .items import Draft, Item, Ref
+from .pruning import Decide, PassOutcome
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """What waits for an agent: ids, most pressing first (at most 50)."""
+
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """What a post did: the items in the order of the drafts, and the board after it."""
+
+    items: tuple[Item, ...]
+    seq: int
+    board: Board
+    attention: Attention
+    repeated: bool = False
+    """The idempotency key had been used: nothing was done again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """An idempotency key and a digest of what it stands for."""
+
+    key: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Items asked for by id and key, in the order asked; what is missing is named, not an error."""
+
+    items: tuple[Item, ...]
+    missing: tuple[str, ...]
+    seq: int
+    attention: Attention
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Items of a query, newest first. `cursor` continues after the last one; `None` at the end."""
+
+    items: tuple[Item, ...]
+    cursor: int | None
+    seq: int
+    attention: Attention
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Events in order. `cursor` is the sequence the log was looked through to; `more` when it goes on."""
+
+    events: tuple[Event, ...]
+    cursor: int
+    seq: int
+    more: bool
+    attention: Attention
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a view of one agent is rendered from, all of one moment.
+
+    `items` are those of working memory the agent may see, most important first (at most
+    `SNAPSHOT_ITEMS`), always with the active constraints, the open hot issues, what the agent owes and
+    the roots and critiques of open debates; `hidden` counts those left out.
+    """
+
+    board: Board
+    items: tuple[Item, ...]
+    debates: tuple[Debate, ...]
+    owed: tuple[tuple[int, Duty], ...]
+    protected: dict[int, Protection] = field(default_factory=dict)
+    hidden: int = 0
+    attention: Attention = field(default_factory=Attention)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Figures of a board that an agent may know: `(zone, type, status) -> (items, tokens)`."""
+
+    board: Board
+    counts: dict[tuple[str, str, str], tuple[int, int]]
+    protected_items: int
+    protected_tokens: int
+    open_debates: int
+    waiting_for_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class DebateView:
+    """A debate with the items it is about, as one agent may see it."""
+
+    debate: Debate
+    root: Item
+    items: dict[int, Item]
+    seq: int
+    attention: Attention
+
+
+@dataclass(frozen=True, slots=True)
+class NewSummary:
+    """A summary ready to stand for its sources: `seen` is the `seq` each source was read at."""
+
+    thread: int
+    seen: Mapping[int, int]
+    text: str
+    tokens: int
+    sha256: str
+    importance: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    items: tuple[Item, ...]
+    seq: int
+    working_tokens: int
+    high_tokens: int
+    attention: Attention
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A durable place in a board's log with a filter. `cursor` is the last sequence delivered."""
+
+    id: str
+    agent: str
+    name: str
+    filter: dict[str, Any]
+    cursor: int
+    created_at: datetime
+
+
+class BoardStore(Protocol):
+    """Where boards live. Safe for many tasks at once and, where the engine says so, many processes."""
+
+    # Boards
+
+    async def ensure_board(self, board: str, agent: str, config: BoardConfig) -> Board:
+        """The board, made with `config` if it is not there."""
+        ...
+
+    async def find_board(self, board: str) -> Board | None: ...
+
+    async def boards(self) -> list[Board]:
+        """All boards, ordered by id."""
+        ...
+
+    async def set_core(self, board: str, agent: str, core: Core, *, expected_version: int) -> Core:
+        """A new core, one version up.
+
+        Raises:
+            Conflict: the core is not at `expected_version`.
+        """
+        ...
+
+    async def change_board(self, board: str, agent: str, change: BoardChange) -> Board:
+        """The board with what `change` names changed; nothing happens when it is so already.
+
+        Raises:
+            UnknownReference: the board, or its parent, is not there.
+            InvalidInput: the parent would close a cycle.
+            Conflict: the lifecycle does not lead there.
+        """
+        ...
+
+    # Posting and debating
+
+    async def post(
+        self,
+        board: str,
+        agent: str,
+        drafts: Sequence[Draft],
+        *,
+        config: BoardConfig,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> Posted:
+        """All of the drafts or none; a board that is not there is made with `config`.
+
+        Raises:
+            UnknownReference: an edge or id names what is not there.
+            Conflict: an expected version or a status moved.
+            Refused: the board takes no posts, or a change is not this agent's to make.
+        """
+        ...
+
+    async def debate_open(self, board: str, agent: str, number: int, watchers: Sequence[str]) -> None:
+        """Opens a debate on the item, or adds the agent and `watchers` to the open one."""
+        ...
+
+    async def debate_watch(self, board: str, agent: str, number: int) -> None:
+        """The agent owes an acknowledgement; the item stays in working memory until it is given."""
+        ...
+
+    async def debate_acknowledge(self, board: str, agent: str, number: int) -> None:
+        """Meets what the agent owes; closes the debate when every watcher has acknowledged."""
+        ...
+
+    async def debate_withdraw(self, board: str, agent: str, number: int, reason: str) -> None:
+        """Takes the agent's own critique back; a debate without critiques is withdrawn."""
+        ...
+
+    async def debate_decide(
+        self, board: str, agent: str, number: int, reason: str, deciders: Sequence[str]
+    ) -> None:
+        """Closes the debate. Without `deciders`, any agent that is no party to it may."""
+        ...
+
+    async def debate_status(self, board: str, agent: str, number: int, *, look: int = 0) -> DebateView | Item:
+        """The newest debate about the item; the item alone when there never was one."""
+        ...
+
+    # Reading
+
+    async def read(
+        self, board: str, agent: str, refs: Sequence[Ref], keys: Sequence[str], *, look: int = 0
+    ) -> Found: ...
+
+    async def query(self, board: str, agent: str, wanted: ItemQuery, *, look: int = 0) -> Page: ...
+
+    async def log(self, board: str, agent: str, after: int, limit: int, *, look: int = 0) -> Log:
+        """Events after a sequence, in order, at most `limit`."""
+        ...
+
+    async def history(self, board: str, agent: str, number: int, limit: int = 50) -> tuple[Event, ...]:
+        """What happened to one item, newest first."""
+        ...
+
+    async def snapshot(self, board: str, agent: str, *, look: int = 0) -> Snapshot: ...
+
+    async def statistics(self, board: str, agent: str) -> Statistics: ...
+
+    async def agents(self, board: str) -> list[AgentInfo]:
+        """Agents that ever posted or restored, ordered by name."""
+        ...
+
+    async def tags(self, board: str, agent: str) -> list[str]:
+        """Tags in use in working memory, most used first, at most 100."""
+        ...
+
+    async def why_left(self, board: str, agent: str, wanted: Iterable[int]) -> dict[int, Event]:
+        """For the archived ones among the items, the event by which each left."""
+        ...
+
+    async def guarded(self, board: str, wanted: Iterable[int]) -> dict[int, Protection]:
+        """What the guard holds of the items."""
+        ...
+
+    # Leaving and coming back
+
+    async def prune(self, board: str, decide: Decide, *, apply: bool = True) -> PassOutcome:
+        """Runs `decide` and moves what it names inside one transaction; what the guard holds stays."""
+        ...
+
+    async def thread_sources(self, board: str, members: Iterable[int]) -> list[Item]:
+        """Items for a summariser, in order of posting."""
+        ...
+
+    async def apply_summary(self, board: str, summary: NewSummary) -> str | None:
+        """The id of the summary, or `None` (and nothing changed) when the thread moved meanwhile."""
+        ...
+
+    async def expire(self) -> list[str]:
+        """Archives what has outlived its time and nothing holds; the boards it changed."""
+        ...
+
+    async def restore(self, board: str, agent: str, wanted: Iterable[int], *, look: int = 0) -> Restored:
+        """Brings archived items back to working memory."""
+        ...
+
+    # Subscriptions
+
+    async def subscribe(self, board: str, agent: str, name: str, filter_: dict[str, Any]) -> Subscription:
+        """A new subscription from the present end of the log; one agent has at most 100 on a board.
+
+        Raises:
+            UnknownReference: there is no such board.
+            Refused: too many.
+        """
+        ...
+
+    async def unsubscribe(self, board: str, agent: str, id_or_name: str) -> bool: ...
+
+    async def subscriptions(self, board: str, agent: str) -> list[Subscription]:
+        """The agent's own, oldest first."""
+        ...
+
+    async def find_subscription(self, board: str, agent: str, id_or_name: str) -> Subscription | None: ...
+
+    async def move_cursor(self, board: str, agent: str, id_: str, cursor: int) -> None:
+        """Puts a subscription's cursor to a sequence; it may go back."""
+        ...
+
+    # News
+
+    def changes(self) -> int:
+        """A counter that grows when anything was committed, here or by another process."""
+        ...
+
+    async def wait_for_change(self, seen: int, timeout: float, *, hurried: bool = True) -> int:
+        """The counter, as soon as it is above `seen`, or after `timeout` seconds.
+
+        Somebody waits for the answer where it is `hurried`; else another process's change may be noticed
+        up to a second late, at no cost while nothing happens.
+        """
+        ...
+
+    # For the archive's index (see `archive.ArchiveSource`)
+
+    async def unindexed(self, board: str, agent: str, limit: int) -> list[tuple[int, str]]:
+        """Archived items the index has not learnt of yet: number and text, newest first."""
+        ...
+
+    async def outbox_batch(self, limit: int) -> OutboxBatch: ...
+
+    async def outbox_done(self, ids: Sequence[int]) -> None: ...
+
+    async def outbox_wait(self, seconds: float) -> None: ...
+
+    async def archived_keys(self) -> dict[tuple[str, int], int]: ...
+
+    def archived_documents(self, batch: int = 500) -> AsyncIterator[tuple[ArchiveDocument, ...]]: ...
+
+    async def documents(self, keys: Sequence[tuple[str, int]]) -> tuple[ArchiveDocument, ...]: ...
+
+    async def lease(self, name: str, holder: str, seconds: float) -> bool: ...
+
+    async def release(self, name: str, holder: str) -> None: ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,289 @@
+"""Structured results as clients read them: the same facts as the text, in documented models.
+
+A tool answers with one of these when the request's `_meta` has `"blackboard/structured": true`, and
+always under `--structured always`. Instants are ISO 8601 in UTC. An error is `Failure`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, RootModel
+
+from .debates import Debate
+from .events import Event
+from .items import Item
+from .store import Subscription
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class WireItem(_Wire):
+    """An item with the content of one version."""
+
+    id: str = Field(description="letter of the type and board-wide number, say H-17")
+    number: int
+    key: str | None
+    version: int
+    type: str
+    status: str
+    zone: str = Field(description="core, working or archive")
+    importance: int = Field(description="1 to 5")
+    author: str
+    text: str
+    tags: list[str]
+    edges: dict[str, list[str]] = Field(description="kind of edge to the ids it leads to")
+    metadata: dict[str, Any]
+    tokens: int
+    created_at: datetime
+    updated_at: datetime
+    updated_by: str
+    sha256: str = Field(description="of the text's UTF-8 bytes, hexadecimal")
+    thread: str = Field(description="id of the item the conversation began with")
+    debate: str | None = Field(description="state of the newest debate about it: OPEN, CONSENSUS, …")
+    cited_by: dict[str, list[str]] = Field(description="kind of edge to the ids it comes from")
+    visibility: str
+    expires_at: datetime | None
+    seq: int = Field(description="event of its last change")
+
+
+def wire_item(item: Item) -> WireItem:
+    cites: dict[str, list[str]] = {}
+    for kind, id_ in item.cites:
+        cites.setdefault(str(kind), []).append(id_)
+    cited_by: dict[str, list[str]] = {}
+    for kind, id_ in item.cited_by:
+        cited_by.setdefault(str(kind), []).append(id_)
+    return WireItem(
+        id=item.id,
+        number=item.number,
+        key=item.key,
+        version=item.version,
+        type=str(item.type),
+        status=str(item.status),
+        zone=str(item.zone),
+        importance=item.importance,
+        author=item.author,
+        text=item.text,
+        tags=list(item.tags),
+        edges=cites,
+        metadata=item.metadata,
+        tokens=item.tokens,
+        created_at=item.created_at,
+        updated_at=item.updated_at,
+        updated_by=item.updated_by,
+        sha256=item.sha256,
+        thread=item.thread_id,
+        debate=item.debate,
+        cited_by=cited_by,
+        visibility=str(item.visibility),
+        expires_at=item.expires_at,
+        seq=item.seq,
+    )
+
+
+class WireEvent(_Wire):
+    """One line of the board's log."""
+
+    seq: int
+    event: str
+    item: str | None
+    key: str | None
+    version: int | None
+    agent: str
+    tags: list[str]
+    at: datetime
+    data: dict[str, Any] = Field(description="a few words on the change; never a body")
+
+
+def wire_event(event: Event) -> WireEvent:
+    return WireEvent(
+        seq=event.seq,
+        event=str(event.event),
+        item=event.item,
+        key=event.key,
+        version=event.version,
+        agent=event.agent,
+        tags=list(event.tags),
+        at=event.at,
+        data=event.data,
+    )
+
+
+class PostAnswer(_Wire):
+    items: list[WireItem]
+    seq: int
+    repeated: bool = Field(default=False, description="the idempotency key had been used")
+
+
+class ViewAnswer(_Wire):
+    view: str
+    tokens: int
+    seq: int
+    shown: list[str] = Field(description="ids shown with text")
+    stubs: list[str] = Field(description="ids shown as one-line stubs")
+    hidden: int = Field(description="items of working memory left out")
+
+
+class ItemsAnswer(_Wire):
+    """A page of items. `cursor` continues a query; `None` at its end."""
+
+    items: list[WireItem]
+    cursor: str | None = None
+    seq: int
+    missing: list[str] = Field(default_factory=list, description="ids and keys that name nothing visible")
+
+
+class SearchAnswer(ItemsAnswer):
+    """Items found in the archive, best first."""
+
+    mode: str = Field(description="what answered: hybrid, lexical, listing or exact")
+    notice: str = ""
+    left: dict[str, str] = Field(default_factory=dict, description="id to why it left working memory")
+
+
+class EventsAnswer(_Wire):
+    """Events in order; `cursor` is where to go on, as `since`."""
+
+    events: list[WireEvent]
+    cursor: int
+    seq: int
+    subscription: str | None = None
+
+
+class SubscriptionAnswer(_Wire):
+    id: str
+    subscription: str = Field(description="the same id")
+    name: str
+    filter: dict[str, Any]
+    cursor: int
+    seq: int
+
+
+def wire_subscription(held: Subscription, seq: int) -> SubscriptionAnswer:
+    return SubscriptionAnswer(
+        id=held.id, subscription=held.id, name=held.name, filter=held.filter, cursor=held.cursor, seq=seq
+    )
+
+
+class SubscriptionsAnswer(_Wire):
+    subscriptions: list[SubscriptionAnswer]
+    seq: int
+    ended: str | None = None
+
+
+class ReadAnswer(RootModel[ViewAnswer | ItemsAnswer | EventsAnswer]):
+    """What `read` answers: the view, items, or changes since a sequence."""
+
+
+class SubscribeAnswer(RootModel[SubscriptionAnswer | SubscriptionsAnswer]):
+    """What `subscribe` answers: the new subscription, or those held."""
+
+
+class WireObligation(_Wire):
+    agent: str
+    item: str
+    duty: str = Field(description="acknowledge or respond")
+    state: str = Field(description="outstanding, acknowledged or waived")
+    reason: str
+
+
+class DebateAnswer(_Wire):
+    """The newest debate about an item; `state` is `None` when there never was one."""
+
+    item: str
+    state: str | None
+    root: str | None = None
+    critiques: list[str] = Field(default_factory=list)
+    opened_by: str | None = None
+    opened_at: datetime | None = None
+    closed_by: str | None = None
+    closed_at: datetime | None = None
+    reason: str = ""
+    obligations: list[WireObligation] = Field(default_factory=list)
+    outstanding: list[WireObligation] = Field(default_factory=list)
+    seq: int
+
+
+def wire_debate(item: str, debate: Debate, items: dict[int, Item], seq: int) -> DebateAnswer:
+    def name(number: int) -> str:
+        return items[number].id if number in items else str(number)
+
+    owed = [
+        WireObligation(
+            agent=o.agent, item=name(o.item), duty=str(o.duty), state=str(o.state), reason=o.reason
+        )
+        for o in debate.obligations
+    ]
+    return DebateAnswer(
+        item=item,
+        state=str(debate.state),
+        root=name(debate.root),
+        critiques=[name(c) for c in debate.critiques],
+        opened_by=debate.opened_by,
+        opened_at=debate.opened_at,
+        closed_by=debate.closed_by,
+        closed_at=debate.closed_at,
+        reason=debate.reason,
+        obligations=owed,
+        outstanding=[o for o in owed if o.state == "outstanding"],
+        seq=seq,
+    )
+
+
+class CoreAnswer(_Wire):
+    objective: str
+    constraints: list[str]
+    flags: dict[str, bool]
+    version: int
+    seq: int
+
+
+class BoardAnswer(_Wire):
+    """A board's figures and settings; fractions are of `target_tokens`."""
+
+    board: str
+    title: str
+    parent: str | None
+    lifecycle: str
+    objective: str
+    target_tokens: int
+    high_water: float
+    low_water: float
+    ceiling: int
+    hard_ceiling: int
+    summarise_over: int
+    working_items: int
+    working_tokens: int
+    archived_items: int
+    seq: int
+
+
+class MovedItem(_Wire):
+    id: str
+    step: int = Field(description="step of the pass, 1 to 4")
+    why: str
+
+
+class PruneAnswer(_Wire):
+    """What a pass moved, or would; figures are `None` when another process is at it."""
+
+    dry_run: bool
+    moved: list[MovedItem]
+    tokens_before: int | None
+    tokens_after: int | None
+    protected_items: int | None
+    protected_tokens: int | None
+    seq: int | None
+
+
+class Failure(BaseModel):
+    """Any error. `error` is a stable code; further fields depend on it (a conflict has `current_version`)."""
+
+    model_config = ConfigDict(extra="allow")
+
+    error: str
+    message: str

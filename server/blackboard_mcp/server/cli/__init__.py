@@ -1,0 +1,58 @@
+"""The command line. Each command is loaded when it is called, so that starting one costs only its own."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.metadata import version
+
+import click
+from blackboard_mcp.protocols.errors import BlackboardError
+
+_COMMANDS = {
+    "serve": ("serve", "Serve boards to MCP clients over stdio or HTTP."),
+    "connect": ("connect", "Join a running server from a client that only starts local processes."),
+    "demo": ("demo", "Replay a recorded multi-agent session through real MCP clients."),
+    "show": ("inspect", "Show a board as one agent sees it."),
+    "query": ("inspect", "List items of a board."),
+    "archive": ("inspect", "Search what was pruned from a board."),
+    "watch": ("inspect", "Follow a board's events."),
+    "prune": ("maintain", "Run a pruning pass, or say what it would move."),
+    "rebuild-index": ("maintain", "Drop the archive's search index and build it anew."),
+}
+
+
+class _Lazy(click.Group):
+    """A group whose commands are imported when they are called; help needs none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = import_module(f"blackboard_mcp.server.cli.{_COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(version("blackboard-mcp"), prog_name="blackboard-mcp")
+def cli() -> None:
+    """A shared blackboard for AI agents, served over MCP."""
+
+
+def main() -> None:
+    """Runs a command; an error of ours is one line on standard error and exit code 1 (2 for wrong usage)."""
+    try:
+        cli.main(standalone_mode=True)
+    except BlackboardError as error:
+        print(f"blackboard-mcp: {error.message}", file=sys.stderr)
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)

@@ -1,0 +1,229 @@
+"""`show`, `query`, `archive` and `watch`: a person's look at the same data that agents share."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from blackboard_mcp.protocols.archive import ArchiveQuery
+from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.items import ItemType, Status, Zone, parse_ref
+from blackboard_mcp.protocols.keys import check_glob
+
+from ..settings import Settings
+from .options import Command, data_options, existing, settings_of
+
+if TYPE_CHECKING:
+    from ..compose import Installation
+    from ..rendering import Rendering
+
+_TYPES = click.Choice([str(t) for t in ItemType], case_sensitive=False)
+_STATUSES = click.Choice([str(s) for s in Status], case_sensitive=False)
+
+_agent = click.option("--agent", default="operator", show_default=True, help="Whose view of the board.")
+_json = click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
+
+
+def _filters(command: Command) -> Command:
+    for option in (
+        click.option("--type", "type_", type=_TYPES, help="Only items of this type."),
+        click.option("--tag", "tags", multiple=True, help="Only items with this tag (repeat: all of them)."),
+        click.option("--author", help="Only items of this agent."),
+        click.option("--thread", help="Only the conversation of this item, say F-3."),
+        click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True),
+    ):
+        command = option(command)
+    return command
+
+
+Look = Callable[["Installation", "Rendering"], Awaitable[None]]
+
+
+def _run(settings: Settings, look: Look) -> None:
+    async def run() -> None:
+        from ..rendering import Rendering
+
+        async with existing(settings) as opened:
+            await look(opened, Rendering(opened.blackboard.tokenizer, opened.clock))
+
+    asyncio.run(run())
+
+
+@click.command()
+@data_options
+@_agent
+@_json
+@click.option(
+    "--budget", type=click.IntRange(1, 200_000), default=1_500, show_default=True, help="In tokens."
+)
+@click.argument("ids", nargs=-1)
+def show(
+    config: Path | None,
+    data: Path | None,
+    board: str | None,
+    agent: str,
+    as_json: bool,
+    budget: int,
+    ids: tuple[str, ...],
+) -> None:
+    """Show the board as one agent sees it, or the items named by IDS whole, archived ones too."""
+    from blackboard_mcp.protocols.wire import ItemsAnswer, wire_item
+
+    async def look(opened: Installation, say: Rendering) -> None:
+        if ids:
+            reading = await opened.blackboard.read(agent, None, ids, [])
+            if as_json:
+                items = [wire_item(item) for item in reading.found.items]
+                page = ItemsAnswer(items=items, seq=reading.found.seq, missing=list(reading.found.missing))
+                click.echo(page.model_dump_json())
+            else:
+                click.echo(say.reading(reading, 1 << 40))
+            return
+        view, snapshot = await opened.blackboard.view(agent, None, budget)
+        if as_json:
+            facts = {"view": view.text, "tokens": view.tokens, "seq": snapshot.board.seq}
+            click.echo(json.dumps(facts, ensure_ascii=False))
+        else:
+            click.echo(view.text)
+
+    _run(settings_of(config, data=data, board=board), look)
+
+
+@click.command()
+@data_options
+@_agent
+@_json
+@_filters
+@click.option("--status", type=_STATUSES, help="Only items with this status.")
+@click.option("--key", help="Only entries whose key matches: * in a segment, ** across.")
+@click.option(
+    "--zone", type=click.Choice(["working", "archive", "all"]), default="working", show_default=True
+)
+@click.argument("text", required=False)
+def query(
+    config: Path | None,
+    data: Path | None,
+    board: str | None,
+    agent: str,
+    as_json: bool,
+    text: str | None,
+    **given: Any,
+) -> None:
+    """List items of a board, newest first; TEXT: all of its words occur."""
+    from blackboard_mcp.protocols.wire import ItemsAnswer, wire_item
+
+    wanted = _query(text, given, None if given["zone"] == "all" else Zone(given["zone"]))
+
+    async def look(opened: Installation, say: Rendering) -> None:
+        page = await opened.blackboard.query(agent, None, wanted)
+        if as_json:
+            items = [wire_item(item) for item in page.items]
+            click.echo(ItemsAnswer(items=items, seq=page.seq).model_dump_json())
+        else:
+            click.echo(say.page(page))
+
+    _run(settings_of(config, data=data, board=board), look)
+
+
+def _query(text: str | None, given: dict[str, Any], zone: Zone | None) -> ItemQuery:
+    key, status = given.get("key"), given.get("status")
+    return ItemQuery(
+        text=text,
+        types=() if given["type_"] is None else (ItemType(given["type_"].upper()),),
+        key=None if key is None else check_glob(key),
+        tags=tuple(given["tags"]),
+        author=given["author"],
+        statuses=() if status is None else (Status(status.upper()),),
+        thread=None if given["thread"] is None else parse_ref(given["thread"]).number,
+        zone=zone,
+        limit=given["limit"],
+    )
+
+
+@click.command()
+@data_options
+@_agent
+@_json
+@_filters
+@click.argument("text", required=False)
+def archive(
+    config: Path | None,
+    data: Path | None,
+    board: str | None,
+    agent: str,
+    as_json: bool,
+    text: str | None,
+    **given: Any,
+) -> None:
+    """Search what was pruned from a board, by meaning and words; without TEXT list it, newest first."""
+    from blackboard_mcp.protocols.wire import SearchAnswer, wire_item
+
+    words = _query(text, given, Zone.ARCHIVE)
+    asked = ArchiveQuery(
+        board="",
+        text=text or "",
+        limit=words.limit,
+        types=tuple(str(t) for t in words.types),
+        tags=words.tags,
+        author=words.author,
+        thread=words.thread,
+    )
+
+    async def look(opened: Installation, say: Rendering) -> None:
+        found, waiting, seq = await opened.blackboard.search(agent, None, asked, words, restore=False)
+        if as_json:
+            items = [wire_item(item) for item in found.items]
+            answer = SearchAnswer(items=items, seq=seq, mode=found.mode, notice=found.notice)
+            click.echo(answer.model_dump_json())
+        else:
+            click.echo(say.found(found, waiting, seq, restored=False))
+
+    _run(settings_of(config, data=data, board=board), look)
+
+
+@click.command()
+@data_options
+@_agent
+@_json
+@click.option("--since", type=click.IntRange(min=0), help="Begin after this sequence (default: now).")
+@click.option("--seconds", type=click.FloatRange(min=0), help="Stop after this long (default: never).")
+def watch(
+    config: Path | None,
+    data: Path | None,
+    board: str | None,
+    agent: str,
+    as_json: bool,
+    since: int | None,
+    seconds: float | None,
+) -> None:
+    """Follow a board's events as they happen, whichever process causes them. Ctrl-C ends it."""
+    from blackboard_mcp.protocols.wire import wire_event
+
+    async def look(opened: Installation, say: Rendering) -> None:
+        loop = asyncio.get_running_loop()
+        end = None if seconds is None else loop.time() + seconds
+        place = since
+        while True:
+            left = 30.0 if end is None else min(30.0, max(0.0, end - loop.time()))
+            news = await opened.blackboard.wait(
+                agent, None, subscription=None, since=place, seconds=left, limit=200
+            )
+            place = news.cursor
+            for event in news.events:
+                if as_json:
+                    click.echo(wire_event(event).model_dump_json())
+                else:
+                    click.echo(say.event(event, news.items, event.at))
+            sys.stdout.flush()
+            if end is not None and loop.time() >= end and not news.events:
+                return
+
+    try:
+        _run(settings_of(config, data=data, board=board), look)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

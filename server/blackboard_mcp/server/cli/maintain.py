@@ -1,0 +1,48 @@
+"""`prune` and `rebuild-index`: what an operator does by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from ..settings import Settings
+from .options import data_options, existing, settings_of
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Only say what a pass would move.")
+@data_options
+def prune(config: Path | None, data: Path | None, board: str | None, dry_run: bool) -> None:
+    """Run a pruning pass on a board down to its low-water mark, or say what it would move."""
+    asyncio.run(_prune(settings_of(config, data=data, board=board), dry_run))
+
+
+async def _prune(settings: Settings, dry_run: bool) -> None:
+    from ..rendering import Rendering
+
+    async with existing(settings) as opened:
+        if dry_run:
+            outcomes = [await opened.pruner.preview(settings.board)]
+        else:
+            outcomes = await opened.pruner.run_pass(settings.board)
+            if not outcomes:
+                raise click.ClickException("another process is pruning this board; try again in a moment")
+        say = Rendering(opened.blackboard.tokenizer, opened.clock)
+        click.echo(say.pruned(outcomes, dry_run=dry_run))
+
+
+@click.command("rebuild-index")
+@data_options
+def rebuild_index(config: Path | None, data: Path | None, board: str | None) -> None:
+    """Drop the archive's search index and build it anew from the store. Nothing else is touched."""
+    asyncio.run(_rebuild(settings_of(config, data=data, board=board)))
+
+
+async def _rebuild(settings: Settings) -> None:
+    async with existing(settings, board=False) as opened:
+        count = await opened.archive.rebuild()
+        if count is None:
+            raise click.ClickException("another process is indexing; try again in a moment")
+        click.echo(f"indexed {count} archived items")

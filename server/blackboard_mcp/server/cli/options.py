@@ -1,0 +1,55 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..settings import Settings, load
+
+if TYPE_CHECKING:
+    from ..compose import Installation
+
+Command = Callable[..., Any]
+
+
+def data_options(command: Command) -> Command:
+    """Which data folder and board; the same words as in `serve`."""
+    for option in (
+        click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings."),
+        click.option("--board", metavar="ID", help="The board (default: main)."),
+        click.option("--data", type=click.Path(path_type=Path), help="The data folder."),
+    ):
+        command = option(command)
+    return command
+
+
+@asynccontextmanager
+async def existing(settings: Settings, *, board: bool = True) -> AsyncIterator[Installation]:
+    """The installation in a data folder that is there, with the board that is meant; makes neither.
+
+    Raises:
+        click.ClickException: there is no such folder, or no such board in it.
+    """
+    from .. import compose
+
+    if not settings.database.exists():
+        raise click.ClickException(
+            f"there is no board in {settings.folder}; serve or demo makes one, --data names another folder"
+        )
+    async with compose.installation(settings, eager_index=False, background=False) as opened:
+        if board and await opened.store.find_board(settings.board) is None:
+            there = ", ".join(known.id for known in await opened.store.boards()) or "none"
+            raise click.ClickException(
+                f"there is no board '{settings.board}' in {settings.folder}; there are: {there}"
+            )
+        yield opened
+
+
+def settings_of(config: Path | None, **given: Any) -> Settings:
+    """The settings in force for a command."""
+    return load(given, config=config)

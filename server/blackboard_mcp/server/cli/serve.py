@@ -1,0 +1,130 @@
+"""`serve`: boards to MCP clients over stdio or HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from blackboard_mcp.protocols.errors import InvalidInput
+
+from ..settings import Settings
+from .options import settings_of
+
+
+@click.command()
+@click.option("--transport", type=click.Choice(["stdio", "http"]), help="stdio when none is named.")
+@click.option("--host", help="Address to listen on (default 127.0.0.1).")
+@click.option("--port", type=int, help="Port to listen on (default 8420; 0 takes a free one).")
+@click.option("--data", type=click.Path(path_type=Path), help="Folder that everything is kept in.")
+@click.option("--board", metavar="ID", help="Board of calls that name none (default main).")
+@click.option("--agent", metavar="NAME", help="Over stdio: the name of the agent that is connected.")
+@click.option(
+    "--tools", metavar="SETS", help="Sets of tools, joined by commas, core, admin or all (default core)."
+)
+@click.option("--tool-prefix", metavar="P", help="Stands before every tool name, say board_.")
+@click.option(
+    "--target-tokens", type=int, help="Working memory of boards created from now on (default 6000)."
+)
+@click.option("--structured", type=click.Choice(["ask", "always"]), help="When results carry JSON too.")
+@click.option("--tokenizer", metavar="NAME", help="o200k_base, cl100k_base or module:attribute.")
+@click.option("--deciders", metavar="NAMES", help="Agents that may decide debates, joined by commas.")
+@click.option("--stewards", metavar="NAMES", help="Agents that may use the admin tools, joined by commas.")
+@click.option("--synchronous", type=click.Choice(["FULL", "NORMAL"]), help="How hard a commit is synced.")
+@click.option("--allowed-hosts", metavar="HOSTS", help="Exact Host values that a proxy in front passes on.")
+@click.option("--allowed-origins", metavar="ORIGINS", help="Exact Origin values of browser clients.")
+@click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), help="On stderr.")
+@click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings.")
+def serve(config: Path | None, **given: Any) -> None:
+    """Serve boards to MCP clients.
+
+    Every option can be set as BLACKBOARD_… in the environment or in a TOML file; the command line wins.
+    """
+    settings = settings_of(config, **given)
+    logging.basicConfig(
+        stream=sys.stderr, level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    _tune()
+    if settings.transport == "http":
+        from ..http.run import new_event_loop
+
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(serve_http(settings))
+    else:
+        asyncio.run(serve_stdio(settings))
+
+
+def _tune() -> None:
+    """Two settings of the interpreter that a server with a thread per connection wants.
+
+    A statement gives the interpreter lock away and asks for it back; with the default interval it waits
+    5 ms for each while the event loop is busy. And garbage is looked for less often, since requests
+    leave little of it.
+    """
+    sys.setswitchinterval(0.0005)
+    gc.set_threshold(20_000, 20, 20)
+
+
+async def serve_stdio(settings: Settings) -> None:
+    """Serves one client until its input ends."""
+    from .. import compose
+
+    async with compose.installation(settings, eager_index=False) as opened:
+        server = compose.build_server(opened)
+        async with _background(compose.announce(opened, server)):
+            await server.run_stdio()
+
+
+async def serve_http(settings: Settings) -> None:
+    """Serves until SIGINT or SIGTERM."""
+    from .. import compose
+    from ..http.events import EventStreams
+    from ..http.run import is_loopback
+    from ..http.run import serve_http as run
+    from ..mcp.adapter import ConnectionInfo
+
+    if not is_loopback(settings.host):
+        raise InvalidInput(
+            f"{settings.host} is not a loopback address, and there are no access tokens yet: anybody who reaches it "
+            "could be any agent. Serve on 127.0.0.1 and put what authenticates in front of it, with "
+            "--allowed-hosts for the name that clients use."
+        )
+    async with compose.installation(settings, eager_index=True) as opened:
+        server = compose.build_server(opened)
+        events = EventStreams(
+            opened.blackboard, lambda headers: server.identify(ConnectionInfo("http", headers, None))
+        )
+        server.on_close(events.close)
+
+        @asynccontextmanager
+        async def lifespan() -> AsyncIterator[None]:
+            async with _background(compose.announce(opened, server)):
+                yield
+
+        await run(
+            server,
+            settings.host,
+            settings.port,
+            allowed_hosts=settings.allowed_hosts,
+            allowed_origins=settings.allowed_origins,
+            routes=[events.route()],
+            lifespan=lifespan,
+        )
+
+
+@asynccontextmanager
+async def _background(work: Any) -> AsyncIterator[None]:
+    task = asyncio.create_task(work, name="announcements")
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

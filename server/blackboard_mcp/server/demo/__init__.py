@@ -1,0 +1,1 @@
+"""Recorded sessions of agents, and their replay through real MCP clients and a real server."""

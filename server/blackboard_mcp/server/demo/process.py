@@ -1,0 +1,135 @@
+"""A real server as a process of its own, and real clients to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+from blackboard_mcp.protocols.errors import StoreError
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from ..settings import PREFIX
+
+START_SECONDS = 60.0
+STOP_SECONDS = 10.0
+MODERN = "2026-07-28"
+_READY = "blackboard-mcp serves "
+
+Connect = Callable[[str], AbstractAsyncContextManager[Client]]
+"""Connects as the agent of that name."""
+
+
+def command(*words: str) -> list[str]:
+    """The command line of this very installation."""
+    return [sys.executable, "-m", "blackboard_mcp.server", *words]
+
+
+def environment() -> dict[str, str]:
+    """This process's environment without settings of ours, which are none of the demo's."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A server process that is ready: the URL of its MCP endpoint, and its process id."""
+
+    url: str
+    pid: int
+
+
+@asynccontextmanager
+async def http_server(data: Path, *options: str) -> AsyncIterator[Serving]:
+    """`serve --transport http` on a free port over a data folder, until the block ends.
+
+    Raises:
+        StoreError: the server did not start; with the last thing it said.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *command("serve", "--transport", "http", "--port", "0", "--data", str(data), *options),
+        stdin=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment(),
+    )
+    said: deque[str] = deque(maxlen=20)
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    reading = asyncio.create_task(_read(process, said, ready))
+    try:
+        either: list[asyncio.Future[Any]] = [ready, reading]
+        await asyncio.wait(either, timeout=START_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        if not ready.done():
+            last = said[-1] if said else "it said nothing"
+            raise StoreError(f"The server did not start: {last}")
+        yield Serving(ready.result(), process.pid)
+    finally:
+        if not reading.done():  # its end of the pipe is open, so it lives
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), STOP_SECONDS)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+        await reading
+
+
+async def _read(process: asyncio.subprocess.Process, said: deque[str], ready: asyncio.Future[str]) -> None:
+    assert process.stderr is not None
+    async for line in process.stderr:
+        text = line.decode(errors="replace").rstrip()
+        if text.startswith(_READY) and not ready.done():
+            ready.set_result(text.removeprefix(_READY))
+        elif text:
+            said.append(text)
+
+
+def http_clients(url: str, *, mode: str = MODERN) -> Connect:
+    """Connects to a server over HTTP, with the agent's name in the header of every request."""
+
+    @asynccontextmanager
+    async def connect(agent: str) -> AsyncIterator[Client]:
+        headers = {"X-Blackboard-Agent": agent}
+        # The server is on this machine: no certificates are looked at, so none are loaded.
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=60, verify=False, trust_env=False) as http,
+            plainly(Client(streamable_http_client(url, http_client=http), mode=mode)) as client,
+        ):
+            yield client
+
+    return connect
+
+
+@asynccontextmanager
+async def plainly(client: Client) -> AsyncIterator[Client]:
+    """The client, connected; an error in the block leaves it as it is, not in groups of groups."""
+    failure: Exception | None = None
+    async with client:
+        try:
+            yield client
+        except Exception as error:
+            failure = error
+    if failure is not None:
+        raise failure
+
+
+def stdio_clients(data: Path, *options: str, mode: str = MODERN) -> Connect:
+    """Starts a server of its own for each agent, over stdio, all on one data folder."""
+
+    @asynccontextmanager
+    async def connect(agent: str) -> AsyncIterator[Client]:
+        words = command("serve", "--transport", "stdio", "--data", str(data), "--agent", agent, *options)
+        program = StdioServerParameters(command=words[0], args=words[1:], env=environment())
+        async with plainly(Client(stdio_client(program), mode=mode)) as client:
+            yield client
+
+    return connect

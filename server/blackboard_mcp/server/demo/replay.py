@@ -1,0 +1,194 @@
+"""Replays a session over MCP and looks at what became of it: only what any client could do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from blackboard_mcp.protocols.errors import BlackboardError, StoreError
+from blackboard_mcp.protocols.items import FINISHED, content_hash
+from mcp.client import Client
+from mcp.shared.exceptions import MCPError
+from mcp.types import TextContent, TextResourceContents
+
+from ..pruning import NEVER
+from .process import Connect
+from .session import Post, Session
+
+STRUCTURED: Any = {"blackboard/structured": True}
+_CHUNK = 50
+_POLL_SECONDS = 0.05
+SETTLE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A post that was acknowledged, with the id it got and the hash of what was sent."""
+
+    post: Post
+    id: str
+    sha256: str
+
+
+class ToolFailed(BlackboardError):
+    """A tool answered with an error."""
+
+    code = "tool"
+
+
+async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    """The structured answer of a tool.
+
+    Raises:
+        ToolFailed: it answered with an error, whose text this carries.
+    """
+    result = await client.call_tool(tool, arguments, meta=STRUCTURED)
+    if result.is_error:
+        facts = dict(result.structured_content or {})
+        facts.pop("message", None)
+        raise ToolFailed(f"{tool}: {_text(result.content)}", **facts)
+    return dict(result.structured_content or {})
+
+
+async def say(client: Client, tool: str, **arguments: Any) -> str:
+    """The text of a tool's answer, as a model reads it."""
+    result = await client.call_tool(tool, arguments)
+    if result.is_error:
+        raise ToolFailed(f"{tool}: {_text(result.content)}")
+    return _text(result.content)
+
+
+def _text(content: Iterable[Any]) -> str:
+    return "\n".join(part.text for part in content if isinstance(part, TextContent))
+
+
+async def resource(client: Client, uri: str) -> dict[str, Any]:
+    """A JSON resource, say `board://main/stats.json`."""
+    found = await client.read_resource(uri)
+    part = found.contents[0]
+    assert isinstance(part, TextResourceContents)
+    document: dict[str, Any] = json.loads(part.text)
+    return document
+
+
+@asynccontextmanager
+async def connected(connect: Connect, agents: Sequence[str]) -> AsyncIterator[dict[str, Client]]:
+    """A client for each agent."""
+    async with AsyncExitStack() as stack:
+        clients = {}
+        for agent in agents:
+            clients[agent] = await stack.enter_async_context(connect(agent))
+        yield clients
+
+
+async def replay(
+    session: Session,
+    clients: dict[str, Client],
+    board: str,
+    on_post: Callable[[Posted], None] = lambda _: None,
+) -> list[Posted]:
+    """Posts the session in order, each post by the client of its agent, all or nothing a post."""
+    done: list[Posted] = []
+    for post in session.posts:
+        item: dict[str, Any] = {"text": post.text, "type": post.type, "tags": list(post.tags)}
+        if post.importance is not None:
+            item["importance"] = post.importance
+        if post.edges:
+            item["edges"] = {kind: [done[place].id] for kind, place in post.edges.items()}
+        items = [item]
+        if post.analyses is not None:
+            items.append({"id": done[post.analyses].id, "edges": {"analyzed_by": ["$1"]}})
+        answer = await call(clients[post.agent], "post", items=items, board=board)
+        posted = Posted(post, answer["items"][0]["id"], content_hash(post.text))
+        done.append(posted)
+        on_post(posted)
+    return done
+
+
+async def read_items(client: Client, board: str, ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Whole items, in the order asked; those that are missing are left out."""
+    found: list[dict[str, Any]] = []
+    for start in range(0, len(ids), _CHUNK):
+        answer = await call(client, "read", ids=list(ids[start : start + _CHUNK]), board=board)
+        found += answer["items"]
+    return found
+
+
+async def verify(client: Client, board: str, posted: Sequence[Posted]) -> list[str]:
+    """Ids of posts that cannot be read as they were posted, byte for byte; empty when all is well."""
+    found = {item["id"]: item for item in await read_items(client, board, [p.id for p in posted])}
+    return [
+        p.id
+        for p in posted
+        if p.id not in found
+        or found[p.id]["sha256"] != p.sha256
+        or content_hash(found[p.id]["text"]) != p.sha256
+    ]
+
+
+async def working_items(client: Client, board: str) -> list[dict[str, Any]]:
+    """All items of working memory, newest first."""
+    items: list[dict[str, Any]] = []
+    cursor: dict[str, Any] = {}
+    while True:
+        page = await call(client, "query", limit=200, board=board, **cursor)
+        items += page["items"]
+        if page["cursor"] is None:
+            return items
+        cursor = {"cursor": page["cursor"]}
+
+
+async def held_items(
+    client: Client, board: str, items: Sequence[dict[str, Any]]
+) -> list[tuple[dict[str, Any], str]]:
+    """Those of the items that the guard holds, with the reason."""
+    found = await asyncio.gather(*(resource(client, f"board://{board}/items/{i['id']}.json") for i in items))
+    return [(item, item["protected"]) for item in found if item["protected"]]
+
+
+async def settle(client: Client, board: str) -> dict[str, Any]:
+    """The board's figures once no pass is due any more.
+
+    None is due when working memory is not above high-water, or nothing is left that a pass may take.
+
+    Raises:
+        StoreError: a pass stayed due for a minute.
+    """
+    try:
+        async with asyncio.timeout(SETTLE_SECONDS):
+            while True:
+                stats = await resource(client, f"board://{board}/stats.json")
+                if stats["working_tokens"] <= stats["high_water_tokens"]:
+                    return stats
+                items = await working_items(client, board)
+                movable = [i for i in items if i["importance"] < NEVER or i["status"] in FINISHED]
+                if len(await held_items(client, board, movable)) == len(movable):
+                    return stats
+                await asyncio.sleep(_POLL_SECONDS)
+    except TimeoutError:
+        raise StoreError(f"The board {board} is above its high-water mark and no pass came.") from None
+
+
+async def events(client: Client, board: str) -> list[dict[str, Any]]:
+    """The board's whole log, as far as the client's agent may see it."""
+    listed: list[dict[str, Any]] = []
+    after = 0
+    while True:
+        page = await resource(client, f"board://{board}/events.json?after={after}")
+        listed += page["events"]
+        if page["cursor"] >= page["seq"]:
+            return listed
+        after = page["cursor"]
+
+
+async def in_use(client: Client, board: str) -> bool:
+    """Whether anything was ever posted to the board."""
+    try:
+        stats = await resource(client, f"board://{board}/stats.json")
+    except MCPError:
+        return False
+    return bool(stats["working_items"] or stats["archived_items"])

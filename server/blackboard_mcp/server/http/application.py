@@ -1,0 +1,54 @@
+"""The ASGI application: the MCP endpoint, `/healthz`, further routes, all behind one gate."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+
+from blackboard_mcp.server.http.gate import MCP_PATH, Gate
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp
+
+
+def build_application(
+    endpoint: ASGIApp,
+    *,
+    is_ready: Callable[[], bool],
+    lifespans: Sequence[Callable[[], AbstractAsyncContextManager[None]]],
+    routes: Sequence[BaseRoute],
+    allowed_hosts: Collection[str],
+    allowed_origins: Collection[str],
+    max_body_bytes: int,
+    body_timeout_seconds: float,
+) -> Starlette:
+    """The application; `lifespans` are entered in order before the first request."""
+
+    async def healthz(request: Request) -> Response:
+        ready = is_ready()
+        return JSONResponse({"status": "ok" if ready else "unavailable"}, 200 if ready else 503)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with contextlib.AsyncExitStack() as stack:
+            for enter in lifespans:
+                await stack.enter_async_context(enter())
+            yield
+
+    return Starlette(
+        routes=[Route(MCP_PATH, endpoint), Route("/healthz", healthz, methods=["GET"]), *routes],
+        middleware=[
+            Middleware(
+                Gate,
+                allowed_hosts=allowed_hosts,
+                allowed_origins=allowed_origins,
+                max_body_bytes=max_body_bytes,
+                body_timeout_seconds=body_timeout_seconds,
+            )
+        ],
+        lifespan=lifespan,
+    )

@@ -1,0 +1,228 @@
+"""The checks every HTTP request passes before anything else sees it, and errors that are JSON.
+
+Hosts and origins are compared exactly: a page on another site that resolves its name to this
+machine (DNS rebinding) comes with its own host. Bodies are read here, whole, within a time and a
+size, because what is behind waits for ever for the rest of a half-sent one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MCP_PATH: Final = "/mcp"
+MAX_HEADERS: Final = 100
+MAX_HELD_BYTES: Final = 128 * 1024 * 1024
+TOO_LARGE: Final = 413
+LINGER_BYTES: Final = 8 * 1024 * 1024
+LINGER_SECONDS: Final = 5.0
+_INVALID_REQUEST: Final = -32600
+_MAX_ERROR_BYTES: Final = 4_096
+
+
+class Gate:
+    """Lets a request through whose host, origin, headers and body are in order.
+
+    Args:
+        allowed_hosts: exact `Host` values, lower case, with the port unless it is the scheme's own.
+        allowed_origins: exact `Origin` values; a request without one comes from no page.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        allowed_hosts: Collection[str],
+        allowed_origins: Collection[str],
+        max_body_bytes: int,
+        body_timeout_seconds: float,
+    ) -> None:
+        self._app = app
+        self._hosts = frozenset(host.lower() for host in allowed_hosts)
+        self._origins = frozenset(origin.lower() for origin in allowed_origins)
+        self._max_body_bytes = max_body_bytes
+        self._body_timeout = body_timeout_seconds
+        self._held = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await refusal(scope, send, receive if refusal.status == TOO_LARGE else None)
+            return
+        body = bytearray()
+        try:
+            if await self._read(receive, body):
+                await self._app(scope, _replayed(bytes(body), receive), JsonErrors(scope, send))
+        except _Refusal as exc:
+            await exc.answer(scope, send, receive if exc.answer.status == TOO_LARGE else None)
+        finally:
+            self._held -= len(body)
+
+    def _refusal(self, scope: Scope) -> ErrorAnswer | None:
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        if len(headers) > MAX_HEADERS:
+            return ErrorAnswer(431, "too_many_headers", f"a request has at most {MAX_HEADERS} headers")
+        hosts = [value for name, value in headers if name == b"host"]
+        if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self._hosts:
+            return ErrorAnswer(
+                421,
+                "host",
+                "this server does not answer to that host name; use one of: "
+                + ", ".join(sorted(self._hosts)),
+            )
+        origins = [value for name, value in headers if name == b"origin"]
+        if len(origins) > 1 or any(o.decode("latin-1").lower() not in self._origins for o in origins):
+            return ErrorAnswer(403, "origin", "pages of that origin may not use this server")
+        for name, value in headers:
+            if name == b"content-length" and value.isdigit() and int(value[:20]) > self._max_body_bytes:
+                return self._too_large()
+        return None
+
+    def _too_large(self) -> ErrorAnswer:
+        return ErrorAnswer(
+            TOO_LARGE, "too_large", f"a request's body has at most {self._max_body_bytes} bytes"
+        )
+
+    async def _read(self, receive: Receive, body: bytearray) -> bool:
+        """Read the whole body into `body`; whether the client stayed until its end."""
+        try:
+            async with asyncio.timeout(self._body_timeout):
+                while True:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        return False
+                    chunk = message.get("body", b"")
+                    body += chunk
+                    self._held += len(chunk)
+                    if len(body) > self._max_body_bytes:
+                        raise _Refusal(self._too_large())
+                    if self._held > MAX_HELD_BYTES:
+                        raise _Refusal(
+                            ErrorAnswer(503, "busy", "too much is under way; try again in a moment")
+                        )
+                    if not message.get("more_body", False):
+                        return True
+        except TimeoutError:
+            late = f"the request's body did not arrive within {self._body_timeout:g} seconds"
+            raise _Refusal(ErrorAnswer(408, "timeout", late)) from None
+
+
+class _Refusal(Exception):
+    def __init__(self, answer: ErrorAnswer) -> None:
+        super().__init__(answer.status)
+        self.answer = answer
+
+
+class ErrorAnswer:
+    """A refusal in JSON, after which the connection closes.
+
+    It closes because the rest of a refused body may still be under way. Given `receive`, it reads on for
+    a while first: closing under a client that still sends would throw the answer away unread.
+    """
+
+    def __init__(
+        self, status: int, code: str, message: str, *, headers: Mapping[str, str] | None = None, **facts: Any
+    ) -> None:
+        self.status = status
+        self.code = code
+        self.message = message
+        self.facts = facts
+        self.headers = headers or {}
+
+    async def __call__(self, scope: Scope, send: Send, receive: Receive | None = None) -> None:
+        body = error_body(scope, self.code, self.message, self.facts)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"connection", b"close"),
+            *((name.lower().encode(), value.encode()) for name, value in self.headers.items()),
+        ]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body, "more_body": receive is not None})
+        if receive is not None:
+            await _discard(receive)
+            await send({"type": "http.response.body", "body": b""})
+
+
+async def _discard(receive: Receive) -> None:
+    """Reads what a client still sends, up to a size and a time, and keeps none of it."""
+    left = LINGER_BYTES
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LINGER_SECONDS):
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if message["type"] != "http.request" or not message.get("more_body", False):
+                    return
+
+
+def error_body(scope: Scope, code: str, message: str, facts: Mapping[str, Any]) -> bytes:
+    """`{"error": code, "message": …}`; to MCP clients, which show nothing else, as a JSON-RPC error."""
+    if scope["path"] != MCP_PATH:
+        return json.dumps({**facts, "error": code, "message": message}).encode()
+    error = {"code": _INVALID_REQUEST, "message": message, "data": {**facts, "error": code}}
+    return json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+
+
+class JsonErrors:
+    """A `send` that turns plain-text error answers into JSON ones."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self._scope = scope
+        self._send = send
+        self._start: Message | None = None
+        self._text = bytearray()
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] >= 400:
+            kind = next((v for k, v in message.get("headers", ()) if k.lower() == b"content-type"), b"")
+            if kind == b"" or kind.startswith(b"text/plain"):
+                self._start = message
+                return
+        if self._start is None:
+            await self._send(message)
+            return
+        if len(self._text) < _MAX_ERROR_BYTES:
+            self._text += message.get("body", b"")
+        if message.get("more_body", False):
+            return
+        start, self._start = self._start, None
+        status = start["status"]
+        text = self._text[:_MAX_ERROR_BYTES].decode("utf-8", "replace") or _REASONS.get(status, "refused")
+        body = error_body(self._scope, _CODES.get(status, "http"), text, {})
+        dropped = (b"content-type", b"content-length")
+        headers = [(k, v) for k, v in start.get("headers", ()) if k.lower() not in dropped]
+        headers += [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        await self._send({**start, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+_CODES: Final = {404: "not_found", 405: "method", 406: "accept", 413: "too_large", 500: "internal"}
+_REASONS: Final = {
+    405: "that method is not served here",
+    406: "accept both application/json and text/event-stream",
+}
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the body once and then waits for the client to leave."""
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if not given:
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await receive()
+
+    return replay

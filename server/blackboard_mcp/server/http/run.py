@@ -1,0 +1,250 @@
+"""Serving over HTTP: one process, one listening socket, and a stop that does not hang.
+
+uvicorn waits for open streams, never closes a connection whose client sends half a request or
+stops reading, and raises the signal again that stopped it, before anybody can close a store. This
+module answers each of these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import AbstractAsyncContextManager
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final
+
+import h11
+import uvicorn
+from blackboard_mcp.protocols.errors import InvalidInput
+from starlette.routing import BaseRoute
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+if TYPE_CHECKING:
+    from blackboard_mcp.server.mcp.adapter import BoardServer
+
+logger = logging.getLogger(__name__)
+
+MAX_CONNECTIONS: Final = 2_000
+HEADER_TIMEOUT_SECONDS: Final = 15.0
+WRITE_TIMEOUT_SECONDS: Final = 30.0
+KEEP_ALIVE_SECONDS: Final = 75
+GRACE_SECONDS: Final = 3
+_LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
+
+
+async def serve_http(
+    server: BoardServer,
+    host: str = "127.0.0.1",
+    port: int = 8420,
+    *,
+    allowed_hosts: Collection[str] = (),
+    allowed_origins: Collection[str] = (),
+    routes: Sequence[BaseRoute] = (),
+    lifespan: Callable[[], AbstractAsyncContextManager[None]] | None = None,
+    on_ready: Callable[[str], None] | None = None,
+    stop: asyncio.Event | None = None,
+    body_timeout_seconds: float = 20.0,
+) -> None:
+    """Serve until SIGINT, SIGTERM or `stop`; then end streams, finish calls, and return within 6 s.
+
+    Port 0 takes a free one. `on_ready` gets the base URL with the real port once requests are
+    answered. `allowed_hosts` (exact `Host` values) are added to those of a loopback address and are
+    needed for every other; their origins are allowed with them.
+
+    Raises:
+        InvalidInput: the address cannot be bound, or is not loopback and no host is allowed.
+    """
+    if not is_loopback(host) and not allowed_hosts:
+        raise InvalidInput(
+            f"serving on {host} needs the host names clients use, exactly as in their URL "
+            "(for example --allowed-hosts board.example.com:8420)"
+        )
+    listener = _bind(host, port)
+    try:
+        real_port: int = listener.getsockname()[1]
+        hosts, origins = _allowed(host, real_port, allowed_hosts, allowed_origins)
+        url = f"http://{_url_host(host)}:{real_port}"
+        app = server.asgi(
+            allowed_hosts=hosts,
+            allowed_origins=origins,
+            routes=routes,
+            lifespan=lifespan,
+            body_timeout_seconds=body_timeout_seconds,
+        )
+        config = uvicorn.Config(
+            app,
+            http=BoundedProtocol,
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            h11_max_incomplete_event_size=64 * 1024,
+        )
+
+        def ready() -> None:
+            print(f"blackboard-mcp serves {url}/mcp", file=sys.stderr, flush=True)
+            if on_ready is not None:
+                on_ready(url)
+
+        runner = _Runner(config, server, ready)
+        waiter = asyncio.create_task(runner.stop_on(stop)) if stop is not None else None
+        try:
+            await runner.serve(sockets=[listener])
+        finally:
+            if waiter is not None:
+                waiter.cancel()
+    finally:
+        listener.close()
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where there is one: it takes 16-30 % off the cost of a call."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the address can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _url_host(host: str) -> str:
+    bare = host.strip("[]")
+    return f"[{bare}]" if ":" in bare else bare
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    bare = "127.0.0.1" if host == "localhost" else host.strip("[]")
+    family = socket.AF_INET6 if ":" in bare else socket.AF_INET
+    try:
+        return socket.create_server((bare, port), family=family, backlog=1024)
+    except (OSError, OverflowError) as exc:
+        raise InvalidInput(f"cannot serve on {host} port {port}: {exc}; choose another with --port") from exc
+
+
+def _allowed(
+    host: str, port: int, hosts: Collection[str], origins: Collection[str]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """The exact hosts and origins: what was given, and a loopback address's own names."""
+    all_hosts = set(hosts)
+    all_origins = set(origins)
+    if is_loopback(host):
+        for name in {*_LOOPBACK_NAMES, _url_host(host)}:
+            all_hosts.add(f"{name}:{port}")
+            if port == 80:
+                all_hosts.add(name)
+        all_origins.update(f"http://{name}" for name in all_hosts)
+    all_origins.update(f"{scheme}://{name}" for name in hosts for scheme in ("http", "https"))
+    return frozenset(all_hosts), frozenset(all_origins)
+
+
+class BoundedProtocol(H11Protocol):
+    """uvicorn's HTTP/1.1 with an end to half-sent headers and to answers nobody reads."""
+
+    _header_timer: asyncio.TimerHandle | None = None
+    _write_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > MAX_CONNECTIONS:
+            logger.warning("more than %d connections; refused one", MAX_CONNECTIONS)
+            transport.abort()
+            return
+        self._watch_headers()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE:
+            self._watch_headers()
+        else:
+            self._stop_watching_headers()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._write_timer is None:
+            self._write_timer = self.loop.call_later(WRITE_TIMEOUT_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._stop_watching_writes()
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_watching_headers()
+        self._stop_watching_writes()
+        super().connection_lost(exc)
+
+    def _watch_headers(self) -> None:
+        if self._header_timer is None:
+            self._header_timer = self.loop.call_later(HEADER_TIMEOUT_SECONDS, self._headers_overdue)
+
+    def _stop_watching_headers(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+
+    def _stop_watching_writes(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+    def _headers_overdue(self) -> None:
+        self._header_timer = None
+        answering = self.cycle is not None and not self.cycle.response_complete
+        # An idle kept-alive connection has uvicorn's own timer.
+        if not answering and self.timeout_keep_alive_task is None:
+            self.transport.abort()
+
+
+class _Runner(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, board: BoardServer, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._board = board
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await super().startup(sockets)
+        except SystemExit as exc:
+            raise RuntimeError("the server did not start; the log says why") from exc
+        if self.started:
+            self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._board.close_streams()
+        await super().shutdown(sockets)
+
+    async def stop_on(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self.should_exit = True
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Stop on a signal, and swallow it: the caller still has stores to close."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        signals = [signal.SIGINT, signal.SIGTERM]
+        before = {sig: signal.signal(sig, self.handle_exit) for sig in signals}
+        try:
+            yield
+        finally:
+            for sig, handler in before.items():
+                signal.signal(sig, handler)

@@ -1,0 +1,427 @@
+"""The resources: one board from many sides, as text for people and models, or as JSON (`….json`).
+
+Every resource is subscribable; `affected` says which of the subscribed ones an event changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+from blackboard_mcp.protocols.errors import UnknownReference
+from blackboard_mcp.protocols.events import Event, EventType
+from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.items import Item, ItemType, Status
+from blackboard_mcp.protocols.store import Page as ItemPage
+from blackboard_mcp.protocols.wire import wire_debate, wire_event, wire_item
+from pydantic import Field
+
+from ..blackboard import Blackboard
+from ..rendering import FOOTER_TOKENS, Rendering
+from .adapter import BoardServer, Caller
+
+BoardId = Annotated[str, Field(max_length=64)]
+Name = Annotated[str, Field(max_length=80)]
+After = Annotated[int, Field(ge=0, le=2**53)]
+
+_PAGE = 200
+_MOST = 1_000
+"""Items of one answer; the answer says where to go on."""
+_EVENTS = 500
+
+Facts = tuple[str, dict[str, Any]]
+"""A resource as text and as a JSON object."""
+Section = Callable[[str, str], Awaitable[Facts]]
+
+
+class Resources:
+    """Registers the resources of every board and completes their templates."""
+
+    def __init__(self, board: Blackboard, rendering: Rendering) -> None:
+        self._board = board
+        self._say = rendering
+
+    def register(self, server: BoardServer) -> None:
+        sections: dict[str, tuple[Section, str]] = {
+            "": (self._overview, "The board: figures, core, and where to look next"),
+            "/core": (self._core, "Objective, constraints in order, flags: never pruned"),
+            "/working": (self._working, "Live items, newest first"),
+            "/agenda": (self._agenda, "Plan items, most important first"),
+            "/threads": (self._threads, "Conversations and debates"),
+            "/agents": (self._agents, "Who takes part"),
+            "/constraints": (self._constraints, "Active constraints, verbatim"),
+            "/hot-issues": (self._hot_issues, "Open hot issues, verbatim"),
+            "/answer": (self._answer, "The answer so far: the newest ANSWER"),
+            "/stats": (self._stats, "Figures: tokens against the budget, counts, what is protected"),
+            "/outline": (self._outline, "Every live item in a line, by thread"),
+        }
+        for suffix, (section, description) in sections.items():
+            name = suffix.strip("/") or "board"
+            for json_ in (False, True):
+                server.resource(
+                    f"board://{{board}}{suffix}{'.json' if json_ else ''}",
+                    self._serve(section, json_),
+                    name=name + ("-json" if json_ else ""),
+                    description=description,
+                    mime_type="application/json" if json_ else "text/markdown",
+                )
+        for json_ in (False, True):
+            ending, mime = (".json", "application/json") if json_ else ("", "text/markdown")
+            kind = "-json" if json_ else ""
+            server.resource(
+                f"board://{{board}}/view/{{agent}}{ending}",
+                self._serve_view(json_),
+                name=f"view{kind}",
+                description="The board as one agent sees it, within 1,500 tokens",
+                mime_type=mime,
+            )
+            server.resource(
+                f"board://{{board}}/items/{{id}}{ending}",
+                self._serve_item(json_),
+                name=f"item{kind}",
+                description="One item, whole, with its history",
+                mime_type=mime,
+            )
+            server.resource(
+                f"board://{{board}}/events{ending}{{?after}}",
+                self._serve_events(json_),
+                name=f"events{kind}",
+                description="The log after a sequence",
+                mime_type=mime,
+            )
+        server.completion(self.complete)
+
+    def _serve(self, section: Section, json_: bool) -> Callable[..., Awaitable[str]]:
+        async def serve(caller: Caller, board: BoardId) -> str:
+            name = await self._board.board_of(board, caller.agent)
+            text, facts = await section(caller.agent, name)
+            return _json(facts) if json_ else text
+
+        return serve
+
+    def _serve_view(self, json_: bool) -> Callable[..., Awaitable[str]]:
+        async def serve(caller: Caller, board: BoardId, agent: Name) -> str:
+            if agent != caller.agent:
+                raise UnknownReference(
+                    f"There is no view of '{agent[:64]}' for you; yours is board://{board}/view/{caller.agent}"
+                )
+            view, snapshot = await self._board.view(caller.agent, board, reserve=FOOTER_TOKENS)
+            if not json_:
+                return view.text
+            return _json(
+                {
+                    "view": view.text,
+                    "tokens": view.tokens,
+                    "seq": snapshot.board.seq,
+                    "shown": list(view.shown),
+                    "stubs": list(view.stubs),
+                    "hidden": view.hidden,
+                }
+            )
+
+        return serve
+
+    def _serve_item(self, json_: bool) -> Callable[..., Awaitable[str]]:
+        async def serve(caller: Caller, board: BoardId, id: Name) -> str:
+            reading = await self._board.read(caller.agent, board, [id], [])
+            if not reading.found.items:
+                raise UnknownReference(f"There is no item '{id}' on board '{board}'.")
+            item = reading.found.items[0]
+            name = await self._board.board_of(board, caller.agent)
+            history = await self._board.store.history(name, caller.agent, item.number)
+            if json_:
+                held = reading.protected.get(item.number)
+                return _json(
+                    {
+                        **_item(item),
+                        "protected": None if held is None else held.reason,
+                        "left": self._say.why(reading.left[item.number])
+                        if item.number in reading.left
+                        else None,
+                        "history": [wire_event(e).model_dump(mode="json") for e in history],
+                    }
+                )
+            lines = [self._say.reading(reading, 1 << 40), "", "history, newest first:"]
+            lines += [self._say.event(e, {}, item.updated_at) for e in history]
+            return "\n".join(lines)
+
+        return serve
+
+    def _serve_events(self, json_: bool) -> Callable[..., Awaitable[str]]:
+        async def serve(caller: Caller, board: BoardId, after: After = 0) -> str:
+            name = await self._board.board_of(board, caller.agent)
+            log = await self._board.store.log(name, caller.agent, after, _EVENTS)
+            if after > log.seq:
+                raise UnknownReference(f"after={after} is ahead of '{name}', which stands at seq {log.seq}.")
+            if json_:
+                return _json(
+                    {
+                        "events": [wire_event(e).model_dump(mode="json") for e in log.events],
+                        "cursor": log.cursor,
+                        "seq": log.seq,
+                    }
+                )
+            lines = [self._say.event(e, {}, e.at) for e in log.events] or ["no events"]
+            if log.more:
+                lines.append(f"more: board://{name}/events?after={log.cursor}")
+            return "\n".join(lines)
+
+        return serve
+
+    # Sections
+
+    async def _items(
+        self, agent: str, board: str, *, most: int | None = _MOST, **conditions: Any
+    ) -> ItemPage:
+        """Items newest first, page by page until there are `most`, or all with `None`."""
+        items: list[Item] = []
+        cursor: int | None = None
+        while True:
+            limit = _PAGE if most is None else min(_PAGE, most - len(items))
+            page = await self._board.store.query(
+                board, agent, ItemQuery(limit=limit, cursor=cursor, **conditions)
+            )
+            items += page.items
+            cursor = page.cursor
+            if cursor is None or (most is not None and len(items) >= most):
+                return replace(page, items=tuple(items))
+
+    @staticmethod
+    def _page(page: ItemPage) -> dict[str, Any]:
+        return {
+            "items": [_item(i) for i in page.items],
+            "cursor": None if page.cursor is None else str(page.cursor),
+            "seq": page.seq,
+        }
+
+    @staticmethod
+    def _more(page: ItemPage) -> list[str]:
+        return [] if page.cursor is None else [f'more: query(limit=200, cursor="{page.cursor}")']
+
+    def _lines(self, items: Iterable[Item], nothing: str) -> str:
+        listed = list(items)
+        now = Blackboard.newest(listed)
+        return "\n".join(self._say.line(item, now) for item in listed) if now else nothing
+
+    async def _overview(self, agent: str, board: str) -> Facts:
+        stats_text, stats = await self._stats(agent, board)
+        core_text, core = await self._core(agent, board)
+        text = (
+            f"# {board}\n{core_text}\n{stats_text}\n"
+            f"board://{board}/view/{agent} working threads agenda agents events stats outline"
+        )
+        return text, {**stats, "core": core}
+
+    async def _core(self, agent: str, board: str) -> Facts:
+        core = (await self._board.board(agent, board)).core
+        lines = self._say.core(core)
+        return "\n".join(lines), {
+            "objective": core.objective,
+            "constraints": list(core.constraints),
+            "flags": core.flags,
+            "version": core.version,
+        }
+
+    async def _working(self, agent: str, board: str) -> Facts:
+        page = await self._items(agent, board)
+        lines = [self._lines(page.items, "working memory is empty"), *self._more(page)]
+        return "\n".join(lines), self._page(page)
+
+    async def _agenda(self, agent: str, board: str) -> Facts:
+        page = await self._items(agent, board, types=(ItemType.PLAN,))
+        page = replace(page, items=tuple(sorted(page.items, key=lambda i: (-i.importance, i.number))))
+        return "\n".join([self._lines(page.items, "no plan items"), *self._more(page)]), self._page(page)
+
+    async def _constraints(self, agent: str, board: str) -> Facts:
+        core = (await self._board.board(agent, board)).core
+        items = await self._open(agent, board, ItemType.CONSTRAINT)
+        lines = [line for text in core.constraints for line in self._say.labelled("core", text)]
+        lines += [line for i in items for line in self._say.labelled(f"{i.id} by {i.author}", i.text)]
+        facts = {"core": list(core.constraints), "items": [_item(i) for i in items]}
+        return "\n".join(lines) or "no constraints", facts
+
+    async def _hot_issues(self, agent: str, board: str) -> Facts:
+        items = await self._open(agent, board, ItemType.HOT_ISSUE)
+        lines = [line for i in items for line in self._say.labelled(f"{i.id} by {i.author}", i.text)]
+        return "\n".join(lines) or "no open hot issues", {"items": [_item(i) for i in items]}
+
+    async def _open(self, agent: str, board: str, kind: ItemType) -> list[Item]:
+        page = await self._items(
+            agent, board, most=None, types=(kind,), statuses=(Status.ACTIVE, Status.DEBATED)
+        )
+        return sorted(page.items, key=lambda i: i.number)
+
+    async def _answer(self, agent: str, board: str) -> Facts:
+        page = await self._board.store.query(
+            board, agent, ItemQuery(types=(ItemType.ANSWER,), statuses=(Status.ACTIVE,), zone=None, limit=1)
+        )
+        if not page.items:
+            return "no answer yet", {"item": None}
+        item = page.items[0]
+        lines = self._say.labelled(f"{item.id} by {item.author}", item.text)
+        return "\n".join(lines), {"item": _item(item)}
+
+    async def _agents(self, agent: str, board: str) -> Facts:
+        listed = await self._board.store.agents(board)
+        lines = [f"{a.name}: {a.posts} posts, last {a.last_seen:%Y-%m-%d %H:%M:%SZ}" for a in listed]
+        return "\n".join(lines) or "nobody yet", {
+            "agents": [
+                {
+                    "name": a.name,
+                    "posts": a.posts,
+                    "first_seen": a.first_seen.isoformat(),
+                    "last_seen": a.last_seen.isoformat(),
+                }
+                for a in listed
+            ]
+        }
+
+    async def _threads(self, agent: str, board: str) -> Facts:
+        page = await self._items(agent, board)
+        threads: dict[str, list[Item]] = {}
+        for item in sorted(page.items, key=lambda i: i.number):
+            threads.setdefault(item.thread_id, []).append(item)
+        snapshot = await self._board.store.snapshot(board, agent)
+        known = {item.number: item for item in snapshot.items}
+        lines: list[str] = []
+        for debate in snapshot.debates:
+            lines += self._say.debate_lines(debate, known)
+        now = Blackboard.newest(page.items)
+        for root, members in threads.items():
+            if len(members) > 1 and now is not None:
+                lines.append(f"thread {root}: {len(members)} live")
+                lines += [f"  {self._say.line(item, now, 80)}" for item in members]
+        lines += self._more(page)
+        facts = {
+            "cursor": None if page.cursor is None else str(page.cursor),
+            "seq": page.seq,
+            "threads": {root: [i.id for i in members] for root, members in threads.items()},
+            "debates": [
+                wire_debate(known[d.root].id, d, known, snapshot.board.seq).model_dump(mode="json")
+                for d in snapshot.debates
+            ],
+        }
+        return "\n".join(lines) or "no conversations", facts
+
+    async def _stats(self, agent: str, board: str) -> Facts:
+        figures = await self._board.store.statistics(board, agent)
+        state, config = figures.board, figures.board.config
+        by_zone: dict[str, dict[str, int]] = {}
+        by_type: dict[str, int] = {}
+        for (zone, type_, _status), (items, tokens) in figures.counts.items():
+            place = by_zone.setdefault(zone, {"items": 0, "tokens": 0})
+            place["items"] += items
+            place["tokens"] += tokens
+            if zone == "working":
+                by_type[type_] = by_type.get(type_, 0) + items
+        nothing = {"items": 0, "tokens": 0}
+        working, archived = by_zone.get("working", nothing), by_zone.get("archive", nothing)
+        facts = {
+            "board": state.id,
+            "title": state.title,
+            "lifecycle": str(state.lifecycle),
+            "seq": state.seq,
+            "created_at": state.created_at.isoformat(),
+            "working_items": working["items"],
+            "working_tokens": working["tokens"],
+            "archived_items": archived["items"],
+            "target_tokens": config.target_tokens,
+            "high_water_tokens": config.high_tokens,
+            "low_water_tokens": config.low_tokens,
+            "protected_items": figures.protected_items,
+            "protected_tokens": figures.protected_tokens,
+            "open_debates": figures.open_debates,
+            "waiting_for_index": figures.waiting_for_index,
+            "visible": by_zone,
+            "working_by_type": by_type,
+            "tokenizer": config.tokenizer,
+        }
+        text = (
+            f"seq {state.seq} · {state.lifecycle}\n"
+            f"working {working['items']} items, {working['tokens']} of {config.target_tokens} tokens "
+            f"(passes start above {config.high_tokens}, end at {config.low_tokens})\n"
+            f"protected {figures.protected_items} items, {figures.protected_tokens} tokens; "
+            f"{figures.open_debates} open debates\n"
+            f"archive {archived['items']} items, {figures.waiting_for_index} to be indexed"
+        )
+        return text, facts
+
+    async def _outline(self, agent: str, board: str) -> Facts:
+        page = await self._items(agent, board)
+        children: dict[str, list[Item]] = {}
+        for item in sorted(page.items, key=lambda i: i.number):
+            children.setdefault(item.thread_id, []).append(item)
+        now = Blackboard.newest(page.items)
+        lines: list[str] = []
+        for members in children.values():
+            for place, item in enumerate(members):
+                if now is not None:
+                    lines.append(("  " if place else "") + self._say.line(item, now, 60))
+        lines += self._more(page)
+        return "\n".join(lines) or "working memory is empty", {
+            "cursor": None if page.cursor is None else str(page.cursor),
+            "seq": page.seq,
+            "threads": [[i.id for i in members] for members in children.values()],
+        }
+
+    # Completion and notification
+
+    async def complete(
+        self, caller: Caller, ref: str, argument: str, partial: str, context: Mapping[str, str]
+    ) -> Sequence[str]:
+        """Values for a template's variable that begin as typed so far; none of a board that is not there."""
+        store = self._board.store
+        if argument == "board":
+            names = {b.id for b in await store.boards()} | {self._board.default_board}
+            return [name for name in sorted(names) if name.startswith(partial)]
+        if argument == "agent":
+            return [caller.agent] if caller.agent.startswith(partial) else []
+        board = await store.find_board(context.get("board", self._board.default_board))
+        if board is not None and argument == "id":
+            page = await self._items(caller.agent, board.id)
+            return [i.id for i in page.items if i.id.casefold().startswith(partial.casefold())]
+        if board is not None and argument == "after":
+            return [str(board.seq)] if str(board.seq).startswith(partial) else []
+        return []
+
+
+def may_hear(agent: str, uri: str) -> bool:
+    """Whether an agent may subscribe to a URI: to everything but another agent's view."""
+    section, _, viewer = uri.split("?", 1)[0].removesuffix(".json").partition("/view/")
+    return not viewer or "/" in section.removeprefix("board://") or viewer == agent
+
+
+_CORE_ONLY = frozenset({"core"})
+
+
+def affected(board: str, events: Sequence[Event], subscribed: Iterable[str]) -> list[str]:
+    """Those of the subscribed URIs that the events of a board change."""
+    items = {event.item for event in events if event.item is not None}
+    core = any(event.event is EventType.CORE_CHANGED for event in events)
+    base = f"board://{board}"
+    changed = []
+    for uri in subscribed:
+        path = uri.split("?", 1)[0].removesuffix(".json")
+        if path != base and not path.startswith(base + "/"):
+            continue
+        section, _, rest = path[len(base) + 1 :].partition("/")
+        if section == "items":
+            number = rest.split("@", 1)[0].rsplit("-", 1)[-1]
+            if any(id_.rsplit("-", 1)[1] == number for id_ in items):
+                changed.append(uri)
+        elif section in _CORE_ONLY:
+            if core:
+                changed.append(uri)
+        else:
+            changed.append(uri)
+    return changed
+
+
+def _item(item: Item) -> dict[str, Any]:
+    return wire_item(item).model_dump(mode="json")
+
+
+def _json(facts: dict[str, Any]) -> str:
+    return json.dumps(facts, ensure_ascii=False, separators=(",", ":"))

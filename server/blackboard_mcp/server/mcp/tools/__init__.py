@@ -1,0 +1,1 @@
+"""The tools: words in, use cases out. One set of tools a module."""

@@ -1,0 +1,153 @@
+"""The admin set: board, core, prune. For stewards; off unless chosen at launch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from blackboard_mcp.protocols.board import Board, BoardChange, Core, Lifecycle
+from blackboard_mcp.protocols.pruning import PassOutcome
+from blackboard_mcp.protocols.wire import BoardAnswer, CoreAnswer, MovedItem, PruneAnswer
+from pydantic import Field
+
+from ...rendering import Rendering
+from ...requests import check_board, check_text
+from ...stewardship import MAX_CONSTRAINTS, MAX_FLAGS, Stewardship
+from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
+
+BoardId = Annotated[str, Field(max_length=64)]
+Line = Annotated[str, Field(min_length=1, max_length=2_000)]
+ADMIN = ToolAnnotations(destructive_hint=False)
+
+
+class AdminTools:
+    """What a steward does to a board as a whole."""
+
+    def __init__(self, steward: Stewardship, rendering: Rendering) -> None:
+        self._steward = steward
+        self._say = rendering
+
+    def register(self, server: BoardServer) -> None:
+        server.tool(
+            self.core,
+            name="core",
+            description=(
+                "Read or replace the board's core (objective, constraints in order, flags): never pruned, in "
+                "every view. Writing needs the version you read."
+            ),
+            annotations=ADMIN,
+            output=CoreAnswer,
+        )
+        server.tool(
+            self.board,
+            name="board",
+            description=(
+                "Read or change the board: title, parent, lifecycle (a settled or closed board takes no posts), "
+                "settings (target_tokens, high_water, low_water, ceiling, hard_ceiling, summarise_over)."
+            ),
+            annotations=ADMIN,
+            output=BoardAnswer,
+        )
+        server.tool(
+            self.prune,
+            name="prune",
+            description="Prune down to the low-water mark now; dry_run=true only says what would go and why.",
+            annotations=ADMIN,
+            output=PruneAnswer,
+        )
+
+    async def core(
+        self,
+        caller: Caller,
+        objective: Annotated[str, Field(max_length=20_000)] | None = None,
+        constraints: Annotated[list[Line], Field(max_length=MAX_CONSTRAINTS)] | None = None,
+        flags: Annotated[
+            dict[Annotated[str, Field(min_length=1, max_length=100)], bool], Field(max_length=MAX_FLAGS)
+        ]
+        | None = None,
+        expected_version: Annotated[int, Field(ge=0, le=2_000_000_000)] = 0,
+        board: BoardId | None = None,
+    ) -> Answer:
+        if objective is None and constraints is None and flags is None:
+            core, seq = await self._steward.core(caller.agent, board)
+        else:
+            core, seq = await self._steward.set_core(
+                caller.agent,
+                board,
+                expected_version,
+                objective=objective,
+                constraints=constraints,
+                flags=flags,
+            )
+        return Answer(self._say.with_footer("\n".join(self._say.core(core)), seq), lambda: _core(core, seq))
+
+    async def board(
+        self,
+        caller: Caller,
+        title: Annotated[str, Field(min_length=1, max_length=200)] | None = None,
+        parent: Annotated[str, Field(max_length=64)] | None = None,
+        lifecycle: Literal["open", "settled", "closed"] | None = None,
+        settings: Annotated[dict[str, Any], Field(max_length=16)] | None = None,
+        board: BoardId | None = None,
+    ) -> Answer:
+        if title is not None:
+            check_text(title)
+        if parent:
+            check_board(parent)
+        change = BoardChange(
+            title=title,
+            parent=parent,
+            lifecycle=None if lifecycle is None else Lifecycle(lifecycle),
+            settings=settings or {},
+        )
+        state = await self._steward.change_board(caller.agent, board, change)
+        return Answer(self._say.with_footer(self._say.board(state), state.seq), lambda: _board(state))
+
+    async def prune(self, caller: Caller, dry_run: bool = False, board: BoardId | None = None) -> Answer:
+        outcomes = await self._steward.prune(caller.agent, board, dry_run=dry_run)
+        text = self._say.pruned(outcomes, dry_run=dry_run)
+        if not outcomes:
+            _, seq = await self._steward.core(caller.agent, board)
+            text = self._say.with_footer(text, seq)
+        return Answer(text, lambda: _pruned(outcomes, dry_run))
+
+
+def _core(core: Core, seq: int) -> CoreAnswer:
+    return CoreAnswer(
+        objective=core.objective,
+        constraints=list(core.constraints),
+        flags=core.flags,
+        version=core.version,
+        seq=seq,
+    )
+
+
+def _board(board: Board) -> BoardAnswer:
+    return BoardAnswer(
+        board=board.id,
+        title=board.title,
+        parent=board.parent,
+        lifecycle=str(board.lifecycle),
+        objective=board.core.objective,
+        target_tokens=board.config.target_tokens,
+        high_water=board.config.high_water,
+        low_water=board.config.low_water,
+        ceiling=board.config.ceiling,
+        hard_ceiling=board.config.hard_ceiling,
+        summarise_over=board.config.summarise_over,
+        working_items=board.working_items,
+        working_tokens=board.working_tokens,
+        archived_items=board.archived_items,
+        seq=board.seq,
+    )
+
+
+def _pruned(outcomes: list[PassOutcome], dry_run: bool) -> PruneAnswer:
+    return PruneAnswer(
+        dry_run=dry_run,
+        moved=[MovedItem(id=i, step=s, why=w) for outcome in outcomes for i, s, w in outcome.moved],
+        tokens_before=outcomes[0].tokens_before if outcomes else None,
+        tokens_after=outcomes[-1].tokens_after if outcomes else None,
+        protected_items=outcomes[-1].protected_items if outcomes else None,
+        protected_tokens=outcomes[-1].protected_tokens if outcomes else None,
+        seq=outcomes[-1].seq if outcomes else None,
+    )

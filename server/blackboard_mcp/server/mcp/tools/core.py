@@ -1,0 +1,456 @@
+"""The core set: post, read, query, query_archive, subscribe, wait, debate."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from blackboard_mcp.protocols.archive import ArchiveQuery
+from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.items import MAX_BATCH, Item, ItemType, Status, Zone, parse_ref
+from blackboard_mcp.protocols.keys import MAX_KEY, check_glob
+from blackboard_mcp.protocols.store import DebateView
+from blackboard_mcp.protocols.wire import (
+    DebateAnswer,
+    EventsAnswer,
+    ItemsAnswer,
+    PostAnswer,
+    ReadAnswer,
+    SearchAnswer,
+    SubscribeAnswer,
+    SubscriptionsAnswer,
+    ViewAnswer,
+    wire_debate,
+    wire_event,
+    wire_item,
+    wire_subscription,
+)
+from pydantic import Field, WithJsonSchema
+
+from ... import requests
+from ...blackboard import VIEW_BUDGET, Blackboard, DebateOp
+from ...rendering import FOOTER_TOKENS, Rendering
+from ...requests import (
+    AnyType,
+    Edges,
+    ExpectedVersion,
+    Hits,
+    Id,
+    Importance,
+    Key,
+    Metadata,
+    Page,
+    PostFields,
+    PostType,
+    Seconds,
+    Sequence,
+    StatusName,
+    Tags,
+    Text,
+    Ttl,
+    VisibilityName,
+    instant,
+)
+from ...text import one_line
+from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
+from ..adapter_arguments import Arguments
+
+ITEMS_BUDGET = 6_000
+MAX_BUDGET = 200_000
+
+BoardId = Annotated[str, Field(max_length=64)]
+Agent = Annotated[str, Field(max_length=64)]
+Words = Annotated[str, Field(max_length=2_000)]
+Name = Annotated[str, Field(max_length=64)]
+Instant = Annotated[str, Field(max_length=40)]
+Reason = Annotated[str, Field(max_length=2_000)]
+Budget = Annotated[
+    int,
+    Field(ge=1, le=MAX_BUDGET),
+    WithJsonSchema(
+        {"type": "integer", "description": f"tokens; default {VIEW_BUDGET}, items {ITEMS_BUDGET}"}
+    ),
+]
+Batch = Annotated[
+    list[Annotated[dict[str, Any], Field(max_length=16)]],
+    Field(max_length=MAX_BATCH),
+]
+ZoneName = Literal["working", "archive", "all"]
+Cursor = Annotated[str, Field(max_length=20)]
+Filter = Annotated[
+    dict[str, Any],
+    Field(max_length=16, description="of key, event, agent, tags, type, thread, mentions, all, any, not"),
+]
+
+# Every client pays for these: only what differs from the protocol's defaults.
+READ = ToolAnnotations(read_only_hint=True)
+WRITE = ToolAnnotations(destructive_hint=False)
+
+
+class CoreTools:
+    """The seven tools every client gets."""
+
+    def __init__(self, board: Blackboard, rendering: Rendering) -> None:
+        self._board = board
+        self._say = rendering
+        self._batch = Arguments("post.items", PostFields)
+
+    def register(self, server: BoardServer) -> None:
+        server.tool(
+            self.post,
+            name="post",
+            description=(
+                "Post to the board; a CRITIQUE of another's item opens a debate. key: versioned entry; id: amend."
+            ),
+            annotations=WRITE,
+            output=PostAnswer,
+        )
+        server.tool(
+            self.read,
+            name="read",
+            description=(
+                "Read the shared board: no arguments = your view of it; ids (H-17, H-17@2) or keys = whole "
+                "items, archived ones too; since = changes after that seq."
+            ),
+            annotations=READ,
+            output=ReadAnswer,
+        )
+        server.tool(
+            self.query,
+            name="query",
+            description=("List items, newest first. key: glob, * within a segment, ** across."),
+            annotations=READ,
+            output=ItemsAnswer,
+        )
+        server.tool(
+            self.query_archive,
+            name="query_archive",
+            description=("Search what was pruned, by meaning and words. restore=true brings hits back."),
+            annotations=WRITE,
+            output=SearchAnswer,
+        )
+        server.tool(
+            self.subscribe,
+            name="subscribe",
+            description=(
+                "Follow events durably: filter → subscription id for wait. unsubscribe=id ends one; no "
+                "arguments list yours."
+            ),
+            annotations=WRITE,
+            output=SubscribeAnswer,
+        )
+        server.tool(
+            self.wait,
+            name="wait",
+            description=(
+                "Wait for news: returns at once if there is any after since (or the subscription's place), "
+                "else within seconds."
+            ),
+            annotations=WRITE,
+            output=EventsAnswer,
+        )
+        server.tool(
+            self.debate,
+            name="debate",
+            description=(
+                "Debate an item: open, acknowledge (agree), withdraw (own critique), decide (with reason), "
+                "status (who is missing), watch (it stays until you acknowledge)."
+            ),
+            annotations=WRITE,
+            output=DebateAnswer,
+        )
+
+    async def post(
+        self,
+        caller: Caller,
+        text: Text | None = None,
+        type: PostType | None = None,
+        importance: Importance | None = None,
+        tags: Tags | None = None,
+        edges: Edges | None = None,
+        key: Key | None = None,
+        expected_version: ExpectedVersion | None = None,
+        id: Id | None = None,
+        status: StatusName | None = None,
+        visibility: VisibilityName | None = None,
+        ttl_seconds: Ttl | None = None,
+        metadata: Metadata | None = None,
+        idempotency_key: Annotated[str, Field(min_length=1, max_length=200)] | None = None,
+        items: Batch | None = None,
+        board: BoardId | None = None,
+    ) -> Answer:
+        # The adapter has checked every value already.
+        single = PostFields.model_construct(
+            text=text,
+            type=type,
+            importance=importance,
+            tags=tags,
+            edges=edges,
+            key=key,
+            expected_version=expected_version,
+            id=id,
+            status=status,
+            visibility=visibility,
+            ttl_seconds=ttl_seconds,
+            metadata=metadata,
+        )
+        if items:
+            if single.digest_part():
+                given = ", ".join(single.digest_part())
+                raise InvalidInput(
+                    f"post takes either items or the fields of one post; with items leave out {given}. "
+                    "Nothing was changed."
+                )
+            posts = [self._batch_item(n, item) for n, item in enumerate(items, 1)]
+        else:
+            posts = [single]
+        posted = await self._board.post(caller.agent, board, posts, idempotency_key)
+        return Answer(
+            self._say.posted(posted, caller.agent),
+            lambda: PostAnswer(
+                items=[wire_item(item) for item in posted.items], seq=posted.seq, repeated=posted.repeated
+            ),
+        )
+
+    def _batch_item(self, place: int, item: dict[str, Any]) -> PostFields:
+        try:
+            return PostFields.model_construct(**self._batch.check(item))
+        except InvalidInput as error:
+            raise InvalidInput(f"Item {place} of items: {error.message}", item=place, **error.facts) from None
+
+    async def read(
+        self,
+        caller: Caller,
+        ids: Annotated[list[Id], Field(max_length=100)] | None = None,
+        keys: Annotated[list[Key], Field(max_length=100)] | None = None,
+        budget: Budget | None = None,
+        since: Sequence | None = None,
+        board: BoardId | None = None,
+    ) -> Answer:
+        agent = caller.agent
+        if since is not None:
+            if ids or keys:
+                raise InvalidInput("read takes since, or ids and keys, not both.")
+            news = await self._board.changes_since(agent, board, since, 200)
+            name = board or self._board.default_board
+            self._board.saw(name, agent, news.cursor)
+            return Answer(
+                self._say.news(news, agent, budget or VIEW_BUDGET),
+                lambda: EventsAnswer(
+                    events=[wire_event(e) for e in news.events], cursor=news.cursor, seq=news.seq
+                ),
+            )
+        if ids or keys:
+            reading = await self._board.read(agent, board, ids or [], keys or [])
+            found = reading.found
+            return Answer(
+                self._say.reading(reading, budget or ITEMS_BUDGET),
+                lambda: ItemsAnswer(
+                    items=[wire_item(item) for item in found.items],
+                    seq=found.seq,
+                    missing=list(found.missing),
+                ),
+            )
+        view, snapshot = await self._board.view(agent, board, budget or VIEW_BUDGET, reserve=FOOTER_TOKENS)
+        text = self._say.with_footer(view.text, snapshot.board.seq, snapshot.attention)
+        self._board.saw(snapshot.board.id, agent, snapshot.board.seq)
+        answer = ViewAnswer(
+            view=text,
+            tokens=self._board.tokenizer.count(text),
+            seq=snapshot.board.seq,
+            shown=list(view.shown),
+            stubs=list(view.stubs),
+            hidden=view.hidden,
+        )
+        return Answer(text, answer)
+
+    async def query(
+        self,
+        caller: Caller,
+        text: Words | None = None,
+        type: AnyType | None = None,
+        key: Annotated[str, Field(max_length=MAX_KEY)] | None = None,
+        tags: Tags | None = None,
+        author: Agent | None = None,
+        status: StatusName | None = None,
+        thread: Id | None = None,
+        zone: ZoneName = "working",
+        limit: Page = 20,
+        cursor: Cursor | None = None,
+        any_tags: Tags | None = None,
+        no_tags: Tags | None = None,
+        after: Instant | None = None,
+        before: Instant | None = None,
+        board: BoardId | None = None,
+    ) -> Answer:
+        if cursor is not None and not (cursor.isdecimal() and cursor.isascii()):
+            raise InvalidInput("cursor must be the one that the former page named.")
+        wanted = ItemQuery(
+            text=text,
+            types=() if type is None else (ItemType(type),),
+            key=None if key is None else check_glob(key),
+            tags=tuple(tags or ()),
+            any_tags=tuple(any_tags or ()),
+            no_tags=tuple(no_tags or ()),
+            author=author,
+            statuses=() if status is None else (Status(status),),
+            thread=None if thread is None else parse_ref(thread).number,
+            zone=None if zone == "all" else Zone(zone),
+            after=instant(after, "after"),
+            before=instant(before, "before"),
+            limit=limit,
+            cursor=None if cursor is None else int(cursor),
+        )
+        page = await self._board.query(caller.agent, board, wanted)
+        return Answer(
+            self._say.page(page),
+            lambda: ItemsAnswer(
+                items=[wire_item(item) for item in page.items],
+                cursor=None if page.cursor is None else str(page.cursor),
+                seq=page.seq,
+            ),
+        )
+
+    async def query_archive(
+        self,
+        caller: Caller,
+        text: Words | None = None,
+        type: AnyType | None = None,
+        tags: Tags | None = None,
+        author: Agent | None = None,
+        after: Instant | None = None,
+        before: Instant | None = None,
+        limit: Hits = 10,
+        restore: bool = False,
+        thread: Id | None = None,
+        board: BoardId | None = None,
+    ) -> Answer:
+        since, until = instant(after, "after"), instant(before, "before")
+        kinds = () if type is None else (ItemType(type),)
+        number = None if thread is None else parse_ref(thread).number
+        query = ArchiveQuery(
+            board="",
+            text=text or "",
+            limit=limit,
+            types=tuple(str(k) for k in kinds),
+            tags=tuple(tags or ()),
+            author=author,
+            thread=number,
+            after=since,
+            before=until,
+        )
+        words = ItemQuery(
+            text=text,
+            types=kinds,
+            tags=tuple(tags or ()),
+            author=author,
+            thread=number,
+            zone=Zone.ARCHIVE,
+            after=since,
+            before=until,
+            limit=limit,
+        )
+        found, waiting, seq = await self._board.search(caller.agent, board, query, words, restore=restore)
+        return Answer(
+            self._say.found(found, waiting, seq, restored=restore),
+            lambda: SearchAnswer(
+                items=[wire_item(item) for item in found.items],
+                seq=seq,
+                mode=found.mode,
+                notice=found.notice,
+                left={
+                    i.id: self._say.why(found.left[i.number]) for i in found.items if i.number in found.left
+                },
+            ),
+        )
+
+    async def subscribe(
+        self,
+        caller: Caller,
+        filter: Filter | None = None,
+        name: Name | None = None,
+        unsubscribe: Annotated[str, Field(max_length=64)] | None = None,
+        board: BoardId | None = None,
+    ) -> Answer:
+        agent = caller.agent
+        if unsubscribe is not None:
+            if filter is not None or name is not None:
+                raise InvalidInput("subscribe takes unsubscribe alone. Nothing was changed.")
+            await self._board.unsubscribe(agent, board, unsubscribe)
+            held, seq = await self._board.subscriptions(agent, board)
+            text = f"ended {one_line(unsubscribe)}; {len(held)} left"
+            listed = [wire_subscription(s, seq) for s in held]
+            return Answer(
+                self._say.with_footer(text, seq),
+                SubscriptionsAnswer(subscriptions=listed, seq=seq, ended=unsubscribe),
+            )
+        if filter is None and name is None:
+            held, seq = await self._board.subscriptions(agent, board)
+            listed = [wire_subscription(s, seq) for s in held]
+            return Answer(
+                self._say.subscriptions(held, seq), SubscriptionsAnswer(subscriptions=listed, seq=seq)
+            )
+        if name is not None:
+            requests.check_text(name)
+        new, seq = await self._board.subscribe(agent, board, filter or {}, name)
+        return Answer(self._say.subscribed(new), wire_subscription(new, seq))
+
+    async def wait(
+        self,
+        caller: Caller,
+        subscription: Annotated[str, Field(max_length=64)] | None = None,
+        since: Sequence | None = None,
+        seconds: Seconds = 25,
+        limit: Page = 50,
+        board: BoardId | None = None,
+    ) -> Answer:
+        news = await self._board.wait(
+            caller.agent,
+            board,
+            subscription=subscription,
+            since=since,
+            seconds=seconds,
+            limit=limit,
+            report=caller.report,
+        )
+        if subscription is None and since is not None:
+            self._board.saw(board or self._board.default_board, caller.agent, news.cursor)
+        return Answer(
+            self._say.news(news, caller.agent, VIEW_BUDGET),
+            lambda: EventsAnswer(
+                events=[wire_event(e) for e in news.events],
+                cursor=news.cursor,
+                seq=news.seq,
+                subscription=None if news.subscription is None else news.subscription.id,
+            ),
+        )
+
+    async def debate(
+        self,
+        caller: Caller,
+        op: DebateOp,
+        id: Id,
+        reason: Reason = "",
+        watchers: Annotated[list[Agent], Field(max_length=32, description="for open")] | None = None,
+        board: BoardId | None = None,
+    ) -> Answer:
+        requests.check_text(reason)
+        name, state = await self._board.debate(
+            caller.agent, board, op, id, reason=reason, watchers=watchers or ()
+        )
+        if isinstance(state, DebateView):
+            number = parse_ref(id).number
+            item = state.items[number].id if number in state.items else id
+            structured = wire_debate(item, state.debate, state.items, state.seq)
+            return Answer(self._say.debate(state), structured)
+        return await self._undebated(caller, name, state, op)
+
+    async def _undebated(self, caller: Caller, name: str, item: Item, op: str) -> Answer:
+        found = await self._board.board(caller.agent, name)
+        structured = DebateAnswer(item=item.id, state=None, seq=found.seq)
+        text = {
+            "watch": f"you watch {item.id}: it stays on the board until you "
+            f'debate(op="acknowledge", id="{item.id}")',
+            "acknowledge": f"acknowledged {item.id}",
+        }.get(op, f"{item.id} was never debated")
+        return Answer(self._say.with_footer(text, found.seq), structured)

@@ -1,0 +1,246 @@
+"""Runs pruning passes in the background: once per board over all processes, never in a caller's way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from blackboard_mcp.protocols.errors import BlackboardError, StoreBusy
+from blackboard_mcp.protocols.items import ItemType, Status, content_hash
+from blackboard_mcp.protocols.pruning import Candidate, Move, PassOutcome, Plan, Workspace
+from blackboard_mcp.protocols.store import BoardStore, NewSummary
+from blackboard_mcp.protocols.tokens import Tokenizer
+
+from .pruning import THREADS, decide
+
+logger = logging.getLogger(__name__)
+
+_LEASE_SECONDS = 30.0
+_SWEEP_SECONDS = 2.0
+_RETRY_SECONDS = 0.25
+_GRACE = 0.01
+SUMMARY_TOKENS = 200
+_BEFORE_SUMMARIES = frozenset({1, 2, 3})
+_AFTER_SUMMARIES = frozenset({1, 2, 4})
+
+
+def _decide_first(space: Workspace) -> Plan:
+    """The whole pass at once, unless a thread is to be summarised before anything of importance goes."""
+    plan = decide(space, steps=_BEFORE_SUMMARIES)
+    return plan if plan.threads else decide(space, steps=_AFTER_SUMMARIES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Summary:
+    """A summary that was written, and the ids of what it stands for."""
+
+    new: NewSummary
+    sources: tuple[str, ...]
+
+
+class _Rehearsal:
+    """Decides a whole pass as if the summaries had been applied; `added` are the tokens of those that stay."""
+
+    def __init__(self, summaries: Sequence[NewSummary]) -> None:
+        self._summaries = summaries
+        self.added = 0
+
+    def decide(self, space: Workspace) -> Plan:
+        plan = decide(space, steps=_BEFORE_SUMMARIES)
+        moves = list(plan.moves)
+        left = {c.number: c for c in space.candidates}
+        for move in moves:
+            del left[move.number]
+        posted: list[Candidate] = []
+        number = max(left, default=0)
+        for summary in self._summaries:
+            sources = [left[n] for n, seq in summary.seen.items() if n in left and left[n].seq == seq]
+            if len(sources) < len(summary.seen) or any(c.number in space.protected for c in sources):
+                continue
+            number += 1
+            first = sources[0]
+            posted.append(
+                replace(
+                    first,
+                    number=number,
+                    type=ItemType.SUMMARY,
+                    status=Status.ACTIVE,
+                    importance=summary.importance,
+                    tokens=summary.tokens,
+                    seq=first.seq + (1 << 40) + number,
+                    expired=False,
+                    superseded=False,
+                    analysed=False,
+                )
+            )
+            for source in sources:
+                moves.append(Move(source.number, THREADS, "summarised"))
+                del left[source.number]
+        now = (*left.values(), *posted)
+        after = decide(
+            replace(space, candidates=now, tokens=sum(c.tokens for c in now)), steps=_AFTER_SUMMARIES
+        )
+        gone = {move.number for move in after.moves}
+        self.added = sum(c.tokens for c in posted if c.number not in gone)
+        return Plan((*moves, *(move for move in after.moves if move.number in left)))
+
+
+class Pruner:
+    """Keeps boards within their budgets. `kick` after a post; `run` sweeps what expired."""
+
+    def __init__(self, store: BoardStore, tokenizer: Tokenizer, holder: str) -> None:
+        self._store = store
+        self._tokenizer = tokenizer
+        self._holder = holder
+        self._wanted: set[str] = set()
+        self._passes: dict[str, asyncio.Task[None]] = {}
+        self._due: list[float] = []
+        self._soon = asyncio.Event()
+
+    def kick(self, board: str) -> None:
+        """A pass on the board, soon; a board that is being passed gets another one after it."""
+        self._wanted.add(board)
+        if board not in self._passes:
+            self._passes[board] = asyncio.create_task(self._work(board), name=f"prune-{board}")
+
+    def expect(self, seconds: float) -> None:
+        """Something expires in so many seconds: look then, and not only at the next round."""
+        if seconds < _SWEEP_SECONDS:
+            heapq.heappush(self._due, asyncio.get_running_loop().time() + seconds)
+            self._soon.set()
+
+    def _nap(self) -> float:
+        """Seconds until the next look at what expired."""
+        now = asyncio.get_running_loop().time()
+        while self._due and self._due[0] + _GRACE <= now:
+            heapq.heappop(self._due)
+        return min(_SWEEP_SECONDS, max(0.0, self._due[0] + _GRACE - now)) if self._due else _SWEEP_SECONDS
+
+    async def _work(self, board: str) -> None:
+        try:
+            while board in self._wanted:
+                self._wanted.discard(board)
+                try:
+                    await self._pass_if_due(board)
+                except StoreBusy as error:
+                    # The next post may be far off, and the board is too full now.
+                    logger.warning("pruning pass on %s waits: %s", board, error)
+                    self._wanted.add(board)
+                    await asyncio.sleep(_RETRY_SECONDS)
+                except BlackboardError as error:
+                    logger.warning("pruning pass on %s did not end: %s", board, error)
+                except Exception:
+                    logger.exception("pruning pass on %s failed", board)
+        finally:
+            # In the same step as the last look at what is wanted: a kick finds one or the other.
+            self._passes.pop(board, None)
+
+    async def _pass_if_due(self, board: str) -> None:
+        found = await self._store.find_board(board)
+        if found is None or found.working_tokens <= found.config.high_tokens:
+            return
+        if not await self.run_pass(board):
+            # Another process is at it, or died at it: it need not have seen what made this pass due.
+            self._wanted.add(board)
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def run_pass(self, board: str) -> list[PassOutcome]:
+        """One whole pass: what it did, part by part; nothing when another process is at it.
+
+        Where a thread is worth a summary, the first part takes only what is finished, analysed or
+        expired; summaries are written outside any transaction; the last part takes what is left to
+        take. Otherwise one transaction does it all. A board that is at or under its low-water mark loses
+        only what expired.
+        """
+        lease = f"prune:{board}"
+        if not await self._store.lease(lease, self._holder, _LEASE_SECONDS):
+            return []
+        try:
+            first = await self._store.prune(board, _decide_first)
+            if not first.threads:
+                return [first]
+            moved: list[tuple[str, int, str]] = []
+            for thread, members in first.threads:
+                summary = await self._write(board, thread, members)
+                if summary is None:
+                    continue
+                id_ = await self._store.apply_summary(board, summary.new)
+                if id_ is not None:
+                    moved += [(source, THREADS, f"summarised in {id_}") for source in summary.sources]
+            last = await self._store.prune(board, partial(decide, steps=_AFTER_SUMMARIES))
+            between = replace(
+                last, moved=tuple(moved), tokens_before=first.tokens_after, tokens_after=last.tokens_before
+            )
+            return [first, between, last]
+        finally:
+            await self._store.release(lease, self._holder)
+
+    async def _write(self, board: str, thread: int, members: tuple[int, ...]) -> _Summary | None:
+        """A summary of a finished thread, not yet on the board; none when no good one can be written."""
+        from .summaries import check_summary, summarise  # nothing needs it before a thread is finished
+
+        sources = await self._store.thread_sources(board, members)
+        if not sources:
+            return None
+        draft = await asyncio.to_thread(
+            summarise, sources, tokenizer=self._tokenizer, limit_tokens=SUMMARY_TOKENS
+        )
+        if draft is None:
+            return None
+        refused = check_summary(draft.text, sources, self._tokenizer)
+        if refused is not None:
+            logger.info("summary of thread %d on %s refused: %s", thread, board, refused)
+            return None
+        new = NewSummary(
+            thread=thread,
+            seen={source.number: source.seq for source in sources},
+            text=draft.text,
+            tokens=self._tokenizer.count(draft.text),
+            sha256=content_hash(draft.text),
+            importance=draft.importance,
+        )
+        return _Summary(new, tuple(source.id for source in sources))
+
+    async def preview(self, board: str) -> PassOutcome:
+        """What a pass would move now, summaries taken into account; nothing is changed."""
+        first = await self._store.prune(board, _decide_first, apply=False)
+        written = [await self._write(board, thread, members) for thread, members in first.threads]
+        if not written:
+            return first
+        rehearsal = _Rehearsal([summary.new for summary in written if summary is not None])
+        outcome = await self._store.prune(board, rehearsal.decide, apply=False)
+        return replace(outcome, tokens_after=outcome.tokens_after + rehearsal.added)
+
+    async def run(self) -> None:
+        """Archives what outlives its time, and passes boards that a former process left too full."""
+        for board in await self._store.boards():
+            if board.working_tokens > board.config.high_tokens:
+                self.kick(board.id)
+        while True:
+            try:
+                await self._store.expire()
+            except BlackboardError as error:
+                logger.warning("expiry did not run: %s", error)
+            self._soon.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._nap()):
+                    await self._soon.wait()
+
+    async def settle(self) -> None:
+        """Returns when no pass is under way or wanted in this process."""
+        while self._passes:
+            await asyncio.wait(list(self._passes.values()))
+
+    async def close(self) -> None:
+        """Ends passes under way between their transactions."""
+        tasks = list(self._passes.values())
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task

@@ -1,0 +1,112 @@
+"""What leaves working memory, and in what order: the token-importance policy.
+
+A pure function from working memory as it stands to a plan. It knows nothing of stores and clocks, and
+never names an item that the guard holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from blackboard_mcp.protocols.items import FINISHED, ItemType, Status
+from blackboard_mcp.protocols.pruning import Candidate, Move, Plan, Workspace
+
+RESOLVED, LOGS, THREADS, IMPORTANCE = 1, 2, 3, 4
+"""The steps of a pass."""
+ALL_STEPS = frozenset({RESOLVED, LOGS, THREADS, IMPORTANCE})
+NEVER = 5
+"""Importance from which an item leaves only in step 1, whatever the ceilings say."""
+
+
+@dataclass(slots=True)
+class _Pass:
+    tokens: int
+    moves: list[Move] = field(default_factory=list)
+    gone: set[int] = field(default_factory=set)
+
+    def take(self, candidate: Candidate, step: int, why: str) -> None:
+        self.moves.append(Move(candidate.number, step, why))
+        self.gone.add(candidate.number)
+        self.tokens -= candidate.tokens
+
+
+def decide(space: Workspace, *, steps: frozenset[int] = ALL_STEPS, level: int | None = None) -> Plan:
+    """What to move, in order, until working memory is at `level` tokens (the low-water mark by default).
+
+    1. Expired items, all of them, whatever the level; then resolved, withdrawn, invalidated and
+       superseded ones, oldest change first.
+    2. Logs that have been analysed, oldest change first.
+    3. Finished threads worth a summary are proposed in `Plan.threads`, not moved: the summary is
+       written outside the transaction. Step 4 takes no account of them, so a caller that wants summaries
+       runs steps 1 to 3 first and step 4 after the summaries.
+    4. Lowest importance first, oldest change first among equals, up to the ceiling; then, only if that
+       left more than the high-water mark, up to the hard ceiling. Importance 5 stays.
+    """
+    level = space.config.low_tokens if level is None else level
+    free = [c for c in space.candidates if c.number not in space.protected]
+    free.sort(key=lambda c: (c.seq, c.number))
+    state = _Pass(space.tokens)
+    if RESOLVED in steps:
+        for candidate in free:
+            if candidate.expired:
+                state.take(candidate, RESOLVED, "expired")
+        done = (c for c in free if not c.expired and (c.status in FINISHED or c.superseded))
+        _take(state, done, level, RESOLVED)
+    if LOGS in steps:
+        logs = (c for c in free if c.number not in state.gone and c.type is ItemType.LOG and c.analysed)
+        _take(state, logs, level, LOGS)
+    threads: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    if THREADS in steps and state.tokens > level:
+        threads = finished_threads(space, state.gone)
+    if IMPORTANCE in steps:
+        ranked = sorted(
+            (c for c in free if c.number not in state.gone), key=lambda c: (c.importance, c.seq, c.number)
+        )
+        ceiling = min(space.config.ceiling, NEVER - 1)
+        _take(state, (c for c in ranked if c.importance <= ceiling), level, IMPORTANCE)
+        if state.tokens > space.config.high_tokens:
+            hard = min(space.config.hard_ceiling, NEVER - 1)
+            _take(state, (c for c in ranked if ceiling < c.importance <= hard), level, IMPORTANCE)
+    return Plan(tuple(state.moves), threads)
+
+
+def _take(state: _Pass, candidates: Iterable[Candidate], level: int, step: int) -> None:
+    for candidate in candidates:
+        if state.tokens <= level:
+            return
+        state.take(candidate, step, why(candidate, step))
+
+
+def why(candidate: Candidate, step: int) -> str:
+    """Why a step takes an item, in a few words."""
+    if step == LOGS:
+        return "log analysed"
+    if step == IMPORTANCE:
+        return f"importance {candidate.importance}, oldest first"
+    return "superseded" if candidate.status not in FINISHED else candidate.status.lower()
+
+
+def finished_threads(space: Workspace, gone: set[int]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Threads worth a summary, by number, with the members it would stand for, in order of posting.
+
+    Finished: no member is protected, and a debate on one was closed, or one is resolved, or the newest
+    is a DECISION or an ANSWER. Members are what is still there and neither private nor a CONSTRAINT;
+    there must be more than `summarise_over`. A private member decides nothing, so that what is proposed
+    does not tell of it.
+    """
+    by_thread: dict[int, list[Candidate]] = {}
+    for candidate in sorted(space.candidates, key=lambda c: c.number):
+        by_thread.setdefault(candidate.thread, []).append(candidate)
+    proposed: list[tuple[int, tuple[int, ...]]] = []
+    for thread, everyone in sorted(by_thread.items()):
+        if any(c.number in space.protected for c in everyone):
+            continue
+        known = [c for c in everyone if not c.private and c.type is not ItemType.CONSTRAINT]
+        members = tuple(c.number for c in known if c.number not in gone)
+        if len(members) <= space.config.summarise_over:
+            continue
+        ended = known[-1].type in (ItemType.DECISION, ItemType.ANSWER)
+        if ended or any(c.debated_before or c.status is Status.RESOLVED for c in known):
+            proposed.append((thread, members))
+    return tuple(proposed)

@@ -1,0 +1,319 @@
+"""Results as agents read them: compact text, ids first, one line a thing, a footer at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from blackboard_mcp.protocols.board import Board, Core
+from blackboard_mcp.protocols.clock import Clock
+from blackboard_mcp.protocols.debates import Debate, ObligationState
+from blackboard_mcp.protocols.events import Event, EventType
+from blackboard_mcp.protocols.items import Item
+from blackboard_mcp.protocols.pruning import PassOutcome
+from blackboard_mcp.protocols.store import Attention, DebateView, Page, Posted, Subscription
+from blackboard_mcp.protocols.tokens import Tokenizer
+
+from .blackboard import NAMED_IN_FOOTER, News, Reading
+from .searching import Found
+from .text import QUOTE, excerpt, item_line, one_line, quoted, relative_age
+
+FOOTER_TOKENS = 30
+LINE_WIDTH = 160
+_EVENT_TOKENS = 30
+_NAMED_APART = 3
+"""Items beyond the budget that each get a line; more of them share one."""
+_MOVED = 100
+_SLACK = 40
+"""Tokens for the line that says how to read the rest."""
+_LEAST_CUT = 60
+_QUICK = 20_000
+
+
+class Rendering:
+    """Renders what the use cases answer. Text of items is untrusted and shown escaped."""
+
+    def __init__(self, tokenizer: Tokenizer, clock: Clock) -> None:
+        self._tokenizer = tokenizer
+        self._clock = clock
+
+    # The footer: at most 30 tokens
+
+    def footer(self, seq: int, attention: Attention | None = None) -> str:
+        """`seq 214 · 3 new for you: C-22, E-9, T-5`."""
+        ids = () if attention is None else attention.ids
+        if not ids:
+            return f"seq {seq}"
+        count = f"{len(ids)}+" if len(ids) >= 50 else str(len(ids))
+        shown = ", ".join(ids[:NAMED_IN_FOOTER]) + (" …" if len(ids) > NAMED_IN_FOOTER else "")
+        return f"seq {seq} · {count} new for you: {shown}"
+
+    def with_footer(self, text: str, seq: int, attention: Attention | None = None) -> str:
+        return f"{text}\n{self.footer(seq, attention)}"
+
+    # Answers
+
+    def posted(self, posted: Posted, agent: str) -> str:
+        lines = []
+        for item in posted.items:
+            version = f"@{item.version}" if item.version > 1 else ""
+            words = [f"{item.id}{version}"]
+            if posted.repeated:
+                words.append("(posted before with this idempotency_key)")
+            elif item.status != "ACTIVE":
+                words.append(str(item.status))
+            if item.key is not None:
+                words.append(f"key {item.key}")
+            words += [
+                f"→ debate on {id_} open until its watchers acknowledge"
+                for kind, id_ in item.cites
+                if kind == "critiques" and item.debate == "OPEN"
+            ]
+            lines.append(" ".join(words))
+        return self.with_footer("\n".join(lines), posted.seq, posted.attention)
+
+    def line(self, item: Item, now: datetime, width: int = LINE_WIDTH) -> str:
+        """One line for one item, with at most `width` characters of its text."""
+        return item_line(item, now, width)
+
+    def page(self, page: Page) -> str:
+        """Items of a query, a line each; what did not fit or follow is named with the next call."""
+        now = self._clock.now()
+        if not page.items:
+            return self.with_footer("nothing matches", page.seq, page.attention)
+        lines = [self.line(item, now) for item in page.items]
+        if page.cursor is not None:
+            lines.append(f'more: query(…, cursor="{page.cursor}")')
+        return self.with_footer("\n".join(lines), page.seq, page.attention)
+
+    def reading(self, reading: Reading, budget: int) -> str:
+        """Whole items; a text beyond what is left of the budget is cut, with the call that has it all."""
+        now = self._clock.now()
+        parts: list[str] = []
+        left = budget
+        for place, item in enumerate(reading.found.items):
+            if left <= 0 and place and len(reading.found.items) - place > _NAMED_APART:
+                rest = [i.id for i in reading.found.items[place:]]
+                listed = ", ".join(f'"{id_}"' for id_ in rest[:10])
+                more = f" … and {len(rest) - 10} after them" if len(rest) > 10 else ""
+                parts.append(f"… {len(rest)} more items: read(ids=[{listed}]){more}")
+                break
+            head = self._head(item, now)
+            protection = reading.protected.get(item.number)
+            if protection is not None:
+                chain = "".join(f" ← {edge.kind}" for edge in protection.chain[:6])
+                head += f"\nstays: {protection.reason}{chain}"
+            if item.number in reading.left:
+                head += f"\narchived: {self.why(reading.left[item.number])}"
+            body = _quoted(item.text)
+            left -= self._tokenizer.count(head)
+            needed = self._cost(item, body)
+            if needed <= left:
+                left -= needed
+                parts.append(f"{head}\n{body}")
+                continue
+            name = f"{item.id}@{item.version}" if item.key is not None else item.id
+            call = f'read(ids=["{name}"], budget={self._tokenizer.count(head) + needed + _SLACK})'
+            room = left - _SLACK
+            if room >= _LEAST_CUT:
+                body = self._start(body, room)
+                shown = f"{body}\n… the first {room} of {needed} tokens: {call}"
+                left = 0
+            else:
+                shown = f"… {needed} tokens: {call}"
+                left = max(left - _SLACK, 0)
+            parts.append(f"{head}\n{shown}")
+        if reading.found.missing:
+            named = ", ".join(one_line(name) for name in reading.found.missing[:20])
+            parts.append(f"not found: {named}")
+        return self.with_footer("\n\n".join(parts), reading.found.seq, reading.found.attention)
+
+    def _cost(self, item: Item, body: str) -> int:
+        """Tokens of an item's quoted text: counted where that is quick, else no less than they are."""
+        if len(body) <= _QUICK:
+            return self._tokenizer.count(body)
+        return item.tokens + 2 * max(0, len(body) - len(item.text)) + 8
+
+    def _start(self, text: str, tokens: int) -> str:
+        """The longest start of `text` found that has at most `tokens` tokens."""
+        low, high = 0, min(len(text), tokens * 16)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._tokenizer.count(text[:middle]) <= tokens:
+                low = middle
+            else:
+                high = middle - 1
+        return text[:low]
+
+    def _head(self, item: Item, now: datetime) -> str:
+        words = [f"{item.id}@{item.version}", str(item.type), f"by {item.author}"]
+        words.append(relative_age(item.created_at, now))
+        words += [f"!{item.importance}", str(item.zone), str(item.status)]
+        if item.key is not None:
+            words.append(f"key {item.key}")
+        if item.tags:
+            words.append(f"[{one_line(' '.join(item.tags))}]")
+        if item.thread_id != item.id:
+            words.append(f"thread {item.thread_id}")
+        if item.debate is not None:
+            words.append(f"debate {item.debate}")
+        if str(item.visibility) == "private":
+            words.append("private")
+        if item.expires_at is not None:
+            words.append(f"expires {item.expires_at:%Y-%m-%dT%H:%M:%SZ}")
+        lines = [" ".join(words)]
+        edges = [f"{kind} {id_}" for kind, id_ in item.cites]
+        edges += [f"{id_} {kind} it" for kind, id_ in item.cited_by]
+        if edges:
+            lines.append("; ".join(edges[:20]) + (f"; {len(edges) - 20} more" if len(edges) > 20 else ""))
+        if item.metadata:
+            lines.append(f"metadata {one_line(str(item.metadata)[:300])}")
+        return "\n".join(lines)
+
+    def why(self, event: Event) -> str:
+        """Why an item left working memory, from the event by which it did."""
+        words = f"seq {event.seq}"
+        if "pass" in event.data:
+            words += f" pass {event.data['pass']} step {event.data.get('step')}"
+        if event.event is EventType.ITEM_SUPERSEDED:
+            return f"{words}: superseded by {event.data.get('by', '?')}"
+        return f"{words}: {event.data.get('why', 'archived')}"
+
+    def found(self, found: Found, attention: Attention, seq: int, *, restored: bool) -> str:
+        now = self._clock.now()
+        lines = []
+        for item in found.items:
+            line = self.line(item, now)
+            if item.number in found.left:
+                line += f" (left {self.why(found.left[item.number])})"
+            lines.append(line)
+        if not lines:
+            lines.append("nothing in the archive matches")
+        elif restored:
+            lines.append(f"restored {len(found.items)} to working memory")
+        if found.notice:
+            lines.append(found.notice)
+        lines.append(f"mode {found.mode}")
+        return self.with_footer("\n".join(lines), seq, attention)
+
+    def subscribed(self, held: Subscription) -> str:
+        name = f" ({one_line(held.name)})" if held.name else ""
+        text = f'{held.id}{name} from seq {held.cursor}; wait(subscription="{held.id}") delivers'
+        return self.with_footer(text, held.cursor)
+
+    def subscriptions(self, held: Sequence[Subscription], seq: int) -> str:
+        lines = [f"{s.id} {one_line(s.name)} at seq {s.cursor} {one_line(str(s.filter)[:120])}" for s in held]
+        return self.with_footer("\n".join(lines) or "no subscriptions: subscribe(filter={…})", seq)
+
+    def news(self, news: News, agent: str, budget: int) -> str:
+        """Events, a line each, with the beginning of what was posted."""
+        now = self._clock.now()
+        lines: list[str] = []
+        spent = 0
+        for place, event in enumerate(news.events):
+            line = self.event(event, news.items, now)
+            spent += self._tokenizer.count(line) + 1
+            if spent > budget and lines:
+                rest = len(news.events) - place
+                lines.append(f"… {rest} more: read(since={news.events[place - 1].seq}, budget={budget * 2})")
+                break
+            lines.append(line)
+        if not lines:
+            lines.append("no news")
+        footer = self.footer(news.seq, news.attention)
+        if news.cursor < news.seq:
+            footer = f"go on with since={news.cursor} · {footer}"
+        return "\n".join(lines) + f"\n{footer}"
+
+    def event(self, event: Event, items: dict[int, Item], now: datetime) -> str:
+        words = [str(event.seq), str(event.event)]
+        if event.item is not None:
+            words.append(event.item)
+        if event.key is not None:
+            words.append(event.key)
+        words.append(f"by {event.agent}")
+        words += [f"{one_line(str(k))} {one_line(_plain(v))}" for k, v in event.data.items()]
+        line = " ".join(words)
+        if event.event in (EventType.ITEM_POSTED, EventType.ITEM_VERSIONED) and event.item is not None:
+            item = items.get(int(event.item.rsplit("-", 1)[1]))
+            if item is not None:
+                line += f": {excerpt(item.text, _EVENT_TOKENS, self._tokenizer)}"
+        return line
+
+    def core(self, core: Core) -> list[str]:
+        lines = [f"core version {core.version}"]
+        lines += self.labelled("objective", core.objective) if core.objective else ["no objective"]
+        for place, text in enumerate(core.constraints, 1):
+            lines += self.labelled(f"constraint {place}", text)
+        lines += [f"flag {one_line(name)}: {str(on).lower()}" for name, on in sorted(core.flags.items())]
+        return lines
+
+    def labelled(self, label: str, text: str) -> list[str]:
+        """A whole text behind a label: on its line when it is one line, else below it, each line quoted."""
+        lines = quoted(text)
+        return [f"{label}: {lines[0]}"] if len(lines) == 1 else [f"{label}:", *lines]
+
+    def board(self, board: Board) -> str:
+        config = board.config
+        parent = f", parent {board.parent}" if board.parent else ""
+        return (
+            f"{board.id} {board.lifecycle}: {one_line(board.title)}{parent}\n"
+            f"working {board.working_items} items, {board.working_tokens} tokens; archive "
+            f"{board.archived_items} items\n"
+            f"target_tokens {config.target_tokens} high_water {config.high_water} low_water {config.low_water} "
+            f"ceiling {config.ceiling} hard_ceiling {config.hard_ceiling} "
+            f"summarise_over {config.summarise_over}"
+        )
+
+    def pruned(self, outcomes: Sequence[PassOutcome], *, dry_run: bool) -> str:
+        """What a pass moved, at most 100 lines of it."""
+        if not outcomes:
+            return "another process is pruning this board: nothing was done; try again in a moment"
+        moved = [line for outcome in outcomes for line in outcome.moved]
+        lines = [f"{id_} step {step}: {why}" for id_, step, why in moved[:_MOVED]]
+        if len(moved) > _MOVED:
+            lines.append(f"… {len(moved) - _MOVED} more")
+        last = outcomes[-1]
+        lines.append(
+            f"{'would move' if dry_run else 'moved'} {len(moved)} items: working memory "
+            f"{outcomes[0].tokens_before} → {last.tokens_after} tokens; protected {last.protected_items} items, "
+            f"{last.protected_tokens} tokens"
+        )
+        return self.with_footer("\n".join(lines), last.seq)
+
+    def debate(self, view: DebateView) -> str:
+        lines = self.debate_lines(view.debate, view.items)
+        return self.with_footer("\n".join(lines), view.seq, view.attention)
+
+    def debate_lines(self, debate: Debate, items: dict[int, Item]) -> list[str]:
+        def name(number: int) -> str:
+            return items[number].id if number in items else str(number)
+
+        root = name(debate.root)
+        head = f"{root} debate {debate.state} opened by {debate.opened_by}"
+        if debate.closed_by is not None:
+            head += f", closed by {debate.closed_by}"
+            if debate.reason:
+                head += f": {excerpt(debate.reason, 60, self._tokenizer)}"
+        lines = [head]
+        if debate.critiques:
+            by = {n: items[n].author for n in debate.critiques if n in items}
+            lines.append("critiques " + ", ".join(f"{name(n)} by {by.get(n, '?')}" for n in debate.critiques))
+        for state in ObligationState:
+            owed = [o for o in debate.obligations if o.state is state]
+            if owed:
+                listed = ", ".join(f"{o.agent} {o.duty} {name(o.item)}" for o in owed[:12])
+                lines.append(f"{state}: {listed}" + (f" +{len(owed) - 12}" if len(owed) > 12 else ""))
+        return lines
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(str(v) for v in value)
+    return str(value)
+
+
+def _quoted(text: str) -> str:
+    """A text of an item, each line marked, so that it cannot pass for a line of ours."""
+    lines = quoted(text)
+    return QUOTE + lines[0] if len(lines) == 1 else "\n".join(lines)

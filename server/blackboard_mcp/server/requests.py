@@ -1,0 +1,255 @@
+"""What callers ask for, checked: words become drafts, queries and references."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.events import SYSTEM
+from blackboard_mcp.protocols.items import (
+    MAX_EDGES,
+    MAX_METADATA,
+    MAX_TAG,
+    MAX_TAGS,
+    MAX_TEXT,
+    Draft,
+    EdgeKind,
+    ItemType,
+    Status,
+    Visibility,
+    content_hash,
+    parse_ref,
+)
+from blackboard_mcp.protocols.keys import MAX_KEY, check_key
+from blackboard_mcp.protocols.tokens import Tokenizer
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+MAX_TTL = 10 * 365 * 86_400
+
+# What a schema shows is paid for by every agent in every session: ranges and enumerations that an error
+# names anyway are left out of it (`WithJsonSchema`); the checks stay.
+_ANY_TEXT = WithJsonSchema({"type": "string", "maxLength": 64})
+_ANY_INTEGER = WithJsonSchema({"type": "integer"})
+_ANY_NUMBER = WithJsonSchema({"type": "number"})
+
+Text = Annotated[str, Field(max_length=MAX_TEXT)]
+Id = Annotated[str, Field(max_length=40)]
+Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG)]
+Tags = Annotated[list[Tag], Field(max_length=MAX_TAGS)]
+Key = Annotated[str, Field(max_length=MAX_KEY)]
+EdgeName = Literal[
+    "depends_on",
+    "replies_to",
+    "critiques",
+    "supports",
+    "refutes",
+    "derived_from",
+    "supersedes",
+    "analyzed_by",
+]
+Edges = Annotated[
+    dict[EdgeName, Annotated[list[Id], Field(max_length=MAX_EDGES)]],
+    Field(max_length=8),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "maxProperties": 8,
+            "description": "ids by kind: replies_to, critiques, supports, refutes, depends_on, "
+            "derived_from, supersedes, analyzed_by",
+        }
+    ),
+]
+PostType = Literal[
+    "FACT",
+    "HYPOTHESIS",
+    "LOG",
+    "PLAN",
+    "DECISION",
+    "CRITIQUE",
+    "REPLY",
+    "QUESTION",
+    "ANSWER",
+    "PROBLEM",
+    "CONSTRAINT",
+    "HOT_ISSUE",
+    "RESULT",
+]
+"""The types agents may post; the server writes SUMMARY."""
+TypeName = Literal[PostType, "SUMMARY"]
+StatusName = Annotated[
+    Literal["ACTIVE", "DEBATED", "RESOLVED", "WITHDRAWN", "INVALIDATED"],
+    WithJsonSchema({"type": "string", "maxLength": 11}),
+]
+AnyType = Annotated[TypeName, _ANY_TEXT]
+"""A type, where the schema need not list them again."""
+Importance = Annotated[int, Field(ge=1, le=5), _ANY_INTEGER]
+Metadata = Annotated[dict[str, Any], Field(max_length=200)]
+Ttl = Annotated[float, Field(gt=0, le=MAX_TTL), _ANY_NUMBER]
+VisibilityName = Annotated[Literal["board", "private"], _ANY_TEXT]
+ExpectedVersion = Annotated[
+    int,
+    Field(ge=0, le=2_000_000_000),
+    _ANY_INTEGER,
+]
+Sequence = Annotated[int, Field(ge=0, le=2**53), _ANY_INTEGER]
+Page = Annotated[int, Field(ge=1, le=200), _ANY_INTEGER]
+Hits = Annotated[int, Field(ge=1, le=100), _ANY_INTEGER]
+Seconds = Annotated[float, Field(ge=0, le=50), _ANY_NUMBER]
+
+
+class PostFields(BaseModel):
+    """One post: the arguments of `post` without `items`, `board` and `idempotency_key`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    text: Text | None = None
+    type: PostType | None = None
+    importance: Importance | None = None
+    tags: Tags | None = None
+    edges: Edges | None = None
+    key: Key | None = None
+    expected_version: ExpectedVersion | None = None
+    id: Id | None = None
+    status: StatusName | None = None
+    visibility: VisibilityName | None = None
+    ttl_seconds: Ttl | None = None
+    metadata: Metadata | None = None
+
+    def digest_part(self) -> dict[str, Any]:
+        return self.model_dump(exclude_defaults=True)
+
+
+def digest(posts: list[PostFields]) -> str:
+    """What an idempotency key stands for."""
+    body = json.dumps([p.digest_part() for p in posts], sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(body.encode()).hexdigest()
+
+
+def draft(fields: PostFields, tokenizer: Tokenizer, place: int) -> Draft:
+    """A draft of the board store; `place` counts from 0 in the batch.
+
+    Raises:
+        InvalidInput: something is off, named.
+    """
+    target = None if fields.id is None else parse_ref(fields.id).number
+    text = fields.text
+    if text is None and target is None:
+        raise InvalidInput(
+            "A post needs text (or id, to change status, tags … of an item). Nothing was changed."
+        )
+    if text is not None and not text.strip():
+        raise InvalidInput("The text of a post must not be empty. Nothing was changed.")
+    if text is not None:
+        check_text(text)
+    if fields.expected_version is not None and fields.key is None and target is None:
+        raise InvalidInput("expected_version goes with key (0 = must not exist) or id. Nothing was changed.")
+    edges: list[tuple[EdgeKind, int]] = []
+    for kind, targets in (fields.edges or {}).items():
+        for name in targets:
+            edges.append((EdgeKind(kind), _target(name, place)))
+    if len(edges) > MAX_EDGES:
+        raise InvalidInput(f"{len(edges)} edges; {MAX_EDGES} are allowed. Nothing was changed.")
+    return Draft(
+        text=text,
+        type=None if fields.type is None else ItemType(fields.type),
+        importance=fields.importance,
+        tags=None if fields.tags is None else check_tags(fields.tags),
+        edges=tuple(dict.fromkeys(edges)),
+        key=None if fields.key is None else check_key(fields.key),
+        expected_version=fields.expected_version,
+        target=target,
+        status=None if fields.status is None else Status(fields.status),
+        visibility=None if fields.visibility is None else Visibility(fields.visibility),
+        ttl_seconds=fields.ttl_seconds,
+        metadata=None if fields.metadata is None else _metadata(fields.metadata),
+        tokens=0 if text is None else tokenizer.count(text),
+        sha256="" if text is None else content_hash(text),
+    )
+
+
+def check_text(text: str) -> None:
+    """Refuses what no UTF-8 file can hold, and NUL."""
+    if "\0" in text:
+        raise InvalidInput("Text must not hold NUL characters. Nothing was changed.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(
+            "Text must not hold lone surrogates (half of a character). Nothing was changed."
+        ) from None
+
+
+def _target(name: str, place: int) -> int:
+    if name.startswith("$"):
+        index = int(name[1:]) if name[1:].isdecimal() and len(name) <= 4 else 0
+        if not 1 <= index <= place:
+            raise InvalidInput(
+                f"'{name[:10]}' must be $1 … for an item earlier in the same batch. Nothing was changed."
+            )
+        return -index
+    return parse_ref(name).number
+
+
+def check_tags(tags: list[str]) -> tuple[str, ...]:
+    for tag in tags:
+        check_text(tag)
+        if tag != tag.strip() or any(c in tag for c in "\n\r\t,"):
+            raise InvalidInput(
+                f"Tag '{tag[:40]}' has a comma, line break or outer space. Nothing was changed."
+            )
+    return tuple(dict.fromkeys(tags))
+
+
+def _metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+    try:
+        body = json.dumps(metadata, ensure_ascii=False, allow_nan=False)
+        body.encode()
+    except (ValueError, TypeError, RecursionError):
+        raise InvalidInput("metadata must be plain JSON (no NaN, no surrogates). Nothing changed.") from None
+    if len(body) > MAX_METADATA:
+        raise InvalidInput(
+            f"metadata has {len(body)} characters of JSON; {MAX_METADATA} are allowed. Nothing was changed."
+        )
+    return metadata
+
+
+_BOARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_AGENT = re.compile(r"[A-Za-z0-9._@-]{1,64}\Z")
+
+
+def check_board(board: str) -> str:
+    """`board` itself when it can be a board's id."""
+    if not _BOARD.match(board) or board.endswith(".json"):
+        raise InvalidInput(
+            f"'{board[:40]}' is not a board id: 1-64 letters, digits, '.', '_' or '-', beginning with a letter "
+            "or digit and not ending in .json. Nothing was changed."
+        )
+    return board
+
+
+def check_agent(name: str) -> str:
+    """`name` itself when an agent can be called so."""
+    if not _AGENT.match(name) or name == SYSTEM:
+        raise InvalidInput(
+            f"'{name[:40]}' is not an agent's name: 1-64 of letters, digits, '.', '_', '@' and '-', and not "
+            f"'{SYSTEM}'. Nothing was changed."
+        )
+    return name
+
+
+def instant(text: str | None, name: str) -> datetime | None:
+    """An ISO 8601 instant; without an offset it is UTC."""
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+        at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise InvalidInput(
+            f"{name}='{text[:40]}' is not an ISO 8601 time such as 2026-11-21T08:00:00Z."
+        ) from None
+    return at

@@ -1,0 +1,110 @@
+"""Searching the archive: exact ids first, then the index, every hit confirmed against the store."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from blackboard_mcp.protocols.archive import ArchiveAnswer, ArchiveQuery
+from blackboard_mcp.protocols.errors import ArchiveUnavailable
+from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.items import LETTERS, Item, Ref, Zone
+from blackboard_mcp.protocols.store import BoardStore
+
+_IDS = re.compile(
+    rf"(?<![\w-])(?:[{''.join(sorted(LETTERS.values()))}])-([0-9]{{1,15}})(?![\w-])", re.IGNORECASE
+)
+_WORD = re.compile(r"\w")
+_NUMBERS = re.compile(r"\s*[0-9]{1,15}(?:[\s,;]+[0-9]{1,15})*\s*\Z")
+_VERSION = re.compile(r"@[0-9]{1,9}(?!\w)")
+_DEPTH = 4
+"""How many candidates are asked for per hit wanted: some may be gone or hidden."""
+
+
+class ArchiveSearch(Protocol):
+    """The index as the server sees it."""
+
+    async def search(self, query: ArchiveQuery) -> ArchiveAnswer:
+        """Raises `ArchiveUnavailable` when it cannot answer now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Archived items, best first; `mode` says what answered, `left` why each left working memory."""
+
+    items: tuple[Item, ...]
+    mode: str
+    notice: str
+    left: dict[int, Event]
+    seq: int
+
+
+async def search(
+    store: BoardStore, archive: ArchiveSearch, agent: str, query: ArchiveQuery, words: ItemQuery
+) -> Found:
+    """What the agent may see of the archive for `query`; `words` is the same as a query of the store.
+
+    Without text it lists, newest first. Ids alone find those items and no others. When the index cannot
+    answer, the store is searched by words, and the notice says so.
+    """
+    board, limit = query.board, query.limit
+    if not query.text.strip():
+        page = await store.query(board, agent, words)
+        return await _with_reasons(store, board, agent, list(page.items), "listing", "", page.seq)
+    query = replace(query, text=_VERSION.sub("", query.text) if _IDS.search(query.text) else query.text)
+    if _NUMBERS.match(query.text):
+        numbers = list(dict.fromkeys(int(n) for n in re.findall("[0-9]+", query.text)))[:limit]
+        if named := await _confirm(store, agent, query, numbers):
+            return await _with_reasons(store, board, agent, named, "exact", "", 0)
+    exact = await _exact(store, agent, query)
+    if _IDS.search(query.text) and not _WORD.search(_IDS.sub(" ", query.text)):
+        return await _with_reasons(store, board, agent, exact, "exact", "", 0)
+    notice = ""
+    try:
+        answer = await archive.search(replace(query, limit=min(limit * _DEPTH, 1000)))
+        mode, notice = str(answer.mode), answer.notice
+        ranked = [hit.number for hit in answer.hits if hit.number not in {i.number for i in exact}]
+        confirmed = await _confirm(store, agent, query, ranked)
+        items = [*exact, *confirmed]
+    except ArchiveUnavailable:
+        page = await store.query(board, agent, words)
+        items = [*exact, *(i for i in page.items if i.number not in {e.number for e in exact})]
+        mode, notice = (
+            "lexical",
+            "The search index is behind or being rebuilt; these hits contain every word.",
+        )
+    return await _with_reasons(store, board, agent, items[:limit], mode, notice, 0)
+
+
+async def _exact(store: BoardStore, agent: str, query: ArchiveQuery) -> list[Item]:
+    named = list(dict.fromkeys(int(n) for n in _IDS.findall(query.text)))[: query.limit]
+    return await _confirm(store, agent, query, named) if named else []
+
+
+async def _confirm(store: BoardStore, agent: str, query: ArchiveQuery, numbers: list[int]) -> list[Item]:
+    """Those that are archived now, visible, and within the filters, in the order given."""
+    if not numbers:
+        return []
+    found = await store.read(query.board, agent, [Ref(n) for n in numbers], [])
+    return [item for item in found.items if item.zone is Zone.ARCHIVE and _fits(item, query)]
+
+
+def _fits(item: Item, query: ArchiveQuery) -> bool:
+    return (
+        (not query.types or str(item.type) in query.types)
+        and set(query.tags) <= set(item.tags)
+        and query.author in (None, item.author)
+        and query.thread in (None, item.thread)
+        and (query.after is None or item.created_at >= query.after)
+        and (query.before is None or item.created_at < query.before)
+    )
+
+
+async def _with_reasons(
+    store: BoardStore, board: str, agent: str, items: list[Item], mode: str, notice: str, seq: int
+) -> Found:
+    left = await store.why_left(board, agent, [item.number for item in items]) if items else {}
+    return Found(tuple(items), mode, notice, left, seq)

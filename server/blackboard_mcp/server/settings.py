@@ -1,0 +1,173 @@
+"""Settings: command line over environment (`BLACKBOARD_…`) over a TOML file over the defaults."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.errors import InvalidInput
+
+PREFIX = "BLACKBOARD_"
+TOOL_SETS = ("core", "admin")
+"""Sets of tools there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How one server runs. Tokens are those of the board's tokenizer; `data` holds everything it keeps."""
+
+    transport: str = "stdio"
+    host: str = "127.0.0.1"
+    port: int = 8420
+    data: Path | None = None
+    board: str = "main"
+    agent: str | None = None
+    tools: tuple[str, ...] = ("core",)
+    tool_prefix: str = ""
+    target_tokens: int = 6_000
+    structured: str = "ask"
+    tokenizer: str = "o200k_base"
+    deciders: tuple[str, ...] = ()
+    stewards: tuple[str, ...] = ()
+    synchronous: str = "FULL"
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    log_level: str = "WARNING"
+
+    @property
+    def folder(self) -> Path:
+        """The data folder: as set, else the platform's user data folder."""
+        if self.data is not None:
+            return self.data.expanduser()
+        from platformdirs import user_data_path
+
+        return user_data_path("blackboard-mcp", appauthor=False)
+
+    @property
+    def database(self) -> Path:
+        return self.folder / "board.sqlite3"
+
+    @property
+    def index(self) -> Path:
+        return self.folder / "archive.lance"
+
+    def board_config(self) -> BoardConfig:
+        return BoardConfig(target_tokens=self.target_tokens, tokenizer=self.tokenizer)
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "transport": ("stdio", "http"),
+    "structured": ("ask", "always"),
+    "synchronous": ("FULL", "NORMAL"),
+    "log_level": ("DEBUG", "INFO", "WARNING", "ERROR"),
+}
+_TOOL_PREFIX = re.compile(r"[A-Za-z0-9_-]{0,32}")
+_RANGES: dict[str, tuple[int, int]] = {"port": (0, 65_535), "target_tokens": (200, 10_000_000)}
+_AGENTS = frozenset({"deciders", "stewards"})
+_LISTS = frozenset({"tools", "deciders", "stewards", "allowed_hosts", "allowed_origins"})
+NAMES = tuple(f.name for f in fields(Settings))
+# Environment variables with our prefix that are no settings.
+_OTHER_VARIABLES = frozenset({"CONFIG", "TOKEN"})
+
+
+def load(
+    given: Mapping[str, Any], environment: Mapping[str, str] | None = None, config: Path | None = None
+) -> Settings:
+    """The settings in force. `given` are those of the command line, `None` for what was not said.
+
+    Raises:
+        InvalidInput: an unknown setting, a wrong value, or a file that cannot be read; it names which.
+    """
+    environ = os.environ if environment is None else environment
+    values: dict[str, Any] = {}
+    path = config or (Path(environ[PREFIX + "CONFIG"]) if environ.get(PREFIX + "CONFIG") else None)
+    if path is not None:
+        values.update(_from_file(path))
+    for name, value in sorted(environ.items()):
+        if name.startswith(PREFIX) and (key := name[len(PREFIX) :]) not in _OTHER_VARIABLES:
+            if key.lower() not in NAMES or key != key.upper():
+                raise InvalidInput(
+                    f"Unknown setting {name} in the environment; there are: "
+                    f"{', '.join(PREFIX + n.upper() for n in NAMES)}."
+                )
+            if value:  # an empty variable is one that somebody's template left out
+                values[key.lower()] = _checked(key.lower(), value, f"{name}")
+    for key, value in given.items():
+        if value is not None:
+            values[key] = _checked(key, value, "--" + key.replace("_", "-"))
+    return replace(Settings(), **values)
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        with path.expanduser().open("rb") as file:
+            table = tomllib.load(file)
+    except OSError as error:
+        raise InvalidInput(f"Cannot read the configuration {path}: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{path} is not TOML: {error}.") from error
+    values = {}
+    for key, value in table.items():
+        if key not in NAMES:
+            raise InvalidInput(f"Unknown setting '{key}' in {path}; there are: {', '.join(NAMES)}.")
+        values[key] = _checked(key, value, f"{key} in {path}")
+    return values
+
+
+def _checked(key: str, value: Any, where: str) -> Any:
+    """`value` in the type of the setting."""
+    if key in _CHOICES:
+        if value not in _CHOICES[key]:
+            raise InvalidInput(f"{where} is {value!r}; allowed: {', '.join(_CHOICES[key])}.")
+        return value
+    if key in _RANGES:
+        low, high = _RANGES[key]
+        try:
+            number = int(value) if isinstance(value, str) else value
+        except ValueError:
+            number = None
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise InvalidInput(f"{where} is {value!r}; it must be a whole number.")
+        if not low <= number <= high:
+            raise InvalidInput(f"{where} is {value!r}; it must be from {low:,} to {high:,}.")
+        return number
+    if key in _LISTS:
+        listed = value.split(",") if isinstance(value, str) else value
+        if not isinstance(listed, list | tuple) or not all(isinstance(v, str) for v in listed):
+            raise InvalidInput(f"{where} must be a list of texts, or texts joined by commas.")
+        names = tuple(v.strip() for v in listed if v.strip())
+        if key in _AGENTS:
+            for name in names:
+                _named(key, name, where)
+        return _tool_sets(names, where) if key == "tools" else names
+    if not isinstance(value, str | Path):
+        raise InvalidInput(f"{where} is {value!r}; it must be a text.")
+    if not str(value) and key != "tool_prefix":
+        raise InvalidInput(f"{where} is empty; leave it out for the default.")
+    if key == "tool_prefix" and not _TOOL_PREFIX.fullmatch(str(value)):
+        raise InvalidInput(f"{where} is {value!r}; it may have 32 of A-Z a-z 0-9 _ - and no others.")
+    if key in ("agent", "board"):
+        _named(key, str(value), where)
+    return Path(value) if key == "data" else str(value)
+
+
+def _named(key: str, name: str, where: str) -> None:
+    from .requests import check_agent, check_board
+
+    try:
+        (check_board if key == "board" else check_agent)(name)
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error.message.removesuffix(' Nothing was changed.')}") from None
+
+
+def _tool_sets(names: tuple[str, ...], where: str) -> tuple[str, ...]:
+    unknown = [name for name in names if name not in (*TOOL_SETS, "all")]
+    if unknown:
+        raise InvalidInput(f"{where} names {unknown[0]!r}; there are: {', '.join(TOOL_SETS)}, all.")
+    return TOOL_SETS if "all" in names else tuple(dict.fromkeys(("core", *names)))

@@ -1,0 +1,143 @@
+"""What stewards do: the core, the board itself, a pruning pass by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from blackboard_mcp.protocols.board import Board, BoardChange, BoardConfig, Core
+from blackboard_mcp.protocols.errors import InvalidInput, Refused
+from blackboard_mcp.protocols.items import parse_ref
+from blackboard_mcp.protocols.pruning import PassOutcome
+
+from .blackboard import Blackboard
+from .requests import check_agent, check_text
+
+MAX_CONSTRAINTS = 100
+MAX_FLAGS = 100
+_FRACTIONS = ("high_water", "low_water")
+_WHOLE = {
+    "target_tokens": (200, 10_000_000),
+    "ceiling": (1, 4),
+    "hard_ceiling": (1, 4),
+    "summarise_over": (2, 1000),
+}
+
+
+class Stewardship:
+    """Use cases for agents that look after a board. With no `stewards` named, whoever has the tools may."""
+
+    def __init__(self, board: Blackboard, stewards: Sequence[str]) -> None:
+        self._board = board
+        self._stewards = tuple(stewards)
+
+    def _check(self, agent: str) -> None:
+        check_agent(agent)
+        if self._stewards and agent not in self._stewards:
+            raise Refused(
+                f"Only stewards may do that: {', '.join(self._stewards)}. Nothing was changed; post a PROBLEM or "
+                "a DECISION that asks for it."
+            )
+
+    async def core(self, agent: str, board: str | None) -> tuple[Core, int]:
+        """The core and the board's sequence."""
+        found = await self._board.board(agent, board)
+        return found.core, found.seq
+
+    async def set_core(
+        self,
+        agent: str,
+        board: str | None,
+        expected_version: int,
+        *,
+        objective: str | None,
+        constraints: Sequence[str] | None,
+        flags: Mapping[str, bool] | None,
+    ) -> tuple[Core, int]:
+        """The core with what is given replaced; compare-and-set on its version.
+
+        Raises:
+            Conflict: the core is at another version.
+            Refused: not a steward, or the core would outgrow its cap.
+        """
+        self._check(agent)
+        found = await self._board.board(agent, board)
+        core = found.core
+        if objective is not None:
+            core = replace(core, objective=objective)
+        if constraints is not None:
+            core = replace(core, constraints=tuple(constraints))
+        if flags is not None:
+            core = replace(core, flags=dict(flags))
+        for text in (core.objective, *core.constraints, *core.flags):
+            check_text(text)
+        tokens = sum(
+            self._board.tokenizer.count(text) for text in (core.objective, *core.constraints, *core.flags)
+        )
+        if tokens > found.config.core_tokens:
+            raise Refused(
+                f"The core would have {tokens} tokens; its cap is {found.config.core_tokens}. Nothing was changed; "
+                "shorten it, or post details as items.",
+                tokens=tokens,
+            )
+        fresh = await self._board.store.set_core(found.id, agent, core, expected_version=expected_version)
+        after = await self._board.board(agent, found.id)
+        return fresh, after.seq
+
+    async def change_board(self, agent: str, board: str | None, change: BoardChange) -> Board:
+        """The board with a new title, parent, lifecycle or settings, at once; an empty change reads it.
+
+        Raises:
+            InvalidInput: an unknown setting, or values that do not go together.
+            Conflict: the lifecycle does not lead there.
+            Refused: not a steward.
+        """
+        found = await self._board.board(agent, board)
+        if change == BoardChange():
+            return found
+        self._check(agent)
+        check_settings(found.config, change.settings)
+        after = await self._board.store.change_board(found.id, agent, change)
+        if after.working_tokens > after.config.high_tokens:
+            self._board.pruner.kick(after.id)
+        return after
+
+    async def prune(self, agent: str, board: str | None, *, dry_run: bool) -> list[PassOutcome]:
+        """A pass down to the low-water mark; with `dry_run`, which anybody may, what it would move.
+
+        Of what is private only the agent's own is named. Empty: another process is at it.
+        """
+        if not dry_run:
+            self._check(agent)
+        found = await self._board.board(agent, board)
+        pruner = self._board.pruner
+        outcomes = [await pruner.preview(found.id)] if dry_run else await pruner.run_pass(found.id)
+        moved = [parse_ref(id_) for outcome in outcomes for id_, _, _ in outcome.moved]
+        seen = {item.id for item in (await self._board.store.read(found.id, agent, moved, [])).items}
+        return [replace(o, moved=tuple(line for line in o.moved if line[0] in seen)) for o in outcomes]
+
+
+def check_settings(config: BoardConfig, given: Mapping[str, Any]) -> BoardConfig:
+    """`config` with `given` in place.
+
+    Raises:
+        InvalidInput: an unknown name, a value out of its range, or marks in the wrong order.
+    """
+    for name, value in given.items():
+        if name in _FRACTIONS:
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0.05 <= value <= 1:
+                raise InvalidInput(f"{name} is a fraction from 0.05 to 1. Nothing was changed.")
+        elif name in _WHOLE:
+            low, high = _WHOLE[name]
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+                raise InvalidInput(f"{name} is a whole number from {low:,} to {high:,}. Nothing was changed.")
+        else:
+            known = ", ".join((*_WHOLE, *_FRACTIONS))
+            raise InvalidInput(f"Unknown setting '{name[:40]}'; there are: {known}. Nothing was changed.")
+    fresh = replace(config, **given)
+    if not fresh.low_water < fresh.high_water:
+        raise InvalidInput("low_water must be below high_water. Nothing was changed.")
+    if fresh.ceiling > fresh.hard_ceiling:
+        raise InvalidInput("ceiling must not be above hard_ceiling. Nothing was changed.")
+    return fresh

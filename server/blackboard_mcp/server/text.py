@@ -1,0 +1,206 @@
+"""Words that results and views share: ages, excerpts, one line for one item.
+
+What agents wrote is untrusted. Whatever comes through here stays on one line, or on lines that all carry
+`QUOTE`, and shows invisible and direction-changing characters as escapes (`\\u202e`), so that nobody
+can write a line that looks like the server's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from blackboard_mcp.protocols.items import Item, ItemType, Status, Visibility, Zone
+from blackboard_mcp.protocols.tokens import Tokenizer
+
+ELLIPSIS = "…"
+QUOTE = "> "
+"""Starts every line of a text that is shown over several lines."""
+
+_SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
+_JOINERS = "\u200c\u200d"
+_HIDDEN = re.compile(
+    # A flag of a region is spelt with tag characters: the one place where they are meant to be seen.
+    "(?P<flag>\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f)"
+    "|[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
+    "\ufeff\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f\ud800-\udfff]"
+    # Joiners belong inside emoji and inside words of scripts that need them, one at a time.
+    rf"|(?<![^\x00-\x7f\s{_JOINERS}])[{_JOINERS}]|[{_JOINERS}](?![^\x00-\x7f\s{_JOINERS}])"
+    # So do variation selectors; a row of them can carry a hidden message.
+    rf"|(?<![^\x00-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\s{_SELECTORS}])[{_SELECTORS}]"
+)
+_LINES = re.compile("\r\n|[\n\r\v\f\x85\u2028\u2029]")
+_SPACING = re.compile("[\t\n\r\v\f\x85\u2028\u2029]")
+_HALF_ESCAPE = re.compile(r"\\(?:u[0-9a-f]{0,3}|U[0-9a-f]{0,7})?\Z")
+
+
+def relative_age(then: datetime, now: datetime) -> str:
+    """How long before `now` something was: `12s`, `3m`, `2h`, `4d`; `0s` when it was not before."""
+    seconds = max(0, int((now - then).total_seconds()))
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def visible(text: str) -> str:
+    """`text` with every control, invisible and direction-changing character as an escape; lines stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _HIDDEN.sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    if match["flag"]:
+        return match[0]
+    code = ord(match[0])
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def escape(text: str, keep: str = "") -> str:
+    """`visible`, with line ends and tabs as escapes too, except those characters that are in `keep`."""
+    shown = visible(text)
+    if shown.isprintable():
+        return shown
+    return _SPACING.sub(lambda m: m[0] if m[0] in keep else f"\\u{ord(m[0]):04x}", shown)
+
+
+def one_line(text: str) -> str:
+    """`text` on one line: white space collapsed to single spaces, the rest as in `visible`."""
+    return " ".join(visible(text).split())
+
+
+def quoted(text: str) -> list[str]:
+    """`text` whole, line for line: as it is when it is one line, else each line behind `QUOTE`.
+
+    Line ends at the end are left off.
+    """
+    lines = _LINES.split(visible(text).rstrip("\r\n"))
+    return lines if len(lines) == 1 else [QUOTE + line if line else QUOTE.rstrip() for line in lines]
+
+
+def clip(text: str, width: int) -> str:
+    """The start of `text` on one line of at most `width` characters, cut between words where it can be."""
+    start = text.lstrip()
+    flat = one_line(start[: 2 * width + 64])
+    if len(flat) <= width and len(start) <= 2 * width + 64:
+        return flat
+    if width <= 0:
+        return ""
+    flat = flat[:width]
+    space = flat.rfind(" ", width // 2)
+    return _tidy(flat[:space] if space > 0 else flat[:-1]) + ELLIPSIS
+
+
+def excerpt(text: str, tokens: int, tokenizer: Tokenizer) -> str:
+    """The start of `text` on one line of at most `tokens` tokens; `…` at the end when there was more.
+
+    Empty when nothing fits. Cut between words, or within the first one when even that is too long.
+    Looks at the start of a long text only.
+    """
+    if tokens <= 0:
+        return ""
+    reach = 12 * tokens + 200
+    start = text.lstrip()
+    flat = one_line(start[:reach])
+    if len(start) <= reach and tokenizer.count(flat) <= tokens:
+        return flat
+
+    def fits(end: int) -> bool:
+        return tokenizer.count(flat[:end] + ELLIPSIS) <= tokens
+
+    ends = [m.start() for m in re.finditer(" ", flat)]
+    if len(start) > reach:
+        ends.append(len(flat))
+    end = _last(ends, fits)
+    if end is None:
+        end = _last(range(1, ends[0] if ends else len(flat)), fits)
+    cut = (_tidy(flat[:end]) if end else "") + ELLIPSIS
+    return cut if tokenizer.count(cut) <= tokens else ""
+
+
+def _last(ends: Sequence[int], fits: Callable[[int], bool]) -> int | None:
+    """The last of the ascending `ends` that fits, taking it that what is shorter fits as well."""
+    low, high = 0, len(ends)
+    while low < high:
+        middle = (low + high) // 2
+        if fits(ends[middle]):
+            low = middle + 1
+        else:
+            high = middle
+    return ends[low - 1] if low else None
+
+
+def _tidy(cut: str) -> str:
+    """`cut` without half an escape, a dangling joiner or punctuation that leads on at its end."""
+    whole = _HALF_ESCAPE.sub("", cut).rstrip(_JOINERS)
+    return whole.rstrip(" ,;:—–-(") or whole
+
+
+def word(text: str) -> str:
+    """An agent's name, a tag or a key as one word of a line, unable to pass for what stands around it."""
+    return one_line(text).translate(_APART)
+
+
+_APART = str.maketrans({" ": "_", "[": "(", "]": ")"})
+
+
+def head(item: Item, now: datetime | None = None) -> str:
+    """What a line says of an item before its text: `H-17 hypothesis by bob 3m !4 [db] (critiques F-3)`.
+
+    Entries show version and key, `F-3@2 fact key plan/db …`; the status stands there unless ACTIVE.
+    Without `now` there is no age.
+    """
+    return f"{item.id if item.key is None else f'{item.id}@{item.version}'} {description(item, now)}"
+
+
+def description(item: Item, now: datetime | None = None) -> str:
+    """`head` without the id and the version."""
+    parts = [_TYPES[item.type]]
+    if item.key is not None:
+        parts.append(f"key {word(item.key)}")
+    if item.status is not Status.ACTIVE:
+        parts.append(item.status)
+    if item.zone is Zone.ARCHIVE:
+        parts.append("archived")
+    if item.visibility is Visibility.PRIVATE:
+        parts.append("private")
+    parts.append(f"by {word(item.author)}")
+    if now is not None:
+        parts.append(relative_age(item.updated_at, now))
+    parts.append(f"!{item.importance}")
+    if item.tags:
+        parts.append(f"[{' '.join(map(word, item.tags[:TAGS_SHOWN]))}{_more(item.tags, TAGS_SHOWN)}]")
+    if item.edges:
+        parts.append(f"({_edges(item)})")
+    return " ".join(parts)
+
+
+TAGS_SHOWN = 5
+EDGES_SHOWN = 5
+_TYPES = {type_: type_.lower().replace("_", " ") for type_ in ItemType}
+
+
+def _more(things: Sequence[object], shown: int) -> str:
+    return f" +{len(things) - shown}" if len(things) > shown else ""
+
+
+def _edges(item: Item) -> str:
+    cited = item.cites or tuple((edge.kind, str(edge.target)) for edge in item.edges)
+    told: dict[str, list[str]] = {}
+    for kind, target in cited[:EDGES_SHOWN]:
+        told.setdefault(kind, []).append(target)
+    said = ", ".join(f"{kind} {' '.join(targets)}" for kind, targets in told.items())
+    return said + _more(cited, EDGES_SHOWN)
+
+
+def item_line(
+    item: Item, now: datetime | None, width: int = 160, *, tokenizer: Tokenizer | None = None
+) -> str:
+    """One line for one item, id first: `head`, a colon, and the start of its text.
+
+    `width` bounds the text, in tokens of `tokenizer`, or in characters when none is given.
+    """
+    text = clip(item.text, width) if tokenizer is None else excerpt(item.text, width, tokenizer)
+    return f"{head(item, now)}: {text}" if text else head(item, now)

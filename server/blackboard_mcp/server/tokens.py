@@ -1,0 +1,152 @@
+"""Counting tokens: the two built-in vocabularies, and a user's own counter by import path.
+
+The vocabularies come inside the `rs-bpe` package, so nothing is fetched. Its counter is linear in the
+length of a text, whatever the text; at worst (long runs of one punctuation mark) it takes 1 µs a
+character and holds the interpreter meanwhile, which is why long texts go in pieces and equal pieces are
+counted once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import threading
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.tokens import Tokenizer
+
+VOCABULARIES = ("o200k_base", "cl100k_base")
+
+PIECE = 8_192
+"""Longest text, in characters, that is counted in one go. Longer ones are cut before a space where there
+is one, so that the sum over their pieces is that of the whole for prose, and at most a token more a
+piece otherwise."""
+
+_SMALL = 256
+_PATH = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*\Z")
+_loading = threading.Lock()
+
+
+class BpeTokenizer:
+    """Counts by one of `VOCABULARIES`, which is loaded at the first count (about 50 ms, once a process).
+
+    Lone surrogates, which no vocabulary has, count as one question mark each.
+    """
+
+    def __init__(self, name: str = "o200k_base") -> None:
+        if name not in VOCABULARIES:
+            raise InvalidInput(f"'{name}' is not a vocabulary: {', '.join(VOCABULARIES)}.", value=name)
+        self._name = name
+        self._core: Any = None
+        self._remember = lru_cache(maxsize=4_096)(self._count)
+        self._remember_piece = lru_cache(maxsize=64)(self._count)
+
+    def __repr__(self) -> str:
+        return f"BpeTokenizer({self._name!r})"
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def count(self, text: str) -> int:
+        """How many tokens `text` has; 0 for the empty text."""
+        if len(text) <= _SMALL:
+            return self._remember(text)
+        if len(text) <= PIECE:
+            return self._count(text)
+        return sum(map(self._remember_piece, pieces(text)))
+
+    def _count(self, text: str) -> int:
+        core = self._core or self._load()
+        try:
+            return int(core.count(text))
+        except UnicodeEncodeError:
+            return int(core.count(text.encode("utf-8", "replace").decode()))
+
+    def _load(self) -> Any:
+        with _loading:
+            if self._core is None:
+                from rs_bpe.bpe import openai
+
+                self._core = getattr(openai, self._name)()
+            return self._core
+
+
+def pieces(text: str) -> Iterator[str]:
+    """`text` in consecutive pieces of at most `PIECE` characters, cut before a space near the end if any."""
+    start = 0
+    while len(text) - start > PIECE:
+        end = start + PIECE
+        space = text.rfind(" ", end - 512, end)
+        if space > start and not text[space - 1].isspace():
+            end = space
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+@lru_cache(maxsize=16)
+def load_tokenizer(name: str) -> Tokenizer:
+    """The tokenizer a configuration names: a vocabulary, or `module:attribute` for a user's own.
+
+    The attribute is a tokenizer, or something that makes one when called without arguments. It runs
+    code by name: pass only what the operator configured, never an argument of a tool.
+
+    Raises:
+        InvalidInput: there is no such tokenizer, or it does not do what `Tokenizer` says.
+    """
+    if name in VOCABULARIES:
+        return BpeTokenizer(name)
+    known = f"Known: {', '.join(VOCABULARIES)}, or an import path module:attribute of your own."
+    if not _PATH.match(name):
+        raise InvalidInput(f"'{name[:80]}' is not a tokenizer. {known}", value=name[:80])
+    module, _, path = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+    except Exception as error:
+        raise InvalidInput(
+            f"Tokenizer '{name}': importing '{module}' failed: {error}.", value=name
+        ) from error
+    for step in path.split("."):
+        if not hasattr(found, step):
+            raise InvalidInput(f"Tokenizer '{name}': '{module}' has no '{path}'.", value=name)
+        found = getattr(found, step)
+    if isinstance(found, type) or not hasattr(found, "count"):
+        if not callable(found):
+            raise InvalidInput(f"Tokenizer '{name}' has no method count(text).", value=name)
+        try:
+            found = found()
+        except Exception as error:
+            raise InvalidInput(
+                f"Tokenizer '{name}' could not be made without arguments: {error}.", value=name
+            ) from error
+    reason = unfit(found)
+    if reason is not None:
+        raise InvalidInput(f"Tokenizer '{name}' {reason}.", value=name)
+    made: Tokenizer = found
+    return made
+
+
+def unfit(candidate: object) -> str | None:
+    """What keeps `candidate` from being a `Tokenizer`, found by trying it; `None` when nothing does."""
+    if not isinstance(getattr(candidate, "name", None), str):
+        return "needs a name that is a string"
+    count = getattr(candidate, "count", None)
+    if not callable(count):
+        return "needs a method count(text)"
+    sample = "Seattle: 737,015 — 数 🙂\n" * 3
+    try:
+        empty, some, again = count(""), count(sample), count(sample)
+    except Exception as error:
+        return f"failed to count a text: {error!r}"
+    for value in (empty, some):
+        if not isinstance(value, int) or isinstance(value, bool):
+            return f"counted {value!r}: a count is a whole number"
+    if empty != 0:
+        return f"counted {empty} tokens in the empty text instead of 0"
+    if some <= 0 or some != again:
+        return f"counted {some} and {again} tokens in the same text: expected one number above 0"
+    return None

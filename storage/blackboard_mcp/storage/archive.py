@@ -1,0 +1,113 @@
+"""The searchable archive of one installation: store, index and indexer working together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from blackboard_mcp.protocols.archive import ArchiveAnswer, ArchiveIndex, ArchiveQuery, ArchiveSource
+from blackboard_mcp.protocols.errors import ArchiveUnavailable
+
+if TYPE_CHECKING:
+    from .lance.indexer import Indexer
+
+_ATTEMPTS = 4
+
+
+class SearchableArchive:
+    """Answers searches, and keeps the index in step once it is needed.
+
+    `eager` starts the indexer at once, which loads the index with the first archived item; otherwise it
+    starts with the first search, so that a process nobody searches in never loads the index. Without an
+    `index` it is the LanceDB index in the folder at `path`, with the embedding model that is installed.
+    """
+
+    def __init__(
+        self,
+        source: ArchiveSource,
+        path: Path,
+        holder: str,
+        *,
+        eager: bool,
+        index: ArchiveIndex | None = None,
+    ) -> None:
+        self._source = source
+        self._path = path
+        self._holder = holder
+        self._eager = eager
+        self._index = index
+        self._indexer: Indexer | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to keep the index in step, where `eager` says so."""
+        if self._eager:
+            self._run()
+
+    def _parts(self) -> tuple[ArchiveIndex, Indexer]:
+        """The index and its indexer, made at first use."""
+        if self._index is None or self._indexer is None:
+            from .lance.embedders.wordllama import load_bundled_embedder
+            from .lance.index import LanceArchiveIndex
+            from .lance.indexer import Indexer
+
+            if self._index is None:
+                self._index = LanceArchiveIndex(self._path, load_bundled_embedder())
+            self._indexer = Indexer(self._source, self._index, self._holder)
+        return self._index, self._indexer
+
+    def _run(self) -> None:
+        if self._task is None:
+            _, indexer = self._parts()
+            self._task = asyncio.create_task(indexer.run(), name="archive-indexer")
+
+    async def search(self, query: ArchiveQuery) -> ArchiveAnswer:
+        """The best hits, those not indexed yet included; not confirmed against the store.
+
+        Raises:
+            ArchiveUnavailable: the index cannot be opened or read, or lacks something that does not wait
+                for it; it is being mended.
+        """
+        index, indexer = self._parts()
+        self._run()
+        indexer.wake()
+        try:
+            return await self._complete(index, indexer, query)
+        except ArchiveUnavailable as error:
+            indexer.distrust(error)
+            raise
+
+    async def _complete(self, index: ArchiveIndex, indexer: Indexer, query: ArchiveQuery) -> ArchiveAnswer:
+        from .lance.pending import search_archive
+
+        for _ in range(_ATTEMPTS):
+            known = indexer.complete_life
+            answer = await search_archive(self._source, index, query)
+            if known is not None and answer.life == known:
+                return answer
+            # Another table than the one that was found complete, or none was yet.
+            if not await indexer.complete():
+                break
+        raise ArchiveUnavailable("The archive index is not known to be complete.", reason="incomplete")
+
+    async def rebuild(self) -> int | None:
+        """Drops the index and refills it: how many documents, `None` when another process is at it."""
+        _, indexer = self._parts()
+        return await indexer.rebuild()
+
+    async def drain(self) -> bool:
+        """Indexes what waits, now; false when another process is at it."""
+        _, indexer = self._parts()
+        return await indexer.drain()
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        if self._indexer is not None:
+            await self._indexer.close()
+        if self._index is not None:
+            await self._index.close()

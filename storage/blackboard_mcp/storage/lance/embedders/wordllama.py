@@ -1,0 +1,88 @@
+"""The embedding model that comes with a package: static token vectors, no network, no key.
+
+It reads the 256-dimension data inside the `wordllama` wheel directly. The wheel's own loader looks
+elsewhere, tries the network and reconfigures logging: it is never imported.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from blackboard_mcp.protocols.archive import Embedder
+
+_WEIGHTS = Path("weights", "l2_supercat_256.safetensors")
+_TOKENIZER = Path("tokenizers", "l2_supercat_tokenizer_config.json")
+_BATCH = 256
+
+
+def load_bundled_embedder() -> Embedder | None:
+    """The bundled model, or `None` where its wheel is absent. Its data are read at first use."""
+    spec = find_spec("wordllama")
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent
+    if not all((folder / name).is_file() for name in (_WEIGHTS, _TOKENIZER)):
+        return None
+    if find_spec("safetensors") is None or find_spec("tokenizers") is None:
+        return None
+    return StaticEmbedder(folder)
+
+
+class StaticEmbedder:
+    """The mean of a text's token vectors. Safe to call from several threads."""
+
+    name = "wordllama-l2-supercat-256"
+    dimension = 256
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._loaded: tuple[Any, Any] | None = None
+
+    def embed_documents(self, texts: Sequence[str]) -> object:
+        import numpy as np
+
+        table, tokenizer = self._load()
+        out = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        for start in range(0, len(texts), _BATCH):
+            batch = list(texts[start : start + _BATCH])
+            for row, encoding in enumerate(tokenizer.encode_batch(batch, add_special_tokens=False)):
+                if encoding.ids:
+                    out[start + row] = table[encoding.ids].mean(axis=0)
+        return out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-9)
+
+    def embed_query(self, text: str) -> object:
+        return self.embed_documents([text])[0]  # type: ignore[index]
+
+    def embed_weighted(self, parts: Sequence[tuple[str, float]]) -> object:
+        """The vector of a query whose words weigh differently: `(dimension,) float32`, unit length.
+
+        The parts are (word, weight at least 0) in the query's order; zero when nothing weighs anything.
+        """
+        import numpy as np
+
+        table, tokenizer = self._load()
+        total = np.zeros(self.dimension, dtype=np.float32)
+        encoded = tokenizer.encode_batch([word for word, _ in parts], add_special_tokens=False)
+        for encoding, (_, weight) in zip(encoded, parts, strict=True):
+            if encoding.ids:
+                total += table[encoding.ids].sum(axis=0) * weight
+        return total / max(float(np.linalg.norm(total)), 1e-9)
+
+    def _load(self) -> tuple[Any, Any]:
+        with self._lock:
+            if self._loaded is None:
+                import numpy as np
+                from safetensors.numpy import load_file
+                from tokenizers import Tokenizer
+
+                tokenizer = Tokenizer.from_file(str(self._folder / _TOKENIZER))
+                tokenizer.no_truncation()
+                tokenizer.no_padding()
+                table = load_file(str(self._folder / _WEIGHTS))["embedding.weight"].astype(np.float32)
+                self._loaded = (table, tokenizer)
+            return self._loaded

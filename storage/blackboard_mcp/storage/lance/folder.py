@@ -1,0 +1,128 @@
+"""The folder of the index: which table is in use, and how it is replaced.
+
+Every life of the index is a generation, a folder of its own; the file `current` names it, and is
+replaced in one step. A table appears under its name only when it is complete, so a process either sees
+no table or a whole one, and a reset by another process is seen at the next call, never as a mixture of
+old files and new. Opening imports the driver: worker threads only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from blackboard_mcp.protocols.clock import new_token
+
+_TABLE = "items"
+_FIRST = "g-first"
+_POINTER = "current"
+_LIFE = "life"
+
+
+class IndexFolder:
+    """A folder with at most one table in use."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def generation(self) -> str:
+        """The name of the generation in use, whether or not it has a table yet."""
+        try:
+            name = (self._path / _POINTER).read_text(encoding="ascii").strip()
+        except (FileNotFoundError, NotADirectoryError):
+            return _FIRST
+        except UnicodeDecodeError:
+            name = ""
+        if not name.startswith("g-") or not name.replace("-", "").replace("_", "").isalnum():
+            raise OSError(f"{self._path / _POINTER} does not name a generation")
+        return name
+
+    def exists(self, generation: str) -> bool:
+        """Whether the generation has a table: known without the driver."""
+        return (self._path / generation).exists()
+
+    def life(self, generation: str) -> str | None:
+        """A name that no other table of this folder ever has; `None` where the generation has no table."""
+        folder = self._path / generation
+        try:
+            return f"{generation}/{(folder / _LIFE).read_text(encoding='ascii', errors='replace')}"
+        except (FileNotFoundError, NotADirectoryError):
+            return f"{generation}/" if folder.exists() else None
+
+    def open(self, generation: str) -> Any:
+        """The generation's table, always read at its newest version."""
+        return _connect(self._path / generation).open_table(_TABLE)
+
+    def create(self, generation: str, schema: Any) -> Any:
+        """The generation's table, made with `schema` where there is none yet. Racing calls agree on one."""
+        if not self.exists(generation):
+            self._path.mkdir(parents=True, exist_ok=True)
+            draft = self._path / f"new-{new_token()}"
+            _make_table(draft, schema)
+            (draft / _LIFE).write_text(new_token(), encoding="ascii")
+            try:
+                draft.rename(self._path / generation)
+            except OSError:
+                shutil.rmtree(draft, ignore_errors=True)
+                if not self.exists(generation):
+                    raise
+        return self.open(generation)
+
+    def reset(self) -> None:
+        """Begin a new, empty generation and delete what was before."""
+        if self._path.exists() and not self._path.is_dir():
+            self._path.unlink()
+        self._path.mkdir(parents=True, exist_ok=True)
+        fresh = f"g-{new_token()}"
+        pointer = self._path / f"pointer-{new_token()}"
+        pointer.write_text(fresh, encoding="ascii")
+        if (self._path / _POINTER).is_dir():
+            shutil.rmtree(self._path / _POINTER)
+        _retry(lambda: os.replace(pointer, self._path / _POINTER))
+        for old in self._path.iterdir():
+            if old.name.startswith(("g-", "new-")) and old.name != fresh:
+                shutil.rmtree(old, ignore_errors=True)
+                with suppress(OSError):
+                    old.unlink()
+
+
+def _connect(folder: Path) -> Any:
+    os.environ.setdefault("LANCEDB_LOG", "error")
+    import lancedb
+
+    return lancedb.connect(str(folder), read_consistency_interval=timedelta(0))
+
+
+def _make_table(folder: Path, schema: Any) -> None:
+    table = _connect(folder).create_table(_TABLE, schema=schema)
+    from lancedb.index import FTS
+
+    table.set_unenforced_primary_key("id")
+    # The words are made by `words.py`; the driver only splits them at spaces.
+    table.create_index(
+        "windows",
+        config=FTS(
+            with_position=False,
+            base_tokenizer="whitespace",
+            max_token_length=200,
+            lower_case=False,
+            stem=False,
+            remove_stop_words=False,
+            ascii_folding=False,
+        ),
+    )
+
+
+def _retry(step: Callable[[], None], attempts: int = 20) -> None:
+    """Repeat `step`: Windows refuses to replace a file that somebody is reading at that instant."""
+    for left in reversed(range(attempts)):
+        try:
+            return step()
+        except PermissionError:
+            if not left:
+                raise

@@ -1,0 +1,335 @@
+"""Moving archived items from the store's outbox into the index: once, whatever dies on the way.
+
+The store writes an outbox row in the transaction that changes what is archived. One indexer over all
+processes, the holder of a lease, reads rows with the items' present state, brings the index to that
+state, and only then deletes exactly those rows: after a crash the same rows are read again, and the
+same writes change nothing. Before its first work each process compares index and store both ways.
+
+It loads nothing for a board that archives nothing: the index is touched when there is a first outbox
+row, or when `wake` says that somebody searches.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from blackboard_mcp.protocols.archive import ArchiveIndex, ArchiveSource
+from blackboard_mcp.protocols.errors import ArchiveUnavailable, BlackboardError
+
+log = logging.getLogger(__name__)
+
+LEASE = "archive-index"
+
+_LEASE_SECONDS = 30.0
+_RENEW_SECONDS = 10.0
+_WAIT_SECONDS = 60.0
+_OTHERS_TURN_SECONDS = 1.0
+_BACKOFF_SECONDS = (1.0, 60.0)
+_FAILURES_BEFORE_RESET = 3
+_CHECK_SECONDS = 5.0
+_CHECK_SHARE = 4.0
+_CHECK_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What a repair did: documents stored and forgotten, and whether the index was begun anew."""
+
+    stored: int = 0
+    forgotten: int = 0
+    rebuilt: bool = False
+
+
+class Indexer:
+    """Keeps an index in step with a store. One `run` per process; `holder` is unique to it.
+
+    `batch` outbox rows are worked off together, and after every `maintain_every` of them the index is
+    compacted. `pause` is how it waits between attempts, in seconds.
+    """
+
+    def __init__(
+        self,
+        source: ArchiveSource,
+        index: ArchiveIndex,
+        holder: str,
+        *,
+        batch: int = 200,
+        maintain_every: int = 32,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._source = source
+        self._index = index
+        self._holder = holder
+        self._batch = batch
+        self._maintain_every = maintain_every
+        self._pause = pause
+        self._wake = asyncio.Event()
+        self._work = asyncio.Lock()
+        self._repair_due = False
+        self._repaired = False
+        self._broken = False
+        self._commits = 0
+        self._failures = 0
+        self._rebuilding = False
+        self._complete_life: str | None = None
+        self._checking: asyncio.Task[None] | None = None
+        self._check_again = 0.0
+
+    @property
+    def rebuilding(self) -> bool:
+        """Whether this process is refilling the index: answers may be incomplete meanwhile."""
+        return self._rebuilding
+
+    def wake(self) -> None:
+        """Say that somebody searches: the first time, `run` compares index and store. Never waits."""
+        if not self._repaired:
+            self._repair_due = True
+            self._wake.set()
+
+    @property
+    def complete_life(self) -> str | None:
+        """The life of the index that this process found complete: all that waits is in the outbox."""
+        return self._complete_life
+
+    async def complete(self) -> bool:
+        """Compare index and store, five seconds at most; whether nothing is missing, `complete_life` then.
+
+        Where something is, or it cannot be told in time, `run` mends it.
+
+        Raises:
+            ArchiveUnavailable: the index cannot be read.
+        """
+        if self._checking is None:
+            if time.monotonic() < self._check_again:
+                return False
+            self._complete_life = None
+            self._checking = asyncio.create_task(self._check(), name="archive-check")
+        checking = self._checking
+        await asyncio.wait({checking}, timeout=_CHECK_SECONDS)
+        if not checking.done():
+            return False
+        if self._checking is checking:
+            self._checking = None
+        checking.result()
+        return self._complete_life is not None
+
+    async def _check(self) -> None:
+        started = time.monotonic()
+        for _ in range(_CHECK_ATTEMPTS):
+            life = await self._index.life()
+            # The store first: what comes to it after this look has its own outbox row.
+            wanted = await self._source.settled_keys()
+            there = await self._index.keys() if wanted else {}
+            if any(there.get(key, -1) < seq for key, seq in wanted.items()):
+                break
+            if await self._index.life() == life:
+                self._complete_life = life
+                return
+        # Not again at once: somebody may be refilling it.
+        now = time.monotonic()
+        self._check_again = now + _CHECK_SHARE * (now - started)
+        self._repaired = False
+        self.wake()
+
+    async def close(self) -> None:
+        """End a comparison under way."""
+        checking, self._checking = self._checking, None
+        if checking is not None:
+            checking.cancel()
+            await asyncio.gather(checking, return_exceptions=True)
+
+    def distrust(self, error: ArchiveUnavailable) -> None:
+        """Say that a search failed: `run` builds the index anew, unless waiting helps. Never waits."""
+        if not _passes(error):
+            self._broken = True
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Work until cancelled. No error ends it: it waits longer each time, and repairs."""
+        while True:
+            try:
+                idle = await self._step()
+                self._failures = 0
+            except Exception as error:
+                await self._after(error)
+                continue
+            if idle:
+                await self._news(_WAIT_SECONDS)
+            else:
+                await self._pause(_OTHERS_TURN_SECONDS)
+
+    async def drain(self) -> bool:
+        """Work off the outbox now. False when another process is at it.
+
+        Raises:
+            ArchiveUnavailable: the index refused; the outbox rows stay.
+        """
+        async with self._leased() as mine:
+            if mine:
+                await self._drain()
+            return mine
+
+    async def repair(self) -> Repair | None:
+        """Make the index hold exactly what the store has archived; begin it anew where it cannot be opened.
+
+        `None` when another process is at it. Changes under way are left to the outbox. Safe at any time.
+        """
+        async with self._leased() as mine:
+            return await self._repair() if mine else None
+
+    async def rebuild(self) -> int | None:
+        """Drop the index and refill it from the store: the number of documents, `None` when another
+        process is at it."""
+        async with self._leased() as mine:
+            return await self._rebuild() if mine else None
+
+    async def _step(self) -> bool:
+        """One look at what there is to do; whether nothing is left."""
+        self._wake.clear()
+        first = await self._source.outbox_batch(1)
+        if not (first.ids or self._broken or (self._repair_due and not self._repaired)):
+            return True
+        async with self._leased() as mine:
+            if not mine:
+                return False
+            if self._broken:
+                await self._rebuild()
+            elif not self._repaired:
+                await self._repair()
+            await self._drain()
+        return True
+
+    async def _drain(self) -> None:
+        while True:
+            work = await self._source.outbox_batch(self._batch)
+            if not work.ids:
+                return
+            await self._index.upsert(work.documents)
+            await self._index.remove(work.removed)
+            await self._source.outbox_done(work.ids)
+            await self._committed()
+
+    async def _repair(self) -> Repair:
+        try:
+            # The store first: what is archived after this look has its own outbox row.
+            wanted = await self._source.archived_keys()
+            there = await self._index.keys()
+        except ArchiveUnavailable as error:
+            if _passes(error):
+                raise
+            log.warning("the archive index cannot be opened and is built anew: %s", error)
+            return Repair(stored=await self._rebuild(), rebuilt=True)
+        surplus = [key for key, seq in there.items() if wanted.get(key, -1) < seq]
+        lacking = [key for key, seq in wanted.items() if there.get(key) != seq]
+        for start in range(0, len(surplus), self._batch):
+            await self._index.remove(surplus[start : start + self._batch])
+            await self._committed()
+        for start in range(0, len(lacking), self._batch):
+            await self._index.upsert(await self._source.documents(lacking[start : start + self._batch]))
+            await self._committed()
+        self._repaired = True
+        return Repair(stored=len(lacking), forgotten=len(surplus))
+
+    async def _rebuild(self) -> int:
+        self._rebuilding = True
+        try:
+            await self._index.reset()
+            count = 0
+            async for documents in self._source.archived_documents(self._batch):
+                await self._index.upsert(documents)
+                count += len(documents)
+                await self._committed()
+            if count:
+                await self._index.maintain()
+            self._repaired = True
+            self._broken = False
+            return count
+        finally:
+            self._rebuilding = False
+
+    async def _committed(self) -> None:
+        self._commits += 1
+        if self._commits >= self._maintain_every:
+            self._commits = 0
+            await self._index.maintain()
+
+    async def _after(self, error: Exception) -> None:
+        """Wait after a failure, and see to it that the next step looks at the index first."""
+        self._failures += 1
+        if isinstance(error, BlackboardError):
+            log.warning("indexing the archive failed, attempt %d: %s", self._failures, error)
+        else:
+            log.error("indexing the archive failed, attempt %d", self._failures, exc_info=error)
+        if isinstance(error, ArchiveUnavailable) and not _passes(error):
+            self._repaired = False
+            if self._failures % _FAILURES_BEFORE_RESET == 0:
+                await self._begin_anew()
+        least, most = _BACKOFF_SECONDS
+        await self._pause(min(least * 2 ** (self._failures - 1), most))
+
+    async def _begin_anew(self) -> None:
+        """Rebuild an index that opens and yet cannot be written."""
+        try:
+            async with self._leased() as mine:
+                if mine:
+                    await self._rebuild()
+        except Exception as error:
+            log.warning("the archive index could not be built anew: %s", error)
+
+    async def _news(self, seconds: float) -> None:
+        """Return when the outbox may have rows, or somebody searches, or after `seconds`."""
+        tasks = [
+            asyncio.ensure_future(self._source.outbox_wait(seconds)),
+            asyncio.ensure_future(self._wake.wait()),
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    @asynccontextmanager
+    async def _leased(self) -> AsyncIterator[bool]:
+        """Hold the lease, renewed in the background; false when another process has it.
+
+        A lease lost in a stall does no harm that a repair would not mend: writes are idempotent and
+        never go back to an older sequence.
+        """
+        async with self._work:
+            if not await self._source.lease(LEASE, self._holder, _LEASE_SECONDS):
+                yield False
+                return
+            renewing = asyncio.ensure_future(self._renew())
+            try:
+                yield True
+            finally:
+                renewing.cancel()
+                try:
+                    await asyncio.gather(renewing, return_exceptions=True)
+                finally:
+                    await asyncio.shield(self._release())
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(_RENEW_SECONDS)
+            try:
+                await self._source.lease(LEASE, self._holder, _LEASE_SECONDS)
+            except BlackboardError as error:
+                log.debug("the lease was not renewed: %s", error)
+
+    async def _release(self) -> None:
+        try:
+            await self._source.release(LEASE, self._holder)
+        except BlackboardError as error:
+            log.debug("the lease was not released and will run out: %s", error)
+
+
+def _passes(error: ArchiveUnavailable) -> bool:
+    """Whether rebuilding would not help: the model is down, the index closed, replaced or being filled."""
+    return error.facts.get("reason") in ("embedder", "closed", "replaced", "incomplete", "behind")

@@ -1,0 +1,111 @@
+"""Texts as the index weighs them: stems, identifiers, windows.
+
+Pure functions, and the only place that decides what a word is: documents and queries go through the
+same door, so nothing in a query can be taken for search syntax, and an identifier (`parser_v2`, a path,
+`#4711`, `D-12`) is a word of its own beside its parts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from itertools import pairwise
+
+from blackboard_mcp.storage.lance.stemming import stem
+
+IDENTIFIER_MARK = "="
+"""The first character of an identifier's word; no other word begins with it."""
+
+WINDOW_WORDS = 200
+WINDOW_STEP = 160
+_LONGEST_WORD = 64
+
+_STOP_WORDS = """
+    a about after all also am an and any are as at be because been before being but by can could did
+    do does doing done down for from had has have having he her here him his how i if in into is it its
+    just me more most my no nor not of off on once only or other our out over own s same she should so
+    some such t than that the their them then there these they this those through to too under until up
+    us very was we were what when where which while who whom why will with would you your
+"""
+STOP_WORDS = frozenset(_STOP_WORDS.split())
+
+_RUN = re.compile(r"[^\W_]+")
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_IDENTIFIER = re.compile(r"[#@]?\w+(?:[-_./:\\#@+]+\w+)*")
+_COMPOSITE = re.compile(r"[-_./:\\#@+]")
+_SEGMENT = re.compile(r"[/\\:#@+]+")
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+_CHUNK = re.compile(r"\S{1,100}")
+
+
+def clean(text: str) -> str:
+    """`text` without what UTF-8 cannot carry: lone surrogates become question marks."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def words(text: str) -> list[str]:
+    """The words of `text` in order: stems in lower case, and each identifier, marked, once per occurrence.
+
+    No word holds white space or a control character, and none is longer than 65 characters. Stop words
+    are left out.
+    """
+    text = _fold(text)
+    found: list[str] = []
+    for match in _RUN.finditer(text):
+        run = match[0]
+        if not run.isascii() and _CJK.search(run):
+            found += [run] if len(run) == 1 else [a + b for a, b in pairwise(run)]
+            continue
+        parts = _CAMEL.split(run) if not (run.islower() or run.isupper()) else [run]
+        low = run.lower()
+        if low not in STOP_WORDS:
+            found.append(_short(stem(low)))
+        if len(parts) > 1:
+            found += [_short(stem(p)) for p in map(str.lower, parts) if len(p) > 1 and p not in STOP_WORDS]
+    for match in _IDENTIFIER.finditer(text):
+        found += [IDENTIFIER_MARK + _short(name) for name in _names(match[0])]
+    return found
+
+
+def windows(text: str) -> list[str]:
+    """`text` cut into overlapping windows of about two hundred words; a short text is one window."""
+    spans = [m.span() for m in _CHUNK.finditer(text)]
+    if len(spans) <= WINDOW_WORDS:
+        return [text] if spans else []
+    cut = []
+    for start in range(0, len(spans), WINDOW_STEP):
+        last = spans[min(start + WINDOW_WORDS, len(spans)) - 1]
+        cut.append(text[spans[start][0] : last[1]])
+        if start + WINDOW_WORDS >= len(spans):
+            break
+    return cut
+
+
+def _names(candidate: str) -> list[str]:
+    """The identifiers in one candidate: the whole, its path's segments, and a segment without its suffix."""
+    if not _COMPOSITE.search(candidate):
+        return []
+    whole = candidate.lower()
+    names = {whole: None}
+    for segment in _SEGMENT.split(whole):
+        for name in (segment, *segment.split(".")):
+            if _COMPOSITE.search(name.strip("_-")):
+                names[name] = None
+    return list(names)
+
+
+def _fold(text: str) -> str:
+    if text.isascii():
+        return text
+    return "".join(
+        c
+        for c in unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text))
+        if not unicodedata.combining(c)
+    )
+
+
+def _short(word: str) -> str:
+    if len(word) <= _LONGEST_WORD:
+        return word
+    return hashlib.blake2b(word.encode("utf-8", "replace"), digest_size=24).hexdigest()

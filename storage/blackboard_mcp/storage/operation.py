@@ -1,0 +1,23 @@
+"""What a store operation is, for every engine: a plain generator that yields SQL and receives rows.
+
+An operation knows statements and values; it knows no connection, no transaction and no await. SQLite
+runs one to its end in the thread of its connection, an engine on a network awaits each statement. An
+engine may run an operation a second time (a fresh generator from the same callable) when the
+transaction around the first run was lost, so it must have no effect outside its statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+Rows = list[tuple[Any, ...]]
+"""All rows of one statement, in its order; empty when it returns none."""
+
+Statement = tuple[str, Sequence[Any]]
+"""SQL text with `?` or `?NNN` placeholders, and their values."""
+
+Operation = Callable[[], Generator[Statement, Rows, T]]
+"""Called once per run: `rows = yield sql, parameters`; its return value is the operation's."""

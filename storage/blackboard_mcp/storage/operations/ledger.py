@@ -1,0 +1,301 @@
+"""A board inside a write transaction: its counters, its events, and what every operation loads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from blackboard_mcp.protocols.board import BoardConfig, Core
+from blackboard_mcp.protocols.errors import UnknownReference
+from blackboard_mcp.protocols.events import EventType
+from blackboard_mcp.protocols.guard import Protection, closure
+from blackboard_mcp.protocols.items import Edge, EdgeKind, Item, Zone, item_id
+from blackboard_mcp.protocols.store import Attention
+
+from .rows import BoardRow, Cited, ItemRow, Steps, config_json, core_json, dumps, edge_of, numbers, sql
+
+MAX_CONCERNS = 16
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Counts what a transaction changes on one board; `close` writes the counters once."""
+
+    board: BoardRow
+    agent: str
+    now: int
+    items: int = 0
+    tokens: int = 0
+    archived: int = 0
+    first_seq: int = field(init=False)
+    fresh: dict[int, ItemRow] = field(default_factory=dict)
+    """Items made in this transaction, as they were written."""
+
+    def __post_init__(self) -> None:
+        self.first_seq = self.board.seq + 1
+
+    @property
+    def no(self) -> int:
+        return self.board.no
+
+    def emit(
+        self,
+        event: EventType,
+        item: ItemRow | None = None,
+        *,
+        agent: str | None = None,
+        data: dict[str, Any] | None = None,
+        concerns: Iterable[str] = (),
+        told: bool = False,
+    ) -> Steps[int]:
+        """Writes the next line of the log and returns its sequence.
+
+        `told`: those concerned hear of it by another event of this transaction, so no footer need name it.
+        """
+        self.board.seq += 1
+        seq = self.board.seq
+        actor = self.agent if agent is None else agent
+        named = [name for name in dict.fromkeys(concerns) if name != actor]
+        if item is not None and item.owner:
+            named = [name for name in named if name == item.owner]
+        yield (
+            sql("event_add"),
+            (
+                self.no,
+                seq,
+                str(event),
+                None if item is None else item.number,
+                None if item is None else item.type,
+                None if item is None else item.key,
+                None if item is None else item.version,
+                None if item is None else item.thread,
+                actor,
+                "[]" if item is None else item.tags,
+                self.now,
+                dumps(data or {}),
+                "" if item is None else item.owner,
+                dumps(named[:MAX_CONCERNS]),
+            ),
+        )
+        if item is not None and not told:
+            for name in named[:MAX_CONCERNS]:
+                yield sql("concern_add"), (self.no, name, seq, item.number)
+        return seq
+
+    def add(self, item: ItemRow, *, data: dict[str, Any], concerns: Iterable[str] = ()) -> Steps[None]:
+        """A new item in working memory, with its event."""
+        yield (
+            sql("item_add"),
+            (
+                item.board,
+                item.number,
+                item.type,
+                item.key,
+                item.version,
+                item.status,
+                item.importance,
+                item.author,
+                item.owner,
+                item.text,
+                item.tags,
+                item.metadata,
+                item.tokens,
+                item.sha256,
+                item.thread,
+                item.created_at,
+                item.ttl,
+                item.expires_at,
+                item.seq,
+            ),
+        )
+        self.fresh[item.number] = item
+        yield from self.emit(EventType.ITEM_POSTED, item, data=data, concerns=concerns)
+        self.items += 1
+        self.tokens += item.tokens
+
+    def archive(
+        self, item: ItemRow, event: EventType, *, agent: str | None = None, data: dict[str, Any]
+    ) -> Steps[None]:
+        """Moves an item out of working memory: zone, event and outbox row together."""
+        seq = yield from self.emit(event, item, agent=agent, data=data)
+        yield sql("item_move"), (self.no, item.number, str(Zone.ARCHIVE), seq)
+        yield sql("outbox_add"), (self.no, item.number)
+        item.zone, item.seq = str(Zone.ARCHIVE), seq
+        self.items -= 1
+        self.tokens -= item.tokens
+        self.archived += 1
+
+    def restore(self, item: ItemRow, *, why: str) -> Steps[None]:
+        """Brings an archived item back to working memory; its time to live has ended and does not return."""
+        seq = yield from self.emit(EventType.ITEM_RESTORED, item, data={"why": why}, concerns=[item.author])
+        yield sql("item_move"), (self.no, item.number, str(Zone.WORKING), seq)
+        yield sql("outbox_add"), (self.no, item.number)
+        item.zone, item.seq, item.ttl, item.expires_at = str(Zone.WORKING), seq, None, None
+        self.items += 1
+        self.tokens += item.tokens
+        self.archived -= 1
+
+    def close(self) -> Steps[None]:
+        """Writes the counters."""
+        board = self.board
+        yield (
+            sql("board_counters"),
+            (board.no, board.seq, board.last_number, self.items, self.tokens, self.archived),
+        )
+        board.working_items += self.items
+        board.working_tokens += self.tokens
+        board.archived_items += self.archived
+
+
+def find_board(board: str) -> Steps[BoardRow | None]:
+    rows = yield sql("board_by_id"), (board,)
+    return BoardRow.of(rows[0]) if rows else None
+
+
+def get_board(board: str) -> Steps[BoardRow]:
+    """The board's row.
+
+    Raises:
+        UnknownReference: there is no such board.
+    """
+    row = yield from find_board(board)
+    if row is None:
+        raise UnknownReference(
+            f"There is no board '{board}' yet; the first post to it creates it. Nothing was changed.",
+            board=board,
+        )
+    return row
+
+
+def open_ledger(board: str, agent: str, now: int) -> Steps[Ledger]:
+    """A ledger on an existing board."""
+    return Ledger((yield from get_board(board)), agent, now)
+
+
+def create_ledger(board: str, agent: str, now: int, config: BoardConfig) -> Steps[Ledger]:
+    """A ledger on a board that comes into being now if it is not there."""
+    row = yield from find_board(board)
+    if row is not None:
+        return Ledger(row, agent, now)
+    yield sql("board_add"), (board, board, None, config_json(config), core_json(Core()), now)
+    row = yield from get_board(board)
+    ledger = Ledger(row, agent, now)
+    yield from ledger.emit(EventType.BOARD_CREATED, data={"board": board})
+    return ledger
+
+
+def load(no: int, wanted: Iterable[int], agent: str) -> Steps[dict[int, ItemRow]]:
+    """Those of the items that the agent may see, by number."""
+    wanted = set(wanted)
+    if not wanted:
+        return {}
+    rows = yield sql("items_by_number"), (no, numbers(wanted), agent)
+    return {row[1]: ItemRow(*row) for row in rows}
+
+
+def load_any(no: int, wanted: Iterable[int]) -> Steps[dict[int, ItemRow]]:
+    """Items whoever may see them: for the server's own work."""
+    wanted = set(wanted)
+    if not wanted:
+        return {}
+    rows = yield sql("items_any"), (no, numbers(wanted))
+    return {row[1]: ItemRow(*row) for row in rows}
+
+
+def load_visible(no: int, wanted: Iterable[int], agent: str, board: str) -> Steps[dict[int, ItemRow]]:
+    """All of the items.
+
+    Raises:
+        UnknownReference: one is not there, or not for this agent.
+    """
+    asked = sorted(set(wanted))
+    found = yield from load(no, asked, agent)
+    if not asked:
+        return found
+    missing = [number for number in asked if number not in found]
+    if missing:
+        listed = ", ".join(str(number) for number in missing[:5])
+        raise UnknownReference(
+            f"No item {listed} on board '{board}'. Nothing was changed; query() lists what is there.",
+            missing=missing[:20],
+        )
+    return found
+
+
+def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[Item]]:
+    """Items with their edges and the state of their newest debate, in the order of `rows`."""
+    listed = list(rows)
+    if not listed:
+        return []
+    asked = numbers(row.number for row in listed)
+    leaving: dict[int, list[Cited]] = {}
+    arriving: dict[int, list[Cited]] = {}
+    touching = yield sql("edges_visible"), (board.no, asked, agent)
+    for source, kind, target, source_type, target_type in sorted(touching):
+        edge = Edge(source, EdgeKind(kind), target)
+        leaving.setdefault(source, []).append((edge, item_id(target_type, target)))
+        arriving.setdefault(target, []).append((edge, item_id(source_type, source)))
+    states: dict[int, str] = {}
+    for row in (yield sql("debates_of_critiques"), (board.no, asked)):
+        states[row[0]] = row[1]
+    for row in (yield sql("debates_on"), (board.no, asked)):
+        states[row[1]] = row[2]
+    threads = {row.number: row.id for row in listed}
+    begun = {row.thread for row in listed} - threads.keys()
+    if begun:
+        for number, type_ in (yield sql("types"), (board.no, numbers(begun), agent)):
+            threads[number] = item_id(type_, number)
+    return [
+        row.value(
+            board.id,
+            leaving.get(row.number, ()),
+            arriving.get(row.number, ()),
+            states.get(row.number),
+            threads.get(row.thread, str(row.thread)),
+        )
+        for row in listed
+    ]
+
+
+def protection(no: int) -> Steps[dict[int, Protection]]:
+    """Every item that the guard holds now, with the reason and the chain."""
+    starts: dict[int, str] = {}
+    debates = yield sql("debates_open"), (no,)
+    if debates:
+        roots = {row[0]: row[1] for row in debates}
+        types = yield from load_any(no, roots.values())
+        for root in roots.values():
+            starts.setdefault(root, f"open debate on {types[root].id}")
+        for debate, critique in (yield sql("critiques_of"), (no, numbers(roots))):
+            starts.setdefault(critique, f"open debate on {types[roots[debate]].id}")
+    walk = closure(starts)
+    try:
+        frontier = next(walk)
+        while True:
+            rows = yield sql("edges_touching"), (no, numbers(frontier))
+            frontier = walk.send([edge_of(row) for row in rows])
+    except StopIteration as end:
+        held: dict[int, Protection] = end.value
+    for item, agent, duty in (yield sql("obligations_outstanding"), (no,)):
+        verb = "answer" if duty == "respond" else "acknowledge"
+        held.setdefault(item, Protection(f"{agent} has yet to {verb} it"))
+    for number, type_ in (yield sql("law_all"), (no,)):
+        held.setdefault(
+            number, Protection("active constraint" if type_ == "CONSTRAINT" else "open hot issue")
+        )
+    return held
+
+
+def attention(no: int, agent: str, look: int) -> Steps[Attention]:
+    """What an agent owes, then what concerned it after the sequence `look`."""
+    ids: dict[str, None] = {}
+    for number, _duty, type_ in (yield sql("obligations_of_agent"), (no, agent)):
+        ids[item_id(type_, number)] = None
+    recent = [row[0] for row in (yield sql("concerns_after"), (no, agent, look))]
+    if recent:
+        found = yield from load(no, recent, agent)
+        for number in recent:
+            if number in found:
+                ids[found[number].id] = None
+    return Attention(tuple(ids)[:50])

@@ -1,0 +1,422 @@
+"""Posting: new items, new versions of entries, and changes of what may change."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
+from blackboard_mcp.protocols.events import EventType
+from blackboard_mcp.protocols.items import (
+    FOLLOWED_BOTH_WAYS,
+    IMPORTANCE,
+    TRANSITIONS,
+    Draft,
+    EdgeKind,
+    Item,
+    ItemType,
+    Status,
+    Visibility,
+    Zone,
+    item_id,
+)
+from blackboard_mcp.protocols.store import Once, Posted
+
+from . import debating
+from .ledger import Ledger, attention, create_ledger, load_any, load_visible, protection, values
+from .rows import ItemRow, Steps, dumps, sql
+
+_MENTION = re.compile(r"(?<![\w@])@([A-Za-z0-9._@-]{0,63}[A-Za-z0-9_])")
+"""A name after an @; punctuation that ends a sentence is not part of it."""
+
+
+def post(
+    board: str,
+    agent: str,
+    drafts: Sequence[Draft],
+    *,
+    now: int,
+    config: BoardConfig,
+    once: Once | None,
+    look: int,
+) -> Steps[Posted]:
+    """All of the drafts or none.
+
+    Raises:
+        UnknownReference: an edge or id names what is not there.
+        Conflict: an expected version or a status moved.
+        Refused: the board is closed, or the change is not this agent's to make.
+    """
+    ledger = yield from create_ledger(board, agent, now, config)
+    if once is not None:
+        done = yield from _repeated(ledger, once)
+        if done is not None:
+            numbers, seq = done
+            known = yield from load_any(ledger.no, numbers)
+            items = yield from values(ledger.board, [known[n] for n in numbers], agent)
+            waiting = yield from attention(ledger.no, agent, look)
+            return Posted(tuple(items), seq, ledger.board.value(), waiting, repeated=True)
+    if ledger.board.lifecycle is not Lifecycle.OPEN:
+        raise Refused(f"Board '{board}' is {ledger.board.lifecycle} and takes no posts. Nothing was changed.")
+    placed: list[int] = []
+    first = ledger.board.last_number
+    for draft in drafts:
+        placed.append((yield from _place(ledger, draft, placed)))
+    # What nobody else sees is not counted where others look.
+    shown = {
+        n for n, d in zip(placed, drafts, strict=True) if n > first and d.visibility is not Visibility.PRIVATE
+    }
+    yield sql("agent_seen"), (ledger.no, agent, len(shown), now)
+    yield from ledger.close()
+    if once is not None:
+        yield (
+            sql("idempotency_put"),
+            (ledger.no, agent, once.key, once.digest, dumps([placed, ledger.board.seq]), now),
+        )
+    items = yield from _answer(ledger, drafts, placed)
+    waiting = yield from attention(ledger.no, agent, look)
+    return Posted(tuple(items), ledger.board.seq, ledger.board.value(), waiting)
+
+
+def _answer(ledger: Ledger, drafts: Sequence[Draft], placed: list[int]) -> Steps[list[Item]]:
+    """The items as they stand now. New ones that cite nothing are as they were written: no need to look."""
+    if all(
+        n in ledger.fresh and not d.edges and d.status is None for n, d in zip(placed, drafts, strict=True)
+    ):
+        return [ledger.fresh[n].value(ledger.board.id, (), (), None, ledger.fresh[n].id) for n in placed]
+    rows = yield from load_any(ledger.no, placed)
+    return (yield from values(ledger.board, [rows[n] for n in placed], ledger.agent))
+
+
+def _repeated(ledger: Ledger, once: Once) -> Steps[tuple[list[int], int] | None]:
+    rows = yield sql("idempotency_get"), (ledger.no, ledger.agent, once.key)
+    if not rows:
+        return None
+    digest, answer = rows[0]
+    if digest != once.digest:
+        raise InvalidInput(
+            f"idempotency_key '{once.key}' was used for a different post. Nothing was changed; "
+            "use a new key for new content."
+        )
+    numbers, seq = json.loads(answer)
+    return numbers, seq
+
+
+def _place(ledger: Ledger, draft: Draft, placed: list[int]) -> Steps[int]:
+    said = ((kind, target if target >= 0 else _earlier(placed, target)) for kind, target in draft.edges)
+    edges = tuple(dict.fromkeys(said))
+    wanted = {target for _, target in edges}
+    targets = yield from load_visible(ledger.no, wanted, ledger.agent, ledger.board.id)
+    if draft.target is not None:
+        found = yield from load_visible(ledger.no, [draft.target], ledger.agent, ledger.board.id)
+        return (yield from _change(ledger, found[draft.target], draft, edges, targets))
+    if draft.key is not None:
+        # Not said where: the agent's own private entry before the shared one, as in reading.
+        owners = [ledger.agent] if draft.visibility is not Visibility.BOARD else []
+        owners += [""] if draft.visibility is not Visibility.PRIVATE else []
+        for owner in owners:
+            rows = yield sql("item_of_key"), (ledger.no, owner, draft.key)
+            if rows:
+                existing = (yield from load_any(ledger.no, [rows[0][0]]))[rows[0][0]]
+                return (yield from _change(ledger, existing, draft, edges, targets))
+        if draft.expected_version:
+            raise Conflict(
+                f"Key '{draft.key}' does not exist (version 0), and expected_version was "
+                f"{draft.expected_version}. Nothing was changed; post with expected_version=0 to create it.",
+                key=draft.key,
+                current_version=0,
+            )
+    return (yield from _create(ledger, draft, edges, targets))
+
+
+def _earlier(placed: list[int], place: int) -> int:
+    index = -place - 1
+    if index >= len(placed):
+        raise InvalidInput(
+            f"'${index + 1}' names item {index + 1} of this batch, which does not come before the item that "
+            "cites it. Nothing was changed."
+        )
+    return placed[index]
+
+
+def _create(
+    ledger: Ledger, draft: Draft, edges: tuple[tuple[EdgeKind, int], ...], targets: dict[int, ItemRow]
+) -> Steps[int]:
+    kind = draft.type or ItemType.FACT
+    if draft.text is None:
+        raise InvalidInput("A new item needs text. Nothing was changed.")
+    ledger.board.last_number += 1
+    number = ledger.board.last_number
+    public = draft.visibility is not Visibility.PRIVATE  # it joins no thread that others do not see
+    conversing = [
+        t
+        for k, t in edges
+        if k in (EdgeKind.REPLIES_TO, EdgeKind.CRITIQUES) and not (public and targets[t].owner)
+    ]
+    row = ItemRow(
+        board=ledger.no,
+        number=number,
+        type=str(kind),
+        key=draft.key,
+        version=1,
+        status=str(Status.ACTIVE),
+        zone=str(Zone.WORKING),
+        importance=draft.importance or IMPORTANCE[kind],
+        author=ledger.agent,
+        owner=ledger.agent if draft.visibility is Visibility.PRIVATE else "",
+        text=draft.text,
+        tags=dumps(list(draft.tags or ())),
+        metadata=dumps(draft.metadata or {}),
+        tokens=draft.tokens,
+        sha256=draft.sha256,
+        thread=targets[conversing[0]].thread if conversing else number,
+        created_at=ledger.now,
+        updated_at=ledger.now,
+        ttl=_micros(draft.ttl_seconds),
+        expires_at=_expiry(ledger.now, _micros(draft.ttl_seconds)),
+        seq=ledger.board.seq + 1,
+        updated_by=ledger.agent,
+    )
+    concerns = [targets[t].author for _, t in edges] + _MENTION.findall(draft.text[:20_000])
+    data = {str(k): [item_id(targets[t].type, t) for kk, t in edges if kk == k] for k in dict(edges)}
+    if any(targets[t].owner for _, t in edges) and not row.owner:
+        data = {}  # what the public log says of a private item is nothing
+    yield from ledger.add(row, data=_short(data), concerns=concerns)
+    yield from _connect(ledger, row, edges, targets)
+    if draft.status is not None and draft.status is not Status.ACTIVE:
+        yield from _set_status(ledger, row, draft.status)
+    return number
+
+
+def _short(data: dict[str, list[str]]) -> dict[str, list[str]]:
+    return {kind: ids[:8] for kind, ids in data.items()}
+
+
+def _micros(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1_000_000)
+
+
+def _expiry(now: int, ttl: int | None) -> int | None:
+    return None if ttl is None else now + ttl
+
+
+def _connect(
+    ledger: Ledger,
+    row: ItemRow,
+    edges: tuple[tuple[EdgeKind, int], ...],
+    targets: dict[int, ItemRow],
+) -> Steps[None]:
+    """Writes edges and does what follows from them: debates, answers to critiques, supersession."""
+    for kind, target in edges:
+        if target == row.number:
+            raise InvalidInput(f"{row.id} cannot have an edge to itself. Nothing was changed.")
+        if kind is EdgeKind.DEPENDS_ON and (yield sql("depends_reaches"), (ledger.no, target, row.number)):
+            raise InvalidInput(
+                f"{row.id} depends_on {targets[target].id} would close a cycle of depends_on. "
+                "Nothing was changed."
+            )
+        yield sql("edge_add"), (ledger.no, row.number, str(kind), target)
+    if row.owner:
+        return  # what nobody else sees moves nothing that others see
+    for kind, number in edges:
+        cited = targets[number]
+        if kind is EdgeKind.CRITIQUES and ledger.agent != cited.author and not cited.owner:
+            yield from debating.critique(ledger, row, cited)
+        if kind in FOLLOWED_BOTH_WAYS:
+            yield from debating.respond(ledger, cited)
+    for kind, number in edges:  # last, when the guard knows of the debates that this post opened
+        if kind is EdgeKind.SUPERSEDES and targets[number].author == ledger.agent:
+            yield from _supersede(ledger, row, targets[number])
+
+
+def _supersede(ledger: Ledger, row: ItemRow, target: ItemRow) -> Steps[None]:
+    if target.zone != Zone.WORKING:
+        return
+    held = yield from protection(ledger.no)
+    if target.number in held:
+        return  # it leaves in a later pass, once nothing holds it
+    yield from ledger.archive(target, EventType.ITEM_SUPERSEDED, data={"by": row.id})
+
+
+def _change(
+    ledger: Ledger,
+    row: ItemRow,
+    draft: Draft,
+    edges: tuple[tuple[EdgeKind, int], ...],
+    targets: dict[int, ItemRow],
+) -> Steps[int]:
+    """A new version of an entry, or another status, importance, tags, metadata, edges or time to live."""
+    if draft.expected_version is not None and draft.expected_version != row.version:
+        raise Conflict(
+            f"{row.key or row.id} is at version {row.version}, and expected_version was "
+            f"{draft.expected_version}. Nothing was changed; read it and try again.",
+            item=row.id,
+            key=row.key,
+            current_version=row.version,
+        )
+    if draft.target is not None and draft.key is not None and draft.key != row.key:
+        raise InvalidInput(
+            f"{row.id} has {f'the key {row.key!r}' if row.key else 'no key'}, and a key never changes. "
+            "Nothing was changed."
+        )
+    if draft.visibility is not None and (draft.visibility is Visibility.PRIVATE) != bool(row.owner):
+        raise InvalidInput(
+            f"{row.id} is {'private' if row.owner else 'visible to the board'}, and the visibility of an item "
+            "never changes. Nothing was changed; post a new item instead."
+        )
+    if draft.type is not None and draft.type != row.type:
+        if row.key is None or draft.text is None:
+            raise InvalidInput(f"{row.id} is a {row.type}; the type of an item never changes.")
+        raise InvalidInput(
+            f"Key '{row.key}' is the {row.type} {row.id}; the type of an entry never changes. Nothing was "
+            f"changed; leave type out or use {row.type}."
+        )
+    if draft.text is not None and row.key is None:
+        raise InvalidInput(
+            f"The text of {row.id} is fixed: only entries (items with a key) get new versions. Nothing was "
+            f'changed; post a new item with edges {{"supersedes": ["{row.id}"]}}.'
+        )
+    if row.author != ledger.agent and row.key is None:
+        mine = [
+            name
+            for name, value in (
+                ("importance", draft.importance),
+                ("tags", draft.tags),
+                ("metadata", draft.metadata),
+                ("ttl_seconds", draft.ttl_seconds),
+            )
+            if value is not None
+        ]
+        if mine:
+            raise Refused(
+                f"Only {row.author}, its author, may change {', '.join(mine)} of {row.id}. Nothing was changed; "
+                f"you may post a REPLY or a CRITIQUE of it."
+            )
+    if row.author != ledger.agent and any(kind is not EdgeKind.ANALYZED_BY for kind, _ in edges):
+        raise Refused(
+            f"Only {row.author}, its author, may add edges to {row.id} (anyone may add analyzed_by). "
+            "Nothing was changed; put the edges on a new item of yours."
+        )
+    if draft.text is None:
+        edges = yield from _fresh(ledger, row, edges)
+    before = {"importance": row.importance, "tags": row.tags, "metadata": row.metadata}
+    tags = row.tags if draft.tags is None else dumps(list(draft.tags))
+    metadata = row.metadata if draft.metadata is None else dumps(draft.metadata)
+    importance = draft.importance or row.importance
+    versioned = draft.text is not None
+    after = {"importance": importance, "tags": tags, "metadata": metadata}
+    changed = sorted(name for name in after if after[name] != before[name])
+    if draft.ttl_seconds is not None:
+        changed.append("ttl")
+    if versioned:
+        assert draft.text is not None
+        if row.zone == Zone.ARCHIVE:
+            yield from ledger.restore(row, why="new version")
+        yield sql("version_keep"), (ledger.no, row.number)
+        ledger.tokens += draft.tokens - row.tokens
+        row.version += 1
+        row.text, row.tokens, row.sha256 = draft.text, draft.tokens, draft.sha256
+        if row.status != Status.DEBATED:
+            row.status = str(Status.ACTIVE)
+    if draft.ttl_seconds is not None:
+        row.ttl = _micros(draft.ttl_seconds)
+    if versioned or draft.ttl_seconds is not None:
+        row.expires_at = _expiry(ledger.now, row.ttl)
+    row.tags, row.metadata, row.importance = tags, metadata, importance
+    if versioned or changed or edges:
+        event = EventType.ITEM_VERSIONED if versioned else EventType.ITEM_CHANGED
+        concerns = [row.author, *_MENTION.findall((draft.text or "")[:20_000])]
+        data = {"changed": changed} if changed and not versioned else {}
+        if edges and not versioned:
+            data["edges"] = [f"{k} {targets[t].id}" for k, t in edges[:8] if not targets[t].owner]
+        row.seq = yield from ledger.emit(event, row, data=data, concerns=concerns)
+        row.updated_at, row.updated_by = ledger.now, ledger.agent
+        yield (
+            sql("item_change"),
+            (
+                ledger.no,
+                row.number,
+                row.version,
+                row.status,
+                row.zone,
+                row.importance,
+                row.text,
+                row.tags,
+                row.metadata,
+                row.tokens,
+                row.sha256,
+                row.updated_at,
+                row.ttl,
+                row.expires_at,
+                row.seq,
+                ledger.agent,
+            ),
+        )
+        if row.zone == Zone.ARCHIVE:
+            yield sql("outbox_add"), (ledger.no, row.number)
+    yield from _connect(ledger, row, edges, targets)
+    if draft.status is not None and draft.status != row.status:
+        yield from _set_status(ledger, row, draft.status)
+    return row.number
+
+
+def _fresh(
+    ledger: Ledger, row: ItemRow, edges: tuple[tuple[EdgeKind, int], ...]
+) -> Steps[tuple[tuple[EdgeKind, int], ...]]:
+    """Those of the edges that the item does not have yet: the others change nothing once more."""
+    if not edges:
+        return edges
+    rows = yield sql("edges_touching"), (ledger.no, f"[{row.number}]")
+    known = {(kind, target) for source, kind, target in rows if source == row.number}
+    return tuple(edge for edge in edges if (str(edge[0]), edge[1]) not in known)
+
+
+def _set_status(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:
+    """Moves an item along a declared transition, or refuses."""
+    current = Status(row.status)
+    if status not in TRANSITIONS[current]:
+        allowed = ", ".join(sorted(TRANSITIONS[current])) or "none: that status is final"
+        raise Conflict(
+            f"{row.id} is {current} and cannot become {status}. Allowed: {allowed}. Nothing was changed.",
+            item=row.id,
+            status=str(current),
+        )
+    if status is Status.DEBATED:
+        yield from debating.open_explicitly(ledger, row, [])
+        return
+    if status is Status.WITHDRAWN and row.author != ledger.agent:
+        raise Refused(f"Only {row.author}, its author, may withdraw {row.id}. Nothing was changed.")
+    if row.author != ledger.agent and row.type == ItemType.CONSTRAINT:
+        raise Refused(
+            f"Only {row.author}, its author, may retire the constraint {row.id}. Nothing was changed; a CRITIQUE "
+            "of it opens a debate."
+        )
+    if (
+        status is Status.INVALIDATED
+        and row.type == ItemType.CRITIQUE
+        and row.author != ledger.agent
+        and (yield from debating.is_open(ledger, row))
+    ):
+        raise Refused(
+            f"{row.id} is a critique in an open debate: only {row.author}, its author, may take it back. Nothing "
+            "was changed; answer it with a REPLY."
+        )
+    if status is Status.WITHDRAWN and row.type == ItemType.CRITIQUE:
+        yield from debating.withdraw_critique(ledger, row)
+        return
+    if status in (Status.RESOLVED, Status.ACTIVE) and (yield from debating.is_open(ledger, row)):
+        raise Refused(
+            f"{row.id} is in an open debate, which only its watchers, a decider or the critic can close. "
+            f'Nothing was changed; debate(op="status", id="{row.id}") says who is missing.'
+        )
+    if status is Status.ACTIVE and row.zone == Zone.ARCHIVE:
+        yield from ledger.restore(row, why="reopened")
+    seq = yield from ledger.emit(
+        EventType.ITEM_CHANGED, row, data={"status": [str(current), str(status)]}, concerns=[row.author]
+    )
+    row.status, row.seq, row.updated_at = str(status), seq, ledger.now
+    yield sql("item_status"), (ledger.no, row.number, row.status, seq, ledger.now, ledger.agent)
+    if row.zone == Zone.ARCHIVE:
+        yield sql("outbox_add"), (ledger.no, row.number)

@@ -1,0 +1,222 @@
+"""Leaving working memory: passes, summaries, expiry; and coming back from the archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from blackboard_mcp.protocols.events import SYSTEM, EventType
+from blackboard_mcp.protocols.guard import Protection
+from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Zone
+from blackboard_mcp.protocols.pruning import Candidate, Decide, PassOutcome, Workspace
+from blackboard_mcp.protocols.store import NewSummary, Restored
+
+from .ledger import Ledger, attention, load_any, load_visible, open_ledger, protection, values
+from .rows import BoardRow, ItemRow, Steps, dumps, instant, sql
+
+
+def workspace(board: BoardRow, now: int) -> Steps[Workspace]:
+    """Working memory as a pass sees it."""
+    rows = yield sql("working"), (board.no,)
+    held: Mapping[int, Protection] = yield from protection(board.no)
+    return Workspace(
+        config=board.config,
+        candidates=tuple(
+            Candidate(
+                number=r[0],
+                type=ItemType(r[1]),
+                status=Status(r[2]),
+                importance=r[3],
+                tokens=r[4],
+                author=r[5],
+                thread=r[6],
+                private=bool(r[7]),
+                updated_at=instant(r[8]),
+                seq=r[9],
+                expired=r[10] is not None and r[10] <= now,
+                superseded=bool(r[11]),
+                analysed=bool(r[12]),
+                debated_before=bool(r[13]),
+            )
+            for r in rows
+        ),
+        protected=held,
+        tokens=board.working_tokens,
+    )
+
+
+def prune(board: str, decide: Decide, now: int, *, apply: bool) -> Steps[PassOutcome]:
+    """Decides and moves in one transaction; with `apply` false it only says what would go.
+
+    Whatever `decide` answers, an item that the guard holds stays.
+    """
+    ledger = yield from open_ledger(board, SYSTEM, now)
+    space = yield from workspace(ledger.board, now)
+    plan = decide(space)
+    by_number = {c.number: c for c in space.candidates}
+    named = {m.number: m for m in reversed(plan.moves)}  # a policy may name an item twice
+    moves = [m for m in plan.moves if named.get(m.number) is m]
+    moves = [m for m in moves if m.number in by_number and m.number not in space.protected]
+    rows = yield from load_any(ledger.no, [m.number for m in moves])
+    moved: list[tuple[str, int, str]] = []
+    freed = 0
+    for move in moves:
+        row = rows[move.number]
+        if apply:
+            event = EventType.ITEM_EXPIRED if by_number[move.number].expired else EventType.ITEM_ARCHIVED
+            data = {"pass": ledger.first_seq, "step": move.step, "why": move.why}
+            yield from ledger.archive(row, event, data=data)
+        freed += row.tokens
+        moved.append((row.id, move.step, move.why))
+    before = space.tokens
+    held = [c for c in space.candidates if c.number in space.protected]
+    held_tokens = sum(c.tokens for c in held)
+    if apply and moved:
+        yield from ledger.emit(
+            EventType.PASS_ENDED,
+            data=_public(ledger.first_seq, space.candidates, {move.number for move in moves}),
+        )
+        yield from ledger.close()
+    return PassOutcome(
+        moved=tuple(moved),
+        tokens_before=before,
+        tokens_after=before - freed,
+        protected_items=len(held),
+        protected_tokens=held_tokens,
+        threads=plan.threads,
+        seq=ledger.board.seq,
+    )
+
+
+def _public(first_seq: int, candidates: Iterable[Candidate], moved: set[int]) -> dict[str, int]:
+    """What everybody may know of a pass: figures of the items that everybody sees."""
+    seen = [c for c in candidates if not c.private]
+    gone = [c for c in seen if c.number in moved]
+    before = sum(c.tokens for c in seen)
+    return {
+        "pass": first_seq,
+        "moved": len(gone),
+        "before": before,
+        "after": before - sum(c.tokens for c in gone),
+    }
+
+
+def thread_sources(board: str, members: Iterable[int]) -> Steps[list[Item]]:
+    """The members of a thread for a summariser, in order of posting, without private ones."""
+    ledger = yield from open_ledger(board, SYSTEM, 0)
+    rows = yield from load_any(ledger.no, members)
+    return (yield from values(ledger.board, [rows[n] for n in sorted(rows) if not rows[n].owner], SYSTEM))
+
+
+def apply_summary(board: str, summary: NewSummary, now: int) -> Steps[str | None]:
+    """The id of the SUMMARY that took the place of its sources; `None` when the thread moved meanwhile.
+
+    Nothing happens unless every source is as it was read, still in working memory and unprotected, and
+    the thread has no unfinished newcomer.
+    """
+    ledger = yield from open_ledger(board, SYSTEM, now)
+    held = yield from protection(ledger.no)
+    members = {r[0]: r[1] for r in (yield sql("thread_members"), (ledger.no, summary.thread))}
+    if any(members.get(n) != seq or n in held for n, seq in summary.seen.items()):
+        return None
+    rows = yield from load_any(ledger.no, summary.seen)
+    if any(row.owner or row.type == ItemType.CONSTRAINT for row in rows.values()):
+        return None
+    newest = max(rows, default=0)
+    later = yield from load_any(ledger.no, [number for number in members if number > newest])
+    if not rows or not all(row.owner for row in later.values()):
+        return None  # a private note is no news to those the summary is for
+    ledger.board.last_number += 1
+    number = ledger.board.last_number
+    row = ItemRow(
+        board=ledger.no,
+        number=number,
+        type=str(ItemType.SUMMARY),
+        key=None,
+        version=1,
+        status=str(Status.ACTIVE),
+        zone=str(Zone.WORKING),
+        importance=summary.importance,
+        author=SYSTEM,
+        owner="",
+        text=summary.text,
+        tags="[]",
+        metadata=dumps({"sources": [rows[n].id for n in sorted(rows)]}),
+        tokens=summary.tokens,
+        sha256=summary.sha256,
+        thread=summary.thread,
+        created_at=now,
+        updated_at=now,
+        ttl=None,
+        expires_at=None,
+        seq=ledger.board.seq + 1,
+        updated_by=SYSTEM,
+    )
+    yield from ledger.add(row, data={"summarises": len(rows)})
+    for source in sorted(rows):
+        yield sql("edge_add"), (ledger.no, number, str(EdgeKind.DERIVED_FROM), source)
+        data = {"pass": ledger.first_seq, "step": 3, "why": f"summarised in {row.id}"}
+        yield from ledger.archive(rows[source], EventType.ITEM_ARCHIVED, data=data)
+    before = ledger.board.working_tokens
+    yield from ledger.emit(
+        EventType.PASS_ENDED,
+        data={
+            "pass": ledger.first_seq,
+            "moved": len(rows),
+            "before": before,
+            "after": before + ledger.tokens,
+        },
+    )
+    yield from ledger.close()
+    return row.id
+
+
+def expire(board: str, wanted: Iterable[int], now: int) -> Steps[int]:
+    """Archives those of the items whose time has come and that nothing holds; answers how many."""
+    ledger = yield from open_ledger(board, SYSTEM, now)
+    rows = yield from load_any(ledger.no, wanted)
+    due = [r for r in rows.values() if r.zone == Zone.WORKING and r.expires_at and r.expires_at <= now]
+    if not due:
+        return 0
+    held = yield from protection(ledger.no)
+    gone = 0
+    for row in sorted(due, key=lambda r: r.number):
+        if row.number not in held:
+            yield from ledger.archive(row, EventType.ITEM_EXPIRED, data={"why": "time to live ended"})
+            gone += 1
+    if gone:
+        yield from ledger.close()
+    return gone
+
+
+Due = tuple[int, int, int]
+"""A place among the expired items."""
+
+
+def expiring(now: int, limit: int, after: Due) -> Steps[tuple[Due | None, dict[str, list[int]]]]:
+    """A page of the items of working memory whose time has come, by board, and the place it ended at.
+
+    What the guard holds is among them, so the next call goes on after the place; no place at the end.
+    """
+    rows = yield sql("expiring"), (now, limit, *after)
+    by_board: dict[str, list[int]] = {}
+    for board, number, _at, _no in rows:
+        by_board.setdefault(board, []).append(number)
+    return ((rows[-1][2], rows[-1][3], rows[-1][1]) if len(rows) == limit else None), by_board
+
+
+def restore(board: str, agent: str, wanted: Iterable[int], now: int, look: int) -> Steps[Restored]:
+    """Brings archived items back to working memory; those already there stay as they are."""
+    ledger: Ledger = yield from open_ledger(board, agent, now)
+    rows = yield from load_visible(ledger.no, wanted, agent, board)
+    for number in sorted(rows):
+        if rows[number].zone == Zone.ARCHIVE:
+            yield from ledger.restore(rows[number], why=f"restored by {agent}")
+    if ledger.items:
+        yield sql("agent_seen"), (ledger.no, agent, 0, now)
+        yield from ledger.close()
+    items = yield from values(ledger.board, [rows[n] for n in sorted(rows)], agent)
+    waiting = yield from attention(ledger.no, agent, look)
+    board_now = ledger.board
+    return Restored(
+        tuple(items), board_now.seq, board_now.working_tokens, board_now.config.high_tokens, waiting
+    )

@@ -1,0 +1,264 @@
+"""Reading: items by id and key, queries, the log, the snapshot a view is rendered from, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from blackboard_mcp.protocols.board import AgentInfo
+from blackboard_mcp.protocols.debates import Duty
+from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.guard import Protection
+from blackboard_mcp.protocols.items import Ref, Zone
+from blackboard_mcp.protocols.keys import compile_glob, glob_prefix
+from blackboard_mcp.protocols.store import Found, Log, Page, Snapshot, Statistics
+
+from . import debating
+from .ledger import attention, get_board, load, protection, values
+from .rows import ItemRow, Steps, dumps, event_of, instant, micros, sql
+
+SNAPSHOT_ITEMS = 400
+
+
+def read(board: str, agent: str, refs: Sequence[Ref], keys: Sequence[str], look: int) -> Steps[Found]:
+    row = yield from get_board(board)
+    found = yield from load(row.no, [ref.number for ref in refs], agent)
+    missing: list[str] = []
+    rows: list[ItemRow] = []
+    for ref in refs:
+        item = found.get(ref.number)
+        if item is not None and ref.version is not None and ref.version != item.version:
+            item = yield from _version(row.no, item, ref.version)
+        if item is None:
+            missing.append(str(ref.number) + ("" if ref.version is None else f"@{ref.version}"))
+        else:
+            rows.append(item)
+    if keys:
+        by_key = {
+            r[3]: ItemRow(*r) for r in (yield sql("items_by_key"), (row.no, dumps(sorted(set(keys))), agent))
+        }
+        rows += [by_key[key] for key in keys if key in by_key]
+        missing += [key for key in keys if key not in by_key]
+    items = yield from values(row, rows, agent)
+    waiting = yield from attention(row.no, agent, look)
+    return Found(tuple(items), tuple(missing), row.seq, waiting)
+
+
+def _version(no: int, item: ItemRow, version: int) -> Steps[ItemRow | None]:
+    for row in (yield sql("versions"), (no, item.number)):
+        if row[0] == version:
+            return replace(
+                item,
+                version=version,
+                text=row[1],
+                tags=row[2],
+                metadata=row[3],
+                tokens=row[4],
+                sha256=row[5],
+                updated_at=row[6],
+                updated_by=row[7],
+            )
+    return None
+
+
+_COLUMNS = (
+    "board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata, "
+    "tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by"
+)
+_SCAN = 500
+
+
+def query(board: str, agent: str, wanted: ItemQuery, look: int) -> Steps[Page]:
+    """One page. Conditions that SQL does not have (globs, words of the text) are checked row by row."""
+    row = yield from get_board(board)
+    text, fixed = _where(row.no, agent, wanted)
+    words = [word.casefold() for word in (wanted.text or "").split()]
+    glob = compile_glob(wanted.key) if wanted.key is not None else None
+    before = wanted.cursor if wanted.cursor is not None else (1 << 62)
+    rows: list[ItemRow] = []
+    batch = wanted.limit + 1 if not words and glob is None else _SCAN
+    while len(rows) <= wanted.limit:
+        statement = f"SELECT {_COLUMNS} FROM item WHERE {text} AND number < ? ORDER BY number DESC LIMIT ?"  # noqa: S608 - columns and conditions are ours, every value is bound
+        listed = yield statement, (*fixed, before, batch)
+        for raw in listed:
+            item = ItemRow(*raw)
+            if glob is not None and (item.key is None or not glob.matches(item.key)):
+                continue
+            if words and not _has_words(item, words):
+                continue
+            rows.append(item)
+            if len(rows) > wanted.limit:
+                break
+        if len(listed) < batch:
+            break
+        before = listed[-1][1]
+    more = len(rows) > wanted.limit
+    rows = rows[: wanted.limit]
+    items = yield from values(row, rows, agent)
+    waiting = yield from attention(row.no, agent, look)
+    return Page(tuple(items), rows[-1].number if more else None, row.seq, waiting)
+
+
+def _has_words(item: ItemRow, words: list[str]) -> bool:
+    haystack = f"{item.id} {item.key or ''} {item.text}".casefold()
+    return all(word in haystack for word in words)
+
+
+def _where(no: int, agent: str, wanted: ItemQuery) -> tuple[str, list[Any]]:
+    """The conditions SQL can check, and what they bind."""
+    parts = ["board = ?", "owner IN ('', ?)"]
+    bound: list[Any] = [no, agent]
+
+    def add(condition: str, *bind: Any) -> None:
+        parts.append(condition)
+        bound.extend(bind)
+
+    if wanted.zone is Zone.WORKING:
+        add("zone = 'working'")
+    elif wanted.zone is not None:
+        add("zone = ?", str(wanted.zone))
+    if wanted.types:
+        add("type IN (SELECT value FROM json_each(?))", dumps([str(t) for t in wanted.types]))
+    if wanted.statuses:
+        add("status IN (SELECT value FROM json_each(?))", dumps([str(s) for s in wanted.statuses]))
+    if wanted.author is not None:
+        add("author = ?", wanted.author)
+    if wanted.thread is not None:
+        member = (
+            "SELECT thread FROM item t WHERE t.board = item.board AND t.number = ? AND t.owner IN ('', ?)"
+        )
+        add(f"thread = ({member})", wanted.thread, agent)
+    if wanted.key is not None:
+        prefix = glob_prefix(wanted.key)
+        add("key >= ?", prefix)
+        if prefix:
+            add("key < ?", prefix + "\U0010ffff")
+    tag_in = "EXISTS (SELECT 1 FROM json_each(item.tags) t WHERE t.value = ?)"
+    for tag in wanted.tags:
+        add(tag_in, tag)
+    for tag in wanted.no_tags:
+        add(f"NOT {tag_in}", tag)
+    if wanted.any_tags:
+        any_of = "SELECT 1 FROM json_each(item.tags) t JOIN json_each(?) w ON w.value = t.value"
+        add(f"EXISTS ({any_of})", dumps(list(wanted.any_tags)))
+    if wanted.after is not None:
+        add("created_at >= ?", micros(wanted.after))
+    if wanted.before is not None:
+        add("created_at < ?", micros(wanted.before))
+    return " AND ".join(parts), bound
+
+
+def log(board: str, agent: str, after: int, limit: int, look: int) -> Steps[Log]:
+    row = yield from get_board(board)
+    listed = yield sql("events_after"), (row.no, after, agent, limit)
+    events = tuple(event_of(raw) for raw in listed)
+    more = len(events) == limit and events[-1].seq < row.seq
+    waiting = yield from attention(row.no, agent, look)
+    return Log(events, events[-1].seq if more else max(after, row.seq), row.seq, more, waiting)
+
+
+def history(board: str, agent: str, number: int, limit: int) -> Steps[tuple[Event, ...]]:
+    """What happened to one item, newest first."""
+    row = yield from get_board(board)
+    listed = yield sql("events_of_item"), (row.no, number, agent, limit)
+    return tuple(event_of(raw) for raw in listed)
+
+
+def snapshot(board: str, agent: str, look: int) -> Steps[Snapshot]:
+    row = yield from get_board(board)
+    top = [r[0] for r in (yield sql("top"), (row.no, agent, SNAPSHOT_ITEMS))]
+    law = [r[0] for r in (yield sql("law"), (row.no, agent))]
+    owed_rows = yield sql("obligations_of_agent"), (row.no, agent)
+    owed = tuple((r[0], Duty(r[1])) for r in owed_rows)
+    open_rows = yield sql("debates_open"), (row.no,)
+    listed = yield from debating.debates(row.no, open_rows)
+    wanted = dict.fromkeys([*law, *(n for n, _ in owed)])
+    for debate in listed:
+        wanted.update(dict.fromkeys([debate.root, *debate.critiques]))
+    wanted.update(dict.fromkeys(top))
+    found = yield from load(row.no, wanted, agent)
+    items = yield from values(row, [found[n] for n in wanted if n in found], agent)
+    held = yield from protection(row.no)
+    waiting = yield from attention(row.no, agent, look)
+    shown = sum(item.zone is Zone.WORKING for item in items)
+    visible = yield (
+        "SELECT count(*) FROM item WHERE board = ?1 AND zone = 'working' AND owner IN ('', ?2)",
+        (row.no, agent),
+    )
+    return Snapshot(
+        board=row.value(),
+        items=tuple(items),
+        debates=tuple(d for d in listed if d.root in found),
+        owed=owed,
+        protected=(yield from _shown(row.no, agent, {n: p for n, p in held.items() if n in found})),
+        hidden=visible[0][0] - shown,
+        attention=waiting,
+    )
+
+
+def statistics(board: str, agent: str) -> Steps[Statistics]:
+    row = yield from get_board(board)
+    counted = yield sql("status_counts"), (row.no, agent)
+    held = yield from protection(row.no)
+    found = yield from load(row.no, held, agent)
+    working = [r for r in found.values() if r.zone == Zone.WORKING]
+    open_rows = yield sql("debates_open"), (row.no,)
+    waiting = yield sql("waiting_for_index"), (row.no, agent)
+    return Statistics(
+        board=row.value(),
+        counts={(r[0], r[1], r[2]): (r[3], r[4]) for r in counted},
+        protected_items=len(working),
+        protected_tokens=sum(r.tokens for r in working),
+        open_debates=len(open_rows),
+        waiting_for_index=waiting[0][0],
+    )
+
+
+def agents(board: str) -> Steps[list[AgentInfo]]:
+    row = yield from get_board(board)
+    listed = yield sql("agents"), (row.no,)
+    return [AgentInfo(r[0], r[1], instant(r[2]), instant(r[3])) for r in listed]
+
+
+def tags(board: str, agent: str) -> Steps[list[str]]:
+    row = yield from get_board(board)
+    return [r[0] for r in (yield sql("tags_of_board"), (row.no, agent))]
+
+
+def why_left(board: str, agent: str, wanted: Iterable[int]) -> Steps[dict[int, Event]]:
+    """For archived items, the event by which each left working memory."""
+    row = yield from get_board(board)
+    found = yield from load(row.no, wanted, agent)
+    left: dict[int, Event] = {}
+    for number, item in found.items():
+        if item.zone == Zone.ARCHIVE:
+            listed = yield sql("pass_of_item"), (row.no, number)
+            if listed:
+                left[number] = event_of(listed[0])
+    return left
+
+
+def guarded(board: str, wanted: Iterable[int]) -> Steps[dict[int, Protection]]:
+    """What the guard holds of the items."""
+    row = yield from get_board(board)
+    held = yield from protection(row.no)
+    return (yield from _shown(row.no, "", {n: held[n] for n in set(wanted) if n in held}))
+
+
+def _shown(no: int, agent: str, held: dict[int, Protection]) -> Steps[dict[int, Protection]]:
+    """The protections without the chains that lead over an item the agent may not see."""
+    cited = {n for p in held.values() for edge in p.chain for n in (edge.source, edge.target)}
+    seen = yield from load(no, cited, agent)
+    return {
+        n: p if all(e.source in seen and e.target in seen for e in p.chain) else Protection(p.reason)
+        for n, p in held.items()
+    }
+
+
+def unindexed(board: str, agent: str, limit: int) -> Steps[list[tuple[int, str]]]:
+    """Archived items the index has not learnt of yet: number and text, newest first."""
+    row = yield from get_board(board)
+    listed = yield sql("outbox_of_board"), (row.no, agent, limit)
+    return [(r[0], r[1]) for r in listed]

@@ -1,0 +1,228 @@
+"""Rows of the schema as values, and the statements by name."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+from typing import Any, TypeVar
+
+from blackboard_mcp.protocols.board import Board, BoardConfig, Core, Lifecycle
+from blackboard_mcp.protocols.events import Event, EventType
+from blackboard_mcp.protocols.items import (
+    Edge,
+    EdgeKind,
+    Item,
+    ItemType,
+    Status,
+    Visibility,
+    Zone,
+    item_id,
+)
+
+from ..operation import Rows, Statement
+
+T = TypeVar("T")
+Steps = Generator[Statement, Rows, T]
+"""An operation under way: yields statements, is sent rows, returns a `T`."""
+
+_COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+
+
+@cache
+def _statements() -> dict[str, str]:
+    source = resources.files("blackboard_mcp.storage.sqlite").joinpath("queries.sql").read_text("utf-8")
+    parts = _NAME.split(source)[1:]
+    named = zip(parts[::2], parts[1::2], strict=True)
+    return {name: _COMMENT.sub("", body).strip().rstrip(";") for name, body in named}
+
+
+def sql(name: str) -> str:
+    """The text of a named statement."""
+    return _statements()[name]
+
+
+def micros(at: datetime) -> int:
+    """Microseconds since 1970 of an aware instant."""
+    return (at - _EPOCH).days * 86_400_000_000 + (at - _EPOCH).seconds * 1_000_000 + at.microsecond
+
+
+def instant(at: int) -> datetime:
+    """The aware instant of microseconds since 1970."""
+    return datetime.fromtimestamp(at // 1_000_000, UTC).replace(microsecond=at % 1_000_000)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+def numbers(values: Iterable[int]) -> str:
+    """A JSON list of numbers, in order, for `json_each`."""
+    return "[" + ",".join(map(str, sorted(set(values)))) + "]"
+
+
+@dataclass(slots=True)
+class BoardRow:
+    no: int
+    id: str
+    title: str
+    parent: str | None
+    lifecycle: Lifecycle
+    config: BoardConfig
+    core: Core
+    seq: int
+    last_number: int
+    created_at: int
+    working_items: int
+    working_tokens: int
+    archived_items: int
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> BoardRow:
+        core = json.loads(row[6])
+        return cls(
+            no=row[0],
+            id=row[1],
+            title=row[2],
+            parent=row[3],
+            lifecycle=Lifecycle(row[4]),
+            config=BoardConfig(**json.loads(row[5])),
+            core=Core(core["objective"], tuple(core["constraints"]), core["flags"], core["version"]),
+            seq=row[7],
+            last_number=row[8],
+            created_at=row[9],
+            working_items=row[10],
+            working_tokens=row[11],
+            archived_items=row[12],
+        )
+
+    def value(self) -> Board:
+        return Board(
+            id=self.id,
+            title=self.title,
+            parent=self.parent,
+            lifecycle=self.lifecycle,
+            config=self.config,
+            core=self.core,
+            seq=self.seq,
+            created_at=instant(self.created_at),
+            working_items=self.working_items,
+            working_tokens=self.working_tokens,
+            archived_items=self.archived_items,
+        )
+
+
+def core_json(core: Core) -> str:
+    return dumps(asdict(core))
+
+
+def config_json(config: BoardConfig) -> str:
+    return dumps(asdict(config))
+
+
+Cited = tuple[Edge, str]
+"""An edge, and the id of its far end."""
+
+
+@dataclass(slots=True)
+class ItemRow:
+    """A row of `item`; instants in microseconds, JSON columns parsed on demand."""
+
+    board: int
+    number: int
+    type: str
+    key: str | None
+    version: int
+    status: str
+    zone: str
+    importance: int
+    author: str
+    owner: str
+    text: str
+    tags: str
+    metadata: str
+    tokens: int
+    sha256: str
+    thread: int
+    created_at: int
+    updated_at: int
+    ttl: int | None
+    expires_at: int | None
+    seq: int
+    updated_by: str
+
+    @property
+    def id(self) -> str:
+        return item_id(self.type, self.number)
+
+    def tag_list(self) -> tuple[str, ...]:
+        return tuple(json.loads(self.tags))
+
+    def value(
+        self,
+        board: str,
+        leaving: Sequence[Cited],
+        arriving: Sequence[Cited],
+        debate: str | None,
+        thread_id: str,
+    ) -> Item:
+        return Item(
+            board=board,
+            number=self.number,
+            type=ItemType(self.type),
+            key=self.key,
+            version=self.version,
+            status=Status(self.status),
+            zone=Zone(self.zone),
+            importance=self.importance,
+            author=self.author,
+            text=self.text,
+            tags=self.tag_list(),
+            metadata=json.loads(self.metadata),
+            tokens=self.tokens,
+            sha256=self.sha256,
+            thread=self.thread,
+            visibility=Visibility.PRIVATE if self.owner else Visibility.BOARD,
+            created_at=instant(self.created_at),
+            updated_at=instant(self.updated_at),
+            expires_at=None if self.expires_at is None else instant(self.expires_at),
+            seq=self.seq,
+            updated_by=self.updated_by,
+            edges=tuple(edge for edge, _ in leaving),
+            incoming=tuple(edge for edge, _ in arriving),
+            debate=debate,
+            cites=tuple((edge.kind, id_) for edge, id_ in leaving),
+            cited_by=tuple((edge.kind, id_) for edge, id_ in arriving),
+            thread_id=thread_id,
+        )
+
+
+def edge_of(row: Sequence[Any]) -> Edge:
+    return Edge(row[0], EdgeKind(row[1]), row[2])
+
+
+def event_of(row: Sequence[Any]) -> Event:
+    """An event from the columns of `events_after`."""
+    return Event(
+        seq=row[0],
+        event=EventType(row[1]),
+        item=None if row[2] is None else item_id(row[3], row[2]),
+        key=row[4],
+        version=row[5],
+        agent=row[7],
+        tags=tuple(json.loads(row[8])),
+        at=instant(row[9]),
+        data=json.loads(row[10]),
+        owner=row[11] or None,
+        type=None if row[3] is None else ItemType(row[3]),
+        thread=row[6],
+        concerns=tuple(json.loads(row[12])),
+    )

@@ -1,0 +1,190 @@
+"""The one door to SQLite: which library is used, a connection with its thread, and its errors' names.
+
+Nothing above this module imports `sqlite3`, `pysqlite3` or `aiosqlite`, nor catches their errors.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import sqlite3
+import time
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, TypeVar
+
+import aiosqlite
+from blackboard_mcp.protocols.errors import (
+    StoreBusy,
+    StoreClosed,
+    StoreDamaged,
+    StoreError,
+    StoreFull,
+)
+
+T = TypeVar("T")
+
+Raw = sqlite3.Connection
+"""A connection of the chosen library: pysqlite3's has the same methods."""
+
+# Primary result codes, https://sqlite.org/rescode.html
+_BUSY, _LOCKED, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _PROTOCOL, _CONSTRAINT, _NOTADB = (
+    *(5, 6, 8, 10, 11, 13, 14, 15, 19, 26),
+)
+
+
+@functools.cache
+def library() -> ModuleType:
+    """The SQLite binding of this process, decided at the first call: the newer of the two.
+
+    Connections of two SQLite libraries in one process would drop each other's file locks.
+    """
+    try:
+        from pysqlite3 import dbapi2
+    except ImportError:
+        return sqlite3
+    newer: bool = dbapi2.sqlite_version_info > sqlite3.sqlite_version_info
+    return dbapi2 if newer else sqlite3
+
+
+def version() -> str:
+    """The version of the SQLite library in use, such as "3.53.4"."""
+    found: str = library().sqlite_version
+    return found
+
+
+def resets_wal_safely(number: tuple[int, ...]) -> bool:
+    """Whether this SQLite has the fix for the WAL-reset bug (https://sqlite.org/wal.html#walresetbug)."""
+    return number >= (3, 51, 3) or (3, 50, 7) <= number < (3, 51) or (3, 44, 6) <= number < (3, 45)
+
+
+@functools.cache
+def errors() -> tuple[type[Exception], ...]:
+    """The exceptions of the library in use."""
+    return (library().Error, library().Warning)
+
+
+def code(error: BaseException) -> int:
+    """The primary result code of a driver's error; 0 when it has none."""
+    return int(getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
+
+
+def is_busy(error: BaseException) -> bool:
+    return code(error) in (_BUSY, _LOCKED, _PROTOCOL)
+
+
+def is_constraint(error: BaseException) -> bool:
+    return code(error) == _CONSTRAINT
+
+
+def is_io(error: BaseException) -> bool:
+    return code(error) == _IOERR
+
+
+def is_full(error: BaseException) -> bool:
+    return code(error) == _FULL
+
+
+def translate(error: BaseException, doing: str) -> StoreError:
+    """The product's error for a driver's; raise it `from` the original.
+
+    `doing` completes "The store could not …".
+    """
+    number = code(error)
+    could_not = f"The store could not {doing}"
+    if number in (_BUSY, _LOCKED, _PROTOCOL):
+        return StoreBusy(f"{could_not}: others held it too long. Nothing was changed; try again.")
+    if number == _FULL:
+        return StoreFull(f"{could_not}: no room on the disk. Nothing was changed; make room and try again.")
+    if number == _NOTADB:
+        return StoreDamaged(f"{could_not}: the file is not a database.")
+    if number == _CORRUPT:
+        return StoreDamaged(f"{could_not}: the file is damaged ({error}). Restore a backup.")
+    if number == _IOERR:
+        return StoreError(f"{could_not}: the disk failed ({error}).")
+    if number in (_READONLY, _CANTOPEN):
+        return StoreError(f"{could_not}: the file may not be opened or written ({error}).")
+    if isinstance(error, library().ProgrammingError) and "closed" in str(error):
+        return StoreClosed(f"{could_not}: it is closed.")
+    return StoreError(f"{could_not}: {error}.")
+
+
+def patiently(attempt: Callable[[], T], deadline: float) -> T:
+    """What `attempt` returns, tried again with a jittered pause while the database is busy.
+
+    SQLite's own busy handler starves processes; this is fair. Blocks: for a connection's thread only.
+    `deadline` is in seconds from now; the last busy error leaves when it is over.
+    """
+    begun = time.monotonic()
+    while True:
+        try:
+            return attempt()
+        except errors() as error:
+            waited = time.monotonic() - begun
+            if not is_busy(error) or waited >= deadline:
+                raise
+        pause(waited)
+
+
+def pause(waited: float) -> None:
+    """Sleep as long as one who has waited `waited` seconds for the lock should before asking again.
+
+    Who has waited long asks more often, and so overtakes a neighbour who writes without end.
+    """
+    longest = 0.004 if waited < 0.05 else 0.001 if waited < 0.15 else 0.0004
+    time.sleep(random.uniform(0.0002, longest))
+
+
+def connect(location: str) -> Raw:
+    """A connection in autocommit (transactions are written out), never waiting by itself."""
+    connection: Raw = library().connect(
+        location, timeout=0, isolation_level=None, cached_statements=512, check_same_thread=True
+    )
+    return connection
+
+
+class Connection:
+    """A connection and its thread; a function is one hop there and back."""
+
+    def __init__(self, inner: aiosqlite.Connection) -> None:
+        self._inner = inner
+
+    @classmethod
+    async def open(cls, connector: Callable[[], Raw]) -> Connection:
+        """Run `connector` in a new thread and keep what it opened; its errors arrive here."""
+        inner = aiosqlite.Connection(connector, iter_chunk_size=64)
+        # A process that forgot to close must still be able to exit: to SQLite that is a crash, no worse.
+        inner._thread.daemon = True
+        try:
+            return cls(await inner)
+        except Exception:
+            # It was told to stop; what it still says must find the event loop open.
+            inner._thread.join(1.0)
+            raise
+
+    async def run(self, function: Callable[[Raw], T]) -> T:
+        """What `function` makes of the raw connection, in its thread. Runs whole even when cancelled.
+
+        Raises:
+            StoreClosed: the connection was closed.
+        """
+        inner = self._inner
+        if not inner._running or inner._connection is None:
+            raise StoreClosed("The store is closed; nothing was changed.")
+        result: T = await inner._execute(function, inner._connection)  # type: ignore[no-untyped-call]
+        return result
+
+    async def close(self) -> None:
+        """Finish what was asked before, close, and end the thread."""
+        try:
+            await self._inner.close()
+        except errors() as error:
+            raise translate(error, "close") from error
+        finally:
+            # It has said its last word and only has to return.
+            self._inner._thread.join(1.0)
+
+
+def pragma(raw: Raw, name: str) -> Any:
+    """The value of a pragma that has one."""
+    return raw.execute(f"PRAGMA {name}").fetchone()[0]

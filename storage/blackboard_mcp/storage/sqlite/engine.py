@@ -1,0 +1,496 @@
+"""The SQLite engine: transactions for store operations, on connections that have threads of their own.
+
+It knows transactions, connections and processes; it knows no table. One connection writes, a few read,
+and nothing here blocks the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from blackboard_mcp.protocols.errors import StoreClosed, StoreError
+from blackboard_mcp.storage.operation import Operation, T
+from blackboard_mcp.storage.sqlite import driver, migrate, place
+from blackboard_mcp.storage.sqlite.group import GroupWriter, Job, Jobs, fail, run, translated
+from blackboard_mcp.storage.sqlite.wakeup import Changes, Peers, Watcher
+
+Synchronous = Literal["FULL", "NORMAL"]
+
+_STUCK = 0.002
+"""Seconds without an answer after which a reader is taken to be in a long query."""
+
+
+class SqliteEngine:
+    """Runs operations against one database file, shared with any number of processes.
+
+    Belongs to the event loop that opened it. Made by `open`.
+    """
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+        self._newest = 0
+        self._deadline = 15.0
+        self._process = os.getpid()
+        self._loop = asyncio.get_running_loop()
+        self._writer: driver.Connection | None = None
+        self._readers: list[driver.Connection] = []
+        self._reads = Jobs()
+        self._serving: list[asyncio.Task[None] | None] = []
+        self._served_at: list[float] = []
+        self._answered: deque[Job] = deque()
+        self._relief: asyncio.TimerHandle | None = None
+        self._jobs = Jobs()
+        self._wanted = asyncio.Event()
+        self._writing: asyncio.Task[None] | None = None
+        self._changes = Changes()
+        self._peers: Peers | None = None
+        self._watcher: Watcher | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self.sqlite_version = driver.version()
+        """The SQLite library in use, such as "3.53.4"."""
+        self.safe_mode = not driver.resets_wal_safely(driver.library().sqlite_version_info)
+        """Whether checkpoints are made by hand because the library has the WAL-reset bug."""
+        self.write_ahead_log = True
+        """False where the mount of the file bears none; writers then wait for readers."""
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path | None,
+        *,
+        migrations: Sequence[str],
+        application_id: int,
+        synchronous: Synchronous = "FULL",
+        readers: int = 2,
+        deadline: float = 15.0,
+    ) -> SqliteEngine:
+        """An engine at the newest schema; `path` None is a private database in memory.
+
+        Script n of `migrations`, from 1, leads to schema n. `deadline` is in seconds, for every wait
+        for a lock. Missing folders and the file are made for the owner alone.
+
+        Raises:
+            StoreDamaged: the file is no database, is damaged, or belongs to another program.
+            StoreTooNew: a newer version of the product migrated it.
+            StoreBusy: others held it longer than the deadline.
+            StoreError: it cannot be made, read or written.
+        """
+        engine = cls()
+        opening = asyncio.create_task(
+            engine._open(path, tuple(migrations), application_id, synchronous, readers, deadline)
+        )
+        try:
+            await asyncio.shield(opening)
+        except BaseException:
+            # Cancelled half-way, or failed: let it end, and leave no thread behind.
+            await asyncio.gather(opening, return_exceptions=True)
+            await engine.close()
+            raise
+        return engine
+
+    async def write(self, operation: Operation[T]) -> T:
+        """What the operation returns, after the commit that holds it: all of it or nothing.
+
+        Operations run one at a time in the order of asking; several may share a commit, an exception
+        undoes only its own. A cancelled call was either never started or completes whole. An operation
+        that changes no row counts as no change to those who wait.
+
+        Raises:
+            StoreBusy, StoreFull, StoreTooNew: nothing was changed.
+            StoreClosed: closed, or stopped after the disk failed.
+            Exception: whatever the operation raised.
+        """
+        self._check_open()
+        return await self._ask(self._jobs, operation)
+
+    async def read(self, operation: Operation[T]) -> T:
+        """What the operation returns from one consistent snapshot, which has every write that was
+        acknowledged before the call, by whichever process.
+
+        Raises:
+            StoreBusy, StoreTooNew, StoreDamaged, StoreClosed: as named.
+            StoreError: the operation tried to write, or another failure of the database.
+            Exception: whatever the operation raised.
+        """
+        self._check_open()
+        return await self._ask(self._reads, operation)
+
+    def changes(self) -> int:
+        """A counter that grows when this process commits a change or learns of another's."""
+        return self._changes.count
+
+    async def wait_for_change(self, seen: int, timeout: float, *, hurried: bool = True) -> int:
+        """The counter, as soon as it exceeds `seen` or after `timeout` seconds.
+
+        May return for a change that the caller has read already. A change by another process is
+        noticed within 50 ms, usually within 2; where the wait is not `hurried`, within a second.
+
+        Raises:
+            StoreClosed: the engine is closed, or was meanwhile.
+        """
+        self._check_open()
+        return await self._changes.wait(seen, timeout, hurried=hurried)
+
+    async def backup(self, target: Path) -> None:
+        """Write a compact, synced copy of the database, as of one moment, to a new private file.
+
+        Raises:
+            StoreError: `target` exists or cannot be written.
+            StoreFull: no room for the copy.
+        """
+        self._check_open()
+        path = self._path
+        if path is None:
+            assert self._writer is not None
+            await self._copy(self._writer, target)
+            return
+        # Its own connection: a copy may take long, and readers are few.
+        connection = await self._connect(lambda: self._configure(driver.connect(str(path)), "NORMAL"))
+        try:
+            await self._copy(connection, target)
+        finally:
+            await connection.close()
+
+    async def close(self) -> None:
+        """Finish what was asked before, then end the threads. Calling twice is safe."""
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    # Opening
+
+    async def _open(
+        self,
+        path: Path | None,
+        migrations: Sequence[str],
+        application_id: int,
+        synchronous: Synchronous,
+        readers: int,
+        deadline: float,
+    ) -> None:
+        self._path, self._newest, self._deadline = path, len(migrations), deadline
+
+        def first() -> driver.Raw:
+            if path is None:
+                raw = driver.connect(":memory:")
+            else:
+                place.prepare(path)
+                self.write_ahead_log = place.bears_wal(path)
+                raw = driver.connect(str(path))
+            try:
+                self._check_owner(raw, application_id)
+                if path is not None:
+                    self._choose_journal(raw)
+                self._configure(raw, synchronous)
+                migrate.migrate(raw, migrations, application_id, deadline)
+                raw.execute("PRAGMA foreign_keys=ON")
+            except BaseException:
+                raw.close()
+                raise
+            return raw
+
+        def further() -> driver.Raw:
+            raw = self._configure(driver.connect(str(path)), synchronous)
+            raw.execute("PRAGMA query_only=ON")
+            return raw
+
+        self._writer = await self._connect(first)
+        log = path.with_name(path.name + "-wal") if path is not None and self.write_ahead_log else None
+        if path is not None:
+            for _ in range(readers):
+                self._readers.append(await self._connect(further))
+            self._peers = Peers(path.with_name(path.name + ".peers"))
+
+        def group(raw: driver.Raw) -> GroupWriter:
+            writer = GroupWriter(
+                self._jobs,
+                newest=self._newest,
+                deadline=deadline,
+                path=path,
+                log=log,
+                safe_mode=self.safe_mode,
+                committed=self._peers.notify if self._peers is not None else lambda: None,
+                overtaken=self._overtaken,
+            )
+            writer.poll(raw)
+            return writer
+
+        self._group = await self._writer.run(group)
+        # In memory the one connection reads as well.
+        self._readers = self._readers or [self._writer]
+        self._serving = [None] * len(self._readers)
+        self._served_at = [0.0] * len(self._readers)
+        if (peers := self._peers) is not None:
+            self._watcher = Watcher(self._changes, self._poll, log)
+            port = self._watcher.start()
+            if port is not None:
+                await self._writer.run(lambda raw: peers.register(port))
+        self._writing = asyncio.create_task(self._write())
+
+    async def _connect(self, connector: Any) -> driver.Connection:
+        try:
+            return await driver.Connection.open(connector)
+        except driver.errors() as error:
+            raise driver.translate(error, f"open {self._path or 'its memory'}") from error
+
+    def _check_owner(self, raw: driver.Raw, application_id: int) -> None:
+        """Refuse somebody else's file before anything in it is touched."""
+
+        def look() -> None:
+            raw.execute("BEGIN")
+            try:
+                migrate.check(raw, application_id, self._newest)
+            finally:
+                raw.execute("ROLLBACK")
+
+        if not self.write_ahead_log:
+            # A file that was in WAL elsewhere is read without shared memory this way.
+            raw.execute("PRAGMA locking_mode=EXCLUSIVE")
+        driver.patiently(look, self._deadline)
+
+    def _choose_journal(self, raw: driver.Raw) -> None:
+        mode = "wal" if self.write_ahead_log else "delete"
+        # A checkpoint at the switch would be automatic: forbidden first where it is unsafe.
+        if self.safe_mode:
+            raw.execute("PRAGMA wal_autocheckpoint=0")
+        got = driver.patiently(lambda: driver.pragma(raw, f"journal_mode={mode}"), self._deadline)
+        if got != mode:
+            raise StoreError(f"The database {self._path} cannot use journal mode {mode}, only {got}.")
+        if not self.write_ahead_log:
+            raw.execute("PRAGMA locking_mode=NORMAL")
+            driver.patiently(lambda: raw.execute("SELECT count(*) FROM sqlite_schema").fetchall(), 1.0)
+
+    def _configure(self, raw: driver.Raw, synchronous: Synchronous) -> driver.Raw:
+        for setting in (
+            f"synchronous={synchronous}",
+            "foreign_keys=ON",
+            "trusted_schema=OFF",
+            "recursive_triggers=OFF",
+            "cell_size_check=ON",
+            "temp_store=MEMORY",
+            "cache_size=-8192",
+            # With a memory map a failing disk is a SIGBUS, not an error.
+            "mmap_size=0",
+            f"journal_size_limit={64 << 20}",
+            *(("wal_autocheckpoint=0",) if self.safe_mode else ()),
+        ):
+            raw.execute(f"PRAGMA {setting}").fetchall()
+        return raw
+
+    async def _ask(self, jobs: Jobs, operation: Operation[T]) -> T:
+        job = Job(operation, self._loop.create_future())
+        jobs.put(job)
+        if jobs is self._reads:
+            self._call_reader()
+        else:
+            self._wanted.set()
+        try:
+            result: T = await job.future
+        except asyncio.CancelledError:
+            jobs.withdraw(job)
+            if job.future.done() and not job.future.cancelled():
+                job.future.exception()
+            raise
+        return result
+
+    # Writing
+
+    async def _write(self) -> None:
+        assert self._writer is not None
+        try:
+            while True:
+                await self._wanted.wait()
+                self._wanted.clear()
+                while self._jobs:
+                    settled, changed = await self._writer.run(self._group.write)
+                    if changed:
+                        self._changes.bump()
+                    _settle(settled)
+                    if self._group.log_is_due():
+                        await self._writer.run(self._group.tidy_log)
+                if self._closing is not None:
+                    return
+        except BaseException as error:
+            self._abandon(error)
+            raise
+
+    def _abandon(self, error: BaseException) -> None:
+        """Leave nobody waiting for a writer that is gone."""
+        closed = StoreClosed("The store's writer ended; open the store again.")
+        closed.__cause__ = error
+        self._group.stopped = closed.message
+        jobs = self._jobs.take_all()
+        for job in jobs:
+            job.error = closed
+        _settle(jobs)
+
+    # Reading
+
+    def _call_reader(self) -> None:
+        """Let the first reader work, and the next one only when that one is stuck.
+
+        Threads that share the GIL halve each other's speed; a long query must still hold up nobody.
+        """
+        for number, task in enumerate(self._serving):
+            if task is None:
+                self._served_at[number] = time.monotonic()
+                self._serving[number] = self._loop.create_task(self._serve(number))
+                return
+            if time.monotonic() - self._served_at[number] < _STUCK:
+                break
+        if self._relief is None:
+            # More than a queue: it also brings out what was read before a long query began.
+            self._relief = self._loop.call_later(_STUCK, self._relieve)
+
+    def _relieve(self) -> None:
+        self._relief = None
+        self._answer()
+        if self._reads:
+            self._call_reader()
+        if self._relief is None and any(self._serving):
+            self._relief = self._loop.call_later(_STUCK, self._relieve)
+
+    async def _serve(self, number: int) -> None:
+        try:
+            while self._reads:
+                self._served_at[number] = time.monotonic()
+                await self._readers[number].run(lambda raw: self._read_waiting(raw, number))
+                self._answer()
+        except Exception as error:
+            _settle(fail(self._reads.take_all(), error))
+        finally:
+            self._serving[number] = None
+
+    def _read_waiting(self, raw: driver.Raw, number: int) -> None:
+        until = time.monotonic() + _STUCK / 2
+        while (job := self._reads.take()) is not None:
+            try:
+                job.result = self._snapshot(raw, job.operation)
+            except BaseException as error:
+                job.error = translated(error, "read")
+            # If a long query follows, the relief answers for us.
+            self._answered.append(job)
+            self._served_at[number] = now = time.monotonic()
+            if now > until:
+                return
+
+    def _answer(self) -> None:
+        answered = []
+        while self._answered:
+            answered.append(self._answered.popleft())
+        _settle(answered)
+
+    def _snapshot(self, raw: driver.Raw, operation: Operation[T]) -> T:
+        def begin() -> None:
+            raw.execute("BEGIN")
+            try:
+                # The first statement takes the snapshot; only it can find the database busy.
+                version = driver.pragma(raw, "user_version")
+                if version > self._newest:
+                    raise migrate.too_new(version, self._newest)
+            except BaseException:
+                raw.execute("ROLLBACK")
+                raise
+
+        driver.patiently(begin, self._deadline)
+        if self._path is None:
+            raw.execute("PRAGMA query_only=ON")
+        try:
+            return run(raw, operation)
+        finally:
+            if raw.in_transaction:
+                raw.execute("ROLLBACK")
+            if self._path is None:
+                raw.execute("PRAGMA query_only=OFF")
+
+    # Changes by others
+
+    async def _poll(self, heard: bool) -> bool:
+        assert self._writer is not None
+        assert self._peers is not None
+        peers = self._peers
+
+        def look(raw: driver.Raw) -> bool:
+            changed = self._group.poll(raw)
+            if changed and not heard:
+                peers.renew()
+            return changed
+
+        return await self._writer.run(look)
+
+    def _overtaken(self) -> None:
+        # In the writer's thread; the loop may be gone when the process is ending.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._changes.bump)
+
+    # Closing
+
+    def _check_open(self) -> None:
+        if self._closing is not None or self._writer is None:
+            raise StoreClosed("The store is closed; nothing was changed.")
+        if os.getpid() != self._process:
+            raise StoreClosed("The store was opened before this process was forked off; open it again.")
+
+    async def _copy(self, connection: driver.Connection, target: Path) -> None:
+        def copy(raw: driver.Raw) -> None:
+            try:
+                os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            except OSError as error:
+                raise StoreError(f"Cannot make the backup {target}: {error.strerror}.") from error
+            try:
+                driver.patiently(lambda: raw.execute("VACUUM INTO ?", (str(target),)), self._deadline)
+                # No connection has the copy open, so opening it here drops no lock.
+                handle = os.open(target, os.O_RDWR)
+                try:
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
+            except BaseException:
+                target.unlink(missing_ok=True)
+                raise
+
+        try:
+            await connection.run(copy)
+        except driver.errors() as error:
+            raise driver.translate(error, f"write the backup {target}") from error
+        except OSError as error:
+            raise StoreError(f"Cannot write the backup {target}: {error.strerror}.") from error
+
+    async def _close(self) -> None:
+        if self._writing is not None:
+            self._wanted.set()
+            await asyncio.gather(self._writing, return_exceptions=True)
+        if self._watcher is not None:
+            await self._watcher.close()
+        self._changes.close()
+        while self._reads or any(self._serving):
+            self._relieve()
+            await asyncio.gather(*(task for task in self._serving if task), return_exceptions=True)
+        if self._relief is not None:
+            self._relief.cancel()
+        for reader in self._readers:
+            if reader is not self._writer:
+                await reader.close()
+        if self._writer is not None:
+            peers = self._peers
+            if peers is not None:
+                await self._writer.run(lambda raw: peers.close())
+            # Last of all: it empties the log and removes it if no other process is there.
+            await self._writer.close()
+
+
+def _settle(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        if job.future.done():
+            continue
+        if job.error is not None:
+            job.future.set_exception(job.error)
+        else:
+            job.future.set_result(job.result)

@@ -1,0 +1,313 @@
+"""Group commit: the writer's side that lives in the thread of its connection.
+
+One BEGIN IMMEDIATE and one COMMIT carry every operation that is waiting, each inside its own
+SAVEPOINT. No operation is settled before the commit that holds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from blackboard_mcp.protocols.errors import StoreBusy, StoreClosed, StoreError
+from blackboard_mcp.storage.operation import Operation, T
+from blackboard_mcp.storage.sqlite import driver, migrate
+
+_MEMBERS = 65
+"""Operations in one transaction at most."""
+_SPAN = 0.05
+"""Seconds after which a group takes no further operation: other processes wait for the lock."""
+_WAL_LIMIT = 64 << 20
+"""Bytes of log above which it is emptied."""
+_WAL_LIMIT_SAFE = 4 << 20
+"""The same where SQLite must not checkpoint by itself."""
+
+
+class Job:
+    """One operation to write, and the future of whoever asked."""
+
+    __slots__ = ("asked", "error", "future", "operation", "result")
+
+    def __init__(self, operation: Operation[Any], future: asyncio.Future[Any]) -> None:
+        self.operation = operation
+        self.future = future
+        self.asked = time.monotonic()
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+
+class Jobs:
+    """The queue between the event loop and the writer's thread; what is taken cannot be withdrawn."""
+
+    def __init__(self) -> None:
+        self._jobs: deque[Job] = deque()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def put(self, job: Job) -> None:
+        with self._lock:
+            self._jobs.append(job)
+
+    def take(self) -> Job | None:
+        with self._lock:
+            return self._jobs.popleft() if self._jobs else None
+
+    def take_all(self, asked_before: float = float("inf")) -> list[Job]:
+        with self._lock:
+            taken = []
+            while self._jobs and self._jobs[0].asked <= asked_before:
+                taken.append(self._jobs.popleft())
+            return taken
+
+    def withdraw(self, job: Job) -> None:
+        """Drop a job that has not been started; without effect on one that has."""
+        with self._lock, contextlib.suppress(ValueError):
+            self._jobs.remove(job)
+
+
+class GroupWriter:
+    """Runs the queue's jobs in transactions; every method is called in the connection's thread."""
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        *,
+        newest: int,
+        deadline: float,
+        path: Path | None,
+        log: Path | None,
+        safe_mode: bool,
+        committed: Callable[[], None],
+        overtaken: Callable[[], None],
+    ) -> None:
+        """`committed` is called after each commit that changed rows, `overtaken` when another
+        process is seen to have committed while this one waits for the lock."""
+        self._jobs = jobs
+        self._newest = newest
+        self._deadline = deadline
+        self._path = path
+        self._file = _identity(path)
+        self._log = log
+        self._log_limit = _WAL_LIMIT_SAFE if safe_mode else _WAL_LIMIT
+        self._committed = committed
+        self._overtaken = overtaken
+        self._seen_version: int | None = None
+        self._groups = 0
+        self._next_look = 0.0
+        self.stopped: str | None = None
+        """Why nothing more will be written, once a commit failed on the disk."""
+
+    def write(self, raw: driver.Raw) -> tuple[list[Job], bool]:
+        """Settle some waiting jobs: those with their result or error set, and whether rows changed."""
+        if self.stopped is None:
+            expired = self._begin(raw)
+            if expired is not None:
+                return expired, False
+        if self.stopped is not None:
+            return fail(self._jobs.take_all(), StoreClosed(self.stopped)), False
+        group: list[Job] = []
+        before = raw.total_changes
+        try:
+            self._check(raw)
+            until = time.monotonic() + _SPAN
+            while len(group) < _MEMBERS and (job := self._jobs.take()) is not None:
+                group.append(job)
+                _attempt(raw, job)
+                if time.monotonic() > until:
+                    break
+            changed = raw.total_changes != before and any(job.error is None for job in group)
+            self._commit(raw)
+        except _Lost as lost:
+            if lost.__cause__ is not None and driver.is_io(lost.__cause__):
+                return fail(group, self._stop(lost.__cause__)), False
+            return self._one_by_one(raw, group, lost), True
+        except BaseException as error:
+            _roll_back(raw)
+            return fail(group or self._jobs.take_all(), translated(error, "write")), False
+        if changed:
+            self._committed()
+        return group, changed
+
+    def poll(self, raw: driver.Raw) -> bool:
+        """Whether another connection committed since the last look."""
+        try:
+            version: int = driver.pragma(raw, "data_version")
+        except driver.errors():
+            return False
+        seen, self._seen_version = self._seen_version, version
+        return seen is not None and seen != version
+
+    def log_is_due(self) -> bool:
+        """Whether it is time to look at the size of the log; cheap."""
+        self._groups += 1
+        return self._log is not None and (self._groups % 64 == 0 or time.monotonic() >= self._next_look)
+
+    def tidy_log(self, raw: driver.Raw) -> None:
+        """Empty the log when it has grown too long and nobody is reading from it."""
+        assert self._log is not None
+        self._next_look = time.monotonic() + 1.0
+        with contextlib.suppress(OSError):
+            if os.stat(self._log).st_size > self._log_limit:
+                # Takes the writer's lock. Busy is a normal answer, and the next look comes.
+                with contextlib.suppress(*driver.errors()):
+                    raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def _begin(self, raw: driver.Raw) -> list[Job] | None:
+        """Take the lock: None when it is held, else the jobs to settle with their errors, maybe none."""
+        begun = time.monotonic()
+        while True:
+            try:
+                raw.execute("BEGIN IMMEDIATE")
+                return None
+            except driver.errors() as error:
+                if not driver.is_busy(error):
+                    return fail(self._jobs.take_all(), translated(error, "begin to write"))
+            if expired := self._jobs.take_all(time.monotonic() - self._deadline):
+                busy = f"No write lock within {self._deadline:g} seconds: other processes hold it. "
+                return fail(expired, StoreBusy(busy + "Nothing was changed; try again."))
+            if not self._jobs:
+                return []
+            if self.poll(raw):
+                self._overtaken()
+            driver.pause(time.monotonic() - begun)
+
+    def _check(self, raw: driver.Raw) -> None:
+        # Our own commit moves the counter, so what others did before it need not move it again.
+        self._seen_version = driver.pragma(raw, "data_version")
+        version = driver.pragma(raw, "user_version")
+        if version > self._newest:
+            raise migrate.too_new(version, self._newest)
+        # SQLite goes on writing to a file that has no name any more.
+        if _identity(self._path) != self._file:
+            self.stopped = f"{self._path} was moved, replaced or deleted; start again."
+            raise StoreClosed(self.stopped)
+
+    def _commit(self, raw: driver.Raw) -> None:
+        try:
+            # Busy only without a write-ahead log, where a commit waits for readers.
+            driver.patiently(lambda: raw.execute("COMMIT"), self._deadline)
+        except driver.errors() as error:
+            _roll_back(raw)
+            if driver.is_constraint(error):
+                raise _Lost from error
+            if driver.is_io(error):
+                raise self._stop(error) from error
+            raise
+
+    def _stop(self, error: BaseException) -> StoreClosed:
+        # After a failed sync the kernel may call lost pages clean: trying again would lie.
+        self.stopped = (
+            f"The disk failed while writing ({error}), so the store stopped writing. Whether the last "
+            "writes are there shows after a restart; reading goes on."
+        )
+        return StoreClosed(self.stopped)
+
+    def _one_by_one(self, raw: driver.Raw, group: list[Job], lost: _Lost) -> list[Job]:
+        """Run again, each in its own transaction, what a member of the group took down with it."""
+        for job in group:
+            if lost.culprit is not None and job is lost.culprit:
+                continue
+            job.result = job.error = None
+            if self.stopped is not None:
+                job.error = StoreClosed(self.stopped)
+                continue
+            try:
+                driver.patiently(lambda: raw.execute("BEGIN IMMEDIATE"), self._deadline)
+                self._check(raw)
+                _attempt(raw, job)
+                self._commit(raw)
+            except _Lost as again:
+                if job.error is None:
+                    job.error = translated(again.__cause__ or again, "write")
+            except BaseException as error:
+                _roll_back(raw)
+                job.error = translated(error, "write")
+        self._committed()
+        return group
+
+
+class _Lost(Exception):
+    """The transaction was rolled back under the group; `culprit` is the job that did it, if known."""
+
+    def __init__(self, culprit: Job | None = None) -> None:
+        super().__init__()
+        self.culprit = culprit
+
+
+def _identity(path: Path | None) -> tuple[int, int] | None:
+    if path is None:
+        return None
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def run(raw: driver.Raw, operation: Operation[T]) -> T:
+    """What the operation returns, its statements run one after the other in this thread."""
+    steps = operation()
+    execute = raw.cursor().execute
+    try:
+        sql, parameters = next(steps)
+        while True:
+            try:
+                rows = execute(sql, parameters).fetchall()
+            except driver.errors() as error:
+                error.add_note(sql)
+                raise
+            sql, parameters = steps.send(rows)
+    except StopIteration as stop:
+        value: T = stop.value
+        return value
+    finally:
+        steps.close()
+
+
+def _attempt(raw: driver.Raw, job: Job) -> None:
+    raw.execute("SAVEPOINT operation")
+    try:
+        job.result = run(raw, job.operation)
+    except BaseException as error:
+        job.error = translated(error, "write")
+        if not raw.in_transaction:
+            # A full disk, for one, may roll back more than its statement.
+            raise _Lost(job) from error
+        raw.execute("ROLLBACK TO operation")
+    raw.execute("RELEASE operation")
+
+
+def translated(error: BaseException, doing: str) -> BaseException:
+    """The product's error for a driver's, any other as it is; `doing` as in `driver.translate`."""
+    if not isinstance(error, driver.errors()):
+        return error
+    product = driver.translate(error, doing)
+    product.__cause__ = error
+    return product
+
+
+def _roll_back(raw: driver.Raw) -> None:
+    if raw.in_transaction:
+        with contextlib.suppress(*driver.errors()):
+            raw.execute("ROLLBACK")
+
+
+def fail(jobs: list[Job], error: BaseException) -> list[Job]:
+    """The same jobs, each with this error as its outcome."""
+    for job in jobs:
+        # Each caller raises an error of its own: a shared one would collect everybody's traceback.
+        own = error
+        if isinstance(error, StoreError):
+            own = type(error)(error.message, **error.facts)
+            own.__cause__ = error.__cause__
+        job.result, job.error = None, own
+    return jobs

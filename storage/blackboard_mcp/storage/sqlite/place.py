@@ -1,0 +1,81 @@
+"""Where a database file may lie: makes folder and file private, and knows which mounts bear no WAL."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from pathlib import Path
+
+from blackboard_mcp.protocols.errors import StoreDamaged, StoreError
+
+# Shared memory of these is not coherent between their users: WAL on them loses writes silently.
+_NO_SHARED_MEMORY = frozenset(
+    {"virtiofs", "9p", "nfs", "nfs4", "cifs", "smb3", "smbfs", "vboxsf", "prl_fs"}
+    | {"fuse.grpcfuse", "fuse.osxfs", "fuse.sshfs", "fuse.vmhgfs-fuse", "fuse.virtiofs"}
+)
+
+
+def prepare(path: Path) -> None:
+    """Make the folder (0700) and an empty file (0600) where they are missing; leave existing ones alone.
+
+    Raises:
+        StoreError: the folder or the file cannot be made, read or written.
+        StoreDamaged: the file is too short to be a database; SQLite would call it an empty one.
+    """
+    try:
+        _make_folder(path.parent)
+        try:
+            # Exclusive: opening and closing a database file that this process has open drops its locks.
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        except FileExistsError:
+            if path.is_dir():
+                raise StoreError(f"{path} is a folder; name the database file inside it.") from None
+            if not os.access(path, os.R_OK | os.W_OK):
+                raise StoreError(f"{path} may not be read and written; check its owner and mode.") from None
+            if 0 < path.stat().st_size < 512:
+                raise StoreDamaged(f"{path} is not a database; choose another path.") from None
+        if not os.access(path.parent, os.W_OK | os.X_OK):
+            raise StoreError(f"The folder {path.parent} may not be written; the database needs it.")
+    except OSError as error:
+        reason = (
+            "the file system is read-only" if error.errno == errno.EROFS else error.strerror or str(error)
+        )
+        raise StoreError(f"Cannot make the database {path}: {reason}.") from error
+
+
+def bears_wal(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> bool:
+    """Whether several processes may share a write-ahead log beside `path`; True where nothing is known."""
+    if not sys.platform.startswith("linux"):
+        return True
+    try:
+        lines = mountinfo.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return True
+    folder = path.parent.resolve()
+    longest, kind = -1, ""
+    for line in lines:
+        fields, _, source = line.partition(" - ")
+        try:
+            mount = Path(_unescape(fields.split(" ")[4]))
+            file_system = source.split(" ")[0]
+        except IndexError:
+            continue
+        # Later lines lie over earlier ones at the same place.
+        if (folder == mount or mount in folder.parents) and len(mount.parts) >= longest:
+            longest, kind = len(mount.parts), file_system
+    return kind not in _NO_SHARED_MEMORY
+
+
+def _make_folder(folder: Path) -> None:
+    if folder.exists():
+        return
+    _make_folder(folder.parent)
+    # exist_ok: several processes may start at once.
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _unescape(field: str) -> str:
+    for code, character in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
+        field = field.replace(code, character)
+    return field

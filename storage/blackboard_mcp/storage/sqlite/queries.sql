@@ -1,0 +1,374 @@
+-- Every statement of the operations, by name. Values are bound by position: ?1, ?2, …
+
+-- name: board_by_id
+-- The board row of an id.
+SELECT no, id, title, parent, lifecycle, config, core, seq, last_number, created_at,
+       working_items, working_tokens, archived_items
+FROM board WHERE id = ?1;
+
+-- name: boards
+-- All boards by id.
+SELECT no, id, title, parent, lifecycle, config, core, seq, last_number, created_at,
+       working_items, working_tokens, archived_items
+FROM board ORDER BY id;
+
+-- name: board_add
+-- A new board.
+INSERT INTO board(id, title, parent, lifecycle, config, core, seq, last_number, created_at,
+                  working_items, working_tokens, archived_items)
+VALUES (?1, ?2, ?3, 'open', ?4, ?5, 0, 0, ?6, 0, 0, 0);
+
+-- name: board_counters
+-- The counters of a board at the end of a change.
+UPDATE board SET seq = ?2, last_number = ?3, working_items = working_items + ?4,
+       working_tokens = working_tokens + ?5, archived_items = archived_items + ?6
+WHERE no = ?1;
+
+-- name: board_core
+-- A new core.
+UPDATE board SET core = ?2 WHERE no = ?1;
+
+-- name: board_change
+-- What a steward may change of a board.
+UPDATE board SET title = ?2, parent = ?3, lifecycle = ?4, config = ?5 WHERE no = ?1;
+
+-- name: event_add
+-- One line of the log.
+INSERT INTO event(board, seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14);
+
+-- name: concern_add
+-- An event concerns an agent.
+INSERT INTO concern(board, agent, seq, item) VALUES (?1, ?2, ?3, ?4);
+
+-- name: concerns_after
+-- What concerned an agent after a sequence: items, newest first.
+SELECT DISTINCT c.item FROM concern c JOIN item i ON i.board = c.board AND i.number = c.item
+WHERE c.board = ?1 AND c.agent = ?2 AND c.seq > ?3 AND i.owner IN ('', ?2)
+ORDER BY c.seq DESC LIMIT 50;
+
+-- name: events_after
+-- The log after a sequence that an agent may see.
+SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
+FROM event WHERE board = ?1 AND seq > ?2 AND owner IN ('', ?3) ORDER BY seq LIMIT ?4;
+
+-- name: events_of_item
+-- The log of one item that an agent may see, newest first.
+SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
+FROM event WHERE board = ?1 AND item = ?2 AND owner IN ('', ?3) ORDER BY seq DESC LIMIT ?4;
+
+-- name: item_add
+-- A new item in working memory.
+INSERT INTO item(board, number, type, key, version, status, zone, importance, author, owner, text, tags,
+                 metadata, tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'working', ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?17, ?18, ?19, ?8);
+
+-- name: items_by_number
+-- Items by number (a JSON list) that an agent may see.
+SELECT board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata,
+       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by
+FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND owner IN ('', ?3);
+
+-- name: items_by_key
+-- Items by key (a JSON list) that an agent may see, an own private entry before the shared one.
+SELECT board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata,
+       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by
+FROM item WHERE board = ?1 AND key IN (SELECT value FROM json_each(?2)) AND owner IN ('', ?3)
+ORDER BY owner;
+
+-- name: item_of_key
+-- The entry of a key with one owner.
+SELECT number FROM item WHERE board = ?1 AND owner = ?2 AND key = ?3;
+
+-- name: versions
+-- Versions of an item that are no longer current.
+SELECT version, text, tags, metadata, tokens, sha256, updated_at, updated_by
+FROM item_version WHERE board = ?1 AND number = ?2 ORDER BY version;
+
+-- name: version_keep
+-- Keep the current content as a former version.
+INSERT INTO item_version(board, number, version, text, tags, metadata, tokens, sha256, updated_at, updated_by)
+SELECT board, number, version, text, tags, metadata, tokens, sha256, updated_at, updated_by
+FROM item WHERE board = ?1 AND number = ?2;
+
+-- name: item_change
+-- Everything of an item that may change.
+UPDATE item SET version = ?3, status = ?4, zone = ?5, importance = ?6, text = ?7, tags = ?8, metadata = ?9,
+       tokens = ?10, sha256 = ?11, updated_at = ?12, ttl = ?13, expires_at = ?14, seq = ?15, updated_by = ?16
+WHERE board = ?1 AND number = ?2;
+
+-- name: item_move
+-- Put an item into a zone.
+UPDATE item SET zone = ?3, seq = ?4, ttl = CASE WHEN ?3 = 'working' THEN NULL ELSE ttl END,
+       expires_at = CASE WHEN ?3 = 'working' THEN NULL ELSE expires_at END
+WHERE board = ?1 AND number = ?2;
+
+-- name: item_status
+-- Set the status of an item.
+UPDATE item SET status = ?3, seq = ?4, updated_at = ?5, updated_by = ?6 WHERE board = ?1 AND number = ?2;
+
+-- name: working
+-- Working memory as a pass sees it, oldest change first.
+SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, i.owner <> '', i.updated_at,
+       i.seq, i.expires_at,
+       EXISTS (SELECT 1 FROM edge e WHERE e.board = i.board AND e.target = i.number AND e.kind = 'supersedes'),
+       EXISTS (SELECT 1 FROM edge e WHERE e.board = i.board AND e.target = i.number AND e.kind = 'analyzed_by')
+         OR EXISTS (SELECT 1 FROM edge e WHERE e.board = i.board AND e.source = i.number AND e.kind = 'analyzed_by'),
+       EXISTS (SELECT 1 FROM debate d WHERE d.board = i.board AND d.root = i.number AND d.state <> 'OPEN')
+FROM item i WHERE i.board = ?1 AND i.zone = 'working' ORDER BY i.seq;
+
+-- name: law
+-- Active constraints and open hot issues in working memory, by number.
+SELECT number, type FROM item
+WHERE board = ?1 AND zone = 'working' AND type IN ('CONSTRAINT', 'HOT_ISSUE')
+  AND status IN ('ACTIVE', 'DEBATED') AND owner IN ('', ?2) ORDER BY number;
+
+-- name: law_all
+-- The same, of every owner: for the guard.
+SELECT number, type FROM item
+WHERE board = ?1 AND zone = 'working' AND type IN ('CONSTRAINT', 'HOT_ISSUE')
+  AND status IN ('ACTIVE', 'DEBATED') ORDER BY number;
+
+-- name: top
+-- The most important items of working memory that an agent may see, newest first among equals.
+SELECT number FROM item WHERE board = ?1 AND zone = 'working' AND owner IN ('', ?2)
+ORDER BY importance DESC, seq DESC LIMIT ?3;
+
+-- name: thread_members
+-- Items of a thread in working memory.
+SELECT number, seq FROM item WHERE board = ?1 AND thread = ?2 AND zone = 'working' ORDER BY number;
+
+-- name: edge_add
+-- An edge; the same one twice is one.
+INSERT INTO edge(board, source, kind, target) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING;
+
+-- name: edges_touching
+-- Edges that leave or reach any of some items (a JSON list).
+SELECT source, kind, target FROM edge WHERE board = ?1 AND source IN (SELECT value FROM json_each(?2))
+UNION
+SELECT source, kind, target FROM edge WHERE board = ?1 AND target IN (SELECT value FROM json_each(?2));
+
+-- name: edges_visible
+-- The same, where an agent may see both ends. The order of the joins is forced: edges first.
+SELECT e.source, e.kind, e.target, a.type, b.type FROM (
+    SELECT source, kind, target FROM edge WHERE board = ?1 AND source IN (SELECT value FROM json_each(?2))
+    UNION
+    SELECT source, kind, target FROM edge WHERE board = ?1 AND target IN (SELECT value FROM json_each(?2))
+) e
+CROSS JOIN item a ON a.board = ?1 AND a.number = e.source AND a.owner IN ('', ?3)
+CROSS JOIN item b ON b.board = ?1 AND b.number = e.target AND b.owner IN ('', ?3);
+
+-- name: depends_reaches
+-- Whether `depends_on` leads from ?2 to ?3.
+WITH RECURSIVE reach(n) AS (
+    SELECT ?2
+    UNION
+    SELECT e.target FROM edge e JOIN reach r ON e.board = ?1 AND e.source = r.n AND e.kind = 'depends_on'
+)
+SELECT 1 FROM reach WHERE n = ?3;
+
+-- name: debate_add
+-- A new open debate.
+INSERT INTO debate(board, id, root, state, opened_by, explicit, opened_at, reason)
+VALUES (?1, ?2, ?3, 'OPEN', ?4, ?5, ?6, ?7);
+
+-- name: debate_critique_add
+-- A critique joins a debate.
+INSERT INTO debate_critique(board, critique, debate) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING;
+
+-- name: debate_close
+-- A debate reaches a final state.
+UPDATE debate SET state = ?3, closed_by = ?4, closed_at = ?5, reason = ?6 WHERE board = ?1 AND id = ?2;
+
+-- name: debates_open
+-- Open debates, oldest first.
+SELECT id, root, state, opened_by, explicit, opened_at, closed_by, closed_at, reason
+FROM debate WHERE board = ?1 AND state = 'OPEN' ORDER BY id;
+
+-- name: debates_on
+-- Debates whose root is one of some items (a JSON list), oldest first.
+SELECT id, root, state, opened_by, explicit, opened_at, closed_by, closed_at, reason
+FROM debate WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2)) ORDER BY id;
+
+-- name: debates_of_critique
+-- Debates that a critique is part of, oldest first.
+SELECT d.id, d.root, d.state, d.opened_by, d.explicit, d.opened_at, d.closed_by, d.closed_at, d.reason
+FROM debate_critique c JOIN debate d ON d.board = c.board AND d.id = c.debate
+WHERE c.board = ?1 AND c.critique = ?2 ORDER BY d.id;
+
+-- name: critiques_of
+-- The critiques of some debates (a JSON list of debate ids).
+SELECT debate, critique FROM debate_critique
+WHERE board = ?1 AND debate IN (SELECT value FROM json_each(?2)) ORDER BY debate, critique;
+
+-- name: obligation_add
+-- Somebody owes something; owing it again makes it outstanding again.
+INSERT INTO obligation(board, agent, item, duty, debate, state, reason, since)
+VALUES (?1, ?2, ?3, ?4, ?5, 'outstanding', '', ?6)
+ON CONFLICT DO UPDATE SET state = 'outstanding', reason = '', since = excluded.since;
+
+-- name: obligation_set
+-- An obligation is met or waived.
+UPDATE obligation SET state = ?6, reason = ?7
+WHERE board = ?1 AND agent = ?2 AND item = ?3 AND duty = ?4 AND debate = ?5;
+
+-- name: obligations_of_debates
+-- Obligations of some debates (a JSON list of ids; 0 is none).
+SELECT agent, item, duty, state, debate, reason, since FROM obligation
+WHERE board = ?1 AND debate IN (SELECT value FROM json_each(?2)) ORDER BY since, agent, item, duty;
+
+-- name: obligations_of_item
+-- Obligations that name one item, or that arose in debates on it.
+SELECT agent, item, duty, state, debate, reason, since FROM obligation
+WHERE board = ?1 AND item = ?2 ORDER BY since, agent, duty;
+
+-- name: obligations_outstanding
+-- Items with an outstanding obligation, and whose.
+SELECT item, agent, duty FROM obligation WHERE board = ?1 AND state = 'outstanding' ORDER BY item, agent, duty;
+
+-- name: obligations_of_agent
+-- What an agent owes on items it may see, oldest first.
+SELECT o.item, o.duty, i.type FROM obligation o JOIN item i ON i.board = o.board AND i.number = o.item
+WHERE o.board = ?1 AND o.agent = ?2 AND o.state = 'outstanding' AND i.owner IN ('', ?2)
+ORDER BY o.since, o.item LIMIT 50;
+
+-- name: agent_seen
+-- An agent did something on a board.
+INSERT INTO agent(board, name, posts, first_seen, last_seen) VALUES (?1, ?2, ?3, ?4, ?4)
+ON CONFLICT DO UPDATE SET posts = posts + excluded.posts, last_seen = max(last_seen, excluded.last_seen);
+
+-- name: agents
+-- Agents of a board by name.
+SELECT name, posts, first_seen, last_seen FROM agent WHERE board = ?1 ORDER BY name;
+
+-- name: subscription_add
+-- A new subscription.
+INSERT INTO subscription(board, id, agent, name, filter, cursor, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);
+
+-- name: subscriptions
+-- An agent's subscriptions, oldest first.
+SELECT id, agent, name, filter, cursor, created_at FROM subscription
+WHERE board = ?1 AND agent = ?2 ORDER BY created_at, id;
+
+-- name: subscription
+-- One subscription of an agent.
+SELECT id, agent, name, filter, cursor, created_at FROM subscription
+WHERE board = ?1 AND agent = ?2 AND (id = ?3 OR (name = ?3 AND name <> '')) ORDER BY id = ?3 DESC LIMIT 1;
+
+-- name: subscription_drop
+-- End a subscription.
+DELETE FROM subscription WHERE board = ?1 AND agent = ?2 AND id = ?3;
+
+-- name: subscription_cursor
+-- Move a cursor.
+UPDATE subscription SET cursor = ?4 WHERE board = ?1 AND agent = ?2 AND id = ?3;
+
+-- name: idempotency_get
+-- What a mutation answered the first time.
+SELECT digest, answer FROM idempotency WHERE board = ?1 AND agent = ?2 AND key = ?3;
+
+-- name: idempotency_put
+-- Remember what a mutation answered.
+INSERT INTO idempotency(board, agent, key, digest, answer, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6);
+
+-- name: outbox_add
+-- The index has something to learn.
+INSERT INTO outbox(board, number) VALUES (?1, ?2);
+
+-- name: outbox_oldest
+-- The oldest outbox rows with the present state of their items.
+SELECT o.id, b.id, i.number, i.seq, i.type, i.author, i.thread, i.tags, i.created_at, i.text, i.zone
+FROM (SELECT id, board, number FROM outbox ORDER BY id LIMIT ?1) o
+JOIN board b ON b.no = o.board JOIN item i ON i.board = o.board AND i.number = o.number
+ORDER BY o.id;
+
+-- name: outbox_of_board
+-- Archived items of a board that wait to be indexed, newest first, and that an agent may see.
+SELECT DISTINCT i.number, i.text FROM outbox o JOIN item i ON i.board = o.board AND i.number = o.number
+WHERE o.board = ?1 AND i.zone = 'archive' AND i.owner IN ('', ?2) ORDER BY i.number DESC LIMIT ?3;
+
+-- name: outbox_done
+-- The index has learnt these rows (a JSON list of ids).
+DELETE FROM outbox WHERE id IN (SELECT value FROM json_each(?1));
+
+-- name: outbox_empty
+-- Whether nothing waits for the index.
+SELECT NOT EXISTS (SELECT 1 FROM outbox);
+
+-- name: archived_keys
+-- Every archived item with its sequence.
+SELECT b.id, i.number, i.seq FROM item i JOIN board b ON b.no = i.board WHERE i.zone = 'archive';
+
+-- name: settled_keys
+-- Every archived item that does not wait for the index, with its sequence.
+SELECT b.id, i.number, i.seq FROM item i JOIN board b ON b.no = i.board
+WHERE i.zone = 'archive'
+  AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.board = i.board AND o.number = i.number);
+
+-- name: waiting_of_board
+-- The present state of what waits on a board for the index, newest first.
+SELECT i.number, i.seq, i.type, i.author, i.thread, i.tags, i.created_at, i.text, i.zone, i.owner
+FROM (SELECT DISTINCT number FROM outbox WHERE board = ?1 ORDER BY number DESC LIMIT ?2) o
+JOIN item i ON i.board = ?1 AND i.number = o.number
+ORDER BY i.number DESC;
+
+-- name: archived_page
+-- Archived items after a place, by board and number.
+SELECT i.board, b.id, i.number, i.seq, i.type, i.author, i.thread, i.tags, i.created_at, i.text
+FROM item i JOIN board b ON b.no = i.board
+WHERE i.zone = 'archive' AND (i.board, i.number) > (?1, ?2) ORDER BY i.board, i.number LIMIT ?3;
+
+-- name: lease_take
+-- Take or renew a lease.
+INSERT INTO lease(name, holder, until) VALUES (?1, ?2, ?3)
+ON CONFLICT DO UPDATE SET holder = excluded.holder, until = excluded.until
+WHERE lease.holder = excluded.holder OR lease.until <= ?4
+RETURNING holder;
+
+-- name: lease_release
+-- Give a lease back.
+DELETE FROM lease WHERE name = ?1 AND holder = ?2;
+
+-- name: expiring
+-- Expired items of working memory after a place, oldest expiry first.
+SELECT b.id, i.number, i.expires_at, i.board FROM item i JOIN board b ON b.no = i.board
+WHERE i.expires_at <= ?1 AND i.expires_at IS NOT NULL AND i.zone = 'working'
+  AND (i.expires_at, i.board, i.number) > (?3, ?4, ?5)
+ORDER BY i.expires_at, i.board, i.number LIMIT ?2;
+
+-- name: status_counts
+-- How many items an agent may see by zone, type and status, with tokens.
+SELECT zone, type, status, count(*), sum(tokens) FROM item WHERE board = ?1 AND owner IN ('', ?2)
+GROUP BY zone, type, status ORDER BY zone, type, status;
+
+-- name: waiting_for_index
+-- How many items an agent may see that the index has yet to learn of.
+SELECT count(*) FROM outbox o JOIN item i ON i.board = o.board AND i.number = o.number
+WHERE o.board = ?1 AND i.owner IN ('', ?2);
+
+-- name: tags_of_board
+-- Tags in use in working memory, most used first.
+SELECT t.value, count(*) FROM item i, json_each(i.tags) t
+WHERE i.board = ?1 AND i.zone = 'working' AND i.owner IN ('', ?2) GROUP BY t.value ORDER BY count(*) DESC, t.value LIMIT 100;
+
+-- name: pass_of_item
+-- The event by which an item last left working memory.
+SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
+FROM event WHERE board = ?1 AND item = ?2
+  AND event IN ('item.archived', 'item.expired', 'item.superseded') ORDER BY seq DESC LIMIT 1;
+
+-- name: debates_of_critiques
+-- Debates by critique, for some critiques (a JSON list), oldest first.
+SELECT c.critique, d.state FROM debate_critique c JOIN debate d ON d.board = c.board AND d.id = c.debate
+WHERE c.board = ?1 AND c.critique IN (SELECT value FROM json_each(?2)) ORDER BY d.id;
+
+-- name: items_any
+-- Items by number (a JSON list), whoever may see them: for the server's own work.
+SELECT board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata,
+       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by
+FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
+
+-- name: types
+-- The types of some items (a JSON list) that an agent may see.
+SELECT number, type FROM item
+WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND owner IN ('', ?3);

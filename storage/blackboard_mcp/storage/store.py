@@ -1,0 +1,304 @@
+"""The board store over an engine: each method runs one operation in one transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from datetime import timedelta
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from blackboard_mcp.protocols.archive import ArchiveDocument, OutboxBatch, Waiting
+from blackboard_mcp.protocols.board import AgentInfo, Board, BoardChange, BoardConfig, Core
+from blackboard_mcp.protocols.clock import Clock, SystemClock, new_token
+from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.guard import Protection
+from blackboard_mcp.protocols.items import Draft, Item, Ref
+from blackboard_mcp.protocols.pruning import Decide, PassOutcome
+from blackboard_mcp.protocols.store import (
+    DebateView,
+    Found,
+    Log,
+    NewSummary,
+    Once,
+    Page,
+    Posted,
+    Restored,
+    Snapshot,
+    Statistics,
+    Subscription,
+)
+
+from .operations import boards, debating, indexing, posting, pruning, reading, subscribing
+from .operations.rows import micros
+from .sqlite.engine import SqliteEngine
+
+APPLICATION_ID = 0x42424D43
+"""Marks a SQLite file as a board file."""
+
+_EXPIRY_BATCH = 200
+_QUIET_SECONDS = 0.25
+_BURST_STEPS = 40
+"""A burst of posts delays the indexer by ten seconds at most."""
+
+
+def migrations() -> list[str]:
+    """The numbered migration scripts, in order."""
+    folder = resources.files("blackboard_mcp.storage.sqlite").joinpath("migrations")
+    scripts = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+    return [script.read_text("utf-8") for script in scripts]
+
+
+class SqlBoardStore:
+    """A `BoardStore` on a SQLite file, or in memory."""
+
+    def __init__(self, engine: SqliteEngine, clock: Clock) -> None:
+        self.engine = engine
+        self._clock = clock
+
+    @classmethod
+    async def open(
+        cls,
+        path: Path | None,
+        *,
+        clock: Clock | None = None,
+        synchronous: Literal["FULL", "NORMAL"] = "FULL",
+    ) -> SqlBoardStore:
+        """The store in the file at `path`, made if it is not there; in memory when `path` is `None`.
+
+        Raises:
+            StoreTooNew: a newer version of the product wrote the file.
+            StoreDamaged: it is no board file, or is damaged.
+        """
+        engine = await SqliteEngine.open(
+            path, migrations=migrations(), application_id=APPLICATION_ID, synchronous=synchronous
+        )
+        return cls(engine, clock or SystemClock())
+
+    def _now(self) -> int:
+        return micros(self._clock.now())
+
+    # Boards
+
+    async def ensure_board(self, board: str, agent: str, config: BoardConfig) -> Board:
+        found = await self.find_board(board)
+        if found is not None:
+            return found
+        now = self._now()
+        return await self.engine.write(lambda: boards.ensure(board, agent, config, now))
+
+    async def find_board(self, board: str) -> Board | None:
+        return await self.engine.read(lambda: boards.find(board))
+
+    async def boards(self) -> list[Board]:
+        return await self.engine.read(boards.list_all)
+
+    async def set_core(self, board: str, agent: str, core: Core, *, expected_version: int) -> Core:
+        now = self._now()
+        return await self.engine.write(lambda: boards.set_core(board, agent, core, expected_version, now))
+
+    async def change_board(self, board: str, agent: str, change: BoardChange) -> Board:
+        now = self._now()
+        return await self.engine.write(lambda: boards.change(board, agent, change, now))
+
+    # Posting and debating
+
+    async def post(
+        self,
+        board: str,
+        agent: str,
+        drafts: Sequence[Draft],
+        *,
+        config: BoardConfig,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> Posted:
+        now = self._now()
+        return await self.engine.write(
+            lambda: posting.post(board, agent, drafts, now=now, config=config, once=once, look=look)
+        )
+
+    async def debate_open(self, board: str, agent: str, number: int, watchers: Sequence[str]) -> None:
+        now = self._now()
+        await self.engine.write(lambda: debating.debate_open(board, agent, number, watchers, now))
+
+    async def debate_watch(self, board: str, agent: str, number: int) -> None:
+        now = self._now()
+        await self.engine.write(lambda: debating.debate_watch(board, agent, number, now))
+
+    async def debate_acknowledge(self, board: str, agent: str, number: int) -> None:
+        now = self._now()
+        await self.engine.write(lambda: debating.debate_acknowledge(board, agent, number, now))
+
+    async def debate_withdraw(self, board: str, agent: str, number: int, reason: str) -> None:
+        now = self._now()
+        await self.engine.write(lambda: debating.debate_withdraw(board, agent, number, reason, now))
+
+    async def debate_decide(
+        self, board: str, agent: str, number: int, reason: str, deciders: Sequence[str]
+    ) -> None:
+        now = self._now()
+        await self.engine.write(lambda: debating.debate_decide(board, agent, number, reason, deciders, now))
+
+    async def debate_status(self, board: str, agent: str, number: int, *, look: int = 0) -> DebateView | Item:
+        return await self.engine.read(lambda: debating.debate_status(board, agent, number, look))
+
+    # Reading
+
+    async def read(
+        self, board: str, agent: str, refs: Sequence[Ref], keys: Sequence[str], *, look: int = 0
+    ) -> Found:
+        return await self.engine.read(lambda: reading.read(board, agent, refs, keys, look))
+
+    async def query(self, board: str, agent: str, wanted: ItemQuery, *, look: int = 0) -> Page:
+        return await self.engine.read(lambda: reading.query(board, agent, wanted, look))
+
+    async def log(self, board: str, agent: str, after: int, limit: int, *, look: int = 0) -> Log:
+        return await self.engine.read(lambda: reading.log(board, agent, after, limit, look))
+
+    async def history(self, board: str, agent: str, number: int, limit: int = 50) -> tuple[Event, ...]:
+        return await self.engine.read(lambda: reading.history(board, agent, number, limit))
+
+    async def snapshot(self, board: str, agent: str, *, look: int = 0) -> Snapshot:
+        return await self.engine.read(lambda: reading.snapshot(board, agent, look))
+
+    async def statistics(self, board: str, agent: str) -> Statistics:
+        return await self.engine.read(lambda: reading.statistics(board, agent))
+
+    async def agents(self, board: str) -> list[AgentInfo]:
+        return await self.engine.read(lambda: reading.agents(board))
+
+    async def tags(self, board: str, agent: str) -> list[str]:
+        return await self.engine.read(lambda: reading.tags(board, agent))
+
+    async def why_left(self, board: str, agent: str, wanted: Iterable[int]) -> dict[int, Event]:
+        numbers = tuple(wanted)
+        return await self.engine.read(lambda: reading.why_left(board, agent, numbers))
+
+    async def guarded(self, board: str, wanted: Iterable[int]) -> dict[int, Protection]:
+        numbers = tuple(wanted)
+        return await self.engine.read(lambda: reading.guarded(board, numbers))
+
+    # Leaving and coming back
+
+    async def prune(self, board: str, decide: Decide, *, apply: bool = True) -> PassOutcome:
+        now = self._now()
+        if not apply:
+            return await self.engine.read(lambda: pruning.prune(board, decide, now, apply=False))
+        return await self.engine.write(lambda: pruning.prune(board, decide, now, apply=True))
+
+    async def thread_sources(self, board: str, members: Iterable[int]) -> list[Item]:
+        numbers = tuple(members)
+        return await self.engine.read(lambda: pruning.thread_sources(board, numbers))
+
+    async def apply_summary(self, board: str, summary: NewSummary) -> str | None:
+        now = self._now()
+        return await self.engine.write(lambda: pruning.apply_summary(board, summary, now))
+
+    async def expire(self) -> list[str]:
+        now = self._now()
+        changed: dict[str, None] = {}
+        place: pruning.Due | None = (0, 0, 0)
+        while place is not None:
+            place, due = await self._due(now, place)
+            for board, numbers in due.items():
+                if await self._expire(board, numbers, now):
+                    changed[board] = None
+        return list(changed)
+
+    async def _due(self, now: int, after: pruning.Due) -> tuple[pruning.Due | None, dict[str, list[int]]]:
+        return await self.engine.read(lambda: pruning.expiring(now, _EXPIRY_BATCH, after))
+
+    async def _expire(self, board: str, numbers: list[int], now: int) -> int:
+        return await self.engine.write(lambda: pruning.expire(board, numbers, now))
+
+    async def restore(self, board: str, agent: str, wanted: Iterable[int], *, look: int = 0) -> Restored:
+        numbers, now = tuple(wanted), self._now()
+        return await self.engine.write(lambda: pruning.restore(board, agent, numbers, now, look))
+
+    # Subscriptions
+
+    async def subscribe(self, board: str, agent: str, name: str, filter_: dict[str, Any]) -> Subscription:
+        id_, now = "sub-" + new_token(6), self._now()
+        return await self.engine.write(lambda: subscribing.subscribe(board, agent, id_, name, filter_, now))
+
+    async def unsubscribe(self, board: str, agent: str, id_or_name: str) -> bool:
+        return await self.engine.write(lambda: subscribing.unsubscribe(board, agent, id_or_name))
+
+    async def subscriptions(self, board: str, agent: str) -> list[Subscription]:
+        return await self.engine.read(lambda: subscribing.subscriptions(board, agent))
+
+    async def find_subscription(self, board: str, agent: str, id_or_name: str) -> Subscription | None:
+        return await self.engine.read(lambda: subscribing.find_subscription(board, agent, id_or_name))
+
+    async def move_cursor(self, board: str, agent: str, id_: str, cursor: int) -> None:
+        await self.engine.write(lambda: subscribing.move_cursor(board, agent, id_, cursor))
+
+    # News
+
+    def changes(self) -> int:
+        return self.engine.changes()
+
+    async def wait_for_change(self, seen: int, timeout: float, *, hurried: bool = True) -> int:
+        return await self.engine.wait_for_change(seen, timeout, hurried=hurried)
+
+    # For the archive's index
+
+    async def unindexed(self, board: str, agent: str, limit: int) -> list[tuple[int, str]]:
+        return await self.engine.read(lambda: reading.unindexed(board, agent, limit))
+
+    async def outbox_batch(self, limit: int) -> OutboxBatch:
+        return await self.engine.read(lambda: indexing.outbox_batch(limit))
+
+    async def outbox_done(self, ids: Sequence[int]) -> None:
+        await self.engine.write(lambda: indexing.outbox_done(ids))
+
+    async def outbox_wait(self, seconds: float) -> None:
+        # Indexing yields to posting: what waits is found by a search all the same.
+        seen = self.engine.changes()
+        if await self.engine.read(indexing.outbox_empty):
+            if await self.engine.wait_for_change(seen, seconds, hurried=False) == seen:
+                return
+            seen = self.engine.changes()
+        for _ in range(_BURST_STEPS):
+            await asyncio.sleep(_QUIET_SECONDS)
+            if (now := self.engine.changes()) == seen:
+                return
+            seen = now
+
+    async def archived_keys(self) -> dict[tuple[str, int], int]:
+        return await self.engine.read(indexing.archived_keys)
+
+    async def settled_keys(self) -> dict[tuple[str, int], int]:
+        return await self.engine.read(indexing.settled_keys)
+
+    async def waiting(self, board: str, limit: int) -> Waiting:
+        return await self.engine.read(lambda: indexing.waiting(board, limit))
+
+    async def archived_documents(self, batch: int = 500) -> AsyncIterator[tuple[ArchiveDocument, ...]]:
+        place: indexing.Place | None = (0, 0)
+        while place is not None:
+            place, page = await self._archived_page(place, batch)
+            if page:
+                yield page
+
+    async def _archived_page(
+        self, after: indexing.Place, batch: int
+    ) -> tuple[indexing.Place | None, tuple[ArchiveDocument, ...]]:
+        return await self.engine.read(lambda: indexing.archived_page(after, batch))
+
+    async def documents(self, keys: Sequence[tuple[str, int]]) -> tuple[ArchiveDocument, ...]:
+        return await self.engine.read(lambda: indexing.documents(keys))
+
+    async def lease(self, name: str, holder: str, seconds: float) -> bool:
+        now = self._clock.now()
+        until = micros(now + timedelta(seconds=seconds))
+        return await self.engine.write(lambda: indexing.lease(name, holder, until, micros(now)))
+
+    async def release(self, name: str, holder: str) -> None:
+        await self.engine.write(lambda: indexing.release(name, holder))
+
+    async def close(self) -> None:
+        await self.engine.close()

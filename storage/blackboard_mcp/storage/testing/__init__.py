@@ -1,0 +1,11 @@
+"""The conformance kit for board stores, shipped for backends outside this project.
+
+It needs the packages of the `test` extra (pytest, pytest-asyncio in auto mode). A backend is a subclass
+of `kit.BoardStoreKit` whose name begins with `Test` and that says how to open a store.
+"""
+
+import pytest
+
+_REWRITTEN = "debates events fixtures guarding handles harness leaving posting privacy reading versions"
+
+pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _REWRITTEN.split()))

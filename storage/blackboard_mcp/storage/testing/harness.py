@@ -1,0 +1,200 @@
+"""What the kit's tests are written with: a clock moved by hand, drafts in a few words, a board in hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from blackboard_mcp.protocols.board import Board, BoardConfig
+from blackboard_mcp.protocols.debates import Duty
+from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.items import (
+    Draft,
+    EdgeKind,
+    Item,
+    ItemType,
+    Ref,
+    Status,
+    Visibility,
+    Zone,
+    content_hash,
+)
+from blackboard_mcp.protocols.pruning import Decide, Move, PassOutcome, Plan, Workspace
+from blackboard_mcp.protocols.store import BoardStore, DebateView, Once, Posted
+
+Target = Item | int
+"""An item or its number; below zero a place in the same batch."""
+Targets = Target | Sequence[Target]
+
+CONFIG = BoardConfig()
+
+
+class HandClock:
+    """A clock that stands still until `advance` is called."""
+
+    def __init__(self, at: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)) -> None:
+        self._at = at
+
+    def now(self) -> datetime:
+        return self._at
+
+    def advance(self, seconds: float = 1.0) -> None:
+        self._at += timedelta(seconds=seconds)
+
+
+def number(target: Target) -> int:
+    return target if isinstance(target, int) else target.number
+
+
+def edge(kind: str, target: Targets) -> dict[str, Any]:
+    """An edge of a kind that is only known at run time, for `draft(…, **edge(kind, item))`."""
+    return {kind: target}
+
+
+def draft(
+    text: str | None,
+    type: str | None = None,
+    *,
+    private: bool = False,
+    on: Target | None = None,
+    status: str | None = None,
+    expected: int | None = None,
+    key: str | None = None,
+    importance: int | None = None,
+    tags: Iterable[str] | None = None,
+    metadata: dict[str, Any] | None = None,
+    ttl: float | None = None,
+    tokens: int | None = None,
+    **edges: Targets,
+) -> Draft:
+    """A draft; edges are named by kind (`critiques=item`), `on` is the item to change."""
+    pairs: list[tuple[EdgeKind, int]] = []
+    for kind, targets in edges.items():
+        listed = [targets] if isinstance(targets, Item | int) else targets
+        pairs += [(EdgeKind(kind), number(target)) for target in listed]
+    return Draft(
+        text=text,
+        type=None if type is None else ItemType(type),
+        importance=importance,
+        tags=None if tags is None else tuple(tags),
+        edges=tuple(pairs),
+        key=key,
+        expected_version=expected,
+        target=None if on is None else number(on),
+        status=None if status is None else Status(status),
+        visibility=Visibility.PRIVATE if private else Visibility.BOARD if on is None else None,
+        ttl_seconds=ttl,
+        metadata=metadata,
+        tokens=(len(text.split()) if text else 0) if tokens is None else tokens,
+        sha256="" if text is None else content_hash(text),
+    )
+
+
+class Table:
+    """One board of a store, with the store's calls shortened to what tests say often."""
+
+    def __init__(self, store: BoardStore, board: str = "main") -> None:
+        self.store = store
+        self.board = board
+
+    async def batch(self, agent: str, *drafts: Draft, once: Once | None = None, look: int = 0) -> Posted:
+        return await self.store.post(self.board, agent, drafts, config=CONFIG, once=once, look=look)
+
+    async def post(self, agent: str, text: str, type: str | None = None, **said: Any) -> Item:
+        return (await self.batch(agent, draft(text, type, **said))).items[0]
+
+    async def change(self, agent: str, item: Target, **said: Any) -> Item:
+        return (await self.batch(agent, draft(said.pop("text", None), on=item, **said))).items[0]
+
+    async def item(self, target: Target, agent: str = "alice", version: int | None = None) -> Item:
+        """The item as it stands now; an `AssertionError` when `agent` does not see it."""
+        found = await self.store.read(self.board, agent, [Ref(number(target), version)], [])
+        assert found.items, f"{agent} finds no item {number(target)}"
+        return found.items[0]
+
+    async def sees(self, agent: str, target: Target) -> bool:
+        return bool((await self.store.read(self.board, agent, [Ref(number(target))], [])).items)
+
+    async def zone(self, target: Target, agent: str = "alice") -> Zone:
+        return (await self.item(target, agent)).zone
+
+    async def status(self, target: Target, agent: str = "alice") -> Status:
+        return (await self.item(target, agent)).status
+
+    async def query(self, agent: str = "alice", **wanted: Any) -> list[int]:
+        """Numbers of one page."""
+        page = await self.store.query(self.board, agent, ItemQuery(**wanted))
+        return [item.number for item in page.items]
+
+    async def standing(self) -> Board:
+        """The board's row; an `AssertionError` when there is none."""
+        board = await self.store.find_board(self.board)
+        assert board is not None, f"no board {self.board}"
+        return board
+
+    async def seq(self) -> int:
+        return (await self.standing()).seq
+
+    async def events(self, agent: str = "alice", after: int = 0) -> list[Event]:
+        """All of the log after a sequence that `agent` may see, read in pages of seven."""
+        events: list[Event] = []
+        while True:
+            log = await self.store.log(self.board, agent, after, 7)
+            events += log.events
+            after = log.cursor
+            if not log.more:
+                return events
+
+    async def attention(self, agent: str, look: int = 0) -> tuple[str, ...]:
+        return (await self.store.read(self.board, agent, [], [], look=look)).attention.ids
+
+    async def debate(self, target: Target, agent: str = "alice") -> DebateView:
+        view = await self.store.debate_status(self.board, agent, number(target))
+        assert isinstance(view, DebateView), f"item {number(target)} never had a debate"
+        return view
+
+    async def state(self, target: Target, agent: str = "alice") -> str:
+        return str((await self.debate(target, agent)).debate.state)
+
+    async def owed(self, agent: str) -> set[tuple[int, Duty]]:
+        return set((await self.store.snapshot(self.board, agent)).owed)
+
+    async def open(self, agent: str, target: Target, *watchers: str) -> None:
+        await self.store.debate_open(self.board, agent, number(target), watchers)
+
+    async def watch(self, agent: str, target: Target) -> None:
+        await self.store.debate_watch(self.board, agent, number(target))
+
+    async def acknowledge(self, agent: str, target: Target) -> None:
+        await self.store.debate_acknowledge(self.board, agent, number(target))
+
+    async def withdraw(self, agent: str, target: Target, reason: str = "") -> None:
+        await self.store.debate_withdraw(self.board, agent, number(target), reason)
+
+    async def decide(self, agent: str, target: Target, reason: str = "", *deciders: str) -> None:
+        await self.store.debate_decide(self.board, agent, number(target), reason, deciders)
+
+    async def prune(self, decide: Decide | None = None, *, apply: bool = True) -> PassOutcome:
+        """A pass, by default one whose policy wants everything gone."""
+        return await self.store.prune(self.board, decide or everything, apply=apply)
+
+    async def gone(self, *targets: Target) -> PassOutcome:
+        """A pass whose policy names these items."""
+        return await self.prune(these(*targets))
+
+    async def held(self, *targets: Target) -> set[int]:
+        """Those of the items that the guard holds."""
+        return set(await self.store.guarded(self.board, [number(t) for t in targets]))
+
+
+def everything(space: Workspace) -> Plan:
+    """A policy without a conscience: it names all of working memory, what is protected as well."""
+    return Plan(moves=tuple(Move(c.number, 4, "all of it") for c in space.candidates))
+
+
+def these(*targets: Target) -> Callable[[Workspace], Plan]:
+    """A policy that names certain items, whatever it is told of them."""
+    moves = tuple(Move(number(target), 4, "named") for target in targets)
+    return lambda space: Plan(moves=moves)

@@ -1,0 +1,41 @@
+"""The conformance kit: what every board store must pass.
+
+    class TestMyStore(BoardStoreKit):
+        two_handles = True
+
+        async def open_store(self, folder: Path, clock: Clock) -> BoardStore:
+            return await MyStore.open(folder / "board", clock=clock)
+
+Each test has a store of its own. Tests that need two stores on the same data run where the backend has
+them: that is detected, checked against what the class declares, and reported as the reason of the skip.
+"""
+
+from __future__ import annotations
+
+from .debates import DebateTests
+from .events import EventTests
+from .fixtures import CAPABILITIES, StoreFixtures
+from .guarding import GuardTests
+from .handles import HandleTests
+from .leaving import LeavingTests
+from .posting import PostingTests
+from .privacy import PrivacyTests
+from .reading import ReadingTests
+from .versions import VersionTests
+
+__all__ = ["CAPABILITIES", "BoardStoreKit"]
+
+
+class BoardStoreKit(
+    PostingTests,
+    VersionTests,
+    ReadingTests,
+    PrivacyTests,
+    EventTests,
+    DebateTests,
+    GuardTests,
+    LeavingTests,
+    HandleTests,
+    StoreFixtures,
+):
+    """All of the kit; subclass it, declare `two_handles` and say how to open a store."""

@@ -1,0 +1,207 @@
+"""The kit on leaving and coming back: supersession, expiry, restore, summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from blackboard_mcp.protocols.errors import UnknownReference
+from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Zone, content_hash
+from blackboard_mcp.protocols.store import BoardStore, NewSummary
+
+from .debates import argue
+from .harness import HandClock, Table, draft
+
+
+def summary(thread: int, seen: Mapping[int, int], text: str = "in short") -> NewSummary:
+    return NewSummary(thread, seen, text, len(text.split()), content_hash(text), 3)
+
+
+async def thread(at: Table, length: int = 4) -> list[Item]:
+    items = [await at.post("alice", "it began")]
+    for n in range(length - 1):
+        items.append(await at.post("bob", f"reply {n}", "REPLY", replies_to=items[-1]))
+    return items
+
+
+def seen(items: list[Item]) -> dict[int, int]:
+    return {item.number: item.seq for item in items}
+
+
+class LeavingTests:
+    async def test_superseding_ones_own_item_archives_it(self, at: Table) -> None:
+        old = await at.post("alice", "old")
+        new = await at.post("alice", "new", supersedes=old)
+        assert await at.zone(old) is Zone.ARCHIVE
+        left = (await at.store.why_left(at.board, "bob", [old.number]))[old.number]
+        assert (left.event, left.data) == ("item.superseded", {"by": new.id})
+        assert [d.number for d in (await at.store.outbox_batch(9)).documents] == [old.number]
+
+    async def test_superseding_somebody_elses_item_leaves_it(self, at: Table) -> None:
+        old = await at.post("alice", "old")
+        await at.post("bob", "new", supersedes=old)
+        assert await at.zone(old) is Zone.WORKING
+
+    async def test_superseding_does_not_get_past_the_guard(self, at: Table) -> None:
+        old, _ = await argue(at)
+        await at.post("alice", "new", supersedes=old)
+        assert await at.zone(old) is Zone.WORKING
+        watched = await at.post("alice", "watched")
+        await at.watch("bob", watched)
+        await at.post("alice", "new", supersedes=watched)
+        assert await at.zone(watched) is Zone.WORKING
+
+    async def test_what_a_post_draws_into_a_debate_it_does_not_supersede(self, at: Table) -> None:
+        theirs = await at.post("bob", "theirs")
+        old = await at.post("alice", "old")
+        await at.post("alice", "no", "CRITIQUE", supersedes=old, critiques=theirs, supports=old)
+        assert await at.zone(old) is Zone.WORKING
+
+    # Time to live
+
+    async def test_an_item_expires_when_its_time_has_come(self, at: Table, clock: HandClock) -> None:
+        item = await at.post("alice", "short", ttl=10)
+        lasting = await at.post("alice", "lasting")
+        clock.advance(9.999)
+        assert await at.store.expire() == []
+        assert await at.zone(item) is Zone.WORKING
+        clock.advance(0.001)
+        assert await at.store.expire() == [at.board]
+        assert await at.store.expire() == []
+        assert (await at.zone(item), await at.zone(lasting)) == (Zone.ARCHIVE, Zone.WORKING)
+        left = (await at.store.why_left(at.board, "bob", [item.number]))[item.number]
+        assert (left.event, left.agent, left.at) == ("item.expired", "system", clock.now())
+        assert (await at.standing()).working_items == 1
+
+    async def test_time_to_live_counts_from_the_last_write(self, at: Table, clock: HandClock) -> None:
+        item = await at.post("alice", "v1", key="k", ttl=10)
+        clock.advance(8)
+        await at.post("alice", "v2", key="k", ttl=10)
+        clock.advance(8)
+        assert await at.store.expire() == []
+        clock.advance(2)
+        assert await at.store.expire() == [at.board]
+        assert await at.zone(item) is Zone.ARCHIVE
+
+    async def test_time_to_live_can_be_moved_by_the_author(self, at: Table, clock: HandClock) -> None:
+        item = await at.post("alice", "a", ttl=10)
+        clock.advance(5)
+        await at.change("alice", item, ttl=100)
+        clock.advance(50)
+        assert await at.store.expire() == []
+
+    async def test_what_is_protected_expires_when_it_no_longer_is(self, at: Table, clock: HandClock) -> None:
+        root = await at.post("alice", "root", ttl=10)
+        await at.post("bob", "no", "CRITIQUE", critiques=root)
+        clock.advance(20)
+        assert await at.store.expire() == []
+        assert await at.zone(root) is Zone.WORKING
+        await at.decide("carol", root)
+        assert await at.store.expire() == [at.board]
+        assert await at.zone(root) is Zone.ARCHIVE
+
+    async def test_many_protected_items_do_not_keep_others_from_expiring(
+        self, at: Table, clock: HandClock
+    ) -> None:
+        for _ in range(3):
+            await at.batch("alice", *(draft("law", "CONSTRAINT", ttl=1) for _ in range(100)))
+        clock.advance()
+        free = await at.post("alice", "free", ttl=1)
+        clock.advance()
+        assert await at.store.expire() == [at.board]
+        assert await at.zone(free) is Zone.ARCHIVE
+
+    async def test_expiry_serves_every_board(self, store: BoardStore, clock: HandClock) -> None:
+        for board in ("a", "b", "c"):
+            await Table(store, board).post("alice", "x", ttl=None if board == "b" else 5)
+        clock.advance(5)
+        assert sorted(await store.expire()) == ["a", "c"]
+
+    # Restoring
+
+    async def test_restore_brings_items_back_and_leaves_the_others(self, at: Table, clock: HandClock) -> None:
+        a = await at.post("alice", "one two", ttl=5)
+        b, c = await at.post("alice", "three"), await at.post("alice", "four")
+        clock.advance(5)
+        await at.store.expire()
+        await at.gone(b)
+        back = await at.store.restore(at.board, "bob", [a.number, b.number, c.number])
+        assert [(i.number, i.zone) for i in back.items] == [(n, Zone.WORKING) for n in (1, 2, 3)]
+        assert (back.seq, back.working_tokens) == (await at.seq(), 4)
+        assert back.high_tokens == (await at.standing()).config.high_tokens
+        assert (await at.item(a)).expires_at is None, "its time to live has ended and does not return"
+        clock.advance(100)
+        assert await at.store.expire() == []
+        assert "bob" in [agent.name for agent in await at.store.agents(at.board)]
+
+    async def test_restoring_something_missing_restores_nothing(self, at: Table) -> None:
+        a = await at.post("alice", "a")
+        await at.gone(a)
+        with pytest.raises(UnknownReference):
+            await at.store.restore(at.board, "bob", [a.number, 99])
+        assert await at.zone(a) is Zone.ARCHIVE
+
+    # Summaries
+
+    async def test_a_summary_takes_the_place_of_its_sources(self, at: Table) -> None:
+        items = await thread(at)
+        sources = await at.store.thread_sources(at.board, [i.number for i in reversed(items)])
+        assert [i.number for i in sources] == [1, 2, 3, 4]
+        before = await at.standing()
+        id_ = await at.store.apply_summary(at.board, summary(1, seen(sources)))
+        assert id_ == "S-5"
+        made = await at.item(5)
+        assert (made.type, made.author, made.thread, made.text) == (ItemType.SUMMARY, "system", 1, "in short")
+        assert made.metadata["sources"] == [i.id for i in items]
+        assert {(e.kind, e.target) for e in made.edges} == {(EdgeKind.DERIVED_FROM, n) for n in (1, 2, 3, 4)}
+        assert made.sha256 == content_hash(made.text)
+        for item in items:
+            now = await at.item(item)
+            assert (now.zone, now.text, now.sha256) == (Zone.ARCHIVE, item.text, item.sha256)
+        board = await at.standing()
+        assert (board.working_items, board.archived_items) == (1, 4)
+        assert board.seq == before.seq + 6
+        assert len((await at.store.outbox_batch(9)).documents) == 4
+
+    @pytest.mark.parametrize("how", ["changed", "edge", "reply", "gone", "debated", "watched"])
+    async def test_a_summary_is_thrown_away_when_the_thread_moved(self, at: Table, how: str) -> None:
+        items = await thread(at)
+        wanted = summary(1, seen([await at.item(i) for i in items]))
+        match how:
+            case "changed":
+                await at.change("bob", items[1], status="RESOLVED")
+            case "edge":
+                await at.change("bob", items[1], supports=await at.post("bob", "elsewhere"))
+            case "reply":
+                await at.post("carol", "one more thing", "REPLY", replies_to=items[2])
+            case "gone":
+                await at.gone(items[1])
+            case "debated":
+                await at.post("carol", "no", "CRITIQUE", critiques=items[2])
+            case "watched":
+                await at.watch("carol", items[2])
+        before = await at.standing()
+        assert await at.store.apply_summary(at.board, wanted) is None
+        assert await at.standing() == before
+
+    async def test_a_private_reply_does_not_hold_a_summary_up(self, at: Table) -> None:
+        items = await thread(at)
+        await at.post("carol", "note to self", "REPLY", replies_to=items[1], private=True)
+        assert await at.store.apply_summary(at.board, summary(1, seen(items))) is not None
+
+    @pytest.mark.parametrize("what", ["private", "constraint", "nothing", "elsewhere"])
+    async def test_a_summary_never_stands_for_what_it_must_not(self, at: Table, what: str) -> None:
+        items = await thread(at)
+        match what:
+            case "private":
+                items.append(await at.post("bob", "note", "REPLY", private=True, replies_to=items[0]))
+            case "constraint":
+                rule = await at.post("bob", "rule", "CONSTRAINT", replies_to=items[0])
+                items.append(await at.change("bob", rule, status="RESOLVED"))
+            case "nothing":
+                items = []
+            case "elsewhere":
+                items.append(await at.post("bob", "another thread"))
+        before = await at.standing()
+        assert await at.store.apply_summary(at.board, summary(1, seen(items))) is None
+        assert await at.standing() == before

@@ -1,0 +1,441 @@
+"""A board as plain dictionaries: what the state machine holds every store against.
+
+It shares no code with the stores, nor with the guard: words are strings, closures are computed by
+repeating until nothing changes, and every rule is written down a second time. Only what can be seen
+from outside is kept: items, edges, debates, what is owed; not the log.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+BOTH_WAYS = ("replies_to", "critiques", "supports", "refutes")
+FINAL = ("WITHDRAWN", "INVALIDATED")
+MOVES = {
+    "ACTIVE": ("DEBATED", "RESOLVED", "WITHDRAWN", "INVALIDATED"),
+    "DEBATED": ("ACTIVE", "RESOLVED", "WITHDRAWN", "INVALIDATED"),
+    "RESOLVED": ("ACTIVE", "DEBATED", "WITHDRAWN", "INVALIDATED"),
+    "WITHDRAWN": (),
+    "INVALIDATED": (),
+}
+
+Said = Sequence[tuple[str, int]]
+"""Edges of a draft: kind and number."""
+
+
+class Nope(Exception):
+    """The call must fail and change nothing."""
+
+
+@dataclass
+class Thing:
+    """An item: `texts` holds every version, `private` says that only the author sees it."""
+
+    number: int
+    type: str
+    author: str
+    private: bool
+    key: str | None
+    texts: list[str]
+    thread: int
+    status: str = "ACTIVE"
+    zone: str = "working"
+    importance: int = 3
+    expires: float | None = None
+    ttl: float | None = None
+
+
+@dataclass
+class Quarrel:
+    """A debate: `duties` maps (agent, item, duty) to how it stands."""
+
+    root: int
+    opener: str
+    explicit: bool
+    state: str = "OPEN"
+    critiques: list[int] = field(default_factory=list)
+    duties: dict[tuple[str, int, str], str] = field(default_factory=dict)
+
+
+class Model:
+    """The board; its methods raise `Nope` where the store must refuse."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.things: dict[int, Thing] = {}
+        self.edges: set[tuple[int, str, int]] = set()
+        self.debates: list[Quarrel] = []
+        self.watches: dict[tuple[str, int], str] = {}
+
+    def kept(self) -> Model:
+        return copy.deepcopy(self)
+
+    # What holds what
+
+    def open_debates(self) -> list[Quarrel]:
+        return [d for d in self.debates if d.state == "OPEN"]
+
+    def about(self, number: int) -> list[Quarrel]:
+        return [d for d in self.open_debates() if number == d.root or number in d.critiques]
+
+    def in_debate(self) -> set[int]:
+        """The closure of all open debates."""
+        reached = {n for d in self.open_debates() for n in (d.root, *d.critiques)}
+        while True:
+            before = len(reached)
+            for source, kind, target in self.edges:
+                if source in reached and kind in (*BOTH_WAYS, "depends_on"):
+                    reached.add(target)
+                if target in reached and kind in BOTH_WAYS:
+                    reached.add(source)
+            if len(reached) == before:
+                return reached
+
+    def owing(self) -> set[int]:
+        """Items somebody owes something to."""
+        duties = [duty for d in self.debates for duty in d.duties.items()]
+        owed = {key[1] for key, state in duties if state == "outstanding"}
+        return owed | {number for (_, number), state in self.watches.items() if state == "outstanding"}
+
+    def owed_by(self, agent: str) -> set[tuple[int, str]]:
+        duties = [duty for d in self.debates for duty in d.duties.items()]
+        owed = {(key[1], key[2]) for key, state in duties if key[0] == agent and state == "outstanding"}
+        return owed | {
+            (number, "acknowledge")
+            for (who, number), state in self.watches.items()
+            if who == agent and state == "outstanding"
+        }
+
+    def law(self) -> set[int]:
+        return {
+            t.number
+            for t in self.things.values()
+            if t.zone == "working"
+            and t.type in ("CONSTRAINT", "HOT_ISSUE")
+            and t.status in ("ACTIVE", "DEBATED")
+        }
+
+    def protected(self) -> set[int]:
+        return self.in_debate() | self.owing() | self.law()
+
+    def visible(self, agent: str) -> set[int]:
+        return {t.number for t in self.things.values() if not t.private or t.author == agent}
+
+    def see(self, agent: str, number: int) -> Thing:
+        if number not in self.visible(agent):
+            raise Nope
+        return self.things[number]
+
+    # Posting
+
+    def post(
+        self,
+        agent: str,
+        text: str,
+        type_: str,
+        edges: Said,
+        *,
+        key: str | None = None,
+        private: bool = False,
+        ttl: float | None = None,
+        status: str | None = None,
+        expected: int | None = None,
+    ) -> int:
+        for _, target in edges:
+            self.see(agent, target)
+        for thing in self.things.values():
+            same = key is not None and (thing.key, thing.private) == (key, private)
+            if not same or (private and thing.author != agent):
+                continue
+            if thing.type != type_:
+                raise Nope
+            self.amend(agent, thing.number, text=text, edges=edges, ttl=ttl, status=status, expected=expected)
+            return thing.number
+        if expected and key is not None:
+            raise Nope
+        number = len(self.things) + 1
+        thread = number
+        for kind, target in edges:
+            if kind in ("replies_to", "critiques") and (private or not self.things[target].private):
+                thread = self.things[target].thread
+                break
+        self.things[number] = Thing(number, type_, agent, private, key, [text], thread)
+        self.things[number].ttl = ttl
+        self.things[number].expires = None if ttl is None else self.now + ttl
+        self.connect(agent, number, edges)
+        if status not in (None, "ACTIVE"):
+            self.set_status(agent, number, str(status))
+        return number
+
+    def amend(
+        self,
+        agent: str,
+        number: int,
+        *,
+        text: str | None = None,
+        edges: Said = (),
+        ttl: float | None = None,
+        status: str | None = None,
+        importance: int | None = None,
+        expected: int | None = None,
+    ) -> None:
+        thing = self.see(agent, number)
+        for _, target in edges:
+            self.see(agent, target)
+        if expected is not None and expected != len(thing.texts):
+            raise Nope
+        if text is not None and thing.key is None:
+            raise Nope
+        mine = thing.author == agent
+        if not mine and thing.key is None and (ttl is not None or importance is not None):
+            raise Nope
+        if not mine and any(kind != "analyzed_by" for kind, _ in edges):
+            raise Nope
+        if text is None:
+            edges = [(k, t) for k, t in edges if (number, k, t) not in self.edges]
+        else:
+            self.restore_one(number)
+            thing.texts.append(text)
+            thing.expires = None if thing.ttl is None else self.now + thing.ttl
+            if thing.status != "DEBATED":
+                thing.status = "ACTIVE"
+        if ttl is not None:
+            thing.ttl, thing.expires = ttl, self.now + ttl
+        thing.importance = importance or thing.importance
+        self.connect(agent, number, edges)
+        if status is not None and status != thing.status:
+            self.set_status(agent, number, status)
+
+    def connect(self, agent: str, number: int, edges: Said) -> None:
+        thing = self.things[number]
+        for kind, target in edges:
+            if target == number:
+                raise Nope
+            self.edges.add((number, kind, target))
+            if kind == "depends_on" and number in self.leans_on(number):
+                raise Nope
+        if thing.private:
+            return
+        for kind, target in edges:
+            cited = self.things[target]
+            theirs = agent != cited.author and not cited.private
+            if kind == "critiques" and thing.type == "CRITIQUE" and theirs and thing.status not in FINAL:
+                self.criticise(agent, number, target)
+            if kind in BOTH_WAYS:
+                for debate in self.debates:
+                    if debate.duties.get((agent, target, "respond")) == "outstanding":
+                        debate.duties[agent, target, "respond"] = "acknowledged"
+        for kind, target in edges:
+            cited = self.things[target]
+            if kind == "supersedes" and cited.author == agent and target not in self.protected():
+                cited.zone = "archive"
+
+    def leans_on(self, number: int) -> set[int]:
+        """What is reached over `depends_on` in one step or more."""
+        reached: set[int] = set()
+        fresh = {number}
+        while fresh:
+            fresh = {t for s, k, t in self.edges if k == "depends_on" and s in fresh} - reached
+            reached |= fresh
+        return reached
+
+    def set_status(self, agent: str, number: int, status: str) -> None:
+        thing = self.things[number]
+        if status not in MOVES[thing.status]:
+            raise Nope
+        if status == "DEBATED":
+            self.open(agent, number, [])
+        elif (status == "WITHDRAWN" and thing.author != agent) or (
+            thing.author != agent
+            and (
+                thing.type == "CONSTRAINT"
+                or (status == "INVALIDATED" and thing.type == "CRITIQUE" and self.about(number))
+            )
+        ):
+            raise Nope
+        elif status == "WITHDRAWN" and thing.type == "CRITIQUE":
+            self.take_back(number)
+        elif status in ("RESOLVED", "ACTIVE") and self.about(number):
+            raise Nope
+        else:
+            if status == "ACTIVE":
+                self.restore_one(number)
+            thing.status = status
+
+    # Debates
+
+    def begin(self, root: int, opener: str, watchers: Iterable[str], *, explicit: bool) -> Quarrel:
+        self.restore_one(root)
+        debate = Quarrel(root, opener, explicit)
+        for watcher in [*watchers, *(who for who, number in self.watches if number == root)]:
+            debate.duties[watcher, root, "acknowledge"] = "outstanding"
+        if self.things[root].status in ("ACTIVE", "RESOLVED"):
+            self.things[root].status = "DEBATED"
+        self.debates.append(debate)
+        return debate
+
+    def criticise(self, agent: str, number: int, target: int) -> None:
+        self.restore_one(target)
+        about = self.about(target)
+        debate = about[0] if about else self.begin(target, agent, [agent], explicit=False)
+        debate.duties[agent, debate.root, "acknowledge"] = "outstanding"
+        debate.duties[self.things[target].author, number, "respond"] = "outstanding"
+        if number not in debate.critiques:
+            debate.critiques.append(number)
+
+    def open(self, agent: str, number: int, watchers: Sequence[str]) -> None:
+        thing = self.see(agent, number)
+        if thing.private:
+            raise Nope
+        about = self.about(number)
+        if about:
+            for watcher in (agent, *watchers):
+                about[0].duties[watcher, about[0].root, "acknowledge"] = "outstanding"
+        elif thing.status in FINAL:
+            raise Nope
+        else:
+            asked = [*watchers] if agent == thing.author else [agent, *watchers]
+            self.begin(number, agent, asked, explicit=True)
+
+    def watch(self, agent: str, number: int) -> None:
+        self.see(agent, number)
+        about = self.about(number)
+        if about:
+            about[0].duties[agent, about[0].root, "acknowledge"] = "outstanding"
+        else:
+            self.restore_one(number)
+            self.watches[agent, number] = "outstanding"
+
+    def acknowledge(self, agent: str, number: int) -> None:
+        self.see(agent, number)
+        about = self.about(number)
+        met = False
+        if self.watches.get((agent, number)) == "outstanding":
+            self.watches[agent, number] = "acknowledged"
+            met = True
+        for debate in self.debates:
+            whole = about and debate is about[0]
+            for (who, item, duty), state in debate.duties.items():
+                named = item == number or (whole and (debate.root == number or duty == "acknowledge"))
+                if who == agent and state == "outstanding" and named:
+                    debate.duties[who, item, duty] = "acknowledged"
+                    met = True
+        if not about:
+            if not met:
+                raise Nope
+            return
+        debate = about[0]
+        if not met and debate.duties.get((agent, debate.root, "acknowledge"), "waived") == "waived":
+            debate.duties[agent, debate.root, "acknowledge"] = "acknowledged"
+        self.settle(debate)
+
+    def settle(self, debate: Quarrel) -> None:
+        watching = {k[0]: state for k, state in debate.duties.items() if k[2] == "acknowledge"}
+        author = self.things[debate.root].author
+        agreed = [who for who, state in watching.items() if state == "acknowledged" and who != author]
+        if agreed and "outstanding" not in watching.values():
+            self.close(debate, "CONSENSUS")
+
+    def close(self, debate: Quarrel, state: str) -> None:
+        debate.state = state
+        for key, standing in debate.duties.items():
+            debate.duties[key] = "waived" if standing == "outstanding" else standing
+        if self.things[debate.root].status == "DEBATED":
+            self.things[debate.root].status = "ACTIVE"
+
+    def take_back(self, number: int) -> None:
+        critique = self.things[number]
+        if critique.status in FINAL:
+            raise Nope
+        critique.status = "WITHDRAWN"
+        for debate in [d for d in self.open_debates() if number in d.critiques]:
+            left = [n for n in debate.critiques if self.things[n].status != "WITHDRAWN"]
+            if not left and not debate.explicit:
+                self.close(debate, "WITHDRAWN")
+                continue
+            argues = any(self.things[n].author == critique.author for n in left)
+            for who, item, duty in list(debate.duties):
+                own = who == critique.author and duty == "acknowledge" and not argues
+                answer = item == number and duty == "respond"
+                if (own or answer) and debate.duties[who, item, duty] == "outstanding":
+                    debate.duties[who, item, duty] = "waived"
+            self.settle(debate)
+
+    def withdraw(self, agent: str, number: int) -> None:
+        thing = self.see(agent, number)
+        if thing.type == "CRITIQUE" and thing.author == agent:
+            self.take_back(number)
+            return
+        about = self.about(number)
+        if not about:
+            raise Nope
+        debate = about[0]
+        critics = [self.things[n] for n in debate.critiques]
+        own = [c for c in critics if c.author == agent and c.status not in FINAL]
+        if own:
+            for critique in own:
+                self.take_back(critique.number)
+        elif (
+            debate.explicit
+            and debate.opener == agent != self.things[debate.root].author
+            and all(c.status == "WITHDRAWN" for c in critics)
+        ):
+            self.close(debate, "WITHDRAWN")
+        else:
+            raise Nope
+
+    def decide(self, agent: str, number: int, deciders: Sequence[str]) -> None:
+        self.see(agent, number)
+        about = self.about(number)
+        if not about or agent == self.things[about[0].root].author:
+            raise Nope
+        if (
+            agent not in deciders
+            if deciders
+            else agent in [self.things[n].author for n in about[0].critiques]
+        ):
+            raise Nope
+        self.close(about[0], "DECIDED")
+
+    # Leaving and coming back
+
+    def restore_one(self, number: int) -> None:
+        if self.things[number].zone == "archive":
+            self.things[number].zone = "working"
+            self.things[number].ttl = self.things[number].expires = None
+
+    def restore(self, agent: str, wanted: Iterable[int]) -> None:
+        for number in wanted:
+            self.see(agent, number)
+        for number in wanted:
+            self.restore_one(number)
+
+    def prune(self, wanted: Iterable[int]) -> set[int]:
+        """What a pass moves whose policy names these."""
+        held = self.protected()
+        moved = {n for n in wanted if n in self.things and self.things[n].zone == "working"} - held
+        for number in moved:
+            self.things[number].zone = "archive"
+        return moved
+
+    def expire(self) -> set[int]:
+        due = [t.number for t in self.things.values() if t.expires is not None and t.expires <= self.now]
+        return self.prune(due)
+
+    def summarise(self, thread: int, sources: Sequence[int], text: str) -> int | None:
+        members = [t for t in self.things.values() if t.thread == thread and t.zone == "working"]
+        chosen = [self.things[n] for n in sources if n in self.things]
+        if not chosen or len(chosen) < len(sources) or any(t not in members for t in chosen):
+            return None
+        if any(t.private or t.type == "CONSTRAINT" or t.number in self.protected() for t in chosen):
+            return None
+        if any(t.number > max(sources) and not t.private for t in members):
+            return None
+        number = len(self.things) + 1
+        self.things[number] = Thing(number, "SUMMARY", "system", False, None, [text], thread)
+        for thing in chosen:
+            thing.zone = "archive"
+            self.edges.add((number, "derived_from", thing.number))
+        return number

@@ -1,0 +1,47 @@
+"""One served process for the tests of a module; each test takes boards of its own on it."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from blackboard_mcp.server.demo.process import Serving, command, environment
+
+READY = "blackboard-mcp serves "
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The served data folder."""
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def served(data: Path) -> Iterator[Serving]:
+    """A server over HTTP on the module's data folder."""
+    words = command("serve", "--transport", "http", "--port", "0", "--data", str(data))
+    process = subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment()
+    )
+    assert process.stderr is not None
+    said: list[str] = []
+    for line in process.stderr:
+        said.append(line)
+        if line.startswith(READY):
+            break
+    else:
+        pytest.fail(f"the server did not start: {said}")
+    draining = threading.Thread(target=said.extend, args=(process.stderr,))
+    draining.start()
+    try:
+        yield Serving(line.strip().removeprefix(READY), process.pid)
+    finally:
+        process.terminate()
+        assert process.wait(15) == 0, said
+        draining.join()
+        process.stderr.close()
+        crashes = [line for line in said if "Traceback" in line or " ERROR " in line]
+        assert not crashes, "".join(said)

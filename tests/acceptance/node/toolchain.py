@@ -1,0 +1,127 @@
+"""Node and the npm clients, installed outside the source tree; and a real server to point them at."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+CACHE = HERE.parents[2] / ".ci" / "node"
+LEAST = 22
+SERVER = (str(Path(sys.executable).with_name("blackboard-mcp")), "serve")
+REQUIRED = os.environ.get("CI") == "true" or os.environ.get("BLACKBOARD_REQUIRE_NODE") == "1"
+
+
+@dataclass(frozen=True)
+class Finished:
+    status: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """`node` on the path, and a folder with the packages of package.json in it."""
+
+    node: str
+    folder: Path
+
+    def run(self, script: Path, *arguments: str, seconds: float = 120) -> Finished:
+        done = subprocess.run(
+            [self.node, str(script), *arguments],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+        return Finished(done.returncode, done.stdout, done.stderr)
+
+
+def toolchain() -> Toolchain:
+    """The toolchain; where there is none the test is skipped, in CI it fails."""
+    found = _toolchain()
+    if isinstance(found, str):
+        if REQUIRED:
+            pytest.fail(found)
+        pytest.skip(found)
+    return found
+
+
+@cache
+def _toolchain() -> Toolchain | str:
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        return f"needs node {LEAST} or newer and npm on the PATH"
+    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    if int(version.lstrip("v").split(".")[0]) < LEAST:
+        return f"needs node {LEAST} or newer; the one on the PATH is {version}"
+    wanted = (HERE / "package.json").read_bytes()
+    folder = CACHE / hashlib.sha256(wanted).hexdigest()[:12]
+    if not folder.is_dir():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(dir=CACHE, prefix="new-"))
+        (fresh / "package.json").write_bytes(wanted)
+        installed = subprocess.run(
+            [npm, "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"],
+            cwd=fresh,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
+        if installed.returncode != 0:
+            shutil.rmtree(fresh)
+            return f"npm could not install the clients: {installed.stderr[-500:]}"
+        try:
+            fresh.rename(folder)
+        except OSError:  # another run was quicker
+            shutil.rmtree(fresh)
+    return Toolchain(node, folder)
+
+
+@contextmanager
+def http_server(data: Path) -> Iterator[str]:
+    """A server process over HTTP on a free port; gives the URL of its MCP endpoint."""
+    process = subprocess.Popen(
+        [*SERVER, "--transport", "http", "--port", "0", "--data", str(data)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    try:
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if ready := re.search(r"serves (http://\S+/mcp)", line):
+                yield ready.group(1)
+                break
+        else:
+            raise AssertionError(f"the server did not start: {''.join(said)}")
+    finally:
+        process.terminate()
+        _, rest = process.communicate(timeout=20)
+    assert "Traceback" not in rest, rest
+    assert process.returncode == 0, rest

@@ -1,0 +1,296 @@
+"""Server-Sent Events of a real installation over a real socket: F18."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from blackboard_mcp.server import compose
+from blackboard_mcp.server.http import events as events_module
+from blackboard_mcp.server.http.events import EventStreams
+from blackboard_mcp.server.http.run import serve_http
+from blackboard_mcp.server.mcp.adapter import ConnectionInfo
+
+if "boards" not in sys.modules:
+    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).parents[1] / "mcp" / "boards.py")
+    assert _spec is not None
+    assert _spec.loader is not None
+    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules["boards"])
+boards: Any = sys.modules["boards"]
+board, mode = boards.board, boards.mode
+
+
+class Stream:
+    """One reader of an open stream."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self.response = response
+        self.comments = 0
+        self._lines = response.aiter_lines()
+
+    async def message(self) -> tuple[int, str, Any] | None:
+        """The next event as (id, name, data); `None` at the end of the stream."""
+        fields: dict[str, str] = {}
+        async with asyncio.timeout(10):
+            async for line in self._lines:
+                if line.startswith(":"):
+                    self.comments += 1
+                    return -1, "comment", None
+                if line:
+                    name, _, value = line.partition(": ")
+                    fields[name] = value
+                elif "data" in fields:
+                    return int(fields["id"]), fields["event"], json.loads(fields["data"])
+                else:
+                    fields.clear()
+        return None
+
+    async def ids(self, count: int) -> list[int]:
+        found = []
+        for _ in range(count):
+            message = await self.message()
+            assert message is not None
+            found.append(message[0])
+        return found
+
+
+class Site:
+    def __init__(self, url: str, boards_: Any, streams: EventStreams, stop: asyncio.Event, task: Any) -> None:
+        self.url, self.boards, self.streams, self.stop, self.task = url, boards_, streams, stop, task
+        self.http = httpx2.AsyncClient(base_url=url, trust_env=False, timeout=10)
+
+    @asynccontextmanager
+    async def stream(self, agent: str = "alice", board: str = "main", **more: Any) -> AsyncIterator[Stream]:
+        headers = {"X-Blackboard-Agent": agent} | more.pop("headers", {})
+        async with self.http.stream(
+            "GET", f"/boards/{board}/events", headers=headers, params=more
+        ) as response:
+            assert response.status_code == 200, await response.aread()
+            assert response.headers["content-type"].startswith("text/event-stream")
+            assert response.headers["cache-control"] == "no-store"
+            yield Stream(response)
+
+    async def status(self, agent: str) -> int:
+        """What a stream would answer; it is closed at once."""
+        headers = {"X-Blackboard-Agent": agent}
+        async with self.http.stream("GET", "/boards/main/events", headers=headers) as response:
+            return response.status_code
+
+    async def refused(self, board: str = "main", agent: str = "alice", **more: Any) -> tuple[int, Any]:
+        headers = {"X-Blackboard-Agent": agent} | more.pop("headers", {})
+        response = await self.http.get(f"/boards/{board}/events", headers=headers, params=more)
+        return response.status_code, response.json()
+
+
+Open = Callable[..., AbstractAsyncContextManager[Site]]
+
+
+@pytest.fixture
+def site(board: Any) -> Open:
+    @asynccontextmanager
+    async def serve(keep_alive: float = 60) -> AsyncIterator[Site]:
+        server = compose.build_server(board.opened)
+        streams = EventStreams(
+            board.opened.blackboard,
+            lambda headers: server.identify(ConnectionInfo("http", headers, None)),
+            keep_alive=keep_alive,
+        )
+        server.on_close(streams.close)
+        ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        stop = asyncio.Event()
+        task = asyncio.create_task(
+            serve_http(server, port=0, routes=[streams.route()], on_ready=ready.set_result, stop=stop)
+        )
+        there = Site(await asyncio.wait_for(ready, 10), board, streams, stop, task)
+        try:
+            yield there
+        finally:
+            await there.http.aclose()
+            stop.set()
+            await asyncio.wait_for(task, 10)
+
+    return serve
+
+
+async def test_events_come_in_order_first_those_after_a_sequence_and_then_each_new_one(site: Open) -> None:
+    async with site() as there:
+        alice, bob = await there.boards.join("alice", "bob")
+        for n in range(3):
+            await alice.post(f"{n}")
+        async with there.stream(after=1) as stream:
+            assert await stream.ids(3) == [2, 3, 4]
+            item = await bob.post("news", "LOG", tags=["t"], key="k")
+            seq, name, data = await stream.message()
+            assert (seq, name) == (5, "item.posted")
+            assert set(data) >= boards.EVENT_KEYS
+            assert (data["seq"], data["item"], data["agent"], data["tags"], data["key"]) == (
+                *(5, item["id"], "bob", ["t"], "k"),
+            )
+            await alice.post("more")
+            assert await stream.ids(1) == [6]
+
+
+async def test_without_a_place_a_stream_begins_with_the_next_event(site: Open) -> None:
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        await alice.post("before")
+        async with there.stream() as stream:
+            await alice.post("after")
+            assert await stream.ids(1) == [3]
+
+
+async def test_a_reconnect_with_the_last_id_misses_nothing_and_repeats_nothing(site: Open) -> None:
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        await alice.post("x")
+        async with there.stream(after=0) as stream:
+            assert await stream.ids(2) == [1, 2]
+        await alice.do("post", items=[{"text": "x"}] * 5)
+        await alice.do("post", items=[{"text": "y"}] * 100)
+        async with there.stream(headers={"Last-Event-ID": "2"}) as stream:
+            assert await stream.ids(105) == list(range(3, 108))
+        async with there.stream(headers={"Last-Event-ID": "106"}, after=0) as stream:
+            assert await stream.ids(1) == [107]
+
+
+async def test_a_log_of_many_pages_streams_whole(site: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events_module, "_PAGE", 7)
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        await alice.do("post", items=[{"text": "x"}] * 40)
+        async with there.stream(after=0) as stream:
+            assert await stream.ids(41) == list(range(1, 42))
+
+
+async def test_private_events_reach_their_owner_alone(site: Open) -> None:
+    async with site() as there:
+        alice, bob = await there.boards.join("alice", "bob")
+        await bob.post("zebra", visibility="private")
+        await alice.post("public")
+        async with there.stream("alice", after=0) as hers, there.stream("bob", after=0) as his:
+            assert await hers.ids(2) == [1, 3]
+            assert await his.ids(3) == [1, 2, 3]
+            await bob.post("zebra two", visibility="private")
+            await alice.post("public two")
+            assert await hers.ids(1) == [5]
+            assert await his.ids(2) == [4, 5]
+
+
+async def test_a_quiet_stream_sends_comments_even_while_other_boards_are_busy(site: Open) -> None:
+    async with site(keep_alive=0.05) as there:
+        alice = await there.boards.join("alice")
+        await alice.post("x")
+        async with there.stream() as stream:
+            assert (await stream.message())[1] == "comment"
+
+            async def busy() -> None:
+                while True:
+                    await alice.post("elsewhere", board="other")
+
+            noise = asyncio.create_task(busy())
+            assert (await stream.message())[1] == "comment"
+            noise.cancel()
+            await asyncio.gather(noise, return_exceptions=True)
+            await alice.post("here")
+            while (message := await stream.message())[1] == "comment":
+                pass
+            assert message[0] == 3
+
+
+async def test_an_agent_has_so_many_streams_and_gets_them_back(
+    site: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_module, "MAX_STREAMS_PER_AGENT", 2)
+    monkeypatch.setattr(events_module, "MAX_STREAMS", 3)
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        await alice.post("x")
+        async with there.stream("alice"), there.stream("alice"):
+            status, body = await there.refused(agent="alice")
+            assert (status, body["error"]) == (429, "refused")
+            assert "close some first" in body["message"]
+            async with there.stream("bob", after=0) as his:
+                assert await his.ids(1) == [1]
+                assert (await there.refused(agent="carol"))[0] == 429
+        async with asyncio.timeout(10):
+            while await there.status("alice") == 429:
+                pass  # the server has not noticed yet that its readers left
+
+
+async def test_opening_many_at_once_never_exceeds_the_limit(
+    site: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_module, "MAX_STREAMS_PER_AGENT", 3)
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        await alice.post("x")
+        answers: list[int] = []
+        told = asyncio.Event()
+
+        async def open_one() -> None:
+            headers = {"X-Blackboard-Agent": "alice"}
+            async with there.http.stream("GET", "/boards/main/events", headers=headers) as response:
+                answers.append(response.status_code)
+                if len(answers) == 12:
+                    told.set()
+                await told.wait()
+
+        tasks = [asyncio.create_task(open_one()) for _ in range(12)]
+        await asyncio.wait_for(asyncio.gather(*tasks), 10)
+        assert sorted(answers) == [200] * 3 + [429] * 9
+
+
+@pytest.mark.parametrize("after", ["99", "-1", "x", "", "1.0", "٣", "9" * 20])
+async def test_a_bad_place_is_refused_with_the_range(site: Open, after: str) -> None:
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        await alice.post("x")
+        status, body = await there.refused(after=after)
+        assert (status, body["error"], body["seq"]) == (400, "invalid", 2)
+        assert "from 0 to 2" in body["message"]
+
+
+async def test_an_unknown_board_is_not_found_and_a_wrong_name_is_refused(site: Open) -> None:
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        await alice.post("x")
+        assert (await there.refused("nowhere"))[0] == 404
+        assert (await there.refused("nowhere"))[1]["error"] == "not_found"
+        assert (await there.refused("no%20board"))[0] == 400
+        assert (await there.refused(agent="not a name"))[0] == 400
+        assert (await there.refused(agent="system"))[0] == 400
+        assert (await there.http.post("/boards/main/events")).status_code == 405
+        assert (
+            await there.http.get("/boards/main/events", headers={"Host": "evil.example"})
+        ).status_code >= 400
+
+
+async def test_a_server_that_stops_ends_its_streams(site: Open) -> None:
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        await alice.post("x")
+        async with there.stream(after=0) as stream:
+            assert await stream.ids(2) == [1, 2]
+            there.stop.set()
+            assert await stream.message() is None
+            await asyncio.wait_for(asyncio.shield(there.task), 10)
+
+
+async def test_another_process_on_the_same_file_is_streamed(site: Open, tmp_path: Path) -> None:
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        await alice.post("here")
+        async with boards.open_boards(tmp_path, boards.MODERN) as other, there.stream() as stream:
+            bob = await other.join("bob")
+            await bob.post("there")
+            seq, _, data = await stream.message()
+            assert (seq, data["agent"]) == (3, "bob")

@@ -1,0 +1,314 @@
+"""The HTTP server as a whole: the SDK's clients, readers that stall, and stopping."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import mcp.types as types
+import pytest
+from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.server.http import run
+from blackboard_mcp.server.http.run import is_loopback, serve_http
+from blackboard_mcp.server.mcp import adapter_streams
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import ResourceUpdated
+
+LEGACY, MODERN = "legacy", "2026-07-28"
+STRUCTURED: Any = {"blackboard/structured": True}
+EVENTS = "board://main/events"
+pytestmark = pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")
+both = pytest.mark.parametrize("mode", [LEGACY, MODERN])
+
+
+@asynccontextmanager
+async def client(url: str, mode: str, agent: str = "alice", hear: Any = None) -> AsyncIterator[Client]:
+    async with httpx2.AsyncClient(headers={"X-Blackboard-Agent": agent}, timeout=30) as http:
+        transport = streamable_http_client(url, http_client=http)
+        async with Client(transport, mode=mode, message_handler=hear) as connected:
+            yield connected
+
+
+class Heard:
+    """The URIs a legacy client heard of."""
+
+    def __init__(self) -> None:
+        self.uris: list[str] = []
+        self.news = asyncio.Event()
+
+    async def __call__(self, message: object) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification):
+            self.uris.append(str(message.params.uri))
+            self.news.set()
+
+
+@both
+async def test_both_generations_call_with_progress_and_structure(serving: Any, mode: str) -> None:
+    heard = []
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
+
+    async with serving() as served, client(served.mcp, mode) as alice:
+        result = await alice.call_tool(
+            "post",
+            {"text": "a", "fail": "progress"},
+            progress_callback=hear,
+            meta=STRUCTURED,
+        )
+        refused = await alice.call_tool("post", {"foo": 1})
+    assert result.structured_content == {"author": "alice", "count": None}
+    assert heard == [(1.0, 2.0, "half")]
+    assert refused.is_error
+
+
+@both
+async def test_what_the_gate_refuses_is_told_to_an_mcp_client(serving: Any, mode: str) -> None:
+    async with serving() as served:
+        # The client's transport wraps what was raised within it in groups.
+        with pytest.raises(ExceptionGroup) as caught:
+            await list_tools(served.mcp, mode, "not a name")
+    told: Exception | None = caught.value.subgroup(MCPError)
+    while isinstance(told, ExceptionGroup):
+        told = told.exceptions[0]
+    assert "use 1-64 characters of A-Z a-z 0-9" in str(told)
+
+
+async def list_tools(url: str, mode: str, agent: str) -> None:
+    async with client(url, mode, agent) as connected:
+        await connected.list_tools()
+
+
+async def test_a_client_that_probes_gets_the_modern_generation(serving: Any) -> None:
+    async with serving() as served, client(served.mcp, "auto") as alice:
+        assert alice.protocol_version == MODERN
+
+
+async def test_one_publish_reaches_agents_of_both_generations(serving: Any) -> None:
+    heard = Heard()
+    async with (
+        serving() as served,
+        client(served.mcp, LEGACY, "old", heard) as old,
+        client(served.mcp, MODERN, "new") as new,
+        new.listen(resource_subscriptions=[EVENTS]) as stream,
+    ):
+        await old.subscribe_resource(EVENTS)
+        async with asyncio.timeout(10):
+            # What is published before the legacy client has its standing stream has no way to it.
+            while not heard.uris:
+                await new.call_tool("publish", {"uri": EVENTS})
+                assert await anext(aiter(stream)) == ResourceUpdated(EVENTS)
+    assert set(heard.uris) == {EVENTS}
+
+
+@both
+async def test_a_client_that_drops_ends_its_waiting_call(serving: Any, mode: str) -> None:
+    async with serving() as served:
+        wire = await served.wire()
+        if mode == MODERN:
+            await wire.send(served.modern("tools/call", "wait", arguments={}))
+        else:
+            session = await open_session(served)
+            message = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "wait"}}
+            await wire.send(served.request(body=json.dumps(message).encode(), mcp_session_id=session))
+        await asyncio.wait_for(served.sample.waiting.wait(), 5)
+        wire.writer.transport.abort()
+        await asyncio.wait_for(served.sample.cancelled.wait(), 5)
+
+
+async def open_session(served: Any) -> str:
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "c", "version": "1"},
+    }
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    wire = await served.wire()
+    await wire.send(served.request(body=json.dumps(message).encode()))
+    reply = await wire.head()
+    session: str = reply.headers["mcp-session-id"]
+    notice = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    accepted = await served.exchange(served.request(body=json.dumps(notice).encode(), mcp_session_id=session))
+    assert accepted.status == 202
+    return session
+
+
+async def stalled_socket(served: Any) -> socket.socket:
+    """A connection with next to no room for what it does not read."""
+    raw = socket.socket()
+    raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    raw.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(raw, ("127.0.0.1", served.port))
+    return raw
+
+
+@both
+async def test_a_reader_that_stalls_is_dropped_and_hurts_nobody(
+    serving: Any, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "WRITE_TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(adapter_streams, "SEND_TIMEOUT_SECONDS", 0.4)
+    loop = asyncio.get_running_loop()
+    uris = [f"{EVENTS}?after={n}{'0' * 1500}" for n in range(200)]
+    async with serving() as served, client(served.mcp, MODERN, "healthy") as healthy:
+        raw = await stalled_socket(served)
+        if mode == MODERN:
+            listen = {"resourceSubscriptions": uris}
+            await loop.sock_sendall(raw, served.modern("subscriptions/listen", notifications=listen))
+        else:
+            session = await open_session(served)
+            for number, uri in enumerate(uris):
+                message = {
+                    "jsonrpc": "2.0",
+                    "id": number,
+                    "method": "resources/subscribe",
+                    "params": {"uri": uri},
+                }
+                wire = await served.wire()
+                await wire.send(served.request(body=json.dumps(message).encode(), mcp_session_id=session))
+                assert (await wire.head()).status == 200
+                wire.writer.close()
+            await loop.sock_sendall(raw, served.request(method="GET", mcp_session_id=session))
+        async with healthy.listen(resource_subscriptions=[EVENTS]) as stream, asyncio.timeout(20):
+            reading = aiter(stream)
+            for held in (True, False):
+                while holds_the_stalled_stream(served, mode) is not held:
+                    await served.sample.server.publish([*uris, EVENTS])
+                    assert await anext(reading) == ResourceUpdated(EVENTS)
+        raw.close()
+
+
+def holds_the_stalled_stream(served: Any, mode: str) -> bool:
+    if mode == MODERN:
+        return len(served.sample.server._hub) == 2
+    manager = served.sample.server.sdk_server.session_manager
+    return any("_GET_stream" in t._request_streams for t in manager._server_instances.values())
+
+
+async def test_half_sent_headers_are_cut_off(serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "HEADER_TIMEOUT_SECONDS", 0.05)
+    async with serving() as served:
+        silent, half = await served.wire(), await served.wire()
+        await half.send(b"GET /healthz HTTP/1.1\r\nhost: ")
+        assert await silent.closed() == b""
+        assert await half.closed() == b""
+        again = await served.wire()
+        await again.send(served.request("/healthz", "GET"))
+        assert (await again.reply()).status == 200
+        await again.send(b"GET /hea")
+        assert await again.closed() == b""
+
+
+async def test_connections_are_limited(serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "MAX_CONNECTIONS", 1)
+    async with serving() as served:
+        first, second = await served.wire(), await served.wire()
+        assert await second.closed() == b""
+        await first.send(served.request("/healthz", "GET"))
+        assert (await first.reply()).status == 200
+
+
+async def test_stopping_ends_open_streams_gracefully_and_answers_calls_under_way(serving: Any) -> None:
+    async with serving() as served:
+        session = await open_session(served)
+        standing = await served.wire()
+        await standing.send(served.request(method="GET", mcp_session_id=session))
+        assert (await standing.head()).status == 200
+        call = await served.wire()
+        await call.send(served.modern("tools/call", "wait", arguments={"seconds": 0.5}))
+        await asyncio.wait_for(served.sample.waiting.wait(), 5)
+        async with (
+            client(served.mcp, MODERN) as alice,
+            alice.listen(resource_subscriptions=[EVENTS]) as stream,
+        ):
+            started = asyncio.get_running_loop().time()
+            served.stop.set()
+            assert [event async for event in stream] == []
+        assert b"waited" in (await call.reply()).body
+        await standing.closed()
+        await asyncio.wait_for(asyncio.shield(served.task), 6)
+        assert asyncio.get_running_loop().time() - started < 3
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_stops_a_process_with_open_streams_within_6_seconds(sent: signal.Signals) -> None:
+    program = str(Path(__file__).with_name("sample_board.py"))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, program, "http", "0", stderr=asyncio.subprocess.PIPE
+    )
+    assert process.stderr is not None
+    try:
+        line = (await asyncio.wait_for(process.stderr.readline(), 20)).decode()
+        url = line.split()[-1]
+        heard = Heard()
+        async with (
+            client(url, MODERN) as new,
+            new.listen(resource_subscriptions=[EVENTS]) as stream,
+            client(url, LEGACY, hear=heard) as old,
+        ):
+            await old.subscribe_resource(EVENTS)
+            waiting = asyncio.create_task(new.call_tool("wait", {}))
+            await new.call_tool("publish", {"uri": EVENTS})
+            await anext(aiter(stream))
+            started = asyncio.get_running_loop().time()
+            process.send_signal(sent)
+            assert await asyncio.wait_for(process.wait(), 10) == 0
+            assert asyncio.get_running_loop().time() - started < 6
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        assert b"stopped cleanly" in await process.stderr.read()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+        process._transport.close()  # type: ignore[attr-defined]
+
+
+async def test_health_is_ok_only_while_ready(serving: Any) -> None:
+    async with serving() as served:
+        assert (await served.exchange(served.request("/healthz", "GET"))).document == {"status": "ok"}
+        served.sample.server.ready = False
+        reply = await served.exchange(served.request("/healthz", "GET"))
+        assert (reply.status, reply.document) == (503, {"status": "unavailable"})
+
+
+async def test_the_lifespan_is_entered_before_and_left_after(serving: Any) -> None:
+    seen: list[str] = []
+
+    @asynccontextmanager
+    async def lifespan() -> AsyncIterator[None]:
+        seen.append("in")
+        yield
+        seen.append("out")
+
+    async with serving(lifespan=lifespan) as served:
+        assert seen == ["in"]
+        assert (await served.exchange(served.request("/healthz", "GET"))).status == 200
+    assert seen == ["in", "out"]
+
+
+async def test_a_taken_port_is_a_teaching_error(serving: Any) -> None:
+    async with serving() as served:
+        with pytest.raises(InvalidInput, match="choose another with --port"):
+            await serve_http(served.sample.server, port=served.port)
+
+
+async def test_an_open_address_needs_its_host_names(serving: Any) -> None:
+    with pytest.raises(InvalidInput, match="--allowed-host"):
+        async with serving(host="0.0.0.0"):
+            raise AssertionError
+
+
+def test_loopback_is_recognised() -> None:
+    assert all(is_loopback(host) for host in ("127.0.0.1", "localhost", "::1", "[::1]", "127.0.0.9"))
+    assert not any(is_loopback(host) for host in ("0.0.0.0", "::", "10.0.0.1", "example.com"))

@@ -1,0 +1,260 @@
+"""A real installation in a temporary folder, and agents on it through the SDK's own client."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import zlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import mcp.types as types
+import pytest
+from blackboard_mcp.server import compose
+from blackboard_mcp.server.mcp.adapter import BoardServer, ConnectionInfo
+from blackboard_mcp.server.settings import Settings
+from blackboard_mcp.server.tokens import BpeTokenizer
+from mcp.client import Client
+
+LEGACY, MODERN = "legacy", "2026-07-28"
+STRUCTURED: Any = {"blackboard/structured": True}
+TOKENIZER = BpeTokenizer()
+ITEM_KEYS = {
+    *("id", "number", "key", "version", "type", "status", "zone", "importance", "author", "text", "tags"),
+    *("edges", "metadata", "tokens", "created_at", "updated_at", "sha256", "thread", "debate"),
+}
+"""What every structured item has; there may be more."""
+EVENT_KEYS = {"seq", "event", "item", "key", "version", "agent", "tags", "at"}
+
+
+class HandClock:
+    """A clock that stands still until `advance` is called."""
+
+    def __init__(self) -> None:
+        self.at = datetime(2026, 11, 21, 9, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        return self.at
+
+    def advance(self, seconds: float) -> None:
+        self.at += timedelta(seconds=seconds)
+
+
+class Inbox:
+    """The resource notifications a legacy client got, in order."""
+
+    def __init__(self) -> None:
+        self.uris: list[str] = []
+        self._news = asyncio.Event()
+
+    async def __call__(self, message: object) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification):
+            self.uris.append(str(message.params.uri))
+            self._news.set()
+
+    async def until(self, uri: str, times: int = 1) -> list[str]:
+        async with asyncio.timeout(10):
+            while self.uris.count(uri) < times:
+                self._news.clear()
+                await self._news.wait()
+        return self.uris
+
+
+class Agent:
+    """One agent's client. Every call checks what holds for all results."""
+
+    def __init__(self, name: str, client: Client) -> None:
+        self.name = name
+        self.client = client
+        self.footer = ""
+        """Last line of the last result."""
+
+    async def call(self, tool: str, /, **arguments: Any) -> types.CallToolResult:
+        result = await self.client.call_tool(tool, arguments, meta=STRUCTURED)
+        assert result.structured_content is not None
+        if not result.is_error:
+            self.footer = text_of(result).splitlines()[-1]
+            assert "seq " in self.footer, text_of(result)
+            assert (
+                TOKENIZER.count(self.footer.split(" · ", 1)[-1] if "go on" in self.footer else self.footer)
+                <= 30
+            )
+        return result
+
+    async def do(self, tool: str, /, **arguments: Any) -> Any:
+        """The structured answer of a call that works."""
+        result = await self.call(tool, **arguments)
+        assert not result.is_error, text_of(result)
+        return result.structured_content
+
+    async def say(self, tool: str, /, **arguments: Any) -> str:
+        """The text of a call that works, asked for without structure."""
+        result = await self.client.call_tool(tool, arguments)
+        assert not result.is_error, text_of(result)
+        assert result.structured_content is None
+        return text_of(result)
+
+    async def fail(self, tool: str, /, **arguments: Any) -> Any:
+        """The structured form of a refusal; its text says the same, as a sentence."""
+        result = await self.call(tool, **arguments)
+        assert result.is_error, text_of(result)
+        failure = result.structured_content
+        assert failure is not None
+        assert failure["error"] in {"invalid", "not_found", "conflict", "refused"}
+        assert failure["message"] == text_of(result)
+        assert 15 < len(failure["message"]) <= 700
+        return failure
+
+    async def post(self, text: str | None = None, type: str | None = None, /, **more: Any) -> Any:
+        """The one item of a post."""
+        given = {"text": text, "type": type, **more}
+        answer = await self.do("post", **{k: v for k, v in given.items() if v is not None})
+        assert len(answer["items"]) == 1
+        return answer["items"][0]
+
+    async def item(self, id: str) -> Any:
+        found = await self.do("read", ids=[id])
+        assert found["items"], f"{self.name} finds no {id}"
+        return found["items"][0]
+
+    async def sees(self, id: str) -> bool:
+        return bool((await self.do("read", ids=[id]))["items"])
+
+    async def resource(self, uri: str) -> str:
+        contents = (await self.client.read_resource(uri)).contents
+        assert isinstance(contents[0], types.TextResourceContents)
+        assert contents[0].mime_type == ("application/json" if ".json" in uri else "text/markdown")
+        return contents[0].text
+
+    async def facts(self, uri: str) -> Any:
+        return json.loads(await self.resource(uri))
+
+
+class Boards:
+    """An open installation, its server, and whoever joined."""
+
+    def __init__(
+        self, opened: compose.Installation, clock: HandClock, mode: str, stack: AsyncExitStack
+    ) -> None:
+        self.opened = opened
+        self.clock = clock
+        self.mode = mode
+        self.server: BoardServer = compose.build_server(opened, identify=by_client_name)
+        self._stack = stack
+
+    async def join(self, *names: str, mode: str | None = None, inbox: Inbox | None = None) -> Any:
+        """Agents by name, each with a client of its own; one alone when one is named."""
+        joined = []
+        for name in names:
+            info = types.Implementation(name=name, version="1")
+            connecting = Client(
+                self.server.sdk_server,
+                mode=mode or self._next_mode(),
+                client_info=info,
+                message_handler=inbox,
+            )
+            joined.append(Agent(name, await self._connect(connecting)))
+        return joined if len(joined) > 1 else joined[0]
+
+    def _next_mode(self) -> str:
+        """The generation of the next agent: one and the other in turn, so that they meet on one board."""
+        now = self.mode
+        self.mode = MODERN if now == LEGACY else LEGACY
+        return now
+
+    async def _connect(self, client: Client) -> Client:
+        """Holds a connection open in a task of its own, which can be left from any other."""
+        ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        leave = asyncio.Event()
+
+        async def hold() -> None:
+            try:
+                async with client:
+                    ready.set_result(client)
+                    await leave.wait()
+            except BaseException as error:
+                if ready.done():
+                    raise
+                ready.set_exception(error)
+
+        task = asyncio.create_task(hold())
+
+        async def end() -> None:
+            leave.set()
+            await task
+
+        self._stack.push_async_callback(end)
+        return await ready
+
+    async def announcing(self) -> None:
+        """Starts to tell subscribers of resources what changed, as a serving process does."""
+        task = asyncio.create_task(compose.announce(self.opened, self.server))
+
+        async def end() -> None:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+        self._stack.push_async_callback(end)
+
+    async def settled(self) -> None:
+        """Returns when no pruning pass is wanted or under way."""
+        async with asyncio.timeout(10):
+            await self.opened.pruner.settle()
+
+    async def seq(self, board: str = "main") -> int:
+        found = await self.opened.store.find_board(board)
+        return 0 if found is None else found.seq
+
+
+Opening = Callable[..., AbstractAsyncContextManager[Boards]]
+
+
+def by_client_name(info: ConnectionInfo) -> str:
+    return info.client_name or "nobody"
+
+
+def text_of(result: types.CallToolResult) -> str:
+    assert len(result.content) == 1
+    content = result.content[0]
+    assert isinstance(content, types.TextContent)
+    return content.text
+
+
+@asynccontextmanager
+async def open_boards(folder: Path, mode: str, **settings: Any) -> AsyncIterator[Boards]:
+    given = Settings(data=folder, synchronous="NORMAL", tools=("core", "admin"), **settings)
+    clock = HandClock()
+    async with (
+        compose.installation(given, eager_index=False, clock=clock, background=False) as opened,
+        AsyncExitStack() as stack,
+    ):
+        yield Boards(opened, clock, mode, stack)
+
+
+@pytest.fixture
+def mode(request: pytest.FixtureRequest) -> str:
+    """The generation of a test's first agent; the next ones alternate."""
+    return (LEGACY, MODERN)[zlib.crc32(request.node.name.encode()) % 2]
+
+
+both = pytest.mark.parametrize("mode", [LEGACY, MODERN])
+"""For what a generation could change: the first agent is of each in turn."""
+
+
+@pytest.fixture
+async def board(tmp_path: Path, mode: str) -> AsyncIterator[Boards]:
+    """Boards with the default settings."""
+    async with open_boards(tmp_path, mode) as boards:
+        yield boards
+
+
+@pytest.fixture
+async def small(tmp_path: Path, mode: str) -> AsyncIterator[Boards]:
+    """Boards with a budget of 400 tokens: passes start above 320 and end at 240."""
+    async with open_boards(tmp_path, mode, target_tokens=400) as boards:
+        yield boards

@@ -1,0 +1,248 @@
+"""`debate` through real clients of both generations: F25, F26; who owes what, who may close, who is told."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+if "boards" not in sys.modules:
+    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
+    assert _spec is not None
+    assert _spec.loader is not None
+    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules["boards"])
+boards: Any = sys.modules["boards"]
+board, mode, both = boards.board, boards.mode, boards.both
+
+
+def owed(answer: Any) -> set[tuple[str, str, str]]:
+    return {(o["agent"], o["item"], o["duty"]) for o in answer["outstanding"]}
+
+
+async def dispute(boards_: Any) -> tuple[Any, Any, Any]:
+    """Alice's F-1, criticised by Bob in C-2; Carol looks on."""
+    alice, bob, carol = await boards_.join("alice", "bob", "carol")
+    await alice.post("The pump holds 9 bar.")
+    await bob.post("It burst at 8.", "CRITIQUE", edges={"critiques": ["F-1"]})
+    return alice, bob, carol
+
+
+@both
+async def test_a_critique_opens_a_debate_and_tells_each_what_it_owes(board: Any, mode: str) -> None:
+    alice, bob, carol = await dispute(board)
+    text = await bob.say("post", text="It leaks as well.", type="CRITIQUE", edges={"critiques": ["F-1"]})
+    assert text.splitlines()[0] == "C-3 → debate on F-1 open until its watchers acknowledge"
+    await alice.do("query")
+    assert alice.footer.endswith("2 new for you: C-2, C-3")
+    await bob.do("query")
+    assert bob.footer.endswith("1 new for you: F-1")
+    await carol.do("query")
+    assert "new for you" not in carol.footer
+    status = await carol.do("debate", op="status", id="F-1")
+    assert (status["item"], status["root"], status["state"], status["opened_by"]) == (
+        "F-1",
+        "F-1",
+        "OPEN",
+        "bob",
+    )
+    assert status["critiques"] == ["C-2", "C-3"]
+    assert owed(status) == {
+        ("bob", "F-1", "acknowledge"),
+        ("alice", "C-2", "respond"),
+        ("alice", "C-3", "respond"),
+    }
+    assert (await carol.do("debate", op="status", id="C-2"))["root"] == "F-1"
+    said = (await carol.say("debate", op="status", id="F-1")).splitlines()
+    assert said[0] == "F-1 debate OPEN opened by bob"
+    assert said[1] == "critiques C-2 by bob, C-3 by bob"
+    assert said[2].startswith("outstanding: ")
+    assert "bob acknowledge F-1" in said[2]
+
+
+async def test_an_answer_meets_the_response_and_all_watchers_make_a_consensus(board: Any) -> None:
+    alice, bob, carol = await dispute(board)
+    await carol.do("debate", op="open", id="F-1")
+    await alice.post("Measured again: 9.", "REPLY", edges={"replies_to": ["C-2"]})
+    await alice.do("query")
+    assert "new for you" not in alice.footer
+    first = await bob.do("debate", op="acknowledge", id="F-1")
+    assert (first["state"], owed(first)) == ("OPEN", {("carol", "F-1", "acknowledge")})
+    last = await carol.do("debate", op="acknowledge", id="F-1")
+    assert (last["state"], last["closed_by"], last["outstanding"]) == ("CONSENSUS", "carol", [])
+    item = await alice.item("F-1")
+    assert (item["status"], item["debate"]) == ("ACTIVE", "CONSENSUS")
+    events = [e["event"] for e in (await alice.do("read", since=0))["events"]]
+    assert events[-2:] == ["obligation.met", "debate.closed"]
+
+
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        ("debate", {"op": "acknowledge", "id": "F-1"}),
+        ("debate", {"op": "acknowledge", "id": "C-2"}),
+        ("debate", {"op": "decide", "id": "F-1", "reason": "I am right."}),
+        ("debate", {"op": "withdraw", "id": "C-2"}),
+        ("debate", {"op": "withdraw", "id": "F-1"}),
+        ("debate", {"op": "open", "id": "F-1"}),
+        ("debate", {"op": "watch", "id": "F-1"}),
+        ("post", {"id": "F-1", "status": "RESOLVED"}),
+        ("post", {"id": "F-1", "status": "ACTIVE"}),
+        ("post", {"id": "F-1", "status": "WITHDRAWN"}),
+        ("post", {"id": "F-1", "status": "INVALIDATED"}),
+        ("post", {"id": "C-2", "status": "WITHDRAWN"}),
+        ("post", {"id": "C-2", "status": "RESOLVED"}),
+        ("post", {"id": "C-2", "status": "INVALIDATED"}),
+        ("post", {"text": "No.", "type": "REPLY", "edges": {"replies_to": ["C-2"]}}),
+        ("post", {"text": "New.", "edges": {"supersedes": ["F-1"]}}),
+        ("post", {"text": "Me too.", "type": "CRITIQUE", "edges": {"critiques": ["F-1"]}}),
+    ],
+)
+async def test_the_author_under_criticism_never_closes_alone(
+    board: Any, attempt: tuple[str, dict[str, Any]]
+) -> None:
+    alice, bob, _ = await dispute(board)
+    tool, arguments = attempt
+    for _ in range(2):
+        await alice.call(tool, **arguments)
+        await alice.call("debate", op="acknowledge", id="F-1")
+        status = await bob.do("debate", op="status", id="F-1")
+        assert status["state"] == "OPEN"
+        assert ("bob", "F-1", "acknowledge") in owed(status)
+        assert (await bob.item("F-1"))["zone"] == "working"
+
+
+async def test_a_critic_withdraws_and_the_debate_with_the_last_critique(board: Any) -> None:
+    alice, bob, carol = await dispute(board)
+    await carol.post("I doubt it too.", "CRITIQUE", edges={"critiques": ["F-1"]})
+    assert (await alice.fail("debate", op="withdraw", id="F-1"))["error"] == "refused"
+    first = await bob.do("debate", op="withdraw", id="C-2", reason="misread the gauge")
+    assert (first["state"], owed(first)) == (
+        "OPEN",
+        {("carol", "F-1", "acknowledge"), ("alice", "C-3", "respond")},
+    )
+    last = await carol.do("debate", op="withdraw", id="F-1", reason="so did I")
+    assert (last["state"], last["closed_by"]) == ("WITHDRAWN", "carol")
+    assert "so did I" in last["reason"]
+    assert (await alice.item("C-3"))["status"] == "WITHDRAWN"
+    assert (await carol.fail("debate", op="withdraw", id="F-1"))["error"] == "conflict"
+
+
+async def test_a_decider_who_is_no_party_decides_with_a_reason(board: Any) -> None:
+    alice, bob, carol = await dispute(board)
+    for agent in (alice, bob):
+        assert (await agent.fail("debate", op="decide", id="F-1", reason="mine"))["error"] == "refused"
+    for reason in ({}, {"reason": "  "}):
+        failure = await carol.fail("debate", op="decide", id="F-1", **reason)
+        assert (failure["error"], "needs a reason" in failure["message"]) == ("invalid", True)
+    done = await carol.do("debate", op="decide", id="F-1", reason="The gauge was calibrated.")
+    assert (done["state"], done["closed_by"], done["reason"]) == (
+        "DECIDED",
+        "carol",
+        "The gauge was calibrated.",
+    )
+    assert {o["state"] for o in done["obligations"]} == {"waived"}
+    assert "closed by carol: The gauge was calibrated." in await bob.say("debate", op="status", id="F-1")
+    waived = [e for e in (await bob.do("read", since=0))["events"] if e["event"] == "obligation.waived"]
+    assert {e["data"]["watcher"] for e in waived} == {"alice", "bob"}
+    assert all(e["data"]["reason"] == "debate DECIDED" for e in waived)
+    assert (await carol.fail("debate", op="decide", id="F-1", reason="again"))["error"] == "conflict"
+
+
+async def test_named_deciders_decide_and_nobody_else(tmp_path: Path, mode: str) -> None:
+    async with boards.open_boards(tmp_path, mode, deciders=("judge", "alice")) as board_:
+        alice, _, carol = await dispute(board_)
+        judge = await board_.join("judge")
+        failure = await carol.fail("debate", op="decide", id="F-1", reason="x")
+        assert (failure["error"], "judge, alice" in failure["message"]) == ("refused", True)
+        assert (await alice.fail("debate", op="decide", id="F-1", reason="x"))["error"] == "refused"
+        assert (await judge.do("debate", op="decide", id="C-2", reason="x"))["state"] == "DECIDED"
+
+
+async def test_a_final_debate_stays_final_and_a_new_critique_opens_a_new_one(board: Any) -> None:
+    _, bob, carol = await dispute(board)
+    await carol.do("debate", op="decide", id="F-1", reason="enough")
+    await carol.post("New evidence.", "CRITIQUE", edges={"critiques": ["F-1"]})
+    status = await bob.do("debate", op="status", id="F-1")
+    assert (status["state"], status["critiques"], status["opened_by"]) == ("OPEN", ["C-3"], "carol")
+    assert (await bob.item("C-2"))["debate"] == "DECIDED"
+
+
+async def test_a_debate_is_opened_by_request_with_watchers(board: Any) -> None:
+    alice, bob, carol = await board.join("alice", "bob", "carol")
+    await alice.post("plan", "PLAN")
+    opened = await alice.do("debate", op="open", id="P-1", watchers=["bob", "carol"])
+    assert (opened["state"], opened["critiques"]) == ("OPEN", [])
+    assert owed(opened) == {("bob", "P-1", "acknowledge"), ("carol", "P-1", "acknowledge")}
+    await bob.do("query")
+    assert bob.footer.endswith("1 new for you: P-1")
+    view = await bob.say("read")
+    assert 'debate(op="acknowledge", id="P-1")' in view
+    await bob.do("debate", op="acknowledge", id="P-1")
+    assert (await carol.do("debate", op="acknowledge", id="1"))["state"] == "CONSENSUS"
+    assert (await alice.item("P-1"))["status"] == "ACTIVE"
+    assert (await alice.fail("debate", op="open", id="P-1", watchers=["not a name"]))["error"] == "invalid"
+    assert (await alice.fail("debate", op="open", id="P-1", watchers=["system"]))["error"] == "invalid"
+
+
+async def test_what_is_watched_stays_until_it_is_acknowledged(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("x", ttl_seconds=1)
+    text = await bob.say("debate", op="watch", id="F-1")
+    assert (
+        text.splitlines()[0]
+        == 'you watch F-1: it stays on the board until you debate(op="acknowledge", id="F-1")'
+    )
+    before = await board.seq()
+    await bob.do("debate", op="watch", id="F-1")
+    assert await board.seq() == before, "watching twice is once"
+    board.clock.advance(5)
+    assert await board.opened.store.expire() == []
+    answer = await bob.do("debate", op="acknowledge", id="F-1")
+    assert (answer["item"], answer["state"]) == ("F-1", None)
+    assert await board.opened.store.expire() == ["main"]
+    await bob.do("debate", op="watch", id="F-1")
+    assert (await alice.item("F-1"))["zone"] == "working", "watching brings it back"
+
+
+async def test_an_item_that_was_never_debated_says_so(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("x")
+    answer = await bob.do("debate", op="status", id="F-1")
+    assert (answer["state"], answer["root"], answer["obligations"]) == (None, None, [])
+    assert await bob.say("debate", op="status", id="F-1") == "F-1 was never debated\nseq 2"
+    for op in ("acknowledge", "withdraw", "decide"):
+        failure = await bob.fail("debate", op=op, id="F-1", reason="because")
+        assert failure["error"] in ("conflict", "refused"), op
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"op": "close", "id": "F-1"}, "'acknowledge'"),
+        ({"id": "F-1"}, "op is missing"),
+        ({"op": "status"}, "id is missing"),
+        ({"op": "status", "id": "x"}, "Ids look like"),
+        ({"op": "status", "id": "F-9"}, "No item 9"),
+        ({"op": "status", "id": "F-1", "board": "nowhere"}, "no board 'nowhere'"),
+        ({"op": "open", "id": "F-1", "watchers": ["a"] * 33}, "32"),
+        ({"op": "decide", "id": "F-1", "reason": "x" * 2_001}, "2000"),
+    ],
+)
+async def test_wrong_words_to_debate_are_refused(board: Any, arguments: dict[str, Any], words: str) -> None:
+    alice = await board.join("alice")
+    await alice.post("x")
+    before = await board.seq()
+    assert words in (await alice.fail("debate", **arguments))["message"]
+    assert await board.seq() == before
+
+
+async def test_an_own_critique_opens_no_debate(board: Any) -> None:
+    alice = await board.join("alice")
+    await alice.post("x")
+    critique = await alice.post("I was wrong.", "CRITIQUE", edges={"critiques": ["F-1"]})
+    assert critique["debate"] is None
+    assert (await alice.item("F-1"))["status"] == "ACTIVE"

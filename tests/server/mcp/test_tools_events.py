@@ -1,0 +1,340 @@
+"""`subscribe` and `wait` through real clients of both generations: F16-F18, F20."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blackboard_mcp.server import blackboard
+
+if "boards" not in sys.modules:
+    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
+    assert _spec is not None
+    assert _spec.loader is not None
+    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules["boards"])
+boards: Any = sys.modules["boards"]
+board, mode, both = boards.board, boards.mode, boards.both
+
+
+async def history(boards_: Any) -> tuple[Any, Any]:
+    """What the filters are tried on; the comments are sequences."""
+    alice, bob = await boards_.join("alice", "bob")
+    await alice.post("root", key="plan:db", tags=["db", "hot"])  # 1 board.created, 2
+    await bob.post("reply to @carol", "REPLY", edges={"replies_to": ["F-1"]}, tags=["db"])  # 3
+    await bob.post("other", "LOG", key="plan:ui:deep")  # 4
+    await alice.post("root two", key="plan:db", tags=["db", "hot"])  # 5
+    await alice.post(id="F-1", importance=1)  # 6
+    await bob.post("doubt", "CRITIQUE", edges={"critiques": ["F-1"]})  # 7, 8 debate.opened
+    await alice.post("hidden", visibility="private", key="plan:db:own")  # 9
+    return alice, bob
+
+
+@pytest.mark.parametrize(
+    ("filter", "found"),
+    [
+        ({}, [1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        ({"key": "plan:*"}, [2, 5, 6, 8]),
+        ({"key": "plan:**"}, [2, 4, 5, 6, 8, 9]),
+        ({"event": "item.posted"}, [2, 3, 4, 7, 9]),
+        ({"events": ["item.versioned", "debate.opened"]}, [5, 8]),
+        ({"agent": "bob"}, [3, 4, 7, 8]),
+        ({"agent": ["alice", "carol"]}, [1, 2, 5, 6, 9]),
+        ({"tags": ["db"]}, [2, 3, 5, 6, 8]),
+        ({"tags": ["db", "hot"]}, [2, 5, 6, 8]),
+        ({"type": "LOG"}, [4]),
+        ({"types": ["LOG", "CRITIQUE"]}, [4, 7]),
+        ({"thread": "F-1"}, [2, 3, 5, 6, 7, 8]),
+        ({"thread": 3}, [4]),
+        ({"mentions": True}, [3, 7, 8]),
+        ({"agent": "bob", "type": ["REPLY", "CRITIQUE"]}, [3, 7]),
+        ({"any": [{"type": "LOG"}, {"event": "debate.opened"}]}, [4, 8]),
+        ({"all": [{"agent": "bob"}, {"tags": ["db"]}]}, [3, 8]),
+        ({"not": {"agent": "alice"}}, [3, 4, 7, 8]),
+        ({"not": [{"agent": "alice"}, {"type": "LOG"}]}, [3, 7, 8]),
+        ({"agent": "bob", "any": [{"type": "LOG"}, {"mentions": True}], "not": {"type": "FACT"}}, [3, 4, 7]),
+        ({"any": []}, [1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        ({"key": "nothing:*"}, []),
+    ],
+)
+async def test_every_combination_of_a_filter_delivers_what_matches_in_order(
+    board: Any, filter: dict[str, Any], found: list[int]
+) -> None:
+    alice, _ = await history(board)
+    held = await alice.do("subscribe", filter=filter)
+    assert held["filter"] == filter
+    answer = await alice.do("wait", subscription=held["id"], since=0, seconds=0)
+    assert [e["seq"] for e in answer["events"]] == found
+    assert set(answer) >= {"events", "cursor", "seq", "subscription"}
+    assert all(set(e) >= boards.EVENT_KEYS for e in answer["events"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"filter": {"colour": "red"}}, "key, event, agent, tags, type, thread"),
+        ({"filter": {"event": "item.painted"}}, "item.posted"),
+        ({"filter": {"type": "FAKT"}}, "FACT"),
+        ({"filter": {"type": ["FACT", 5]}}, "filter.type"),
+        ({"filter": {"key": "a b"}}, "key pattern"),
+        ({"filter": {"key": ""}}, "filter.key"),
+        ({"filter": {"thread": "x"}}, "Ids look like"),
+        ({"filter": {"mentions": "me"}}, "true or false"),
+        ({"filter": {"any": {}}}, "filter.any is a list"),
+        ({"filter": {"not": "x"}}, "A filter is an object"),
+        ({"filter": {"agent": []}}, "filter.agent"),
+        ({"filter": {"all": [{"all": [{"all": [{"all": [{"all": [{}]}]}]}]}]}}, "nest 5 deep"),
+        ({"filter": {"any": [{}] * 40}}, "32 parts"),
+        ({"filter": []}, "filter must be an object"),
+        ({"filter": {}, "unsubscribe": "x"}, "unsubscribe alone"),
+        ({"unsubscribe": "sub-nothing"}, "You hold no subscription"),
+        ({"filter": {}, "board": "nowhere"}, "no board 'nowhere'"),
+        ({"name": "n" * 65}, "64"),
+    ],
+)
+async def test_wrong_words_to_subscribe_are_refused(
+    board: Any, arguments: dict[str, Any], words: str
+) -> None:
+    alice = await board.join("alice")
+    assert words in (await alice.fail("subscribe", **arguments))["message"]
+    assert (await alice.do("subscribe"))["subscriptions"] == []
+
+
+@both
+async def test_a_subscription_delivers_each_event_once_from_where_it_began(board: Any, mode: str) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await bob.post("before")
+    held = await alice.do("subscribe", filter={"type": "FACT"}, name="facts")
+    assert held["id"] == held["subscription"]
+    assert (held["cursor"], held["name"]) == (2, "facts")
+    for n in range(5):
+        await bob.post(f"fact {n}")
+        await bob.post(f"log {n}", "LOG")
+    first = await alice.do("wait", subscription="facts", seconds=0, limit=2)
+    assert [e["item"] for e in first["events"]] == ["F-2", "F-4"]
+    assert "go on with since=5" in await alice.say("wait", subscription="facts", since=2, seconds=0, limit=2)
+    second = await alice.do("wait", subscription=held["id"], seconds=0)
+    assert [e["item"] for e in second["events"]] == ["F-6", "F-8", "F-10"]
+    assert (second["cursor"], second["seq"]) == (12, 12)
+    assert (await alice.do("wait", subscription="facts", seconds=0))["events"] == []
+    assert (await alice.do("subscribe"))["subscriptions"][0]["cursor"] == 12
+
+
+async def test_a_subscription_outlives_its_process_and_its_connection(tmp_path: Path, mode: str) -> None:
+    async with boards.open_boards(tmp_path, mode) as first:
+        alice, bob = await first.join("alice", "bob")
+        await bob.post("x")
+        held = await alice.do("subscribe", filter={"agent": "bob"}, name="bob's")
+        await bob.post("y")
+        assert len((await alice.do("wait", subscription=held["id"], seconds=0))["events"]) == 1
+        await bob.post("z")
+    async with boards.open_boards(tmp_path, boards.LEGACY) as again:
+        alice = await again.join("alice")
+        listed = (await alice.do("subscribe"))["subscriptions"]
+        assert [(s["id"], s["name"], s["filter"]) for s in listed] == [
+            (held["id"], "bob's", {"agent": "bob"})
+        ]
+        news = await alice.do("wait", subscription="bob's", seconds=0)
+        assert [e["item"] for e in news["events"]] == ["F-3"]
+
+
+async def test_going_back_with_since_delivers_again(board: Any) -> None:
+    alice = await board.join("alice")
+    held = await alice.do("subscribe", filter={})
+    for n in range(3):
+        await alice.post(f"{n}")
+    await alice.do("wait", subscription=held["id"], seconds=0)
+    again = await alice.do("wait", subscription=held["id"], since=2, seconds=0, limit=1)
+    assert [e["seq"] for e in again["events"]] == [3]
+    rest = await alice.do("wait", subscription=held["id"], seconds=0)
+    assert [e["seq"] for e in rest["events"]] == [4]
+
+
+async def test_subscriptions_are_listed_ended_and_their_own_agents(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    assert (await alice.say("subscribe")).startswith("no subscriptions: subscribe(filter={…})")
+    one = await alice.do("subscribe", filter={"type": "LOG"}, name="logs")
+    two = await alice.do("subscribe", filter={})
+    assert (await alice.fail("subscribe", filter={}, name="logs"))["error"] == "refused"
+    await bob.do("subscribe", filter={}, name="logs")
+    text = await alice.say("subscribe")
+    assert f"{one['id']} logs at seq 1 {{'type': 'LOG'}}" in text
+    for verb in ({"unsubscribe": one["id"]}, {"unsubscribe": "nothing"}):
+        assert (await bob.fail("subscribe", **verb))["error"] == "not_found"
+    assert (await bob.fail("wait", subscription=one["id"], seconds=0))["error"] == "not_found"
+    ended = await alice.do("subscribe", unsubscribe="logs")
+    assert (ended["ended"], [s["id"] for s in ended["subscriptions"]]) == ("logs", [two["id"]])
+    assert (await alice.fail("wait", subscription="logs", seconds=0))["error"] == "not_found"
+    assert len((await bob.do("subscribe"))["subscriptions"]) == 1
+    assert (await alice.do("subscribe", filter={}, name="logs"))["id"] != one["id"]
+
+
+async def test_an_agent_has_at_most_a_hundred_subscriptions_on_a_board(board: Any) -> None:
+    alice = await board.join("alice")
+    await alice.post("x", board="other")
+    for n in range(100):
+        await alice.do("subscribe", filter={}, name=f"s{n}")
+    failure = await alice.fail("subscribe", filter={})
+    assert (failure["error"], "100" in failure["message"]) == ("refused", True)
+    await alice.do("subscribe", filter={}, board="other")
+
+
+@both
+async def test_news_ends_a_wait_at_once(board: Any, mode: str) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await bob.post("before")
+    seq = await board.seq()
+    store = board.opened.store
+    waiting, parked, there = store.wait_for_change, asyncio.Event(), []
+
+    async def tell(seen: int, timeout: float, **more: Any) -> int:
+        there.append(seen)
+        if len(there) == 2:
+            parked.set()
+        return int(await waiting(seen, timeout, **more))
+
+    store.wait_for_change = tell
+    calls = [
+        asyncio.create_task(alice.do("wait", since=seq, seconds=50)),
+        asyncio.create_task(alice.do("wait", seconds=50)),
+    ]
+    await asyncio.wait_for(parked.wait(), 10)
+    await bob.post("news", "LOG")
+    async with asyncio.timeout(10):
+        for call in calls:
+            news = await call
+            assert [(e["event"], e["item"], e["agent"]) for e in news["events"]] == [
+                ("item.posted", "L-2", "bob")
+            ]
+
+
+async def test_a_wait_that_matches_nothing_goes_on_over_what_does_not_match(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    held = await alice.do("subscribe", filter={"type": "CRITIQUE"})
+    call = asyncio.create_task(alice.do("wait", subscription=held["id"], seconds=50))
+    for n in range(20):
+        await bob.post(f"{n}")
+    assert not call.done()
+    await bob.post("no", "CRITIQUE")
+    async with asyncio.timeout(10):
+        assert [e["item"] for e in (await call)["events"]] == ["C-21"]
+
+
+@both
+async def test_without_news_a_wait_ends_after_its_seconds(board: Any, mode: str) -> None:
+    alice = await board.join("alice")
+    await alice.post("x")
+    for seconds in (0, 0.05):
+        answer = await alice.do("wait", seconds=seconds)
+        assert (answer["events"], answer["cursor"], answer["subscription"]) == ([], 2, None)
+    assert await alice.say("wait", since=2, seconds=0) == "no news\nseq 2"
+
+
+@both
+async def test_a_long_wait_reports_its_progress(
+    board: Any, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blackboard, "_REPORT_EVERY", 0.02)
+    alice, bob = await board.join("alice", "bob")
+    heard: list[tuple[float, float | None, str | None]] = []
+    enough = asyncio.Event()
+
+    async def hear(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
+        if len(heard) == 3:
+            enough.set()
+
+    call = asyncio.create_task(alice.client.call_tool("wait", {"seconds": 50}, progress_callback=hear))
+    await asyncio.wait_for(enough.wait(), 10)
+    await bob.post("news")
+    result = await asyncio.wait_for(call, 10)
+    assert not result.is_error
+    assert all(total == 50 and message == "waiting for news" for _, total, message in heard)
+    assert [p for p, _, _ in heard] == sorted(p for p, _, _ in heard)
+
+
+async def test_mentions_are_what_concerns_the_subscriber(board: Any) -> None:
+    alice, bob, carol = await board.join("alice", "bob", "carol")
+    await alice.post("claim")
+    held = {a.name: (await a.do("subscribe", filter={"mentions": True}))["id"] for a in (alice, bob, carol)}
+    await bob.post("@alice, and you too @carol: look. Not bob@example.com.")
+    await bob.post("reply", "REPLY", edges={"replies_to": ["F-1"]})
+    await carol.post("doubt", "CRITIQUE", edges={"critiques": ["F-1"]})
+    await carol.do("debate", op="open", id="F-1", watchers=["bob"])
+    await carol.post("of no concern")
+    await alice.post("@alice talks to herself")
+
+    async def items(agent: Any) -> list[tuple[str, str]]:
+        news = await agent.do("wait", subscription=held[agent.name], seconds=0)
+        return [(e["event"], e["item"]) for e in news["events"]]
+
+    assert await items(alice) == [
+        ("item.posted", "F-2"),
+        ("item.posted", "R-3"),
+        ("item.posted", "C-4"),
+        ("debate.opened", "F-1"),
+    ]
+    assert await items(bob) == [("obligation.added", "F-1")]
+    assert await items(carol) == [("item.posted", "F-2")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"since": 3}, "ahead of 'main', which stands at seq 2"),
+        ({"since": -1}, "since"),
+        ({"since": 2**60}, "since"),
+        ({"seconds": 51}, "seconds"),
+        ({"seconds": -1}, "seconds"),
+        ({"limit": 0}, "limit"),
+        ({"limit": 201}, "limit"),
+        ({"subscription": "none"}, "subscribe() lists yours"),
+        ({"timeout": 5}, "unknown argument 'timeout'"),
+    ],
+)
+async def test_wrong_words_to_wait_are_refused(board: Any, arguments: dict[str, Any], words: str) -> None:
+    alice = await board.join("alice")
+    await alice.post("x")
+    assert words in (await alice.fail("wait", **arguments))["message"]
+
+
+async def test_a_log_is_gapless_and_its_private_lines_are_its_agents_own(board: Any) -> None:
+    alice, bob = await history(board)
+    mine = [e["seq"] for e in (await alice.do("wait", since=0, seconds=0))["events"]]
+    others = [e["seq"] for e in (await bob.do("wait", since=0, seconds=0))["events"]]
+    assert mine == list(range(1, 10))
+    assert others == list(range(1, 9))
+    held = await bob.do("subscribe", filter={})
+    call = asyncio.create_task(bob.do("wait", subscription=held["id"], seconds=0.2))
+    await alice.post("hidden again", visibility="private")
+    answer = await call
+    assert answer["events"] == []
+
+
+async def test_a_news_text_beyond_its_budget_names_the_call_that_goes_on(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    held = await alice.do("subscribe", filter={})
+    await bob.do("post", items=[{"text": f"Finding {n} " + "word " * 40} for n in range(60)])
+    text = await alice.say("wait", subscription=held["id"], seconds=0)
+    more = re.search(r"… (\d+) more: read\(since=(\d+), budget=\d+\)", text)
+    assert more is not None
+    shown = [line for line in text.splitlines() if re.match(r"\d+ item.posted", line)]
+    assert len(shown) + int(more[1]) == 50
+    assert shown[-1].startswith(f"{more[2]} item.posted")
+    assert boards.TOKENIZER.count(text) <= 1_600
+
+
+async def test_another_process_on_the_same_file_wakes_a_wait(board: Any, tmp_path: Path, mode: str) -> None:
+    alice = await board.join("alice")
+    await alice.post("here")
+    async with boards.open_boards(tmp_path, mode) as other:
+        bob = await other.join("bob")
+        call = asyncio.create_task(alice.do("wait", seconds=50, since=2))
+        await bob.post("there")
+        async with asyncio.timeout(10):
+            assert [(e["agent"], e["item"]) for e in (await call)["events"]] == [("bob", "F-2")]

@@ -1,0 +1,127 @@
+"""What agents mean by keys, versions, names and times, through real clients."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+if "boards" not in sys.modules:
+    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
+    assert _spec is not None
+    assert _spec.loader is not None
+    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules["boards"])
+boards: Any = sys.modules["boards"]
+board, mode, both = boards.board, boards.mode, boards.both
+
+
+async def test_a_key_with_a_version_names_that_version(board: Any) -> None:
+    alice = await board.join("alice")
+    await alice.post("one", key="k:1")
+    await alice.post("two", key="k:1")
+    page = await alice.do("read", keys=["k:1@1", "k:1", "k:1@9", "none@1"])
+    assert sorted((i["version"], i["text"]) for i in page["items"]) == [(1, "one"), (2, "two")]
+    assert sorted(page["missing"]) == ["k:1@9", "none@1"]
+
+
+async def test_no_key_ends_like_a_version(board: Any) -> None:
+    alice = await board.join("alice")
+    assert "version" in (await alice.fail("post", text="x", key="a@1"))["message"]
+
+
+async def test_writing_again_to_an_own_private_entry_keeps_it_private(board: Any) -> None:
+    ann, bob = await board.join("ann", "bob")
+    await ann.post("my salary is 1", key="me:note", visibility="private")
+    again = (await ann.do("post", text="my salary is 2", key="me:note"))["items"][0]
+    assert (again["version"], again["visibility"]) == (2, "private")
+    assert (await bob.do("query", text="salary", zone="all"))["items"] == []
+
+
+async def test_visibility_said_of_an_existing_item_must_be_what_it_is(board: Any) -> None:
+    ann = await board.join("ann")
+    await ann.post("mine", visibility="private")
+    assert "never changes" in (await ann.fail("post", id="F-1", visibility="board", importance=5))["message"]
+    assert (await ann.do("post", id="F-1", visibility="private", importance=5))["items"][0]["importance"] == 5
+
+
+async def test_a_new_version_lives_as_long_as_the_last_one_was_meant_to(board: Any) -> None:
+    ann = await board.join("ann")
+    first = (await ann.do("post", text="a", key="l:1", ttl_seconds=600))["items"][0]
+    board.clock.advance(60)
+    second = (await ann.do("post", text="b", key="l:1"))["items"][0]
+    assert second["expires_at"] > first["expires_at"]
+
+
+@pytest.mark.parametrize("text", ["hey @ann.", "(@ann)", "@ann, look", "ask @ann!"])
+async def test_a_name_is_heard_whatever_ends_the_sentence(board: Any, text: str) -> None:
+    ann, bob = await board.join("ann", "bob")
+    await ann.post("here")
+    held = await ann.do("subscribe", filter={"mentions": True})
+    await bob.post(text)
+    news = await ann.do("wait", subscription=held["id"], seconds=0)
+    assert [e["item"] for e in news["events"]] == ["F-2"]
+
+
+async def test_a_mention_is_named_in_the_next_footer_and_only_there(board: Any) -> None:
+    ann, bob = await board.join("ann", "bob")
+    await ann.post("here")
+    await bob.post("what do you think, @ann?")
+    await ann.do("query")
+    assert "F-2" in ann.footer
+    await ann.do("query")
+    assert "F-2" not in ann.footer
+
+
+async def test_nobody_else_retires_a_constraint_or_voids_a_critique_under_debate(board: Any) -> None:
+    ann, bob = await board.join("ann", "bob")
+    await ann.post("never delete", "CONSTRAINT")
+    for status in ("RESOLVED", "INVALIDATED"):
+        assert "Only ann" in (await bob.fail("post", id="K-1", status=status))["message"]
+    await ann.post("the sky is green")
+    await bob.post("it is blue", "CRITIQUE", edges={"critiques": ["F-2"]})
+    assert "only bob" in (await ann.fail("post", id="C-3", status="INVALIDATED"))["message"]
+    assert (await ann.do("post", id="K-1", status="RESOLVED"))["items"][0]["status"] == "RESOLVED"
+
+
+async def test_many_items_beyond_a_budget_share_one_line(board: Any) -> None:
+    ann = await board.join("ann")
+    await ann.do("post", items=[{"text": f"finding {n} " * 20} for n in range(40)])
+    shown = await ann.say("read", ids=[f"F-{n}" for n in range(1, 41)], budget=300)
+    assert "more items: read(ids=[" in shown
+    assert boards.TOKENIZER.count(shown) <= 600
+
+
+async def test_numbers_alone_find_exactly_those_items_in_the_archive(board: Any) -> None:
+    ann = await board.join("ann")
+    for n in range(3):
+        await ann.post(f"old {n}", "LOG", importance=1)
+        await ann.post(f"new {n}", edges={"supersedes": [str(2 * n + 1)]})
+    for text in ("3", "L-3@1"):
+        found = await ann.do("query_archive", text=text)
+        assert ([i["id"] for i in found["items"]], found["mode"]) == (["L-3"], "exact")
+
+
+async def test_resources_of_a_full_board_say_where_they_go_on(board: Any) -> None:
+    ann = await board.join("ann")
+    for _ in range(3):
+        await ann.do("post", items=[{"text": "never", "type": "CONSTRAINT"}] * 100)
+    constraints = await ann.facts("board://main/constraints.json")
+    assert len(constraints["items"]) == 300
+
+
+async def test_waiting_from_now_leaves_what_came_before_new(board: Any) -> None:
+    ann, bob = await board.join("ann", "bob")
+    await ann.post("here")
+    for n in range(5):
+        await bob.post(f"@ann, number {n}?")
+    await ann.do("wait", seconds=0)
+    await ann.do("query")
+    assert "5 new for you" in ann.footer
+    news = await ann.do("wait", since=0, seconds=0)
+    assert len(news["events"]) >= 6
+    await ann.do("query")
+    assert "new for you" not in ann.footer

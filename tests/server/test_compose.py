@@ -1,0 +1,273 @@
+"""What is put together: who calls, which processes share a board, and how light a stdio process is."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import logging
+import os
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.server import compose, pruner
+from blackboard_mcp.server.http.run import serve_http
+from blackboard_mcp.server.mcp.adapter import ConnectionInfo
+from blackboard_mcp.server.settings import Settings
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+
+if "boards" not in sys.modules:
+    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).parent / "mcp" / "boards.py")
+    assert _spec is not None
+    assert _spec.loader is not None
+    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules["boards"])
+boards: Any = sys.modules["boards"]
+board, mode, both = boards.board, boards.mode, boards.both
+
+
+# Who calls
+
+
+def stdio(client: str | None) -> ConnectionInfo:
+    return ConnectionInfo("stdio", {}, client)
+
+
+def http(**headers: str) -> ConnectionInfo:
+    return ConnectionInfo("http", {name.replace("_", "-"): value for name, value in headers.items()}, None)
+
+
+def identity(board_: Any, **settings: Any) -> Any:
+    opened = replace(board_.opened, settings=replace(board_.opened.settings, **settings))
+    return compose.build_server(opened).identify
+
+
+async def test_over_stdio_the_launch_configuration_names_the_agent(board: Any) -> None:
+    identify = identity(board, agent="alice")
+    assert identify(stdio("Claude Desktop")) == identify(stdio(None)) == "alice"
+    for wrong in ("system", "not a name", "", "a" * 65):
+        with pytest.raises(InvalidInput):
+            identity(board, agent=wrong)
+
+
+@pytest.mark.parametrize(
+    ("client", "base"),
+    [
+        ("Claude Desktop", "Claude-Desktop"),
+        ("cursor/1.2 (linux)", "cursor-1.2--linux"),
+        ("system", "system"),
+        ("", "agent"),
+        (None, "agent"),
+        ("漢字", "agent"),
+        ("../../etc", "etc"),
+        ("x" * 300, "x" * 40),
+        ("a\nseq 9", "a-seq-9"),
+    ],
+)
+async def test_a_client_without_a_name_of_its_own_gets_a_unique_one(
+    board: Any, client: str | None, base: str
+) -> None:
+    identify = identity(board)
+    names = {identify(stdio(client)) for _ in range(50)}
+    assert len(names) == 50
+    assert all(re.fullmatch(re.escape(base) + r"-[A-Za-z0-9]{4}", name) for name in names), names
+
+
+async def test_over_http_each_requests_header_names_the_agent(board: Any) -> None:
+    identify = identity(board, agent="launcher")
+    assert identify(http(x_blackboard_agent="bob")) == "bob"
+    assert identify(http(x_blackboard_agent="bob@x.org")) == "bob@x.org"
+    for wrong in ("", "system", "two words", "ü", "a" * 65, "a\n"):
+        with pytest.raises(InvalidInput, match="not an agent's name"):
+            identify(http(x_blackboard_agent=wrong))
+
+
+async def test_without_a_header_an_agent_is_anonymous_and_that_is_logged_once(
+    board: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    identify = identity(board)
+    with caplog.at_level(logging.WARNING):
+        assert identify(http()) == identify(http(other="x")) == "anonymous"
+    assert caplog.text.count("X-Blackboard-Agent") == 1
+
+
+@both
+async def test_agents_of_one_http_server_are_who_their_headers_say(board: Any, mode: str) -> None:
+    server = compose.build_server(board.opened)
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    stop = asyncio.Event()
+    task = asyncio.create_task(serve_http(server, port=0, on_ready=ready.set_result, stop=stop))
+    url = f"{await asyncio.wait_for(ready, 10)}/mcp"
+    try:
+        for headers, author in (
+            ({"X-Blackboard-Agent": "alice"}, "alice"),
+            ({"X-Blackboard-Agent": "bob"}, "bob"),
+            ({}, "anonymous"),
+        ):
+            async with (
+                httpx2.AsyncClient(headers=headers, trust_env=False) as wire,
+                Client(streamable_http_client(url, http_client=wire), mode=mode) as client,
+            ):
+                result = await client.call_tool("post", {"text": "x"}, meta=boards.STRUCTURED)
+                assert result.structured_content is not None
+                assert result.structured_content["items"][0]["author"] == author
+        async with httpx2.AsyncClient(trust_env=False) as wire:
+            refused = await wire.post(url, headers={"X-Blackboard-Agent": "not a name"}, json={})
+        assert refused.status_code == 400
+        assert "not an agent's name" in refused.text
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, 10)
+
+
+# One file, several processes
+
+
+async def test_what_one_installation_posts_another_on_the_same_folder_reads(
+    tmp_path: Path, mode: str
+) -> None:
+    async with boards.open_boards(tmp_path, mode) as one, boards.open_boards(tmp_path, mode) as two:
+        alice, bob = await one.join("alice"), await two.join("bob")
+        await alice.post("x", key="k", expected_version=0)
+        assert (await bob.do("query"))["items"][0]["author"] == "alice"
+        assert (await bob.fail("post", text="y", key="k", expected_version=0))["current_version"] == 1
+        await bob.post("doubt", "CRITIQUE", edges={"critiques": ["F-1"]})
+        await alice.do("query")
+        assert alice.footer.endswith("1 new for you: C-2")
+
+
+async def test_a_folder_is_made_for_its_owner_alone_and_opens_again(tmp_path: Path, mode: str) -> None:
+    folder = tmp_path / "deep" / "data"
+    async with boards.open_boards(folder, mode) as one:
+        await (await one.join("alice")).post("x")
+    assert folder.stat().st_mode & 0o077 == 0
+    async with boards.open_boards(folder, mode) as again:
+        assert (await (await again.join("alice")).do("query"))["items"][0]["text"] == "x"
+
+
+async def test_an_unknown_tokenizer_is_refused_and_closes_the_store(tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(InvalidInput, match="no_such"):
+            async with compose.installation(
+                Settings(data=tmp_path, tokenizer="no_such"), eager_index=False, background=False
+            ):
+                pass
+
+
+async def test_expired_items_leave_by_themselves_while_a_server_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pruner, "_SWEEP_SECONDS", 0.02)
+    clock = boards.HandClock()
+    settings = Settings(data=tmp_path, agent="alice", synchronous="NORMAL")
+    async with (
+        compose.installation(settings, eager_index=False, clock=clock) as opened,
+        Client(compose.build_server(opened).sdk_server) as alice,
+    ):
+        await alice.call_tool("post", {"text": "x", "ttl_seconds": 5})
+        clock.advance(6)
+        async with asyncio.timeout(10):
+            while True:
+                seen = opened.store.changes()
+                if [b.archived_items for b in await opened.store.boards()] == [1]:
+                    break
+                await opened.store.wait_for_change(seen, 5)
+
+
+# A stdio process is light
+
+HEAVY = ("lance", "arrow", "numpy", "wordllama", "tokenizers", "safetensors")
+
+
+def mapped(pid: int) -> set[str]:
+    """Which of the heavy libraries a process has mapped."""
+    maps = Path(f"/proc/{pid}/maps").read_text()
+    return {name for name in HEAVY if re.search(rf"/[^/\n]*{name}[^\n]*\.so", maps)}
+
+
+class Process:
+    """A `serve --transport stdio` process, driven by lines."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self._id = 0
+
+    async def call(self, tool: str, **arguments: Any) -> Any:
+        self._id += 1
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": boards.MODERN,
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1"},
+            **boards.STRUCTURED,
+        }
+        params = {"name": tool, "arguments": arguments, "_meta": meta}
+        message = {"jsonrpc": "2.0", "id": self._id, "method": "tools/call", "params": params}
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(message).encode() + b"\n")
+        await self.process.stdin.drain()
+        while True:
+            line = json.loads(await asyncio.wait_for(self.process.stdout.readline(), 30))
+            if line.get("id") == self._id:
+                return line["result"]["structuredContent"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
+async def test_a_stdio_process_loads_no_index_before_the_archive_is_searched_and_ends_with_its_input(
+    tmp_path: Path,
+) -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("BLACKBOARD_")}
+    started = await asyncio.create_subprocess_exec(
+        *(
+            sys.executable,
+            "-m",
+            "blackboard_mcp.server",
+            "serve",
+            "--transport",
+            "stdio",
+            "--data",
+            str(tmp_path),
+        ),
+        *("--agent", "alice", "--tools", "all", "--target-tokens", "400"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment,
+    )
+    there = Process(started)
+    try:
+        for n in range(4):
+            await there.call(
+                "post", items=[{"text": f"{n}.{m} " + "word " * 30, "type": "LOG"} for m in range(6)]
+            )
+        since = 0
+        while True:  # until a pass has ended
+            news = await there.call("wait", since=since, seconds=20)
+            assert news["events"], "a pass should have ended by now"
+            since = news["cursor"]
+            if any(event["event"] == "prune.ended" for event in news["events"]):
+                break
+        assert (await there.call("read"))["shown"]
+        assert (await there.call("query", zone="archive"))["items"]
+        assert (await there.call("query_archive"))["mode"] == "listing"
+        assert (await there.call("query_archive", text="L-1"))["mode"] == "exact"
+        assert mapped(started.pid) == set()
+        found = await there.call("query_archive", text="word")
+        assert found["items"]
+        async with asyncio.timeout(30):
+            while "lance" not in mapped(started.pid):  # the search has set the indexer going
+                await there.call("wait", seconds=0.1)
+    finally:
+        assert started.stdin is not None
+        started.stdin.close()
+        assert started.stderr is not None
+        _, said = await asyncio.wait_for(asyncio.gather(started.wait(), started.stderr.read()), 20)
+    assert started.returncode == 0
+    assert b"Traceback" not in said

@@ -1,0 +1,240 @@
+"""The token-importance policy, as a function from working memory to a plan."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.guard import Protection
+from blackboard_mcp.protocols.items import FINISHED, ItemType, Status
+from blackboard_mcp.protocols.pruning import Candidate, Plan, Workspace
+from blackboard_mcp.server.pruning import decide
+from hypothesis import given
+from hypothesis import strategies as st
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def candidate(number: int, **more: Any) -> Candidate:
+    fields: dict[str, Any] = {
+        "type": ItemType.FACT,
+        "status": Status.ACTIVE,
+        "importance": 4,
+        "tokens": 100,
+        "author": "alice",
+        "thread": number,
+        "private": False,
+        "updated_at": NOW,
+        "seq": number,
+        "expired": False,
+        "superseded": False,
+        "analysed": False,
+        "debated_before": False,
+    }
+    return Candidate(number=number, **(fields | more))
+
+
+def space(*candidates: Candidate, protected: tuple[int, ...] = (), target: int = 1_000) -> Workspace:
+    return Workspace(
+        BoardConfig(target_tokens=target),
+        tuple(candidates),
+        {number: Protection("open debate") for number in protected},
+        sum(c.tokens for c in candidates),
+    )
+
+
+def left(before: Workspace, plan: Plan) -> Workspace:
+    gone = {move.number for move in plan.moves}
+    stay = tuple(c for c in before.candidates if c.number not in gone)
+    return replace(before, candidates=stay, tokens=sum(c.tokens for c in stay))
+
+
+def moved(plan: Plan) -> list[int]:
+    return [move.number for move in plan.moves]
+
+
+def test_a_board_at_its_low_water_mark_loses_nothing() -> None:
+    assert decide(space(*(candidate(n, importance=1) for n in range(1, 7)))) == Plan()
+
+
+def test_what_expired_goes_even_then() -> None:
+    plan = decide(space(candidate(1), candidate(2, expired=True), candidate(3, status=Status.RESOLVED)))
+    assert [(m.number, m.step, m.why) for m in plan.moves] == [(2, 1, "expired")]
+
+
+def test_finished_items_go_first_and_no_more_than_need_be() -> None:
+    plan = decide(
+        space(
+            candidate(1, importance=1),
+            candidate(2, status=Status.RESOLVED, importance=5),
+            candidate(3, status=Status.WITHDRAWN),
+            candidate(4, superseded=True),
+            *(candidate(n) for n in range(5, 10)),
+        )
+    )
+    assert [(m.number, m.why) for m in plan.moves] == [(2, "resolved"), (3, "withdrawn"), (4, "superseded")]
+
+
+def test_then_logs_that_were_analysed() -> None:
+    logs = [candidate(n, type=ItemType.LOG, importance=2, analysed=n % 2 == 0) for n in range(1, 9)]
+    plan = decide(space(*logs))
+    assert [(m.number, m.step, m.why) for m in plan.moves] == [(2, 2, "log analysed"), (4, 2, "log analysed")]
+
+
+def test_then_low_importance_oldest_first_down_to_the_low_water_mark() -> None:
+    plan = decide(space(*(candidate(n, importance=i) for n, i in enumerate([3, 2, 1, 2, 4, 2, 3, 3, 3], 1))))
+    assert [(m.number, m.step, m.why) for m in plan.moves] == [
+        (3, 4, "importance 1, oldest first"),
+        (2, 4, "importance 2, oldest first"),
+        (4, 4, "importance 2, oldest first"),
+    ]
+
+
+def test_more_important_items_stay_while_the_board_is_under_the_high_water_mark() -> None:
+    assert moved(decide(space(*(candidate(n, importance=3) for n in range(1, 9))))) == []
+
+
+def test_above_the_high_water_mark_they_go_too_but_never_importance_five() -> None:
+    everything = [candidate(n, importance=5 if n < 9 else 3 + n % 2) for n in range(1, 12)]
+    plan = decide(space(*everything))
+    assert moved(plan) == [10, 9, 11]
+
+
+def test_the_oldest_change_counts_and_not_the_lowest_number() -> None:
+    plan = decide(space(*(candidate(n, importance=2, seq=100 - n) for n in range(1, 9))))
+    assert moved(plan) == [8, 7]
+
+
+def test_a_level_and_a_choice_of_steps_can_be_given() -> None:
+    there = space(candidate(1, status=Status.RESOLVED), candidate(2, importance=1), candidate(3))
+    assert moved(decide(there, level=0)) == [1, 2]
+    assert moved(decide(there, level=0, steps=frozenset({1}))) == [1]
+    assert moved(decide(there, level=0, steps=frozenset({4}))) == [2]
+
+
+def thread(last: ItemType = ItemType.DECISION, **more: Any) -> list[Candidate]:
+    members = [candidate(n, thread=1, importance=5, **more) for n in range(1, 9)]
+    return [*members, candidate(9, thread=1, importance=5, type=last)]
+
+
+def test_a_long_finished_thread_is_proposed_for_a_summary_and_not_moved() -> None:
+    plan = decide(space(*thread()))
+    assert plan.threads == ((1, tuple(range(1, 10))),)
+    assert plan.moves == ()
+
+
+def test_a_thread_is_not_finished_while_a_member_is_protected_or_nothing_was_settled() -> None:
+    assert decide(space(*thread(), protected=(4,))).threads == ()
+    assert decide(space(*thread(last=ItemType.REPLY))).threads == ()
+    assert decide(space(*thread(last=ItemType.REPLY, debated_before=True))).threads != ()
+    assert decide(space(*thread(last=ItemType.ANSWER))).threads != ()
+
+
+def test_a_resolved_member_finishes_a_thread_although_it_goes_before_the_summary() -> None:
+    members = thread(last=ItemType.REPLY)
+    members[0] = replace(members[0], status=Status.RESOLVED)
+    plan = decide(space(*members))
+    assert moved(plan) == [1]
+    assert plan.threads == ((1, tuple(range(2, 10))),)
+
+
+def test_no_thread_is_proposed_when_the_level_is_reached_without_it_or_the_step_is_not_wanted() -> None:
+    members = [replace(c, tokens=10) for c in thread()]
+    resolved = candidate(20, status=Status.RESOLVED, tokens=800)
+    assert decide(space(*members, resolved)).threads == ()
+    assert decide(space(*thread()), steps=frozenset({1, 2, 4})).threads == ()
+
+
+def test_private_items_and_constraints_are_no_part_of_a_summary() -> None:
+    members = thread()
+    members[2] = replace(members[2], private=True)
+    members[3] = replace(members[3], type=ItemType.CONSTRAINT)
+    assert decide(space(*members)).threads == ((1, (1, 2, 5, 6, 7, 8, 9)),)
+
+
+def test_a_private_afterthought_does_not_decide_whether_a_thread_is_finished() -> None:
+    note = candidate(10, thread=1, private=True, type=ItemType.LOG)
+    assert decide(space(*thread(), note)).threads == ((1, tuple(range(1, 10))),)
+
+
+@st.composite
+def workspaces(draw: st.DrawFn) -> Workspace:
+    count = draw(st.integers(0, 30))
+    seqs = draw(st.permutations(range(1, count + 1)))
+    candidates = [
+        candidate(
+            n,
+            type=draw(st.sampled_from(ItemType)),
+            status=draw(st.sampled_from(Status)),
+            importance=draw(st.integers(1, 5)),
+            tokens=draw(st.integers(0, 300)),
+            thread=draw(st.integers(1, 3)),
+            private=draw(st.booleans()),
+            seq=seqs[n - 1],
+            expired=draw(st.integers(0, 9)) == 0,
+            superseded=draw(st.integers(0, 9)) == 0,
+            analysed=draw(st.booleans()),
+            debated_before=draw(st.booleans()),
+        )
+        for n in range(1, count + 1)
+    ]
+    protected = draw(st.sets(st.integers(1, 30), max_size=12))
+    return space(*candidates, protected=tuple(sorted(protected)), target=draw(st.integers(10, 6_000)))
+
+
+@given(workspaces())
+def test_i9_a_pass_ends_at_the_low_water_mark_or_with_only_what_may_not_go(before: Workspace) -> None:
+    after = left(before, decide(before))
+    config = before.config
+    if after.tokens > config.low_tokens:
+        ceiling = config.hard_ceiling if after.tokens > config.high_tokens else config.ceiling
+        for c in after.candidates:
+            assert c.number in before.protected or c.importance > ceiling
+            assert c.number in before.protected or c.status not in FINISHED
+
+
+@given(workspaces(), st.randoms(use_true_random=False))
+def test_i10_a_pass_is_deterministic_idempotent_and_ends(before: Workspace, random: Any) -> None:
+    plan = decide(before)
+    shuffled = list(before.candidates)
+    random.shuffle(shuffled)
+    assert decide(replace(before, candidates=tuple(shuffled))) == plan
+    assert decide(left(before, plan)).moves == ()
+    assert len(set(moved(plan))) == len(plan.moves) <= len(before.candidates)
+
+
+@given(workspaces())
+def test_i11_nothing_goes_before_an_older_less_important_item_of_its_class(before: Workspace) -> None:
+    plan = decide(before)
+    gone = set(moved(plan))
+    by_number = {c.number: c for c in before.candidates}
+    for move in plan.moves:
+        if move.step != 4:
+            continue
+        taken = by_number[move.number]
+        for other in before.candidates:
+            if other.number not in gone and other.number not in before.protected:
+                assert (other.importance, other.seq) > (taken.importance, taken.seq)
+
+
+@given(workspaces(), st.integers(0, 6_000), st.sets(st.integers(1, 4)))
+def test_nothing_protected_goes_whatever_is_asked(before: Workspace, level: int, steps: set[int]) -> None:
+    plan = decide(before, level=level, steps=frozenset(steps))
+    assert not set(moved(plan)) & set(before.protected)
+    assert {move.step for move in plan.moves} <= steps
+    assert all(len(move.why) <= 40 for move in plan.moves)
+    fives = {c.number for c in before.candidates if c.importance == 5}
+    assert not fives & {move.number for move in plan.moves if move.step == 4}
+    early = {move.number for move in plan.moves if move.step < 3}
+    for _, members in plan.threads:
+        assert not set(members) & (set(before.protected) | early)
+
+
+def test_ten_thousand_items_are_decided_upon_quickly() -> None:
+    many = space(*(candidate(n, importance=1 + n % 5, thread=n // 20) for n in range(1, 10_001)))
+    began = time.process_time()
+    decide(many)
+    assert time.process_time() - began < 1.0

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from blackboard_mcp.storage.lance.stemming import stem
+from blackboard_mcp.storage.lance.words import WINDOW_WORDS, windows, words
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@pytest.mark.parametrize(
+    ("word", "stemmed"),
+    [
+        ("caresses", "caress"),
+        ("ponies", "poni"),
+        ("cats", "cat"),
+        ("agreed", "agre"),
+        ("plastered", "plaster"),
+        ("motoring", "motor"),
+        ("sing", "sing"),
+        ("conflated", "conflat"),
+        ("hopping", "hop"),
+        ("falling", "fall"),
+        ("filing", "file"),
+        ("happy", "happi"),
+        ("relational", "relat"),
+        ("digitizer", "digit"),
+        ("triplicate", "triplic"),
+        ("adjustable", "adjust"),
+        ("adoption", "adopt"),
+        ("controlling", "control"),
+        ("generalizations", "gener"),
+        ("oscillators", "oscil"),
+        ("v2", "v2"),
+    ],
+)
+def test_stems_are_those_of_the_published_algorithm(word: str, stemmed: str) -> None:
+    assert stem(word) == stemmed
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("see parser_v2.", "=parser_v2"),
+        ("in src/core/parser_v2.py:42!", "=src/core/parser_v2.py:42"),
+        ("in src/core/parser_v2.py:42!", "=parser_v2.py"),
+        ("in src/core/parser_v2.py:42!", "=parser_v2"),
+        ("fixes (#4711)", "=#4711"),
+        ("as D-12 says", "=d-12"),
+        ("org.apache.Foo_bar failed", "=foo_bar"),
+        ("C:\\temp\\my_file.txt", "=my_file.txt"),
+    ],
+)
+def test_an_identifier_is_a_word_of_its_own(text: str, name: str) -> None:
+    assert name in words(text)
+
+
+def test_parts_of_camel_case_are_found_alone() -> None:
+    assert {"block", "locat"} <= set(words("getBlockLocations"))
+
+
+def test_text_without_spaces_between_words_is_cut_into_pairs() -> None:
+    assert set(words("検索")) & set(words("全文検索機能"))
+
+
+@given(st.text(max_size=300))
+def test_no_word_carries_white_space_or_grows_long(text: str) -> None:
+    for word in words(text):
+        assert word
+        assert word == "".join(word.split())
+        assert len(word) <= 65
+
+
+@given(st.integers(0, 1000))
+def test_windows_overlap_and_cover_every_word(count: int) -> None:
+    text = " ".join(f"w{i}" for i in range(count))
+    cut = windows(text)
+    assert {w for part in cut for w in part.split()} == set(text.split())
+    assert all(len(part.split()) <= WINDOW_WORDS for part in cut)
+    for before, after in pairwise(cut):
+        assert set(before.split()) & set(after.split())

@@ -1,0 +1,131 @@
+"""A process of its own for the engine's tests: `child.py ROLE DATABASE [NUMBER]`.
+
+Says "ready" on standard output, waits for a line on standard input, plays its role, and reports in
+lines of JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+MIGRATIONS = [
+    "CREATE TABLE entry(n INTEGER PRIMARY KEY, author TEXT NOT NULL, text TEXT) STRICT;",
+    """
+    -- A trigger; its body has semicolons of its own.
+    CREATE TABLE counter(n INTEGER NOT NULL) STRICT;
+    CREATE TRIGGER counted AFTER INSERT ON entry BEGIN
+        UPDATE counter SET n = n + 1;
+    END;
+    INSERT INTO counter VALUES (0)
+    """,
+]
+APPLICATION = 0x626F6172
+
+
+def say(**facts: Any) -> None:
+    os.write(1, (json.dumps(facts) + "\n").encode())
+
+
+def post(author: str, text: str = "") -> Any:
+    """Two statements whose halves would show: the next number is read, then taken."""
+
+    def operation() -> Generator[tuple[str, tuple[Any, ...]], list[tuple[Any, ...]], int]:
+        rows = yield "SELECT n FROM counter", ()
+        number: int = rows[0][0] + 1
+        yield "INSERT INTO entry(n, author, text) VALUES (?1, ?2, ?3)", (number, author, text)
+        return number
+
+    return operation
+
+
+async def play(role: str, path: Path, number: int) -> None:
+    from blackboard_mcp.protocols.errors import StoreError
+    from blackboard_mcp.storage.sqlite.engine import SqliteEngine
+
+    async def open_engine() -> SqliteEngine:
+        return await SqliteEngine.open(path, migrations=MIGRATIONS, application_id=APPLICATION)
+
+    author = str(os.getpid())
+    if role == "start":
+        await (await open_engine()).close()
+        say(ok=True)
+        return
+    if role == "full":
+        import resource
+        import signal
+
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        engine = await open_engine()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (number, resource.RLIM_INFINITY))
+        acknowledged = 0
+        errors: list[str] = []
+        while len(errors) < 3:
+            try:
+                acknowledged = await engine.write(post(author, "x" * 20_000))
+            except StoreError as error:
+                # There is room again; who stopped must not take it up.
+                resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+                errors.append(type(error).__name__)
+        count = await engine.read(entries)
+        await engine.close()
+        say(acknowledged=acknowledged, errors=errors, readable=count)
+        return
+    engine = await open_engine()
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(engine.close)
+        if role == "write":
+            slowest = 0.0
+            numbers = []
+            begun = time.perf_counter()
+            for _ in range(number):
+                at = time.perf_counter()
+                numbers.append(await engine.write(post(author)))
+                slowest = max(slowest, time.perf_counter() - at)
+            say(numbers=numbers, slowest=slowest, took=time.perf_counter() - begun)
+        elif role == "journal":
+
+            async def forever() -> None:
+                while True:
+                    say(acknowledged=await engine.write(post(author)))
+
+            await asyncio.gather(*(forever() for _ in range(8)))
+        elif role == "wake":
+            # Each change is told with the instant it was noticed at: one clock for all processes here.
+            seen = engine.changes()
+            say(listening=True)
+            for _ in range(number):
+                seen = await engine.wait_for_change(seen, 30)
+                say(at=time.monotonic())
+        elif role == "idle":
+            before = time.process_time()
+            await asyncio.sleep(number)
+            say(share=(time.process_time() - before) / number)
+        elif role == "idle-waiting":
+            before = time.process_time()
+            await engine.wait_for_change(engine.changes(), number)
+            say(share=(time.process_time() - before) / number)
+
+
+def entries() -> Generator[tuple[str, tuple[Any, ...]], list[tuple[Any, ...]], int]:
+    rows = yield "SELECT count(*) FROM entry", ()
+    count: int = rows[0][0]
+    return count
+
+
+if __name__ == "__main__":
+    if "--old-library" in sys.argv:
+        sys.modules["pysqlite3"] = None  # type: ignore[assignment]
+        sys.argv.remove("--old-library")
+    import blackboard_mcp.storage.sqlite.engine  # noqa: F401 - before "ready": only the role is timed
+
+    os.write(1, b"ready\n")
+    sys.stdin.readline()
+    asyncio.run(play(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 0))

@@ -1,0 +1,167 @@
+"""The engine among several processes: starting at once, writing at once, waking up, dying."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blackboard_mcp.storage.sqlite.engine import SqliteEngine
+
+CHILD = Path(__file__).with_name("child.py")
+_spec = importlib.util.spec_from_file_location("engine_child", CHILD)
+assert _spec is not None
+assert _spec.loader is not None
+child = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(child)
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and limits of POSIX")
+
+
+class Children:
+    """Processes that begin their roles together."""
+
+    def __init__(self) -> None:
+        self.all: list[subprocess.Popen[str]] = []
+
+    def start(self, count: int, role: str, path: Path, *more: object) -> list[subprocess.Popen[str]]:
+        started = [
+            subprocess.Popen(
+                [
+                    sys.executable,
+                    "-W",
+                    "error",
+                    "-W",
+                    "ignore:Binding:DeprecationWarning",
+                    str(CHILD),
+                    role,
+                    str(path),
+                    *map(str, more),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for _ in range(count)
+        ]
+        self.all += started
+        for process in started:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in started:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+        return started
+
+
+@pytest.fixture
+def children() -> Iterator[Children]:
+    started = Children()
+    yield started
+    for process in started.all:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+async def engine(tmp_path: Path) -> AsyncIterator[SqliteEngine]:
+    opened = await open_engine(tmp_path / "board.db")
+    yield opened
+    await opened.close()
+
+
+async def open_engine(path: Path) -> SqliteEngine:
+    return await SqliteEngine.open(path, migrations=child.MIGRATIONS, application_id=child.APPLICATION)
+
+
+def report(process: subprocess.Popen[str]) -> Any:
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
+    return json.loads(output)
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_eight_processes_starting_at_once_on_no_file_all_succeed(
+    children: Children, tmp_path: Path, attempt: int
+) -> None:
+    started = children.start(8, "start", tmp_path / "new" / "board.db")
+    assert [report(process) for process in started] == [{"ok": True}] * 8
+
+
+@pytest.mark.parametrize("library", [[], ["--old-library"]], ids=["newest library", "standard library"])
+def test_eight_processes_writing_at_once_lose_nothing_and_starve_nobody(
+    children: Children, tmp_path: Path, library: list[str]
+) -> None:
+    started = children.start(8, "write", tmp_path / "board.db", 60, *library)
+    reports = [report(process) for process in started]
+    assert sorted(n for each in reports for n in each["numbers"]) == list(range(1, 8 * 60 + 1))
+    # Far above what a busy machine shows, far below the deadline that a starved process would meet.
+    assert max(each["slowest"] for each in reports) < 5
+
+
+async def test_a_waiting_process_learns_of_a_commit_in_under_fifty_milliseconds(
+    children: Children, engine: SqliteEngine, tmp_path: Path
+) -> None:
+    rounds = 41
+    (process,) = await asyncio.to_thread(children.start, 1, "wake", tmp_path / "board.db", rounds)
+    assert process.stdout is not None
+    assert json.loads(await asyncio.to_thread(process.stdout.readline)) == {"listening": True}
+    delays = []
+    for _ in range(rounds):
+        await engine.write(child.post("parent"))
+        committed = time.monotonic()
+        delays.append(json.loads(await asyncio.to_thread(process.stdout.readline))["at"] - committed)
+    assert sorted(delays)[rounds // 2] < 0.05
+
+
+async def test_killed_processes_keep_every_acknowledged_write(children: Children, tmp_path: Path) -> None:
+    chance = random.Random(20)
+    path = tmp_path / "board.db"
+    acknowledged: set[int] = set()
+    for _ in range(10):
+        (process,) = await asyncio.to_thread(children.start, 1, "journal", path)
+        assert process.stdout is not None
+        for _ in range(chance.randrange(1, 200)):
+            acknowledged.add(json.loads(process.stdout.readline())["acknowledged"])
+        process.kill()
+        # What it still got out of the door counts; its last line may be cut.
+        rest = process.communicate()[0].splitlines()
+        acknowledged |= {json.loads(line)["acknowledged"] for line in rest if line.endswith("}")}
+    engine = await open_engine(path)
+    count = await engine.read(child.entries)
+
+    def numbers() -> Any:
+        entries = yield "SELECT n FROM entry", ()
+        counter = yield "SELECT n FROM counter", ()
+        check = yield "PRAGMA integrity_check", ()
+        return {n for (n,) in entries}, counter[0][0], check
+
+    stored, counter, check = await engine.read(numbers)
+    await engine.close()
+    assert check == [("ok",)]
+    assert stored == set(range(1, count + 1))
+    assert counter == count
+    assert acknowledged <= stored
+
+
+async def test_a_disk_that_fails_at_commit_stops_writing_and_loses_nothing(
+    children: Children, tmp_path: Path
+) -> None:
+    (process,) = await asyncio.to_thread(children.start, 1, "full", tmp_path / "board.db", 300_000)
+    told = await asyncio.to_thread(report, process)
+    assert told["errors"] == ["StoreClosed"] * 3
+    assert told["readable"] == told["acknowledged"] > 0
+    engine = await open_engine(tmp_path / "board.db")
+    count = await engine.read(child.entries)
+    assert count in (told["acknowledged"], told["acknowledged"] + 1)
+    assert await engine.write(child.post("next")) == count + 1
+    await engine.close()

@@ -1,0 +1,318 @@
+"""The suite sees what it is there to see: with each of these mistakes put in, a named check fails.
+
+A check is a test of the conformance kit, run by hand on a store with the mistake, or the walk against
+the model, asked which invariant broke.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blackboard_mcp.protocols.clock import Clock
+from blackboard_mcp.protocols.errors import StoreError
+from blackboard_mcp.protocols.events import SYSTEM, EventType
+from blackboard_mcp.protocols.guard import Protection, closure_of
+from blackboard_mcp.protocols.items import Edge, Status, Zone
+from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Plan, Workspace
+from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.storage.memory import open_memory_store
+from blackboard_mcp.storage.operations import debating, ledger, posting, pruning, rows
+from blackboard_mcp.storage.operations.ledger import Ledger, load_any, open_ledger
+from blackboard_mcp.storage.sqlite import group
+from blackboard_mcp.storage.store import SqlBoardStore
+from blackboard_mcp.storage.testing.harness import HandClock, Table
+from blackboard_mcp.storage.testing.kit import BoardStoreKit
+from blackboard_mcp.storage.testing.machine import walk
+from hypothesis import Phase, settings
+
+Mutate = Callable[[pytest.MonkeyPatch], None]
+
+
+def statement(name: str, text: str) -> Mutate:
+    """Another text for a named statement."""
+    return lambda patch: patch.setitem(rows._statements(), name, text)
+
+
+def one_hop(patch: pytest.MonkeyPatch) -> None:
+    """The guard looks at the neighbours of a debate and no further."""
+
+    def closure(
+        starts: dict[int, str],
+    ) -> Generator[frozenset[int], Iterable[Edge], dict[int, Protection]]:
+        return closure_of(starts, (yield frozenset(starts)))
+
+    patch.setattr(ledger, "closure", closure)
+
+
+def no_closure(patch: pytest.MonkeyPatch) -> None:
+    """Only what is owed is held: an answered critique leaves in the middle of its debate."""
+
+    def closure(starts: dict[int, str]) -> Generator[frozenset[int], Iterable[Edge], dict[int, Protection]]:
+        yield frozenset()
+        return {}
+
+    patch.setattr(ledger, "closure", closure)
+
+
+def any_status(patch: pytest.MonkeyPatch) -> None:
+    """What is final is left again."""
+    patch.setattr(posting, "TRANSITIONS", {status: frozenset(Status) for status in Status})
+
+
+def evict_without_event(patch: pytest.MonkeyPatch) -> None:
+    """Items leave and the log says nothing."""
+
+    def archive(self: Ledger, item: rows.ItemRow, event: EventType, **_: Any) -> rows.Steps[None]:
+        yield rows.sql("item_move"), (self.no, item.number, "archive", item.seq)
+        yield rows.sql("outbox_add"), (self.no, item.number)
+        item.zone = "archive"
+        self.items, self.tokens, self.archived = self.items - 1, self.tokens - item.tokens, self.archived + 1
+
+    patch.setattr(Ledger, "archive", archive)
+
+
+def decide_outside(patch: pytest.MonkeyPatch) -> None:
+    """A pass looks and decides in one transaction and moves in the next."""
+
+    async def prune(self: SqlBoardStore, board: str, decide: Decide, *, apply: bool = True) -> PassOutcome:
+        now = self._now()
+        chosen: list[int] = []
+
+        def remember(space: Workspace) -> Plan:
+            plan = decide(space)
+            chosen.extend(m.number for m in plan.moves if m.number not in space.protected)
+            return plan
+
+        def move() -> rows.Steps[None]:
+            opened: Ledger = yield from open_ledger(board, SYSTEM, now)
+            for row in (yield from load_any(opened.no, chosen)).values():
+                yield from opened.archive(row, EventType.ITEM_ARCHIVED, data={})
+            yield from opened.close()
+
+        outcome = await self.engine.read(lambda: pruning.prune(board, remember, now, apply=False))
+        if apply:
+            await self.engine.write(move)
+        return outcome
+
+    patch.setattr(SqlBoardStore, "prune", prune)
+
+
+def acknowledge_before_commit(patch: pytest.MonkeyPatch) -> None:
+    """The caller hears of success before the COMMIT that makes it true."""
+    honest = group._attempt
+
+    def attempt(raw: Any, job: group.Job) -> None:
+        honest(raw, job)
+        if job.error is None:
+            settle = functools.partial(_resolve, job.future, job.result)
+            job.future.get_loop().call_soon_threadsafe(settle)
+
+    patch.setattr(group, "_attempt", attempt)
+
+
+def _resolve(future: Any, result: Any) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def author_may_close(patch: pytest.MonkeyPatch) -> None:
+    """Consensus counts the author under criticism."""
+
+    def settle(opened: Ledger, debate: debating.Open) -> rows.Steps[bool]:
+        listed = yield rows.sql("obligations_of_debates"), (opened.no, rows.numbers([debate.id]))
+        if not any(row[2] == "acknowledge" and row[3] == "acknowledged" for row in listed):
+            return False
+        yield from debating._close(opened, debate, debating.DebateState.CONSENSUS, "agreed")
+        return True
+
+    patch.setattr(debating, "_settle_if_agreed", settle)
+
+
+def forget_versions(patch: pytest.MonkeyPatch) -> None:
+    """A new version overwrites the former one."""
+    statement("version_keep", "SELECT ?1, ?2 WHERE 0")(patch)
+
+
+def no_cycle_check(patch: pytest.MonkeyPatch) -> None:
+    statement("depends_reaches", "SELECT 1 WHERE 0 AND ?1 AND ?2 AND ?3")(patch)
+
+
+def supersede_unguarded(patch: pytest.MonkeyPatch) -> None:
+    def nothing(no: int) -> rows.Steps[dict[int, Protection]]:
+        return {}
+        yield  # a generator
+
+    patch.setattr(posting, "protection", nothing)
+
+
+NEVER_OWED = "SELECT item, agent, duty FROM obligation WHERE board = ?1 AND state = 'never'"
+DELETE = "DELETE FROM item WHERE board = ?1 AND number = ?2 AND ?3 = 'archive' AND ?4 > 0"
+LEAK = (
+    "SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns FROM event "
+)
+LEAK += "WHERE board = ?1 AND seq > ?2 AND ?3 <> '' ORDER BY seq LIMIT ?4"
+
+BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
+    (
+        "one-hop guard",
+        one_hop,
+        "test_a_chain_that_leads_to_a_debate_is_protected_to_its_end",
+        {"chain": "mixed"},
+    ),
+    ("one-hop guard", one_hop, "test_a_chain_that_leads_away_from_a_debate_is_protected_to_its_end", {}),
+    ("one-hop guard", one_hop, "test_a_chain_runs_through_archived_items", {}),
+    (
+        "guard without obligations",
+        statement("obligations_outstanding", NEVER_OWED),
+        "test_an_unmet_obligation_protects_until_it_is_met_or_waived",
+        {},
+    ),
+    (
+        "evict without an outbox row",
+        statement("outbox_add", "SELECT ?1, ?2 WHERE 0"),
+        "test_what_moves_is_told_to_the_index_in_the_same_transaction",
+        {},
+    ),
+    (
+        "evict by deleting",
+        statement("item_move", DELETE),
+        "test_every_text_comes_back_byte_for_byte_with_its_hash",
+        {},
+    ),
+    (
+        "evict without an event",
+        evict_without_event,
+        "test_why_left_names_the_event_of_what_is_in_the_archive",
+        {},
+    ),
+    (
+        "decide outside the transaction",
+        decide_outside,
+        "test_a_critique_during_a_pass_comes_before_it_or_brings_its_target_back",
+        {},
+    ),
+    (
+        "the author closes",
+        author_may_close,
+        "test_the_author_alone_never_closes_a_debate_of_their_own_opening",
+        {},
+    ),
+    ("forget versions", forget_versions, "test_old_versions_stay_readable_byte_for_byte", {"clock": ...}),
+    ("no check for cycles", no_cycle_check, "test_depends_on_has_no_cycle", {"length": 6}),
+    (
+        "law left out of snapshots",
+        statement("law", "SELECT number, type FROM item WHERE 0 AND ?1 AND ?2"),
+        "test_a_snapshot_is_of_one_moment_with_the_law_the_debts_and_the_debates",
+        {},
+    ),
+    ("supersede unguarded", supersede_unguarded, "test_superseding_does_not_get_past_the_guard", {}),
+    (
+        "a log for everybody",
+        statement("events_after", LEAK),
+        "test_a_private_item_leaves_no_trace_in_the_log_of_others",
+        {},
+    ),
+]
+
+BY_THE_WALK: list[tuple[str, Mutate, str]] = [
+    ("one-hop guard", one_hop, "guard"),
+    ("one-hop guard", one_hop, "I3"),
+    ("no closure", no_closure, "I3"),
+    ("no closure", no_closure, "I5"),
+    ("guard without obligations", statement("obligations_outstanding", NEVER_OWED), "I4"),
+    ("evict by deleting", statement("item_move", DELETE), "model"),
+    ("evict without an event", evict_without_event, "I18"),
+    ("evict without an event", evict_without_event, "I19"),
+    ("forget versions", forget_versions, "I1"),
+    ("no check for cycles", no_cycle_check, "I16"),
+    ("retries applied twice", statement("idempotency_get", "SELECT 1 WHERE 0 AND ?1 AND ?2 AND ?3"), "I24"),
+    ("statuses as one likes", any_status, "I29"),
+    ("a log for everybody", statement("events_after", LEAK), "I25"),
+]
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+async def store(tmp_path: Path, clock: HandClock) -> AsyncIterator[SqlBoardStore]:
+    opened = await SqlBoardStore.open(tmp_path / "board.db", clock=clock)
+    yield opened
+    await opened.close()
+
+
+@pytest.mark.parametrize(
+    ("mutate", "check", "given"),
+    [pytest.param(m, c, g, id=f"{name} - {c}") for name, m, c, g in BY_THE_KIT],
+)
+@pytest.mark.parametrize("mutated", [False, True], ids=["honest", "mutant"])
+async def test_the_kit_sees_the_mistake(
+    monkeypatch: pytest.MonkeyPatch,
+    store: SqlBoardStore,
+    clock: HandClock,
+    mutate: Mutate,
+    check: str,
+    given: dict[str, Any],
+    mutated: bool,
+) -> None:
+    run = getattr(BoardStoreKit(), check)
+    told = {name: clock if value is ... else value for name, value in given.items()}
+    if not mutated:
+        await run(at=Table(store), **told)
+        return
+    mutate(monkeypatch)
+    with pytest.raises((AssertionError, StoreError, pytest.fail.Exception)):
+        await run(at=Table(store), **told)
+
+
+@pytest.mark.parametrize(
+    ("mutate", "invariant"), [pytest.param(m, i, id=f"{name} - {i}") for name, m, i in BY_THE_WALK]
+)
+def test_the_walk_sees_the_mistake(monkeypatch: pytest.MonkeyPatch, mutate: Mutate, invariant: str) -> None:
+    """Each invariant by itself: what else the mistake breaks is let pass."""
+
+    async def opened(clock: Clock) -> BoardStore:
+        return await open_memory_store(clock=clock)
+
+    mutate(monkeypatch)
+    steps = settings(max_examples=6, stateful_step_count=25, phases=[Phase.generate])
+    outcome = walk(opened, steps, only={invariant}, seeds=range(12))
+    assert outcome.broken is not None, outcome.error or "the walk saw nothing"
+    with pytest.raises(AssertionError, match=invariant):
+        outcome.assert_held(invariant)
+
+
+# Acknowledged means committed: shown on the engine, where a commit can be made to fail.
+
+
+async def check_nothing_is_acknowledged_that_was_not_committed(store: SqlBoardStore) -> None:
+    """A dangling edge passes its statement and fails the COMMIT, where the constraint is checked."""
+    at = Table(store)
+    await at.post("alice", "a")
+
+    def dangling() -> rows.Steps[str]:
+        yield rows.sql("edge_add"), (1, 1, "supports", 99)
+        return "done"
+
+    with pytest.raises(StoreError):
+        await store.engine.write(dangling)
+    assert (await at.item(1)).edges == ()
+    assert await at.zone(await at.post("alice", "b")) is Zone.WORKING
+
+
+async def test_nothing_is_acknowledged_that_was_not_committed(store: SqlBoardStore) -> None:
+    await check_nothing_is_acknowledged_that_was_not_committed(store)
+
+
+async def test_the_check_sees_an_acknowledgement_before_the_commit(
+    monkeypatch: pytest.MonkeyPatch, store: SqlBoardStore
+) -> None:
+    acknowledge_before_commit(monkeypatch)
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        await check_nothing_is_acknowledged_that_was_not_committed(store)

@@ -1,0 +1,192 @@
+"""The docs hold: examples parse or run, everything is documented, the reference is current, links lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import importlib.util
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+import click
+import pytest
+from blackboard_mcp.server import settings
+from blackboard_mcp.server.cli import cli
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *(ROOT / "docs").rglob("*.md"),
+]
+COMMAND = Path(sys.executable).with_name("blackboard-mcp")
+
+
+def text_of(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
+
+
+def examples(language: str) -> Iterator[tuple[str, str]]:
+    for page in sorted(PAGES):
+        blocks = re.findall(rf"^```{language}\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+        for number, block in enumerate(blocks, 1):
+            yield f"{page.relative_to(ROOT)}-{number}", block
+
+
+def parameters(language: str) -> pytest.MarkDecorator:
+    found = list(examples(language))
+    assert found
+    return pytest.mark.parametrize("source", [block for _, block in found], ids=[name for name, _ in found])
+
+
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@parameters("json")
+def test_json_examples_are_json(source: str) -> None:
+    json.loads(source)
+
+
+@parameters("toml")
+def test_toml_examples_are_settings(source: str, tmp_path: Path) -> None:
+    assert tomllib.loads(source)
+    (tmp_path / "settings.toml").write_text(source, "utf-8")
+    settings.load({}, {}, tmp_path / "settings.toml")
+
+
+@parameters("python")
+def test_python_examples_parse(source: str) -> None:
+    ast.parse(source)
+
+
+@parameters("sh")
+def test_shell_examples_call_commands_with_options_that_exist(source: str) -> None:
+    for line in source.splitlines():
+        words = shlex.split(line)
+        ours = [n for n, word in enumerate(words) if Path(word).name == "blackboard-mcp"]
+        for place in ours:
+            if words[place - 1] == "add":  # a server's name in a client's own command
+                continue
+            arguments = words[place + 1 :]
+            arguments = arguments[: arguments.index("&&")] if "&&" in arguments else arguments
+            group = cast(click.Group, cli)
+            command = group.get_command(click.Context(group), arguments[0])
+            assert command is not None, line
+            known = {option for parameter in command.params for option in parameter.opts}
+            assert {word for word in arguments if word.startswith("--")} <= known, line
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/howto/connect-clients.md"])
+def test_client_configurations_start_our_command(name: str) -> None:
+    group = cast(click.Group, cli)
+    for block in re.findall(r"^```json\n(.*?)^```$", text_of(name), re.MULTILINE | re.DOTALL):
+        given = json.loads(block)
+        for server in {**given.get("mcpServers", {}), **given.get("servers", {})}.values():
+            if "command" not in server:
+                assert server["url"].endswith("/mcp")
+                continue
+            first, *rest = server["args"]
+            command = group.get_command(click.Context(group), first)
+            assert command is not None
+            # Under its group: click remembers the names of the help option from the first context.
+            command.make_context(
+                first, list(rest), parent=click.Context(group, help_option_names=["-h", "--help"])
+            )
+
+
+def test_the_quickstart_ends_in_consensus(tmp_path: Path) -> None:
+    source = re.search(r"^```python\n(.*?)^```$", text_of("docs/quickstart.md"), re.MULTILINE | re.DOTALL)
+    assert source is not None
+    server = subprocess.Popen(
+        [COMMAND, "serve", "--transport", "http", "--port", "0", "--data", tmp_path / "board"],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stderr is not None
+    try:
+        ready = re.search(r"serves (\S+)", server.stderr.readline())
+        assert ready is not None
+        script = tmp_path / "two_agents.py"
+        script.write_text(source[1].replace("http://127.0.0.1:8420/mcp", ready[1]), "utf-8")
+        done = subprocess.run(
+            [sys.executable, script],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+            env=plain_environment(),
+        )
+    finally:
+        server.terminate()
+        server.communicate(timeout=20)
+    assert "outstanding: ann respond C-2, bob acknowledge F-1" in done.stdout
+    assert "F-1 debate CONSENSUS" in done.stdout
+
+
+def plain_environment() -> dict[str, str]:
+    return {k: v for k, v in os.environ.items() if not k.startswith("BLACKBOARD_")}
+
+
+def test_the_reference_is_current(generator: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    status = generator.main(["--check"])
+    assert status == 0, f"{capsys.readouterr().out}; python docs/generate.py writes it"
+
+
+def test_every_tool_is_in_the_readme_and_the_reference(generator: ModuleType) -> None:
+    readme, reference = text_of("README.md"), text_of("docs/reference/tools.md")
+    for tool in generator.server(*settings.TOOL_SETS).published_tools:
+        assert f"`{tool.name}`" in readme, tool.name
+        assert f"\n### {tool.name}\n" in reference, tool.name
+
+
+def test_every_setting_is_documented() -> None:
+    reference = text_of("docs/reference/settings.md")
+    for field in dataclasses.fields(settings.Settings):
+        assert f"`{field.name}`" in reference, field.name
+        assert f"`{settings.PREFIX}{field.name.upper()}`" in reference, field.name
+
+
+def test_every_command_is_documented() -> None:
+    group = cast(click.Group, cli)
+    reference, changelog = text_of("docs/reference/cli.md"), text_of("CHANGELOG.md")
+    for name in group.list_commands(click.Context(group)):
+        assert f"\n## {name}\n" in reference, name
+        assert f"`{name}`" in changelog, name
+
+
+def test_the_readme_has_the_two_commands() -> None:
+    lines = [line for line in text_of("README.md").splitlines() if line.startswith("python3 -m venv ")]
+    assert [line.split()[-1] for line in lines] == ["demo", ".venv/bin/pytest"]
+
+
+def test_the_changelog_knows_this_version() -> None:
+    version = tomllib.loads(text_of("pyproject.toml"))["project"]["version"]
+    assert f"## [{version}]" in text_of("CHANGELOG.md")
+
+
+@pytest.mark.parametrize("page", sorted(PAGES), ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    source = page.read_text("utf-8")
+    for target in re.findall(r"\]\((?!https?://|#)([^)\s]+)\)", source):
+        path, _, anchor = target.partition("#")
+        found = page.parent / path
+        assert found.exists(), target
+        if anchor:
+            heads = re.findall(r"^#+ (.*)$", found.read_text("utf-8"), re.MULTILINE)
+            assert anchor in {head.lower().replace(" ", "-") for head in heads}, target

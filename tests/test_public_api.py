@@ -1,0 +1,106 @@
+"""What others build on, and must not change unnoticed: arguments, facts, modules, light starts."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import blackboard_mcp.protocols
+import blackboard_mcp.server
+import blackboard_mcp.storage
+import pytest
+from blackboard_mcp.protocols import wire
+from blackboard_mcp.server.mcp.tools.core import CoreTools
+
+ARGUMENTS = {
+    "post": "text type importance tags edges key expected_version id visibility ttl_seconds metadata "
+    "idempotency_key items",
+    "read": "ids keys budget since",
+    "query": "text type key tags author status thread zone limit cursor",
+    "query_archive": "text type tags author after before limit restore",
+    "subscribe": "filter name unsubscribe",
+    "wait": "subscription since seconds limit",
+    "debate": "op id",
+}
+DEFAULTS = {
+    ("query", "zone"): "working",
+    ("query", "limit"): 20,
+    ("query_archive", "limit"): 10,
+    ("query_archive", "restore"): False,
+    ("wait", "seconds"): 25,
+    ("wait", "limit"): 50,
+}
+FACTS = {
+    "WireItem": "id number key version type status zone importance author text tags edges metadata tokens "
+    "created_at updated_at sha256 thread debate",
+    "ItemsAnswer": "items cursor seq",
+    "WireEvent": "seq event item key version agent tags at",
+    "PostAnswer": "items seq",
+    "Failure": "error",
+}
+PARTS = (blackboard_mcp.protocols, blackboard_mcp.storage, blackboard_mcp.server)
+
+
+@pytest.mark.parametrize("tool", ARGUMENTS)
+def test_the_core_tools_keep_their_arguments_and_take_a_board(tool: str) -> None:
+    parameters = inspect.signature(getattr(CoreTools, tool)).parameters
+    assert set(ARGUMENTS[tool].split()) <= set(parameters)
+    assert parameters["board"].default is None
+
+
+@pytest.mark.parametrize(("tool", "argument"), DEFAULTS)
+def test_the_core_tools_keep_their_defaults(tool: str, argument: str) -> None:
+    default = inspect.signature(getattr(CoreTools, tool)).parameters[argument].default
+    assert default == DEFAULTS[tool, argument]
+
+
+@pytest.mark.parametrize("model", FACTS)
+def test_structured_results_keep_their_fields(model: str) -> None:
+    assert set(FACTS[model].split()) <= set(getattr(wire, model).model_fields)
+
+
+def modules() -> list[str]:
+    """Every module but those that are programs."""
+    found = []
+    for part in PARTS:
+        for module in pkgutil.walk_packages(part.__path__, part.__name__ + "."):
+            if not module.name.endswith("__main__"):
+                found.append(module.name)
+    return sorted(found)
+
+
+@pytest.mark.parametrize("name", modules())
+def test_every_module_imports_and_says_what_it_knows(name: str) -> None:
+    module = importlib.import_module(name)
+    empty = module.__file__ is None or Path(module.__file__).stat().st_size == 0
+    assert empty or module.__doc__, f"{name} has no docstring"
+
+
+def loaded_by(code: str) -> set[str]:
+    """Top-level modules in a fresh interpreter after `code`."""
+    shown = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*{{m.split('.')[0] for m in sys.modules}})"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(shown.stdout.split())
+
+
+def test_the_command_line_starts_without_the_heavy_libraries() -> None:
+    heavy = {"mcp", "lancedb", "pyarrow", "numpy", "starlette", "uvicorn", "pydantic"}
+    assert not loaded_by("import blackboard_mcp.server.cli") & heavy
+
+
+def test_the_relay_starts_without_the_heavy_libraries() -> None:
+    heavy = {"mcp", "lancedb", "pyarrow", "numpy", "starlette", "uvicorn", "pydantic", "aiosqlite"}
+    assert not loaded_by("import blackboard_mcp.server.relay") & heavy
+
+
+def test_a_server_is_ready_without_the_archive_libraries() -> None:
+    heavy = {"lancedb", "pyarrow", "numpy"}
+    assert not loaded_by("import blackboard_mcp.server.compose, blackboard_mcp.server.mcp.adapter") & heavy
