@@ -231,6 +231,20 @@ async def test_a_server_that_ends_in_a_call_is_told_apart_from_one_that_never_go
     assert "idempotency_key" in error["message"]
 
 
+async def test_calls_wait_for_a_renewal_under_way_instead_of_going_without_a_session() -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        _, url = await stack.enter_async_context(serving())
+        async with relaying(url, agent="rel") as wire:
+            await wire.initialize()
+            await stack.aclose()
+            async with serving(int(url.rpartition(":")[2])):
+                for number in range(1, 41):
+                    wire.legacy(number, "tools/call", name="post", arguments={"text": str(number)})
+                    await asyncio.sleep(0.002)
+                answers = [await wire.receive() for _ in range(40)]
+    assert [answer for answer in answers if "result" not in answer] == []
+
+
 async def test_a_restarted_server_gets_the_legacy_session_and_its_subscriptions_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

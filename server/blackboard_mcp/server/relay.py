@@ -160,7 +160,8 @@ class _Relay:
         """One at a time, so that notifications keep their order."""
         try:
             async with asyncio.timeout(NOTIFY_SECONDS):
-                async with self._http.send("POST", self._legacy.headers(), line) as response:
+                headers = await self._session_headers()
+                async with self._http.send("POST", headers, line) as response:
                     await response.body()
         except (Unreachable, Broken, TimeoutError) as exc:
             print(f"blackboard-mcp connect: a notification was lost: {exc}", file=sys.stderr)
@@ -189,9 +190,9 @@ class _Relay:
 
     async def _exchange(self, message: Message, line: bytes, *, last: bool = False) -> bool:
         """One request and its answer. True: the session was renewed, the request should be repeated."""
-        session = self._legacy.session_id
         patience = START_SECONDS if message["method"] in _STARTING else CONNECT_SECONDS
-        headers = modern_headers(message) or self._legacy.headers()
+        headers = modern_headers(message) or await self._session_headers()
+        session = self._legacy.session_id
         async with self._http.send("POST", headers, line, patience=patience) as response:
             may_renew = not last and message["method"] != "initialize"
             if response.status == 404 and session is not None and may_renew:
@@ -239,14 +240,19 @@ class _Relay:
 
     # The legacy session
 
+    async def _session_headers(self) -> list[tuple[str, str]]:
+        """The session's headers, once no renewal is under way that would leave them out."""
+        async with self._legacy.renewing:
+            return self._legacy.headers()
+
     async def _renew(self, lost: str) -> bool:
         """Open a new session in the place of one the server no longer knows; whether there is one."""
         async with self._legacy.renewing:
             if self._legacy.session_id != lost:
                 return self._legacy.session_id is not None
             opening = self._legacy.opening
-            self._legacy.session_id = None
-            if opening is None or not await self._quiet(opening):
+            # The lost name stays until there is another: what fails in here is tried again by the next call.
+            if opening is None or not await self._quiet(opening, headers=[]):
                 return False
             await self._quiet({"jsonrpc": "2.0", "method": "notifications/initialized"})
             for number, uri in enumerate(sorted(self._legacy.subscribed)):
@@ -260,11 +266,12 @@ class _Relay:
                 )
             return self._legacy.session_id is not None
 
-    async def _quiet(self, message: Message) -> bool:
+    async def _quiet(self, message: Message, headers: list[tuple[str, str]] | None = None) -> bool:
         """Send a message of the relay's own and swallow the answer; whether it was not an error."""
+        headers = self._legacy.headers() if headers is None else headers
         line = json.dumps(message).encode()
         async with asyncio.timeout(NOTIFY_SECONDS):
-            async with self._http.send("POST", self._legacy.headers(), line) as response:
+            async with self._http.send("POST", headers, line) as response:
                 if response.kind != "text/event-stream":
                     return response.status < 400 and self._note_quietly(
                         message, response, await response.body()
