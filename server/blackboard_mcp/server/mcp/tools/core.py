@@ -57,6 +57,9 @@ from ..adapter_arguments import Arguments
 
 ITEMS_BUDGET = 6_000
 MAX_BUDGET = 200_000
+QUERY_PAGE = 20
+EVENTS_PAGE = 50
+WAIT_SECONDS = 25.0
 
 BoardId = Annotated[str, Field(max_length=64)]
 Agent = Annotated[str, Field(max_length=64)]
@@ -75,7 +78,7 @@ Batch = Annotated[
     list[Annotated[dict[str, Any], Field(max_length=16)]],
     Field(max_length=MAX_BATCH),
 ]
-ZoneName = Literal["working", "archive", "all"]
+ZoneName = Annotated[Literal["working", "archive", "all"], WithJsonSchema({"type": "string", "maxLength": 8})]
 Cursor = Annotated[str, Field(max_length=20)]
 Filter = Annotated[
     dict[str, Any],
@@ -118,7 +121,7 @@ class CoreTools:
         server.tool(
             self.query,
             name="query",
-            description=("List items, newest first. key: glob, * within a segment, ** across."),
+            description="List items, newest first. key: glob, * within a segment, ** across.",
             annotations=READ,
             output=ItemsAnswer,
         )
@@ -143,8 +146,7 @@ class CoreTools:
             self.wait,
             name="wait",
             description=(
-                "Wait for news: returns at once if there is any after since (or the subscription's place), "
-                "else within seconds."
+                "Wait for news: returns at once if there is any after since (or the subscription's place)."
             ),
             annotations=WRITE,
             output=EventsAnswer,
@@ -274,8 +276,8 @@ class CoreTools:
         author: Agent | None = None,
         status: StatusName | None = None,
         thread: Id | None = None,
-        zone: ZoneName = "working",
-        limit: Page = 20,
+        zone: ZoneName | None = None,
+        limit: Page | None = None,
         cursor: Cursor | None = None,
         any_tags: Tags | None = None,
         no_tags: Tags | None = None,
@@ -295,10 +297,10 @@ class CoreTools:
             author=author,
             statuses=() if status is None else (Status(status),),
             thread=None if thread is None else parse_ref(thread).number,
-            zone=None if zone == "all" else Zone(zone),
+            zone=None if zone == "all" else Zone(zone or "working"),
             after=instant(after, "after"),
             before=instant(before, "before"),
-            limit=limit,
+            limit=limit or QUERY_PAGE,
             cursor=None if cursor is None else int(cursor),
         )
         page = await self._board.query(caller.agent, board, wanted)
@@ -400,8 +402,8 @@ class CoreTools:
         caller: Caller,
         subscription: Annotated[str, Field(max_length=64)] | None = None,
         since: Sequence | None = None,
-        seconds: Seconds = 25,
-        limit: Page = 50,
+        seconds: Seconds | None = None,
+        limit: Page | None = None,
         board: BoardId | None = None,
     ) -> Answer:
         news = await self._board.wait(
@@ -409,8 +411,8 @@ class CoreTools:
             board,
             subscription=subscription,
             since=since,
-            seconds=seconds,
-            limit=limit,
+            seconds=WAIT_SECONDS if seconds is None else seconds,
+            limit=limit or EVENTS_PAGE,
             report=caller.report,
         )
         if subscription is None and since is not None:
