@@ -30,6 +30,9 @@ class Candidate:
     analysed: bool
     debated_before: bool
     """A debate on it was opened and closed."""
+    reads: int = 0
+    """How often it was read by id, key or query; counted some seconds late."""
+    last_read: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,6 +266,16 @@ class BoardStore(Protocol):
         """Agents that ever posted or restored, ordered by name."""
         ...
 
+    async def record_activity(
+        self, board: str, seen: Mapping[str, datetime], reads: Mapping[int, tuple[int, datetime]]
+    ) -> None:
+        """Agents were there, and items were read so many times, the last time then.
+
+        It changes no board: no event, no sequence. Reads add up, instants only move forward; agents that
+        never did anything there, and items and boards that are not there, are passed over.
+        """
+        ...
+
     async def tags(self, board: str, agent: str) -> list[str]:
         """Tags in use in working memory, most used first, at most 100."""
         ...

@@ -36,6 +36,7 @@ from blackboard_mcp.protocols.store import (
 )
 from blackboard_mcp.protocols.tokens import Tokenizer
 
+from .activity import Activity
 from .pruner import Pruner
 from .requests import PostFields, check_agent, check_board, digest, draft
 from .searching import ArchiveSearch, Found, search
@@ -88,6 +89,7 @@ class Blackboard:
         tokenizer: Tokenizer,
         pruner: Pruner,
         archive: ArchiveSearch,
+        activity: Activity,
         config: BoardConfig,
         default_board: str,
         deciders: Sequence[str] = (),
@@ -96,6 +98,7 @@ class Blackboard:
         self.tokenizer = tokenizer
         self.pruner = pruner
         self.archive = archive
+        self.activity = activity
         self.config = config
         self.default_board = check_board(default_board)
         self.deciders = tuple(deciders)
@@ -133,6 +136,7 @@ class Blackboard:
                     board=name,
                 )
             await self.store.ensure_board(name, agent, self.config)
+        self.activity.seen(name, agent)
         return name
 
     # Posting
@@ -151,6 +155,7 @@ class Blackboard:
             )
         except UnknownReference as error:
             raise _as_asked(error, posts) from None
+        self.activity.seen(name, agent)
         self._noticed(name, agent, posted.seq, posted.attention)
         for fields in posts:
             if fields.ttl_seconds is not None:
@@ -249,6 +254,7 @@ class Blackboard:
             found = replace(found, missing=(*unread, *(asked.get(m, m) for m in found.missing)))
         self._noticed(name, agent, found.seq, found.attention)
         numbers = [item.number for item in found.items]
+        self.activity.read(name, numbers)
         protected = await self.store.guarded(name, numbers) if numbers else {}
         archived = [item.number for item in found.items if item.zone is Zone.ARCHIVE]
         left = await self.store.why_left(name, agent, archived) if archived else {}
@@ -258,6 +264,7 @@ class Blackboard:
         name = await self.board_of(board, agent)
         page = await self.store.query(name, agent, wanted, look=self._look(name, agent))
         self._noticed(name, agent, page.seq, page.attention)
+        self.activity.read(name, [item.number for item in page.items])
         return page
 
     async def search(
@@ -343,6 +350,7 @@ class Blackboard:
             raise UnknownReference(f"since={place} is ahead of '{name}', which stands at seq {end}.", seq=end)
         started = place if since is None or held is None else held.cursor
         news = await self._watch(agent, name, condition, place, seconds, limit, report)
+        self.activity.seen(name, agent)
         if held is not None and news.cursor != started:
             await self.store.move_cursor(name, agent, held.id, news.cursor)
         numbers = [parse_ref(e.item).number for e in news.events if e.item is not None]

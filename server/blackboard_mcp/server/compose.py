@@ -17,6 +17,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.storage.archive import SearchableArchive
 from blackboard_mcp.storage.store import SqlBoardStore
 
+from .activity import Activity
 from .blackboard import Blackboard
 from .http.identity import AGENT_HEADER, agent_name
 from .pruner import Pruner
@@ -51,6 +52,7 @@ class Installation:
     archive: SearchableArchive
     pruner: Pruner
     blackboard: Blackboard
+    activity: Activity
     clock: Clock
 
 
@@ -58,7 +60,7 @@ class Installation:
 async def installation(
     settings: Settings, *, eager_index: bool, clock: Clock | None = None, background: bool = True
 ) -> AsyncIterator[Installation]:
-    """Opens a data folder and closes it in order. `background` runs expiry and left-over passes."""
+    """Opens a data folder and closes it in order. `background` runs expiry, left-over passes and the record of use."""
     time = clock or SystemClock()
     try:
         settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -76,24 +78,32 @@ async def installation(
         tokenizer = load_tokenizer(settings.tokenizer)
         archive = SearchableArchive(store, settings.index, holder, eager=eager_index)
         pruner = Pruner(store, tokenizer, holder)
+        activity = Activity(store, time)
         blackboard = Blackboard(
             store,
             tokenizer=tokenizer,
             pruner=pruner,
             archive=archive,
+            activity=activity,
             config=settings.board_config(),
             default_board=settings.board,
             deciders=settings.deciders,
         )
-        housekeeping = asyncio.create_task(pruner.run(), name="housekeeping") if background else None
+        housekeeping = [
+            asyncio.create_task(work(), name=name)
+            for name, work in (("housekeeping", pruner.run), ("activity", activity.run))
+            if background
+        ]
         archive.start()
         try:
-            yield Installation(settings, store, archive, pruner, blackboard, time)
+            yield Installation(settings, store, archive, pruner, blackboard, activity, time)
         finally:
-            if housekeeping is not None:
-                housekeeping.cancel()
+            for task in housekeeping:
+                task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
-                    await housekeeping
+                    await task
+            if background:
+                await activity.close()
             await pruner.close()
             await archive.close()
     finally:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
-from datetime import timedelta
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -31,7 +31,7 @@ from blackboard_mcp.protocols.store import (
     Subscription,
 )
 
-from .operations import boards, debating, indexing, posting, pruning, reading, subscribing
+from .operations import boards, debating, indexing, posting, pruning, reading, subscribing, using
 from .operations.rows import micros
 from .sqlite.engine import SqliteEngine
 
@@ -169,6 +169,13 @@ class SqlBoardStore:
 
     async def agents(self, board: str) -> list[AgentInfo]:
         return await self.engine.read(lambda: reading.agents(board))
+
+    async def record_activity(
+        self, board: str, seen: Mapping[str, datetime], reads: Mapping[int, tuple[int, datetime]]
+    ) -> None:
+        there = {agent: micros(at) for agent, at in seen.items()}
+        read = {number: (times, micros(at)) for number, (times, at) in reads.items()}
+        await self.engine.write(lambda: using.record(board, there, read))
 
     async def tags(self, board: str, agent: str) -> list[str]:
         return await self.engine.read(lambda: reading.tags(board, agent))

@@ -36,6 +36,8 @@ def workspace(board: BoardRow, now: int) -> Steps[Workspace]:
                 superseded=bool(r[11]),
                 analysed=bool(r[12]),
                 debated_before=bool(r[13]),
+                reads=r[14] or 0,
+                last_read=None if r[15] is None else instant(r[15]),
             )
             for r in rows
         ),

@@ -114,8 +114,10 @@ SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, i
        EXISTS (SELECT 1 FROM edge e WHERE e.board = i.board AND e.target = i.number AND e.kind = 'supersedes'),
        EXISTS (SELECT 1 FROM edge e WHERE e.board = i.board AND e.target = i.number AND e.kind = 'analyzed_by')
          OR EXISTS (SELECT 1 FROM edge e WHERE e.board = i.board AND e.source = i.number AND e.kind = 'analyzed_by'),
-       EXISTS (SELECT 1 FROM debate d WHERE d.board = i.board AND d.root = i.number AND d.state <> 'OPEN')
-FROM item i WHERE i.board = ?1 AND i.zone = 'working' ORDER BY i.seq;
+       EXISTS (SELECT 1 FROM debate d WHERE d.board = i.board AND d.root = i.number AND d.state <> 'OPEN'),
+       u.reads, u.last_read
+FROM item i LEFT JOIN item_use u ON u.board = i.board AND u.number = i.number
+WHERE i.board = ?1 AND i.zone = 'working' ORDER BY i.seq;
 
 -- name: law
 -- Active constraints and open hot issues in working memory, by number.
@@ -236,6 +238,19 @@ ORDER BY o.since, o.item LIMIT 50;
 -- An agent did something on a board.
 INSERT INTO agent(board, name, posts, first_seen, last_seen) VALUES (?1, ?2, ?3, ?4, ?4)
 ON CONFLICT DO UPDATE SET posts = posts + excluded.posts, last_seen = max(last_seen, excluded.last_seen);
+
+-- name: agents_seen
+-- Agents were there (a JSON list of [name, instant]); those that never did anything are passed over.
+UPDATE agent SET last_seen = max(last_seen, json_extract(s.value, '$[1]')) FROM json_each(?2) s
+WHERE agent.board = ?1 AND agent.name = json_extract(s.value, '$[0]');
+
+-- name: items_read
+-- Items were read (a JSON list of [number, times, instant]). The order of the join is forced: the list first.
+INSERT INTO item_use(board, number, reads, last_read)
+SELECT ?1, i.number, json_extract(r.value, '$[1]'), json_extract(r.value, '$[2]')
+FROM json_each(?2) r CROSS JOIN item i ON i.board = ?1 AND i.number = json_extract(r.value, '$[0]')
+WHERE true
+ON CONFLICT DO UPDATE SET reads = reads + excluded.reads, last_read = max(last_read, excluded.last_read);
 
 -- name: agents
 -- Agents of a board by name.

@@ -21,6 +21,7 @@ from .leaving import LeavingTests
 from .posting import PostingTests
 from .privacy import PrivacyTests
 from .reading import ReadingTests
+from .using import UseTests
 from .versions import VersionTests
 
 __all__ = ["CAPABILITIES", "BoardStoreKit"]
@@ -35,6 +36,7 @@ class BoardStoreKit(
     DebateTests,
     GuardTests,
     LeavingTests,
+    UseTests,
     HandleTests,
     StoreFixtures,
 ):

@@ -1,0 +1,94 @@
+"""Who is there and what is read: noted in memory, written in the background, never on a caller's path.
+
+A hint for policies that go by use and for leases of watchers, not a part of any board: what a crash
+loses of it is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from blackboard_mcp.protocols.clock import Clock
+from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.protocols.store import BoardStore
+
+logger = logging.getLogger(__name__)
+
+FLUSH_SECONDS = 5.0
+MAX_NOTED = 20_000
+"""Most agents and items that are noted between two writes; what comes beyond them is passed over."""
+
+
+@dataclass(slots=True)
+class _Notes:
+    seen: dict[str, datetime] = field(default_factory=dict)
+    reads: dict[int, tuple[int, datetime]] = field(default_factory=dict)
+
+
+class Activity:
+    """What agents of this process did since the last write. Processes add up in the store."""
+
+    def __init__(self, store: BoardStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._boards: dict[str, _Notes] = {}
+        self._room = MAX_NOTED
+        self._some = asyncio.Event()
+
+    def seen(self, board: str, agent: str) -> None:
+        """The agent did something on the board now."""
+        notes = self._notes(board)
+        if agent in notes.seen or self._take_room():
+            notes.seen[agent] = self._clock.now()
+
+    def read(self, board: str, numbers: Iterable[int]) -> None:
+        """The items were read now."""
+        notes = self._notes(board)
+        now = self._clock.now()
+        for number in numbers:
+            noted = notes.reads.get(number)
+            if noted is not None:
+                notes.reads[number] = (noted[0] + 1, now)
+            elif self._take_room():
+                notes.reads[number] = (1, now)
+
+    def _notes(self, board: str) -> _Notes:
+        self._some.set()
+        return self._boards.setdefault(board, _Notes())
+
+    def _take_room(self) -> bool:
+        if self._room == 0:
+            return False
+        self._room -= 1
+        return True
+
+    async def flush(self) -> None:
+        """Writes what was noted: one small transaction a board."""
+        self._room = MAX_NOTED
+        self._some.clear()
+        for board in list(self._boards):
+            notes = self._boards.pop(board)
+            if not notes.seen and not notes.reads:
+                continue
+            try:
+                await self._store.record_activity(board, notes.seen, notes.reads)
+            except BlackboardError as error:
+                logger.warning("use of %s was not recorded: %s", board, error)
+
+    async def run(self) -> None:
+        """Writes every few seconds while there is something to write, until cancelled."""
+        while True:
+            await self._some.wait()
+            await asyncio.sleep(FLUSH_SECONDS)
+            await self.flush()
+
+    async def close(self, seconds: float = 2.0) -> None:
+        """Writes what is left, if that takes no longer than `seconds`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.flush()
