@@ -10,7 +10,6 @@ from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import (
-    FOLLOWED_BOTH_WAYS,
     IMPORTANCE,
     TRANSITIONS,
     Draft,
@@ -24,8 +23,8 @@ from blackboard_mcp.protocols.items import (
 )
 from blackboard_mcp.protocols.store import Once, Posted
 
-from . import debating
-from .ledger import Ledger, attention, create_ledger, load_any, load_visible, protection, values
+from . import debating, linking
+from .ledger import Ledger, attention, create_ledger, load_any, load_visible, values
 from .rows import ItemRow, Steps, dumps, sql
 
 _MENTION = re.compile(r"(?<![\w@])@([A-Za-z0-9._@-]{0,63}[A-Za-z0-9_])")
@@ -184,7 +183,7 @@ def _create(
     if any(targets[t].owner for _, t in edges) and not row.owner:
         data = {}  # what the public log says of a private item is nothing
     yield from ledger.add(row, data=_short(data), concerns=concerns)
-    yield from _connect(ledger, row, edges, targets)
+    yield from linking.connect(ledger, row, edges, targets)
     if draft.status is not None and draft.status is not Status.ACTIVE:
         yield from _set_status(ledger, row, draft.status)
     return number
@@ -200,44 +199,6 @@ def _micros(seconds: float | None) -> int | None:
 
 def _expiry(now: int, ttl: int | None) -> int | None:
     return None if ttl is None else now + ttl
-
-
-def _connect(
-    ledger: Ledger,
-    row: ItemRow,
-    edges: tuple[tuple[EdgeKind, int], ...],
-    targets: dict[int, ItemRow],
-) -> Steps[None]:
-    """Writes edges and does what follows from them: debates, answers to critiques, supersession."""
-    for kind, target in edges:
-        if target == row.number:
-            raise InvalidInput(f"{row.id} cannot have an edge to itself. Nothing was changed.")
-        if kind is EdgeKind.DEPENDS_ON and (yield sql("depends_reaches"), (ledger.no, target, row.number)):
-            raise InvalidInput(
-                f"{row.id} depends_on {targets[target].id} would close a cycle of depends_on. "
-                "Nothing was changed."
-            )
-        yield sql("edge_add"), (ledger.no, row.number, str(kind), target)
-    if row.owner:
-        return  # what nobody else sees moves nothing that others see
-    for kind, number in edges:
-        cited = targets[number]
-        if kind is EdgeKind.CRITIQUES and ledger.agent != cited.author and not cited.owner:
-            yield from debating.critique(ledger, row, cited)
-        if kind in FOLLOWED_BOTH_WAYS:
-            yield from debating.respond(ledger, cited)
-    for kind, number in edges:  # last, when the guard knows of the debates that this post opened
-        if kind is EdgeKind.SUPERSEDES and targets[number].author == ledger.agent:
-            yield from _supersede(ledger, row, targets[number])
-
-
-def _supersede(ledger: Ledger, row: ItemRow, target: ItemRow) -> Steps[None]:
-    if target.zone != Zone.WORKING:
-        return
-    held = yield from protection(ledger.no)
-    if target.number in held:
-        return  # it leaves in a later pass, once nothing holds it
-    yield from ledger.archive(target, EventType.ITEM_SUPERSEDED, data={"by": row.id})
 
 
 def _change(
@@ -300,7 +261,7 @@ def _change(
             "Nothing was changed; put the edges on a new item of yours."
         )
     if draft.text is None:
-        edges = yield from _fresh(ledger, row, edges)
+        edges = yield from linking.fresh(ledger, row, edges)
     before = {"importance": row.importance, "tags": row.tags, "metadata": row.metadata}
     tags = row.tags if draft.tags is None else dumps(list(draft.tags))
     metadata = row.metadata if draft.metadata is None else dumps(draft.metadata)
@@ -356,21 +317,10 @@ def _change(
         )
         if row.zone == Zone.ARCHIVE:
             yield sql("outbox_add"), (ledger.no, row.number)
-    yield from _connect(ledger, row, edges, targets)
+    yield from linking.connect(ledger, row, edges, targets)
     if draft.status is not None and draft.status != row.status:
         yield from _set_status(ledger, row, draft.status)
     return row.number
-
-
-def _fresh(
-    ledger: Ledger, row: ItemRow, edges: tuple[tuple[EdgeKind, int], ...]
-) -> Steps[tuple[tuple[EdgeKind, int], ...]]:
-    """Those of the edges that the item does not have yet: the others change nothing once more."""
-    if not edges:
-        return edges
-    rows = yield sql("edges_touching"), (ledger.no, f"[{row.number}]")
-    known = {(kind, target) for source, kind, target in rows if source == row.number}
-    return tuple(edge for edge in edges if (str(edge[0]), edge[1]) not in known)
 
 
 def _set_status(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:

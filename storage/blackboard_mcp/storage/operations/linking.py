@@ -1,0 +1,60 @@
+"""Edges of an item: which are new, and what follows from them for debates and for what is superseded."""
+
+from __future__ import annotations
+
+from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.events import EventType
+from blackboard_mcp.protocols.items import FOLLOWED_BOTH_WAYS, EdgeKind, Zone
+
+from . import debating
+from .ledger import Ledger, protection
+from .rows import ItemRow, Steps, sql
+
+
+def fresh(
+    ledger: Ledger, row: ItemRow, edges: tuple[tuple[EdgeKind, int], ...]
+) -> Steps[tuple[tuple[EdgeKind, int], ...]]:
+    """Those of the edges that the item does not have yet: the others change nothing once more."""
+    if not edges:
+        return edges
+    rows = yield sql("edges_touching"), (ledger.no, f"[{row.number}]")
+    known = {(kind, target) for source, kind, target in rows if source == row.number}
+    return tuple(edge for edge in edges if (str(edge[0]), edge[1]) not in known)
+
+
+def connect(
+    ledger: Ledger,
+    row: ItemRow,
+    edges: tuple[tuple[EdgeKind, int], ...],
+    targets: dict[int, ItemRow],
+) -> Steps[None]:
+    """Writes edges and does what follows from them: debates, answers to critiques, supersession."""
+    for kind, target in edges:
+        if target == row.number:
+            raise InvalidInput(f"{row.id} cannot have an edge to itself. Nothing was changed.")
+        if kind is EdgeKind.DEPENDS_ON and (yield sql("depends_reaches"), (ledger.no, target, row.number)):
+            raise InvalidInput(
+                f"{row.id} depends_on {targets[target].id} would close a cycle of depends_on. "
+                "Nothing was changed."
+            )
+        yield sql("edge_add"), (ledger.no, row.number, str(kind), target)
+    if row.owner:
+        return  # what nobody else sees moves nothing that others see
+    for kind, number in edges:
+        cited = targets[number]
+        if kind is EdgeKind.CRITIQUES and ledger.agent != cited.author and not cited.owner:
+            yield from debating.critique(ledger, row, cited)
+        if kind in FOLLOWED_BOTH_WAYS:
+            yield from debating.respond(ledger, cited)
+    for kind, number in edges:  # last, when the guard knows of the debates that this post opened
+        if kind is EdgeKind.SUPERSEDES and targets[number].author == ledger.agent:
+            yield from _supersede(ledger, row, targets[number])
+
+
+def _supersede(ledger: Ledger, row: ItemRow, target: ItemRow) -> Steps[None]:
+    if target.zone != Zone.WORKING:
+        return
+    held = yield from protection(ledger.no)
+    if target.number in held:
+        return  # it leaves in a later pass, once nothing holds it
+    yield from ledger.archive(target, EventType.ITEM_SUPERSEDED, data={"by": row.id})
