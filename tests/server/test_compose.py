@@ -118,13 +118,50 @@ async def test_agents_of_one_http_server_are_who_their_headers_say(board: Any, m
                 result = await client.call_tool("post", {"text": "x"}, meta=boards.STRUCTURED)
                 assert result.structured_content is not None
                 assert result.structured_content["items"][0]["author"] == author
-        async with httpx2.AsyncClient(trust_env=False) as wire:
-            refused = await wire.post(url, headers={"X-Blackboard-Agent": "not a name"}, json={})
-        assert refused.status_code == 400
-        assert "not an agent's name" in refused.text
+        for name in ("X-Blackboard-Agent", "X-Blackboard-Owner"):
+            async with httpx2.AsyncClient(trust_env=False) as wire:
+                refused = await wire.post(url, headers={name: "not a name"}, json={})
+            assert refused.status_code == 400
+            assert "not an agent's name" in refused.text
     finally:
         stop.set()
         await asyncio.wait_for(task, 10)
+
+
+@both
+async def test_whom_an_agent_acts_for_is_what_its_header_last_said(board: Any, mode: str) -> None:
+    server = compose.build_server(board.opened)
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    stop = asyncio.Event()
+    task = asyncio.create_task(serve_http(server, port=0, on_ready=ready.set_result, stop=stop))
+    url = f"{await asyncio.wait_for(ready, 10)}/mcp"
+    try:
+        for said, owner in (({}, "alice"), ("team", "team"), ({}, "team"), ("b", "b"), ("alice", "alice")):
+            headers = {"X-Blackboard-Agent": "alice"} | ({"X-Blackboard-Owner": said} if said else {})
+            async with (
+                httpx2.AsyncClient(headers=headers, trust_env=False) as wire,
+                Client(streamable_http_client(url, http_client=wire), mode=mode) as client,
+            ):
+                assert not (await client.call_tool("read", {})).is_error
+            assert await board.opened.store.owner_of("alice") == owner
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, 10)
+
+
+async def test_over_stdio_the_launch_configuration_says_whom_the_agent_acts_for(
+    board: Any, tmp_path: Path
+) -> None:
+    given = {"agent": "alice", "owner": "team", "data": tmp_path / "other"}
+    async with compose.installation(
+        replace(board.opened.settings, **given), eager_index=False, background=False
+    ) as opened:
+        async with Client(compose.build_server(opened).sdk_server, mode=boards.MODERN) as client:
+            assert not (await client.call_tool("post", {"text": "x"})).is_error
+        assert await opened.store.owner_of("alice") == "team"
+        for wrong in ("system", "not a name", ""):
+            with pytest.raises(InvalidInput):
+                identity(board, owner=wrong)
 
 
 # One file, several processes

@@ -187,6 +187,13 @@ async def test_the_token_travels_as_a_bearer() -> None:
     assert sample.identified[0].headers["authorization"] == "Bearer s3cret"
 
 
+async def test_whom_the_agent_acts_for_travels_with_its_name() -> None:
+    async with serving() as (sample, url), relaying(url, agent="rel", owner="team") as wire:
+        wire.modern(1, "tools/list")
+        assert "result" in await wire.receive()
+    assert sample.identified[0].headers["x-blackboard-owner"] == "team"
+
+
 async def test_a_refusal_over_http_becomes_an_error_for_the_client() -> None:
     async with serving() as (_, url), relaying(url) as wire:
         wire.modern(1, "tools/list")

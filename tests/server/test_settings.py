@@ -55,6 +55,7 @@ def test_every_setting_is_read_from_each_place(tmp_path: Path) -> None:
         "data": ("/x/y", '"/x/y"', Path("/x/y")),
         "board": ("b.1", '"b.1"', "b.1"),
         "agent": ("me@x", '"me@x"', "me@x"),
+        "owner": ("team.a", '"team.a"', "team.a"),
         "tools": ("admin", '["admin"]', ("core", "admin")),
         "tool_prefix": ("bb_", '"bb_"', "bb_"),
         "target_tokens": ("200", "200", 200),

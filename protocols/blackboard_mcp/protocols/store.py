@@ -195,6 +195,16 @@ class BoardStore(Protocol):
         """
         ...
 
+    # Whom agents act for: the same on every board, and in no board's log
+
+    async def set_owner(self, agent: str, owner: str) -> None:
+        """From now on the agent acts for `owner`; for itself when that is its own name."""
+        ...
+
+    async def owner_of(self, agent: str) -> str:
+        """Whom the agent acts for; the agent itself when nobody was named."""
+        ...
+
     # Posting and debating
 
     async def post(

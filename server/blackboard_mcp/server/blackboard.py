@@ -103,6 +103,20 @@ class Blackboard:
         self.default_board = check_board(default_board)
         self.deciders = tuple(deciders)
         self._looks: dict[tuple[str, str], int] = {}
+        self._owners: dict[str, str] = {}
+
+    async def introduce(self, agent: str, owner: str) -> None:
+        """Records whom the agent acts for, once for as long as it says the same.
+
+        Raises:
+            InvalidInput: not a name.
+        """
+        if self._owners.get(agent) == owner:
+            return
+        await self.store.set_owner(check_agent(agent), check_agent(owner))
+        if len(self._owners) >= _LOOKS:
+            self._owners.pop(next(iter(self._owners)))
+        self._owners[agent] = owner
 
     # Where the agent looked last: it only serves the footer, and may be forgotten.
 

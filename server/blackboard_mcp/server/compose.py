@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -19,7 +19,7 @@ from blackboard_mcp.storage.store import SqlBoardStore
 
 from .activity import Activity
 from .blackboard import Blackboard
-from .http.identity import AGENT_HEADER, agent_name
+from .http.identity import AGENT_HEADER, OWNER_HEADER, agent_name
 from .pruner import Pruner
 from .requests import check_agent
 from .settings import Settings
@@ -123,11 +123,12 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
     from .stewardship import Stewardship
 
     settings = opened.settings
+    identity = _Identity(settings)
     server = BoardServer(
         name="blackboard-mcp",
         version=version("blackboard-mcp"),
         instructions=INSTRUCTIONS,
-        identify=identify or _Identity(settings).identify,
+        identify=identify or identity.identify,
         structured="always" if settings.structured == "always" else "ask",
         tool_prefix=settings.tool_prefix,
     )
@@ -136,14 +137,22 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
     if "admin" in settings.tools:
         AdminTools(Stewardship(opened.blackboard, settings.stewards), rendering).register(server)
     Resources(opened.blackboard, rendering).register(server)
+
+    async def introduce(caller: Caller) -> None:
+        owner = identity.owner(caller.transport, caller.headers)
+        if owner is not None:
+            await opened.blackboard.introduce(caller.agent, owner)
+
+    server.on_call(introduce)
     return server
 
 
 class _Identity:
-    """Who calls: the launch configuration over stdio, the request's header over HTTP."""
+    """Who calls, and for whom: the launch configuration over stdio, the request's headers over HTTP."""
 
     def __init__(self, settings: Settings) -> None:
         self._agent = None if settings.agent is None else check_agent(settings.agent)
+        self._owner = None if settings.owner is None else check_agent(settings.owner)
         self._warned = False
 
     def identify(self, connection: ConnectionInfo) -> str:
@@ -155,6 +164,7 @@ class _Identity:
             )
             base = words.encode("ascii", "ignore").decode()[:40].strip("-.") or "agent"
             return f"{base}-{new_token(3).replace('_', 'x').replace('-', 'y')}"
+        self.owner("http", connection.headers)  # a wrong name is refused with the request
         named = connection.headers.get(AGENT_HEADER)
         if named is not None:
             return check_agent(agent_name(named))
@@ -162,6 +172,13 @@ class _Identity:
             self._warned = True
             logger.warning("a client sent no X-Blackboard-Agent header; it is '%s'", _ANONYMOUS)
         return _ANONYMOUS
+
+    def owner(self, transport: str, headers: Mapping[str, str]) -> str | None:
+        """Whom the caller acts for; `None` when nothing says so, which changes nothing."""
+        if transport == "stdio":
+            return self._owner
+        named = headers.get(OWNER_HEADER)
+        return None if named is None else check_agent(agent_name(named))
 
 
 async def announce(opened: Installation, server: BoardServer) -> None:

@@ -45,6 +45,7 @@ async def relay(
     url: str,
     *,
     agent: str | None = None,
+    owner: str | None = None,
     token: str | None = None,
     input_fd: int = 0,
     output_fd: int = 1,
@@ -52,27 +53,31 @@ async def relay(
     """Carry messages between two descriptors and the server at `url` until the input ends.
 
     Raises:
-        InvalidInput: `agent` is not a name.
+        InvalidInput: `agent` or `owner` is not a name.
         ValueError: `url` is not an http or https URL.
     """
     headers = []
     if agent:
         headers.append(("X-Blackboard-Agent", agent_name(agent)))
+    if owner:
+        headers.append(("X-Blackboard-Owner", agent_name(owner)))
     if token:
         headers.append(("Authorization", f"Bearer {token}"))
     wire = _Relay(HttpClient(url, headers), input_fd, output_fd)
     await wire.run()
 
 
-def main(url: str, agent: str | None = None) -> int:
+def main(url: str, agent: str | None = None, owner: str | None = None) -> int:
     """Run the relay as this process; the exit status.
 
-    The token is taken from BLACKBOARD_TOKEN, the agent's name from BLACKBOARD_AGENT unless given.
+    The token is taken from BLACKBOARD_TOKEN, the agent's name and its owner's from BLACKBOARD_AGENT
+    and BLACKBOARD_OWNER unless given.
     """
     agent = agent or os.environ.get("BLACKBOARD_AGENT") or None
+    owner = owner or os.environ.get("BLACKBOARD_OWNER") or None
     token = os.environ.get("BLACKBOARD_TOKEN") or None
     try:
-        asyncio.run(relay(url, agent=agent, token=token))
+        asyncio.run(relay(url, agent=agent, owner=owner, token=token))
     except KeyboardInterrupt:
         return 130
     except Exception as exc:

@@ -28,6 +28,7 @@ class Settings:
     data: Path | None = None
     board: str = "main"
     agent: str | None = None
+    owner: str | None = None
     tools: tuple[str, ...] = ("core",)
     tool_prefix: str = ""
     target_tokens: int = 6_000
@@ -152,7 +153,7 @@ def _checked(key: str, value: Any, where: str) -> Any:
         raise InvalidInput(f"{where} is empty; leave it out for the default.")
     if key == "tool_prefix" and not _TOOL_PREFIX.fullmatch(str(value)):
         raise InvalidInput(f"{where} is {value!r}; it may have 32 of A-Z a-z 0-9 _ - and no others.")
-    if key in ("agent", "board"):
+    if key in ("agent", "owner", "board"):
         _named(key, str(value), where)
     return Path(value) if key == "data" else str(value)
 

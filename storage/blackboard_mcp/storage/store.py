@@ -31,7 +31,17 @@ from blackboard_mcp.protocols.store import (
     Subscription,
 )
 
-from .operations import boards, debating, indexing, posting, pruning, reading, subscribing, using
+from .operations import (
+    boards,
+    debating,
+    indexing,
+    posting,
+    principals,
+    pruning,
+    reading,
+    subscribing,
+    using,
+)
 from .operations.rows import micros
 from .sqlite.engine import SqliteEngine
 
@@ -102,6 +112,15 @@ class SqlBoardStore:
     async def change_board(self, board: str, agent: str, change: BoardChange) -> Board:
         now = self._now()
         return await self.engine.write(lambda: boards.change(board, agent, change, now))
+
+    # Whom agents act for
+
+    async def set_owner(self, agent: str, owner: str) -> None:
+        if await self.owner_of(agent) != owner:
+            await self.engine.write(lambda: principals.set_owner(agent, owner))
+
+    async def owner_of(self, agent: str) -> str:
+        return await self.engine.read(lambda: principals.owner_of(agent))
 
     # Posting and debating
 

@@ -10,10 +10,13 @@ from .. import relay
 @click.command()
 @click.argument("url")
 @click.option("--agent", metavar="NAME", envvar="BLACKBOARD_AGENT", help="Your agent's name on the board.")
-def connect(url: str, agent: str | None) -> None:
+@click.option(
+    "--owner", metavar="NAME", envvar="BLACKBOARD_OWNER", help="Whom your agent acts for (default itself)."
+)
+def connect(url: str, agent: str | None, owner: str | None) -> None:
     """Join the server at URL, say http://127.0.0.1:8420/mcp.
 
     For clients that only start local processes. It ends when its input ends. A bearer token is taken
     from BLACKBOARD_TOKEN.
     """
-    raise SystemExit(relay.main(url, agent))
+    raise SystemExit(relay.main(url, agent, owner))

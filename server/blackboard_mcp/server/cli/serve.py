@@ -26,6 +26,7 @@ from .options import settings_of
 @click.option("--data", type=click.Path(path_type=Path), help="Folder that everything is kept in.")
 @click.option("--board", metavar="ID", help="Board of calls that name none (default main).")
 @click.option("--agent", metavar="NAME", help="Over stdio: the name of the agent that is connected.")
+@click.option("--owner", metavar="NAME", help="Over stdio: whom that agent acts for (default itself).")
 @click.option(
     "--tools", metavar="SETS", help="Sets of tools, joined by commas, core, admin or all (default core)."
 )

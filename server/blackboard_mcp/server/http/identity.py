@@ -1,4 +1,4 @@
-"""The agent's name on a server without tokens: the `X-Blackboard-Agent` header of each request."""
+"""Names on a server without tokens: the headers `X-Blackboard-Agent` and, for whom it acts, `X-Blackboard-Owner`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 from blackboard_mcp.protocols.errors import InvalidInput
 
 AGENT_HEADER: Final = "x-blackboard-agent"
+OWNER_HEADER: Final = "x-blackboard-owner"
 _NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 
 

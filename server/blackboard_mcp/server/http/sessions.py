@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 MAX_SESSIONS_PER_AGENT: Final = 200
 _SESSION_HEADER: Final = b"mcp-session-id"
-_IDENTIFYING: Final = (b"authorization", b"x-blackboard-agent", _SESSION_HEADER)
+_IDENTIFYING: Final = (b"authorization", b"x-blackboard-agent", b"x-blackboard-owner", _SESSION_HEADER)
 
 
 @dataclass

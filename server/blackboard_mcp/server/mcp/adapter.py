@@ -133,10 +133,13 @@ class Caller:
     agent: str
     transport: Literal["stdio", "http"]
     structured: bool
+    headers: Mapping[str, str]
+    """Those of this request; empty over stdio."""
     report: Callable[[float, float | None, str | None], Awaitable[None]]
 
 
 Identify = Callable[[ConnectionInfo], str]
+CallHook = Callable[[Caller], Awaitable[None]]
 ToolFunction = Callable[..., Awaitable[Answer]]
 ResourceFunction = Callable[..., Awaitable[str]]
 PromptFunction = Callable[..., Awaitable[str]]
@@ -284,6 +287,7 @@ class BoardServer:
         self._prompts: dict[str, _BoardPrompt] = {}
         self._complete: CompletionFunction | None = None
         self._may_subscribe: SubscribeHook | None = None
+        self._before_call: CallHook | None = None
         self._closing: list[Callable[[], None]] = []
         self._hub = Hub()
         with _untouched_logging():
@@ -397,6 +401,10 @@ class BoardServer:
         Without a hook every URI that a resource or a template matches may be subscribed to.
         """
         self._may_subscribe = hook
+
+    def on_call(self, hook: CallHook) -> None:
+        """Await `hook(caller)` before each tool's work; what it raises is the call's answer."""
+        self._before_call = hook
 
     def on_close(self, hook: Callable[[], None]) -> None:
         """Call `hook()` when streams must end because the server stops."""
@@ -544,6 +552,7 @@ class BoardServer:
             agent=self._http_agent(ctx) if over_http else self._stream_agent(ctx),
             transport="http" if over_http else "stdio",
             structured=asked or self._always,
+            headers=ctx.request.headers if ctx.request is not None else {},
             report=ctx.session.report_progress,
         )
 
@@ -608,6 +617,8 @@ class BoardServer:
         self, tool: _BoardTool, caller: Caller, arguments: Mapping[str, Any]
     ) -> CallToolResult:
         try:
+            if self._before_call is not None:
+                await self._before_call(caller)
             answer = await tool.fn(caller, **tool.arguments.check(arguments))
             structured = _document(answer.structured) if caller.structured else None
         except MCPError:

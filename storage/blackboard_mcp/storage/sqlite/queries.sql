@@ -234,6 +234,22 @@ SELECT o.item, o.duty, i.type FROM obligation o JOIN item i ON i.board = o.board
 WHERE o.board = ?1 AND o.agent = ?2 AND o.state = 'outstanding' AND i.owner IN ('', ?2)
 ORDER BY o.since, o.item LIMIT 50;
 
+-- name: owner_of
+-- Whom an agent acts for.
+SELECT owner FROM principal WHERE agent = ?1;
+
+-- name: owners_of
+-- Whom some agents (a JSON list of names) act for, where that is not themselves.
+SELECT agent, owner FROM principal WHERE agent IN (SELECT value FROM json_each(?1));
+
+-- name: owner_set
+-- An agent acts for somebody.
+INSERT INTO principal(agent, owner) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET owner = excluded.owner;
+
+-- name: owner_drop
+-- An agent acts for itself.
+DELETE FROM principal WHERE agent = ?1;
+
 -- name: agent_seen
 -- An agent did something on a board.
 INSERT INTO agent(board, name, posts, first_seen, last_seen) VALUES (?1, ?2, ?3, ?4, ?4)

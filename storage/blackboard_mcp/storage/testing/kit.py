@@ -23,6 +23,7 @@ from .privacy import PrivacyTests
 from .reading import ReadingTests
 from .using import UseTests
 from .versions import VersionTests
+from .voting import VotingTests
 
 __all__ = ["CAPABILITIES", "BoardStoreKit"]
 
@@ -34,6 +35,7 @@ class BoardStoreKit(
     PrivacyTests,
     EventTests,
     DebateTests,
+    VotingTests,
     GuardTests,
     LeavingTests,
     UseTests,
