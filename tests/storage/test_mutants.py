@@ -20,7 +20,7 @@ from blackboard_mcp.protocols.items import Edge, Status, Zone
 from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Plan, Workspace
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.storage.memory import open_memory_store
-from blackboard_mcp.storage.operations import debating, ledger, posting, pruning, rows
+from blackboard_mcp.storage.operations import debating, ledger, linking, posting, pruning, rows
 from blackboard_mcp.storage.operations.ledger import Ledger, load_any, open_ledger
 from blackboard_mcp.storage.sqlite import group
 from blackboard_mcp.storage.store import SqlBoardStore
@@ -146,7 +146,7 @@ def supersede_unguarded(patch: pytest.MonkeyPatch) -> None:
         return {}
         yield  # a generator
 
-    patch.setattr(posting, "protection", nothing)
+    patch.setattr(linking, "protection", nothing)
 
 
 NEVER_OWED = "SELECT item, agent, duty FROM obligation WHERE board = ?1 AND state = 'never'"
