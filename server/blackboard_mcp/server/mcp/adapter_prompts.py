@@ -1,0 +1,127 @@
+"""Prompts as they are served, and the completion of arguments, theirs and those of templates."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
+from blackboard_mcp.server.mcp.adapter_arguments import Arguments, refuse_monsters
+from blackboard_mcp.server.mcp.adapter_callers import Caller, Callers
+from blackboard_mcp.server.mcp.adapter_errors import internal_error, protocol_error, sendable
+from blackboard_mcp.server.mcp.adapter_resources import MAX_URI_LENGTH
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
+    GetPromptResult,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+    PromptReference,
+    TextContent,
+)
+
+MAX_COMPLETIONS: Final = 100
+
+PromptFunction = Callable[..., Awaitable[str]]
+CompletionFunction = Callable[[Caller, str, str, str, Mapping[str, str]], Awaitable[Sequence[str]]]
+
+
+@dataclass(frozen=True)
+class _Served:
+    fn: PromptFunction
+    arguments: Arguments
+    published: Prompt
+
+
+class ServedPrompts:
+    """The prompts of one server, by name."""
+
+    def __init__(self, callers: Callers) -> None:
+        self._callers = callers
+        self._served: dict[str, _Served] = {}
+
+    def add(self, fn: PromptFunction, *, name: str, description: str) -> None:
+        arguments = Arguments(name, fn, lenient=True)
+        properties = arguments.schema["properties"]
+        required = set(arguments.schema.get("required", ()))
+        published = Prompt(
+            name=name,
+            description=description,
+            arguments=[
+                PromptArgument(
+                    name=key, description=properties[key].get("description"), required=key in required
+                )
+                for key in arguments.names
+            ],
+        )
+        self._served[name] = _Served(fn, arguments, published)
+
+    @property
+    def published(self) -> list[Prompt]:
+        return [prompt.published for prompt in self._served.values()]
+
+    async def get(
+        self, name: str, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]
+    ) -> GetPromptResult:
+        """The prompt with its arguments filled in.
+
+        Raises:
+            MCPError: there is no such prompt, or the arguments are not its own.
+        """
+        prompt = self._served.get(name)
+        if prompt is None:
+            raise MCPError(
+                INVALID_PARAMS, f"unknown prompt {name[:64]!a}; there are: {', '.join(self._served)}"
+            )
+        try:
+            text = await prompt.fn(self._callers.of(ctx), **prompt.arguments.check(arguments))
+        except MCPError:
+            raise
+        except BlackboardError as exc:
+            raise protocol_error(exc) from exc
+        except Exception as exc:
+            _, message = internal_error(f"prompt {name}")
+            raise MCPError(INTERNAL_ERROR, message) from exc
+        content = TextContent(type="text", text=sendable(text))
+        return GetPromptResult(
+            description=prompt.published.description, messages=[PromptMessage(role="user", content=content)]
+        )
+
+
+class Completions:
+    """Answers `completion/complete` by one function, with at most `MAX_COMPLETIONS` values."""
+
+    def __init__(self, callers: Callers, fn: CompletionFunction) -> None:
+        self._callers = callers
+        self._fn = fn
+
+    async def complete(
+        self, ctx: ServerRequestContext[Any, Any], params: CompleteRequestParams
+    ) -> CompleteResult:
+        reference = params.ref.name if isinstance(params.ref, PromptReference) else params.ref.uri
+        others = (params.context.arguments if params.context is not None else None) or {}
+        try:
+            if len(params.argument.value) > MAX_URI_LENGTH:
+                raise InvalidInput(f"complete at most {MAX_URI_LENGTH} characters")
+            refuse_monsters("completion", [reference, params.argument.name, params.argument.value, others])
+            values = await self._fn(
+                self._callers.of(ctx), reference, params.argument.name, params.argument.value, others
+            )
+        except MCPError:
+            raise
+        except BlackboardError as exc:
+            raise protocol_error(exc) from exc
+        except Exception as exc:
+            _, message = internal_error("completion")
+            raise MCPError(INTERNAL_ERROR, message) from exc
+        shown = [sendable(value) for value in values[:MAX_COMPLETIONS]]
+        return CompleteResult(
+            completion=Completion(values=shown, total=len(values), has_more=len(values) > len(shown))
+        )

@@ -1,0 +1,124 @@
+"""Resources as they are served: found by URI or template, read as text."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from blackboard_mcp.protocols.errors import BlackboardError, UnknownReference
+from blackboard_mcp.server.mcp.adapter_arguments import Arguments, is_clean_text
+from blackboard_mcp.server.mcp.adapter_callers import Callers
+from blackboard_mcp.server.mcp.adapter_errors import internal_error, protocol_error, sendable
+from mcp.server.context import ServerRequestContext
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+from mcp.shared.exceptions import MCPError
+from mcp.shared.uri_template import UriTemplate
+from mcp.types import INTERNAL_ERROR, Resource, ResourceTemplate
+
+MAX_URI_LENGTH: Final = 2_048
+
+ResourceFunction = Callable[..., Awaitable[str]]
+
+
+@dataclass(frozen=True)
+class _Served:
+    uri: str
+    template: UriTemplate | None
+    fn: ResourceFunction
+    arguments: Arguments
+    name: str
+    description: str
+    mime_type: str
+
+    @property
+    def literal_length(self) -> int:
+        """How much of the template is fixed text: the more, the more specific it is."""
+        return len(self.uri) if self.template is None else len(self.template.expand({}))
+
+
+class ServedResources:
+    """The resources and templates of one server."""
+
+    def __init__(self, callers: Callers) -> None:
+        self._callers = callers
+        self._static: dict[str, _Served] = {}
+        self._templates: list[_Served] = []
+
+    def add(
+        self, uri_template: str, fn: ResourceFunction, *, name: str, description: str, mime_type: str
+    ) -> None:
+        template = UriTemplate.parse(uri_template) if UriTemplate.is_template(uri_template) else None
+        arguments = Arguments(name, fn, lenient=True)
+        variables = set(template.variable_names) if template else set()
+        if variables != set(arguments.names):
+            raise TypeError(
+                f"{uri_template} has {sorted(variables)}, its function takes {sorted(arguments.names)}"
+            )
+        served = _Served(uri_template, template, fn, arguments, name, description, mime_type)
+        if template is None:
+            self._static[uri_template] = served
+        else:
+            self._templates.append(served)
+            self._templates.sort(key=lambda entry: -entry.literal_length)
+
+    @property
+    def published(self) -> list[Resource]:
+        return [
+            Resource(uri=entry.uri, name=entry.name, description=entry.description, mime_type=entry.mime_type)
+            for entry in self._static.values()
+        ]
+
+    @property
+    def published_templates(self) -> list[ResourceTemplate]:
+        return [
+            ResourceTemplate(
+                uri_template=entry.uri,
+                name=entry.name,
+                description=entry.description,
+                mime_type=entry.mime_type,
+            )
+            for entry in self._templates
+        ]
+
+    def knows(self, uri: str) -> bool:
+        """Whether a resource or a template matches; what it would say is another matter."""
+        return self._find(uri) is not None
+
+    def _find(self, uri: str) -> tuple[_Served, dict[str, Any]] | None:
+        if len(uri) > MAX_URI_LENGTH or not is_clean_text(uri):
+            return None
+        if (static := self._static.get(uri)) is not None:
+            return static, {}
+        for entry in self._templates:
+            assert entry.template is not None
+            values = entry.template.match(uri)
+            if values is not None:
+                return entry, values
+        return None
+
+    async def read(self, uri: str, ctx: ServerRequestContext[Any, Any]) -> tuple[str, str]:
+        """The text at a URI and its media type.
+
+        Raises:
+            ResourceNotFoundError: nothing is there, or nothing this caller may see.
+            MCPError: it could not be read.
+        """
+        found = self._find(uri)
+        if found is None:
+            raise ResourceNotFoundError(
+                f"no resource at {uri[:200]!a}; resources/templates/list names what there is"
+            )
+        entry, values = found
+        try:
+            text = await entry.fn(self._callers.of(ctx), **entry.arguments.check(values))
+        except (MCPError, ResourceError):
+            raise
+        except UnknownReference as exc:
+            raise ResourceNotFoundError(sendable(exc.message)) from exc
+        except BlackboardError as exc:
+            raise protocol_error(exc, uri=uri) from exc
+        except Exception as exc:
+            reference, message = internal_error(f"resource {entry.name}")
+            raise MCPError(INTERNAL_ERROR, message, data={"uri": uri, "reference": reference}) from exc
+        return sendable(text), entry.mime_type

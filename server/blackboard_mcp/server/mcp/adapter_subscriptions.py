@@ -1,0 +1,183 @@
+"""Change notifications on the wires of both generations, fed by one hub.
+
+Modern clients hold a `subscriptions/listen` request open, legacy ones subscribe URI by URI and hear of
+changes on their session's standing stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.server.mcp.adapter_callers import Caller, Callers
+from blackboard_mcp.server.mcp.adapter_resources import ServedResources
+from blackboard_mcp.server.mcp.adapter_streams import MAX_URIS, Hub, Subscriber, TooManySubscriptions
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY, ResourceUpdated, ServerEvent
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    EmptyResult,
+    ResourceUpdatedNotification,
+    ResourceUpdatedNotificationParams,
+    SubscribeRequestParams,
+    SubscriptionFilter,
+    SubscriptionsAcknowledgedNotification,
+    SubscriptionsAcknowledgedNotificationParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+    UnsubscribeRequestParams,
+)
+
+logger = logging.getLogger(__name__)
+
+_CONNECTION_KEY: Final = "blackboard"
+
+SubscribeHook = Callable[[Caller, str], Awaitable[bool]]
+
+
+@dataclass
+class _Connection:
+    """What belongs to one legacy connection; modern requests have none."""
+
+    subscriber: Subscriber | None = None
+    sender: asyncio.Task[None] | None = None
+
+
+class HubBus:
+    """The SDK's fan-out seam, leading into the hub; its own listeners are not used."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    async def publish(self, event: ServerEvent) -> None:
+        if isinstance(event, ResourceUpdated):
+            self._hub.publish((event.uri,))
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        raise NotImplementedError("listen streams are served by the hub")
+
+
+class Subscriptions:
+    """Who may hear of what, and the streams they hear it on.
+
+    `may_subscribe` is asked before anybody hears of a known resource; without it everybody may.
+    """
+
+    def __init__(self, hub: Hub, callers: Callers, resources: ServedResources) -> None:
+        self.may_subscribe: SubscribeHook | None = None
+        self._hub = hub
+        self._callers = callers
+        self._resources = resources
+
+    def register(self, server: Server[Any]) -> None:
+        server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self._listen)
+        server.add_request_handler("resources/subscribe", SubscribeRequestParams, self._subscribe)
+        server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
+
+    async def _authorised(self, caller: Caller, uri: str) -> bool:
+        if not self._resources.knows(uri):
+            return False
+        if self.may_subscribe is None:
+            return True
+        try:
+            return await self.may_subscribe(caller, uri)
+        except BlackboardError:
+            return False
+
+    async def _listen(
+        self, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
+    ) -> SubscriptionsListenResult:
+        """The modern stream: this request's answer is held open and carries the notifications."""
+        caller = self._callers.of(ctx)
+        wanted = params.notifications.resource_subscriptions or []
+        if len(wanted) > 4 * MAX_URIS:
+            raise MCPError(INVALID_PARAMS, "too many resources in one stream")
+        uris = [uri for uri in dict.fromkeys(wanted) if await self._authorised(caller, uri)]
+        try:
+            subscriber = self._hub.add(caller.agent, uris)
+        except TooManySubscriptions as exc:
+            raise MCPError(INVALID_PARAMS, str(exc)) from exc
+        honored = SubscriptionFilter(
+            tools_list_changed=True if params.notifications.tools_list_changed else None,
+            prompts_list_changed=True if params.notifications.prompts_list_changed else None,
+            resources_list_changed=True if params.notifications.resources_list_changed else None,
+            resource_subscriptions=uris or None,
+        )
+        meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
+
+        async def send(uri: str) -> None:
+            await ctx.session.send_notification(
+                ResourceUpdatedNotification(params=ResourceUpdatedNotificationParams(uri=uri, _meta=meta)),
+                related_request_id=ctx.request_id,
+            )
+
+        try:
+            # Subscribed before the acknowledgement: a change meanwhile is pending, not lost.
+            await ctx.session.send_notification(
+                SubscriptionsAcknowledgedNotification(
+                    params=SubscriptionsAcknowledgedNotificationParams(notifications=honored, _meta=meta)
+                ),
+                related_request_id=ctx.request_id,
+            )
+            await subscriber.run(send)
+        except TimeoutError as exc:
+            raise MCPError(INTERNAL_ERROR, "the stream was not read; listen again and read anew") from exc
+        finally:
+            self._hub.remove(subscriber)
+        return SubscriptionsListenResult(_meta=meta)
+
+    async def _subscribe(
+        self, ctx: ServerRequestContext[Any, Any], params: SubscribeRequestParams
+    ) -> EmptyResult:
+        """The legacy way: notifications travel on the session's standing stream."""
+        caller = self._callers.of(ctx)
+        uri = str(params.uri)
+        if not await self._authorised(caller, uri):
+            raise MCPError(
+                INVALID_PARAMS, f"no resource at {uri[:200]!a} to subscribe to", data={"uri": uri[:200]}
+            )
+        connection = ctx.session._connection
+        state: _Connection = connection.state.setdefault(_CONNECTION_KEY, _Connection())
+        try:
+            if state.subscriber is None or state.subscriber.closed:
+                subscriber = state.subscriber = self._hub.add(caller.agent, (uri,))
+                state.sender = asyncio.create_task(self._send_legacy(ctx.session, subscriber))
+                connection.exit_stack.push_async_callback(self._end_legacy, state)
+            else:
+                state.subscriber.want((uri,))
+        except TooManySubscriptions as exc:
+            raise MCPError(INVALID_PARAMS, str(exc)) from exc
+        return EmptyResult()
+
+    async def _unsubscribe(
+        self, ctx: ServerRequestContext[Any, Any], params: UnsubscribeRequestParams
+    ) -> EmptyResult:
+        state = ctx.session._connection.state.get(_CONNECTION_KEY)
+        if isinstance(state, _Connection) and state.subscriber is not None:
+            state.subscriber.unwant(str(params.uri))
+        return EmptyResult()
+
+    async def _send_legacy(self, session: ServerSession, subscriber: Subscriber) -> None:
+        try:
+            await subscriber.run(session.send_resource_updated)
+        except TimeoutError:
+            logger.warning("a legacy client of %s stopped reading; its subscriptions ended", subscriber.agent)
+        except Exception:
+            logger.exception("a legacy subscription ended")
+        finally:
+            self._hub.remove(subscriber)
+
+    async def _end_legacy(self, state: _Connection) -> None:
+        if state.subscriber is not None:
+            self._hub.remove(state.subscriber)
+        if state.sender is not None:
+            state.sender.cancel()
+            await asyncio.wait([state.sender])

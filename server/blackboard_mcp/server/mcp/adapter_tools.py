@@ -1,0 +1,176 @@
+"""Tools as they are served: published, called with checked arguments, answered in text and facts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import anyio
+from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.server.mcp.adapter_arguments import Arguments, compact_schema
+from blackboard_mcp.server.mcp.adapter_callers import Caller, Callers
+from blackboard_mcp.server.mcp.adapter_errors import error_result, internal_error, sendable
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS, CallToolResult, TextContent, Tool, ToolAnnotations
+from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic import BaseModel
+
+GONE_SCOPE_KEY: Final = "blackboard.gone"
+_REQUEST_CANCELLED: Final = -32800
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a tool returns: compact text for the model, and the same facts for programs.
+
+    The facts may be a function, called only when the request wants them.
+    """
+
+    text: str
+    structured: BaseModel | Mapping[str, Any] | Callable[[], BaseModel]
+
+
+ToolFunction = Callable[..., Awaitable[Answer]]
+CallHook = Callable[[Caller], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class _Served:
+    fn: ToolFunction
+    arguments: Arguments
+    published: Tool
+    read_only: bool
+
+
+class ServedTools:
+    """The tools of one server, by name.
+
+    `before_call` is awaited before each tool's work; what it raises is the call's answer.
+
+    Args:
+        prefix: stands before every name.
+        output_schemas: publish them; for servers that always send structured content.
+    """
+
+    def __init__(self, callers: Callers, *, prefix: str, output_schemas: bool) -> None:
+        self.before_call: CallHook | None = None
+        self._callers = callers
+        self._prefix = prefix
+        self._output_schemas = output_schemas
+        self._served: dict[str, _Served] = {}
+
+    def add(
+        self,
+        fn: ToolFunction,
+        *,
+        name: str,
+        description: str,
+        annotations: ToolAnnotations,
+        output: type[BaseModel] | None,
+    ) -> None:
+        full_name = f"{self._prefix}{name}"
+        if full_name in self._served:
+            raise ValueError(f"tool {full_name!r} exists already")
+        arguments = Arguments(full_name, fn)
+        published = Tool(
+            name=full_name,
+            description=description,
+            input_schema=arguments.schema,
+            annotations=annotations,
+            output_schema=_output_schema(output) if self._output_schemas and output is not None else None,
+        )
+        self._served[full_name] = _Served(fn, arguments, published, annotations.read_only_hint is True)
+
+    @property
+    def published(self) -> list[Tool]:
+        return [tool.published for tool in self._served.values()]
+
+    async def call(
+        self, name: str, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]
+    ) -> CallToolResult:
+        """The tool's answer, or its error as a result that teaches.
+
+        Raises:
+            MCPError: there is no such tool, or nobody to call it.
+        """
+        tool = self._served.get(name)
+        if tool is None:
+            raise MCPError(
+                INVALID_PARAMS, f"unknown tool {name[:64]!a}; the tools are: {', '.join(self._served)}"
+            )
+        caller = self._callers.of(ctx)
+        gone = _gone_event(ctx) if tool.read_only else None
+        if gone is None:
+            return await self._run(tool, caller, arguments)
+        # The legacy transport leaves a call running after its client dropped. What only reads has
+        # nothing left to do then.
+        result: CallToolResult | None = None
+        failure: MCPError | None = None
+        async with anyio.create_task_group() as tasks:
+
+            async def watch() -> None:
+                await gone.wait()
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(watch)
+            try:
+                result = await self._run(tool, caller, arguments)
+            except MCPError as exc:
+                failure = exc
+            tasks.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        if result is None:
+            raise MCPError(_REQUEST_CANCELLED, "the client is gone")
+        return result
+
+    async def _run(self, tool: _Served, caller: Caller, arguments: Mapping[str, Any]) -> CallToolResult:
+        try:
+            if self.before_call is not None:
+                await self.before_call(caller)
+            answer = await tool.fn(caller, **tool.arguments.check(arguments))
+            structured = _document(answer.structured) if caller.structured else None
+        except MCPError:
+            raise
+        except BlackboardError as exc:
+            return error_result(exc.code, exc.message, exc.facts, structured=caller.structured)
+        except Exception:
+            reference, message = internal_error(f"tool {tool.published.name}")
+            return error_result("internal", message, {"reference": reference}, structured=caller.structured)
+        return CallToolResult(
+            content=[TextContent(type="text", text=sendable(answer.text))], structured_content=structured
+        )
+
+
+def _gone_event(ctx: ServerRequestContext[Any, Any]) -> asyncio.Event | None:
+    """Set when the HTTP response of a legacy call can no longer reach its client."""
+    if ctx.request is None or ctx.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
+        return None
+    event = ctx.request.scope.get(GONE_SCOPE_KEY)
+    return event if isinstance(event, asyncio.Event) else None
+
+
+def _document(structured: BaseModel | Mapping[str, Any] | Callable[[], BaseModel]) -> dict[str, Any]:
+    if callable(structured):
+        structured = structured()
+    if isinstance(structured, BaseModel):
+        return structured.model_dump(mode="json", by_alias=True)
+    return dict(structured)
+
+
+def _output_schema(output: type[BaseModel]) -> dict[str, Any]:
+    schema = compact_schema(output.model_json_schema(mode="serialization", by_alias=True), nulls=True)
+    definitions = schema.pop("$defs", None)
+    error = {
+        "type": "object",
+        "properties": {"error": {"type": "string"}, "message": {"type": "string"}},
+        "required": ["error", "message"],
+    }
+    # Clients check structured errors against this schema too.
+    result: dict[str, Any] = {"type": "object", "anyOf": [schema, error]}
+    if definitions:
+        result["$defs"] = definitions
+    return result
