@@ -7,7 +7,7 @@ the model, asked which invariant broke.
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Callable, Generator, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,12 @@ import pytest
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.errors import StoreError
 from blackboard_mcp.protocols.events import SYSTEM, EventType
-from blackboard_mcp.protocols.guard import Protection, closure_of
+from blackboard_mcp.protocols.guard import Hold, spread
 from blackboard_mcp.protocols.items import Edge, Status, Zone
 from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Plan, Workspace
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.storage.memory import open_memory_store
-from blackboard_mcp.storage.operations import debating, ledger, linking, posting, pruning, rows
+from blackboard_mcp.storage.operations import debating, guarding, posting, pruning, rows
 from blackboard_mcp.storage.operations.ledger import Ledger, load_any, open_ledger
 from blackboard_mcp.storage.sqlite import group
 from blackboard_mcp.storage.store import SqlBoardStore
@@ -40,22 +40,52 @@ def statement(name: str, text: str) -> Mutate:
 def one_hop(patch: pytest.MonkeyPatch) -> None:
     """The guard looks at the neighbours of a debate and no further."""
 
-    def closure(
-        starts: dict[int, str],
-    ) -> Generator[frozenset[int], Iterable[Edge], dict[int, Protection]]:
-        return closure_of(starts, (yield frozenset(starts)))
+    def near(starts: Iterable[Hold]) -> Generator[tuple[Hold, ...], Iterable[Edge], None]:
+        walk = spread([hold for hold in starts if hold.depth < 2])
+        try:
+            layer = next(walk)
+            while True:
+                edges = yield layer
+                layer = walk.send([] if any(hold.depth for hold in layer) else edges)
+        except StopIteration:
+            return
 
-    patch.setattr(ledger, "closure", closure)
+    patch.setattr(guarding, "spread", near)
 
 
-def no_closure(patch: pytest.MonkeyPatch) -> None:
+def nothing_held(patch: pytest.MonkeyPatch) -> None:
     """Only what is owed is held: an answered critique leaves in the middle of its debate."""
+    patch.setattr(guarding, "spread", lambda starts: iter(()))
 
-    def closure(starts: dict[int, str]) -> Generator[frozenset[int], Iterable[Edge], dict[int, Protection]]:
-        yield frozenset()
-        return {}
 
-    patch.setattr(ledger, "closure", closure)
+def edges_later(patch: pytest.MonkeyPatch) -> None:
+    """The guard's index is not told of edges that join what it holds to what it does not."""
+    patch.setattr(guarding, "steps", lambda edge, position: None)
+
+
+def close_forgets(patch: pytest.MonkeyPatch) -> None:
+    """What a debate held goes free when it closes, although another debate holds it as well."""
+
+    def again(no: int, dropped: Collection[int]) -> rows.Steps[None]:
+        return
+        yield  # a generator
+
+    patch.setattr(guarding, "_hold_again", again)
+
+
+def close_keeps(patch: pytest.MonkeyPatch) -> None:
+    """What a debate held stays held when it closes."""
+
+    def release(no: int, debate: int) -> rows.Steps[None]:
+        return
+        yield  # a generator
+
+    patch.setattr(guarding, "release", release)
+
+
+def close_starts_anew(patch: pytest.MonkeyPatch) -> None:
+    """What is held again is looked for from the debates alone, not from what others hold next to it."""
+    statement("edges_from_held", "SELECT 1, '', 1, 1, 1, 1 WHERE 0 AND ?1 AND ?2")(patch)
 
 
 def any_status(patch: pytest.MonkeyPatch) -> None:
@@ -142,14 +172,14 @@ def no_cycle_check(patch: pytest.MonkeyPatch) -> None:
 
 
 def supersede_unguarded(patch: pytest.MonkeyPatch) -> None:
-    def nothing(no: int) -> rows.Steps[dict[int, Protection]]:
-        return {}
+    def nothing(no: int, wanted: Iterable[int]) -> rows.Steps[set[int]]:
+        return set()
         yield  # a generator
 
-    patch.setattr(linking, "protection", nothing)
+    patch.setattr(guarding, "protected_among", nothing)
 
 
-NEVER_OWED = "SELECT item, agent, duty FROM obligation WHERE board = ?1 AND state = 'never'"
+NEVER_OWED = "SELECT number FROM held WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2))"
 DELETE = "DELETE FROM item WHERE board = ?1 AND number = ?2 AND ?3 = 'archive' AND ?4 > 0"
 LEAK = (
     "SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns FROM event "
@@ -165,9 +195,22 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
     ),
     ("one-hop guard", one_hop, "test_a_chain_that_leads_away_from_a_debate_is_protected_to_its_end", {}),
     ("one-hop guard", one_hop, "test_a_chain_runs_through_archived_items", {}),
+    ("closing frees nothing", close_keeps, "test_a_chain_runs_through_archived_items", {}),
+    (
+        "closing forgets other debates",
+        close_forgets,
+        "test_what_two_debates_hold_stays_until_both_are_over",
+        {},
+    ),
+    (
+        "closing looks at roots alone",
+        close_starts_anew,
+        "test_what_a_debate_leans_on_stays_when_the_debate_that_held_it_first_is_over",
+        {},
+    ),
     (
         "guard without obligations",
-        statement("obligations_outstanding", NEVER_OWED),
+        statement("protected_among", NEVER_OWED),
         "test_an_unmet_obligation_protects_until_it_is_met_or_waived",
         {},
     ),
@@ -221,9 +264,13 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
 BY_THE_WALK: list[tuple[str, Mutate, str]] = [
     ("one-hop guard", one_hop, "guard"),
     ("one-hop guard", one_hop, "I3"),
-    ("no closure", no_closure, "I3"),
-    ("no closure", no_closure, "I5"),
-    ("guard without obligations", statement("obligations_outstanding", NEVER_OWED), "I4"),
+    ("no closure", nothing_held, "I3"),
+    ("no closure", nothing_held, "I5"),
+    ("edges that join later", edges_later, "guard"),
+    ("edges that join later", edges_later, "I3"),
+    ("closing forgets other debates", close_forgets, "guard"),
+    ("closing frees nothing", close_keeps, "guard"),
+    ("guard without obligations", statement("protected_among", NEVER_OWED), "I4"),
     ("evict by deleting", statement("item_move", DELETE), "model"),
     ("evict without an event", evict_without_event, "I18"),
     ("evict without an event", evict_without_event, "I19"),

@@ -4,6 +4,9 @@ Pure: it is given the starting points and a way to ask for edges, and knows noth
 everything reachable from an open debate is protected, where `replies_to`, `critiques`, `supports` and
 `refutes` are followed in both directions and `depends_on` away from the item, any number of steps;
 `derived_from`, `analyzed_by` and `supersedes` are not followed, so that a board can shrink.
+
+`closure` is the definition. `spread` is what an index of it grows by: from what is newly held to what that
+reaches, and never over what is held already.
 """
 
 from __future__ import annotations
@@ -16,10 +19,27 @@ from .items import FOLLOWED_BOTH_WAYS, Edge, EdgeKind
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """Why an item is protected: a sentence, and the edges that lead from the reason's item to it."""
+    """Why an item is protected: a sentence, and the edges that lead from the reason's item to it.
+
+    Of a long chain only the end at the item may be there; `omitted` counts the edges before it.
+    """
 
     reason: str
     chain: tuple[Edge, ...] = ()
+    omitted: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """How the guard came by an item: in which debate, over which edge, how many edges from the debate.
+
+    What a debate is about, its root and its critiques, is held over no edge.
+    """
+
+    number: int
+    debate: int
+    edge: Edge | None = None
+    depth: int = 0
 
 
 def steps(edge: Edge, position: int) -> int | None:
@@ -53,6 +73,26 @@ def closure(starts: Mapping[int, str]) -> Generator[frozenset[int], Iterable[Edg
                     fresh.add(other)
         frontier = frozenset(fresh)
     return reached
+
+
+def spread(starts: Iterable[Hold]) -> Generator[tuple[Hold, ...], Iterable[Edge], None]:
+    """Yields layer after layer of what is to be held, beginning with `starts`.
+
+    Expects for each layer the edges that lead from it to items that neither it nor anything before it
+    holds. So an item is held over the first edge that reaches it, by the debate of what it was reached
+    from: what one debate holds is a forest, and every chain in it ends at that debate.
+    """
+    layer = tuple({hold.number: hold for hold in reversed(tuple(starts))}.values())
+    while layer:
+        origins = {hold.number: hold for hold in layer}
+        fresh: dict[int, Hold] = {}
+        for edge in sorted((yield layer), key=lambda e: (e.source, e.target, e.kind)):
+            for position in (edge.source, edge.target):
+                origin = origins.get(position)
+                other = None if origin is None else steps(edge, position)
+                if origin is not None and other is not None and other not in origins:
+                    fresh.setdefault(other, Hold(other, origin.debate, edge, origin.depth + 1))
+        layer = tuple(fresh.values())
 
 
 def closure_of(starts: Mapping[int, str], edges: Iterable[Edge]) -> dict[int, Protection]:

@@ -34,6 +34,7 @@ from blackboard_mcp.protocols.store import (
 from .operations import (
     boards,
     debating,
+    guarding,
     indexing,
     posting,
     principals,
@@ -47,6 +48,9 @@ from .sqlite.engine import SqliteEngine
 
 APPLICATION_ID = 0x42424D43
 """Marks a SQLite file as a board file."""
+
+FILLS = {4: guarding.rebuild}
+"""Work on the data of an older file, by the migration it belongs to."""
 
 _EXPIRY_BATCH = 200
 _QUIET_SECONDS = 0.25
@@ -83,7 +87,11 @@ class SqlBoardStore:
             StoreDamaged: it is no board file, or is damaged.
         """
         engine = await SqliteEngine.open(
-            path, migrations=migrations(), application_id=APPLICATION_ID, synchronous=synchronous
+            path,
+            migrations=migrations(),
+            application_id=APPLICATION_ID,
+            fills=FILLS,
+            synchronous=synchronous,
         )
         return cls(engine, clock or SystemClock())
 

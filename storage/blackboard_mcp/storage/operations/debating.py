@@ -12,6 +12,7 @@ from blackboard_mcp.protocols.items import TRANSITIONS, Item, ItemType, Status, 
 from blackboard_mcp.protocols.store import DebateView
 
 from ..operation import Rows
+from . import guarding
 from .ledger import Ledger, attention, get_board, load, load_any, load_visible, open_ledger, values
 from .rows import ItemRow, Steps, instant, numbers, sql
 
@@ -91,6 +92,7 @@ def _begin(
     root.seq, root.updated_at = seq, ledger.now
     yield sql("item_status"), (ledger.no, root.number, root.status, seq, ledger.now, ledger.agent)
     yield sql("debate_add"), (ledger.no, seq, root.number, ledger.agent, int(explicit), ledger.now, "")
+    yield from guarding.hold(ledger.no, seq, [root.number])
     for watcher in obliged:
         yield from _owe(ledger, watcher, root.number, Duty.ACKNOWLEDGE, seq)
     return Open(seq, root, [], explicit, ledger.agent)
@@ -115,6 +117,7 @@ def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
             told=target.author == debate.root.author,
         )
     yield sql("debate_critique_add"), (ledger.no, item.number, debate.id)
+    yield from guarding.hold(ledger.no, debate.id, [item.number])
     yield from _owe(ledger, target.author, item.number, Duty.RESPOND, debate.id)
 
 
@@ -174,6 +177,8 @@ def _close(ledger: Ledger, debate: Open, state: DebateState, reason: str) -> Ste
     root.seq, root.updated_at = seq, ledger.now
     yield sql("item_status"), (ledger.no, root.number, root.status, seq, ledger.now, ledger.agent)
     yield sql("debate_close"), (ledger.no, debate.id, str(state), ledger.agent, ledger.now, reason)
+    yield sql("item_debated"), (ledger.no, root.number)
+    yield from guarding.release(ledger.no, debate.id)
     items = yield from load_any(ledger.no, [row[1] for row in left])
     for row in left:
         why = f"debate {state}"

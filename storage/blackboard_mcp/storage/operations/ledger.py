@@ -9,11 +9,10 @@ from typing import Any
 from blackboard_mcp.protocols.board import BoardConfig, Core
 from blackboard_mcp.protocols.errors import UnknownReference
 from blackboard_mcp.protocols.events import EventType
-from blackboard_mcp.protocols.guard import Protection, closure
 from blackboard_mcp.protocols.items import Edge, EdgeKind, Item, Zone, item_id
 from blackboard_mcp.protocols.store import Attention
 
-from .rows import BoardRow, Cited, ItemRow, Steps, config_json, core_json, dumps, edge_of, numbers, sql
+from .rows import BoardRow, Cited, ItemRow, Steps, config_json, core_json, dumps, numbers, sql
 
 MAX_CONCERNS = 16
 
@@ -28,6 +27,8 @@ class Ledger:
     items: int = 0
     tokens: int = 0
     archived: int = 0
+    private_items: int = 0
+    private_tokens: int = 0
     first_seq: int = field(init=False)
     fresh: dict[int, ItemRow] = field(default_factory=dict)
     """Items made in this transaction, as they were written."""
@@ -111,8 +112,7 @@ class Ledger:
         )
         self.fresh[item.number] = item
         yield from self.emit(EventType.ITEM_POSTED, item, data=data, concerns=concerns)
-        self.items += 1
-        self.tokens += item.tokens
+        self._count(item, 1)
 
     def archive(
         self, item: ItemRow, event: EventType, *, agent: str | None = None, data: dict[str, Any]
@@ -122,8 +122,7 @@ class Ledger:
         yield sql("item_move"), (self.no, item.number, str(Zone.ARCHIVE), seq)
         yield sql("outbox_add"), (self.no, item.number)
         item.zone, item.seq = str(Zone.ARCHIVE), seq
-        self.items -= 1
-        self.tokens -= item.tokens
+        self._count(item, -1)
         self.archived += 1
 
     def restore(self, item: ItemRow, *, why: str) -> Steps[None]:
@@ -132,20 +131,42 @@ class Ledger:
         yield sql("item_move"), (self.no, item.number, str(Zone.WORKING), seq)
         yield sql("outbox_add"), (self.no, item.number)
         item.zone, item.seq, item.ttl, item.expires_at = str(Zone.WORKING), seq, None, None
-        self.items += 1
-        self.tokens += item.tokens
+        self._count(item, 1)
         self.archived -= 1
+
+    def grow(self, item: ItemRow, tokens: int) -> None:
+        """An item of working memory has so many tokens more."""
+        self.tokens += tokens
+        if item.owner:
+            self.private_tokens += tokens
+
+    def _count(self, item: ItemRow, sign: int) -> None:
+        self.items += sign
+        if item.owner:
+            self.private_items += sign
+        self.grow(item, sign * item.tokens)
 
     def close(self) -> Steps[None]:
         """Writes the counters."""
         board = self.board
         yield (
             sql("board_counters"),
-            (board.no, board.seq, board.last_number, self.items, self.tokens, self.archived),
+            (
+                board.no,
+                board.seq,
+                board.last_number,
+                self.items,
+                self.tokens,
+                self.archived,
+                self.private_items,
+                self.private_tokens,
+            ),
         )
         board.working_items += self.items
         board.working_tokens += self.tokens
         board.archived_items += self.archived
+        board.private_items += self.private_items
+        board.private_tokens += self.private_tokens
 
 
 def find_board(board: str) -> Steps[BoardRow | None]:
@@ -256,35 +277,6 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
         )
         for row in listed
     ]
-
-
-def protection(no: int) -> Steps[dict[int, Protection]]:
-    """Every item that the guard holds now, with the reason and the chain."""
-    starts: dict[int, str] = {}
-    debates = yield sql("debates_open"), (no,)
-    if debates:
-        roots = {row[0]: row[1] for row in debates}
-        types = yield from load_any(no, roots.values())
-        for root in roots.values():
-            starts.setdefault(root, f"open debate on {types[root].id}")
-        for debate, critique in (yield sql("critiques_of"), (no, numbers(roots))):
-            starts.setdefault(critique, f"open debate on {types[roots[debate]].id}")
-    walk = closure(starts)
-    try:
-        frontier = next(walk)
-        while True:
-            rows = yield sql("edges_touching"), (no, numbers(frontier))
-            frontier = walk.send([edge_of(row) for row in rows])
-    except StopIteration as end:
-        held: dict[int, Protection] = end.value
-    for item, agent, duty in (yield sql("obligations_outstanding"), (no,)):
-        verb = "answer" if duty == "respond" else "acknowledge"
-        held.setdefault(item, Protection(f"{agent} has yet to {verb} it"))
-    for number, type_ in (yield sql("law_all"), (no,)):
-        held.setdefault(
-            number, Protection("active constraint" if type_ == "CONSTRAINT" else "open hot issue")
-        )
-    return held
 
 
 def attention(no: int, agent: str, look: int) -> Steps[Attention]:

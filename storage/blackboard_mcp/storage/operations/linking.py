@@ -6,8 +6,8 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import FOLLOWED_BOTH_WAYS, EdgeKind, Zone
 
-from . import debating
-from .ledger import Ledger, protection
+from . import debating, guarding
+from .ledger import Ledger
 from .rows import ItemRow, Steps, sql
 
 
@@ -37,7 +37,7 @@ def connect(
                 f"{row.id} depends_on {targets[target].id} would close a cycle of depends_on. "
                 "Nothing was changed."
             )
-        yield sql("edge_add"), (ledger.no, row.number, str(kind), target)
+    yield from guarding.connect(ledger.no, row.number, edges)
     if row.owner:
         return  # what nobody else sees moves nothing that others see
     for kind, number in edges:
@@ -54,7 +54,6 @@ def connect(
 def _supersede(ledger: Ledger, row: ItemRow, target: ItemRow) -> Steps[None]:
     if target.zone != Zone.WORKING:
         return
-    held = yield from protection(ledger.no)
-    if target.number in held:
+    if (yield from guarding.protected_among(ledger.no, [target.number])):
         return  # it leaves in a later pass, once nothing holds it
     yield from ledger.archive(target, EventType.ITEM_SUPERSEDED, data={"by": row.id})

@@ -276,7 +276,7 @@ def _change(
         if row.zone == Zone.ARCHIVE:
             yield from ledger.restore(row, why="new version")
         yield sql("version_keep"), (ledger.no, row.number)
-        ledger.tokens += draft.tokens - row.tokens
+        ledger.grow(row, draft.tokens - row.tokens)
         row.version += 1
         row.text, row.tokens, row.sha256 = draft.text, draft.tokens, draft.sha256
         if row.status != Status.DEBATED:

@@ -10,14 +10,16 @@ from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Zon
 from blackboard_mcp.protocols.pruning import Candidate, Decide, PassOutcome, Workspace
 from blackboard_mcp.protocols.store import NewSummary, Restored
 
-from .ledger import Ledger, attention, load_any, load_visible, open_ledger, protection, values
+from . import guarding
+from .ledger import Ledger, attention, load_any, load_visible, open_ledger, values
 from .rows import BoardRow, ItemRow, Steps, dumps, instant, sql
 
 
 def workspace(board: BoardRow, now: int) -> Steps[Workspace]:
     """Working memory as a pass sees it."""
     rows = yield sql("working"), (board.no,)
-    held: Mapping[int, Protection] = yield from protection(board.no)
+    among = yield from guarding.protected_among(board.no, [r[0] for r in rows])
+    held: Mapping[int, Protection] = yield from guarding.protections(board.no, among, most=0)
     return Workspace(
         config=board.config,
         candidates=tuple(
@@ -116,7 +118,7 @@ def apply_summary(board: str, summary: NewSummary, now: int) -> Steps[str | None
     the thread has no unfinished newcomer.
     """
     ledger = yield from open_ledger(board, SYSTEM, now)
-    held = yield from protection(ledger.no)
+    held = yield from guarding.protected_among(ledger.no, summary.seen)
     members = {r[0]: r[1] for r in (yield sql("thread_members"), (ledger.no, summary.thread))}
     if any(members.get(n) != seq or n in held for n, seq in summary.seen.items()):
         return None
@@ -154,8 +156,8 @@ def apply_summary(board: str, summary: NewSummary, now: int) -> Steps[str | None
         updated_by=SYSTEM,
     )
     yield from ledger.add(row, data={"summarises": len(rows)})
+    yield from guarding.connect(ledger.no, number, [(EdgeKind.DERIVED_FROM, n) for n in sorted(rows)])
     for source in sorted(rows):
-        yield sql("edge_add"), (ledger.no, number, str(EdgeKind.DERIVED_FROM), source)
         data = {"pass": ledger.first_seq, "step": 3, "why": f"summarised in {row.id}"}
         yield from ledger.archive(rows[source], EventType.ITEM_ARCHIVED, data=data)
     before = ledger.board.working_tokens
@@ -179,7 +181,7 @@ def expire(board: str, wanted: Iterable[int], now: int) -> Steps[int]:
     due = [r for r in rows.values() if r.zone == Zone.WORKING and r.expires_at and r.expires_at <= now]
     if not due:
         return 0
-    held = yield from protection(ledger.no)
+    held = yield from guarding.protected_among(ledger.no, [row.number for row in due])
     gone = 0
     for row in sorted(due, key=lambda r: r.number):
         if row.number not in held:

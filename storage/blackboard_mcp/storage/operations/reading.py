@@ -15,8 +15,8 @@ from blackboard_mcp.protocols.items import Ref, Zone
 from blackboard_mcp.protocols.keys import compile_glob, glob_prefix
 from blackboard_mcp.protocols.store import Found, Log, Page, Snapshot, Statistics
 
-from . import debating
-from .ledger import attention, get_board, load, protection, values
+from . import debating, guarding
+from .ledger import attention, get_board, load, values
 from .rows import ItemRow, Steps, dumps, event_of, instant, micros, sql
 
 SNAPSHOT_ITEMS = 400
@@ -180,20 +180,17 @@ def snapshot(board: str, agent: str, look: int) -> Steps[Snapshot]:
     wanted.update(dict.fromkeys(top))
     found = yield from load(row.no, wanted, agent)
     items = yield from values(row, [found[n] for n in wanted if n in found], agent)
-    held = yield from protection(row.no)
+    held = yield from guarding.protections(row.no, found, most=0)
+    own = yield sql("own_notes"), (row.no, agent)
+    visible = row.working_items - row.private_items + own[0][0]
     waiting = yield from attention(row.no, agent, look)
-    shown = sum(item.zone is Zone.WORKING for item in items)
-    visible = yield (
-        "SELECT count(*) FROM item WHERE board = ?1 AND zone = 'working' AND owner IN ('', ?2)",
-        (row.no, agent),
-    )
     return Snapshot(
         board=row.value(),
         items=tuple(items),
         debates=tuple(d for d in listed if d.root in found),
         owed=owed,
-        protected=(yield from _shown(row.no, agent, {n: p for n, p in held.items() if n in found})),
-        hidden=visible[0][0] - shown,
+        protected=held,
+        hidden=visible - sum(item.zone is Zone.WORKING for item in items),
         attention=waiting,
     )
 
@@ -201,16 +198,14 @@ def snapshot(board: str, agent: str, look: int) -> Steps[Snapshot]:
 def statistics(board: str, agent: str) -> Steps[Statistics]:
     row = yield from get_board(board)
     counted = yield sql("status_counts"), (row.no, agent)
-    held = yield from protection(row.no)
-    found = yield from load(row.no, held, agent)
-    working = [r for r in found.values() if r.zone == Zone.WORKING]
+    protected = yield from guarding.protected_figures(row.no, agent)
     open_rows = yield sql("debates_open"), (row.no,)
     waiting = yield sql("waiting_for_index"), (row.no, agent)
     return Statistics(
         board=row.value(),
         counts={(r[0], r[1], r[2]): (r[3], r[4]) for r in counted},
-        protected_items=len(working),
-        protected_tokens=sum(r.tokens for r in working),
+        protected_items=protected[0],
+        protected_tokens=protected[1],
         open_debates=len(open_rows),
         waiting_for_index=waiting[0][0],
     )
@@ -243,8 +238,8 @@ def why_left(board: str, agent: str, wanted: Iterable[int]) -> Steps[dict[int, E
 def guarded(board: str, wanted: Iterable[int]) -> Steps[dict[int, Protection]]:
     """What the guard holds of the items."""
     row = yield from get_board(board)
-    held = yield from protection(row.no)
-    return (yield from _shown(row.no, "", {n: held[n] for n in set(wanted) if n in held}))
+    held = yield from guarding.protections(row.no, wanted)
+    return (yield from _shown(row.no, "", held))
 
 
 def _shown(no: int, agent: str, held: dict[int, Protection]) -> Steps[dict[int, Protection]]:

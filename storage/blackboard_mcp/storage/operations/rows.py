@@ -84,6 +84,9 @@ class BoardRow:
     working_items: int
     working_tokens: int
     archived_items: int
+    private_items: int
+    private_tokens: int
+    """The part of working memory that not everybody sees."""
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> BoardRow:
@@ -102,6 +105,8 @@ class BoardRow:
             working_items=row[10],
             working_tokens=row[11],
             archived_items=row[12],
+            private_items=row[13],
+            private_tokens=row[14],
         )
 
     def value(self) -> Board:

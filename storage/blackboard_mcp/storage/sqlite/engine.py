@@ -11,7 +11,8 @@ import contextlib
 import os
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -67,14 +68,16 @@ class SqliteEngine:
         *,
         migrations: Sequence[str],
         application_id: int,
+        fills: Mapping[int, Operation[object]] | None = None,
         synchronous: Synchronous = "FULL",
         readers: int = 2,
         deadline: float = 15.0,
     ) -> SqliteEngine:
         """An engine at the newest schema; `path` None is a private database in memory.
 
-        Script n of `migrations`, from 1, leads to schema n. `deadline` is in seconds, for every wait
-        for a lock. Missing folders and the file are made for the owner alone.
+        Script n of `migrations`, from 1, leads to schema n. The operation n of `fills` runs in the same
+        transaction, after all scripts, on a file with data that had not reached schema n. `deadline` is in
+        seconds, for every wait for a lock. Missing folders and the file are made for the owner alone.
 
         Raises:
             StoreDamaged: the file is no database, is damaged, or belongs to another program.
@@ -84,7 +87,9 @@ class SqliteEngine:
         """
         engine = cls()
         opening = asyncio.create_task(
-            engine._open(path, tuple(migrations), application_id, synchronous, readers, deadline)
+            engine._open(
+                path, tuple(migrations), application_id, dict(fills or {}), synchronous, readers, deadline
+            )
         )
         try:
             await asyncio.shield(opening)
@@ -171,11 +176,14 @@ class SqliteEngine:
         path: Path | None,
         migrations: Sequence[str],
         application_id: int,
+        fills: dict[int, Operation[object]],
         synchronous: Synchronous,
         readers: int,
         deadline: float,
     ) -> None:
         self._path, self._newest, self._deadline = path, len(migrations), deadline
+
+        filling = {number: partial(run, operation=operation) for number, operation in fills.items()}
 
         def first() -> driver.Raw:
             if path is None:
@@ -189,7 +197,7 @@ class SqliteEngine:
                 if path is not None:
                     self._choose_journal(raw)
                 self._configure(raw, synchronous)
-                migrate.migrate(raw, migrations, application_id, deadline)
+                migrate.migrate(raw, migrations, application_id, deadline, filling)
                 raw.execute("PRAGMA foreign_keys=ON")
             except BaseException:
                 raw.close()

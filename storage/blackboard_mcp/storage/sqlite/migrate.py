@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from blackboard_mcp.protocols.errors import StoreDamaged, StoreTooNew
 from blackboard_mcp.storage.sqlite import driver
@@ -39,10 +39,22 @@ def too_new(version: int, newest: int) -> StoreTooNew:
     )
 
 
-def migrate(raw: driver.Raw, scripts: Sequence[str], application_id: int, deadline: float) -> None:
+Fill = Callable[[driver.Raw], object]
+"""Work on the data of a file that reached a version."""
+
+
+def migrate(
+    raw: driver.Raw,
+    scripts: Sequence[str],
+    application_id: int,
+    deadline: float,
+    fills: Mapping[int, Fill] | None = None,
+) -> None:
     """Run the scripts the file has not seen, all in one transaction; safe from many processes at once.
 
-    Script n (from 1) leads to version n. Foreign keys are off meanwhile and checked at the end.
+    Script n (from 1) leads to version n. After the last script, and so on the newest schema, come the
+    `fills` of those versions that a file with data in it had not reached. Foreign keys are off meanwhile
+    and checked at the end.
     """
     newest = len(scripts)
 
@@ -64,6 +76,9 @@ def migrate(raw: driver.Raw, scripts: Sequence[str], application_id: int, deadli
         for script in scripts[version:]:
             for statement in statements(script):
                 raw.execute(statement).fetchall()
+        for number, fill in sorted((fills or {}).items()):
+            if 0 < version < number:
+                fill(raw)
         if broken := raw.execute("PRAGMA foreign_key_check").fetchone():
             raise StoreDamaged(f"Migrating would leave a dangling reference in table {broken[0]}.")
         raw.execute(f"PRAGMA application_id={application_id:d}")

@@ -3,13 +3,13 @@
 -- name: board_by_id
 -- The board row of an id.
 SELECT no, id, title, parent, lifecycle, config, core, seq, last_number, created_at,
-       working_items, working_tokens, archived_items
+       working_items, working_tokens, archived_items, private_items, private_tokens
 FROM board WHERE id = ?1;
 
 -- name: boards
 -- All boards by id.
 SELECT no, id, title, parent, lifecycle, config, core, seq, last_number, created_at,
-       working_items, working_tokens, archived_items
+       working_items, working_tokens, archived_items, private_items, private_tokens
 FROM board ORDER BY id;
 
 -- name: board_add
@@ -21,7 +21,8 @@ VALUES (?1, ?2, ?3, 'open', ?4, ?5, 0, 0, ?6, 0, 0, 0);
 -- name: board_counters
 -- The counters of a board at the end of a change.
 UPDATE board SET seq = ?2, last_number = ?3, working_items = working_items + ?4,
-       working_tokens = working_tokens + ?5, archived_items = archived_items + ?6
+       working_tokens = working_tokens + ?5, archived_items = archived_items + ?6,
+       private_items = private_items + ?7, private_tokens = private_tokens + ?8
 WHERE no = ?1;
 
 -- name: board_core
@@ -110,11 +111,7 @@ UPDATE item SET status = ?3, seq = ?4, updated_at = ?5, updated_by = ?6 WHERE bo
 -- name: working
 -- Working memory as a pass sees it, oldest change first.
 SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, i.owner <> '', i.updated_at,
-       i.seq, i.expires_at,
-       EXISTS (SELECT 1 FROM edge e WHERE e.board = i.board AND e.target = i.number AND e.kind = 'supersedes'),
-       EXISTS (SELECT 1 FROM edge e WHERE e.board = i.board AND e.target = i.number AND e.kind = 'analyzed_by')
-         OR EXISTS (SELECT 1 FROM edge e WHERE e.board = i.board AND e.source = i.number AND e.kind = 'analyzed_by'),
-       EXISTS (SELECT 1 FROM debate d WHERE d.board = i.board AND d.root = i.number AND d.state <> 'OPEN'),
+       i.seq, i.expires_at, i.superseded, i.analysed, i.debated,
        u.reads, u.last_read
 FROM item i LEFT JOIN item_use u ON u.board = i.board AND u.number = i.number
 WHERE i.board = ?1 AND i.zone = 'working' ORDER BY i.seq;
@@ -125,16 +122,20 @@ SELECT number, type FROM item
 WHERE board = ?1 AND zone = 'working' AND type IN ('CONSTRAINT', 'HOT_ISSUE')
   AND status IN ('ACTIVE', 'DEBATED') AND owner IN ('', ?2) ORDER BY number;
 
--- name: law_all
--- The same, of every owner: for the guard.
+-- name: law_among
+-- Those of some items (a JSON list) that are such, of every owner: for the guard.
 SELECT number, type FROM item
-WHERE board = ?1 AND zone = 'working' AND type IN ('CONSTRAINT', 'HOT_ISSUE')
-  AND status IN ('ACTIVE', 'DEBATED') ORDER BY number;
+WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND zone = 'working'
+  AND type IN ('CONSTRAINT', 'HOT_ISSUE') AND status IN ('ACTIVE', 'DEBATED');
 
 -- name: top
 -- The most important items of working memory that an agent may see, newest first among equals.
 SELECT number FROM item WHERE board = ?1 AND zone = 'working' AND owner IN ('', ?2)
 ORDER BY importance DESC, seq DESC LIMIT ?3;
+
+-- name: own_notes
+-- How many private items an agent has in working memory.
+SELECT count(*) FROM item WHERE board = ?1 AND zone = 'working' AND owner <> '' AND owner = ?2;
 
 -- name: thread_members
 -- Items of a thread in working memory.
@@ -225,8 +226,123 @@ SELECT agent, item, duty, state, debate, reason, since FROM obligation
 WHERE board = ?1 AND item = ?2 ORDER BY since, agent, duty;
 
 -- name: obligations_outstanding
--- Items with an outstanding obligation, and whose.
-SELECT item, agent, duty FROM obligation WHERE board = ?1 AND state = 'outstanding' ORDER BY item, agent, duty;
+-- Those of some items (a JSON list) with an outstanding obligation, and whose.
+SELECT item, agent, duty FROM obligation
+WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2)) AND state = 'outstanding'
+ORDER BY item, agent, duty;
+
+-- name: protected_among
+-- Those of some items (a JSON list) that may not leave.
+SELECT DISTINCT number FROM protected WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
+
+-- name: protected_figures
+-- How much of working memory may not leave: items and tokens.
+SELECT count(*), coalesce(sum(tokens), 0) FROM item
+WHERE board = ?1 AND number IN (SELECT number FROM protected WHERE board = ?1) AND zone = 'working';
+
+-- name: protected_figures_visible
+-- The same of what an agent may see.
+SELECT count(*), coalesce(sum(tokens), 0) FROM item
+WHERE board = ?1 AND number IN (SELECT number FROM protected WHERE board = ?1) AND zone = 'working'
+  AND owner IN ('', ?2);
+
+-- name: held_add
+-- Items are held: a JSON list of [number, debate, source, kind, target, depth].
+INSERT INTO held(board, number, debate, source, kind, target, depth)
+SELECT ?1, json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+       json_extract(value, '$[3]'), json_extract(value, '$[4]'), json_extract(value, '$[5]')
+FROM json_each(?2);
+
+-- name: held
+-- Those of some items (a JSON list) that debates hold.
+SELECT number, debate, depth FROM held WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
+
+-- name: held_drop
+-- A debate holds nothing more.
+DELETE FROM held WHERE board = ?1 AND debate = ?2 RETURNING number;
+
+-- name: held_clear
+-- No debate holds anything.
+DELETE FROM held;
+
+-- name: held_for
+-- For those of some items (a JSON list) that debates hold: how far, and the root of the debate.
+SELECT h.number, h.depth, d.root, i.type
+FROM held h JOIN debate d ON d.board = h.board AND d.id = h.debate
+JOIN item i ON i.board = d.board AND i.number = d.root
+WHERE h.board = ?1 AND h.number IN (SELECT value FROM json_each(?2));
+
+-- name: chains
+-- The edges from a debate to each of some items (a JSON list) it holds, at most ?3 of them, in order.
+WITH RECURSIVE up(item, number, source, kind, target, step) AS (
+    SELECT number, number, source, kind, target, 1 FROM held
+    WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND kind <> ''
+    UNION ALL
+    SELECT u.item, h.number, h.source, h.kind, h.target, u.step + 1
+    FROM up u CROSS JOIN held h ON h.board = ?1 AND h.kind <> ''
+         AND h.number = CASE u.number WHEN u.source THEN u.target ELSE u.source END
+    WHERE u.step < ?3
+)
+SELECT item, source, kind, target FROM up ORDER BY item, step DESC;
+
+-- name: debated
+-- Those of some items (a JSON list) that open debates are about, by debate.
+SELECT root AS number, id FROM debate
+WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2)) AND state = 'OPEN'
+UNION
+SELECT c.critique, c.debate FROM debate_critique c CROSS JOIN debate d ON d.board = c.board AND d.id = c.debate
+WHERE c.board = ?1 AND c.critique IN (SELECT value FROM json_each(?2)) AND d.state = 'OPEN'
+ORDER BY id, number;
+
+-- name: debated_for
+-- The same with the root of the debate, newest first.
+SELECT a.number, d.root, i.type FROM (
+    SELECT root AS number, id FROM debate WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2))
+    UNION
+    SELECT critique, debate FROM debate_critique
+    WHERE board = ?1 AND critique IN (SELECT value FROM json_each(?2))
+) a
+CROSS JOIN debate d ON d.board = ?1 AND d.id = a.id AND d.state = 'OPEN'
+CROSS JOIN item i ON i.board = ?1 AND i.number = d.root
+ORDER BY d.id DESC;
+
+-- name: debated_anywhere
+-- What open debates are about, on every board.
+SELECT board, root AS number, id FROM debate WHERE state = 'OPEN'
+UNION
+SELECT d.board, c.critique, d.id FROM debate d JOIN debate_critique c ON c.board = d.board AND c.debate = d.id
+WHERE d.state = 'OPEN'
+ORDER BY 1, 3, 2;
+
+-- name: edges_to_free
+-- Edges that touch some items (a JSON list) and whose other end no debate holds.
+SELECT source, kind, target FROM edge e WHERE board = ?1 AND source IN (SELECT value FROM json_each(?2))
+  AND NOT EXISTS (SELECT 1 FROM held h WHERE h.board = ?1 AND h.number = e.target)
+UNION ALL
+SELECT source, kind, target FROM edge e WHERE board = ?1 AND target IN (SELECT value FROM json_each(?2))
+  AND NOT EXISTS (SELECT 1 FROM held h WHERE h.board = ?1 AND h.number = e.source);
+
+-- name: edges_from_held
+-- Edges that touch some items (a JSON list) and whose other end a debate holds, with that end's hold.
+SELECT e.source, e.kind, e.target, h.number, h.debate, h.depth
+FROM edge e CROSS JOIN held h ON h.board = ?1 AND h.number = e.target
+WHERE e.board = ?1 AND e.source IN (SELECT value FROM json_each(?2))
+UNION ALL
+SELECT e.source, e.kind, e.target, h.number, h.debate, h.depth
+FROM edge e CROSS JOIN held h ON h.board = ?1 AND h.number = e.source
+WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2));
+
+-- name: item_superseded
+-- Another item supersedes it.
+UPDATE item SET superseded = 1 WHERE board = ?1 AND number = ?2;
+
+-- name: items_analysed
+-- An `analyzed_by` edge joins two items.
+UPDATE item SET analysed = 1 WHERE board = ?1 AND number IN (?2, ?3);
+
+-- name: item_debated
+-- A debate on an item was closed.
+UPDATE item SET debated = 1 WHERE board = ?1 AND number = ?2;
 
 -- name: obligations_of_agent
 -- What an agent owes on items it may see, oldest first.

@@ -63,6 +63,32 @@ class GuardTests:
         await at.prune()
         assert await at.zone(members[-1]) is Zone.ARCHIVE
 
+    async def test_what_two_debates_hold_stays_until_both_are_over(self, at: Table) -> None:
+        one, two = await at.post("alice", "one"), await at.post("alice", "two")
+        between = await at.post("carol", "both", "REPLY", replies_to=[one, two])
+        await at.open("bob", one)
+        await at.open("bob", two)
+        await at.decide("carol", one)
+        assert await at.held(one, two, between) == {one.number, two.number, between.number}
+        await at.decide("carol", two)
+        assert await at.held(one, two, between) == set()
+
+    async def test_what_a_debate_leans_on_stays_when_the_debate_that_held_it_first_is_over(
+        self, at: Table
+    ) -> None:
+        one, two = await at.post("alice", "one"), await at.post("alice", "two")
+        await at.open("bob", one)
+        far = await at.post("carol", "far", supports=one)
+        near = await at.post("carol", "near", supports=one, depends_on=far)
+        await at.open("bob", two)
+        await at.change("alice", two, depends_on=near)
+        await at.decide("carol", one)
+        assert await at.held(one, two, near, far) == {one.number, two.number, near.number, far.number}
+        chain = (await at.store.guarded(at.board, [one.number]))[one.number].chain
+        assert (chain[0].source, chain[0].target) == (two.number, near.number)
+        await at.decide("carol", two)
+        assert await at.held(one, two, near, far) == set()
+
     @pytest.mark.parametrize("kind", ["derived_from", "supersedes", "analyzed_by"])
     async def test_edges_that_say_where_something_came_from_do_not_protect(
         self, at: Table, kind: str

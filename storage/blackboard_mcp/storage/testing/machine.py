@@ -18,6 +18,7 @@ from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Edge, Item, Ref, Zone, content_hash
 from blackboard_mcp.protocols.store import BoardStore, DebateView, Found, Log, Once, Snapshot
 from hypothesis import seed, settings
@@ -79,7 +80,7 @@ class Sight:
 
     founds: list[Found]
     board: Board
-    held: set[int]
+    held: dict[int, Protection]
 
 
 class BoardMachine(RuleBasedStateMachine):
@@ -525,7 +526,7 @@ class BoardMachine(RuleBasedStateMachine):
                 self.at.standing(),
                 store.guarded(board, [ref.number for ref in refs]),
             )
-            return Sight(founds, standing, set(held))
+            return Sight(founds, standing, held)
 
         return self.run(ask())
 
@@ -606,11 +607,26 @@ class BoardMachine(RuleBasedStateMachine):
         self.seen = items
         self.same_as_the_model(items)
         self.check("model", known == self.model.edges, known ^ self.model.edges)
-        self.check("guard", sight.held == self.model.protected(), sight.held ^ self.model.protected())
+        protected = self.model.protected()
+        self.check("guard", set(sight.held) == protected, set(sight.held) ^ protected)
+        for n, protection in sight.held.items():
+            self.check("guard", self.leads_to(n, protection), (n, protection))
         self.figures(items, sight)
         if self.turns % 3 == 0:
             self.view_of(AGENTS[self.turns // 3 % 3], items)
         self.before = self.model
+
+    def leads_to(self, n: int, protection: Protection) -> bool:
+        """Whether the chain is one of edges that are there, from an open debate to the item."""
+        chain = [(edge.source, str(edge.kind), edge.target) for edge in protection.chain]
+        if not chain:
+            return True
+        places = {m for d in self.model.open_debates() for m in (d.root, *d.critiques)}
+        if protection.omitted:
+            places = {chain[0][0], chain[0][2]}
+        for source, _, target in chain:
+            places = {target for p in places if p == source} | {source for p in places if p == target}
+        return n in places and set(chain) <= self.model.edges
 
     def nothing_held_left(self, left: set[int]) -> None:
         """What was seen to leave was held by nothing, as the model knows it."""
