@@ -42,7 +42,7 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     EventType.CORE_CHANGED: ("Objective, constraints or flags changed.", "version"),
     EventType.ITEM_POSTED: (
         "An item was posted, or a summary written.",
-        "kinds of edges to ids; summarises",
+        "kinds of edges to ids; of a summary: summarises, writer, refused",
     ),
     EventType.ITEM_VERSIONED: ("An entry, or an item by id, got a new version.", ""),
     EventType.ITEM_CHANGED: (

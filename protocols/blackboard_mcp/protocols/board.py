@@ -7,6 +7,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from .summaries import AS_LAUNCHED
+
 
 class Lifecycle(StrEnum):
     """open → settled → closed; a settled board may be opened again, a closed one takes nothing any more."""
@@ -34,6 +36,10 @@ class BoardConfig:
     tokenizer: str = "o200k_base"
     core_tokens: int = 1_000
     """Most tokens that the core may have."""
+    summariser: str = AS_LAUNCHED
+    """Who summarises finished threads: one of `SUMMARISERS`, or the one the server was launched with."""
+    summary_wait_seconds: int = 300
+    """How long a finished thread waits for an agent to summarise it."""
 
     @property
     def high_tokens(self) -> int:

@@ -11,7 +11,8 @@
     │   ├── StoreTooNew         the file was written by a newer version of the product
     │   ├── StoreDamaged        the file is not a board file, or is damaged
     │   └── StoreClosed         used after close, or stopped after a failed write
-    └── ArchiveUnavailable      the search index cannot be opened or read
+    ├── ArchiveUnavailable      the search index cannot be opened or read
+    └── SummaryFailed           a summariser outside gave no answer that can be read
 
 Each error has a `code`, stable on the wire, and a message that teaches: what was wrong, what is
 allowed, that nothing was changed, what to call next. `facts` holds what programs want to read, with
@@ -98,3 +99,9 @@ class ArchiveUnavailable(BlackboardError):
     """The search index cannot be opened or read; it can be rebuilt from the store."""
 
     code = "archive_unavailable"
+
+
+class SummaryFailed(BlackboardError):
+    """A summariser outside gave no answer that can be read; the server writes the summary itself."""
+
+    code = "summary_failed"

@@ -131,7 +131,11 @@ class DebateView:
 
 @dataclass(frozen=True, slots=True)
 class NewSummary:
-    """A summary ready to stand for its sources: `seen` is the `seq` each source was read at."""
+    """A summary ready to stand for its sources: `seen` is the `seq` each source was read at.
+
+    `author` is the agent that wrote it, empty for the server. `writer` is the summariser, and `refused`
+    why that is not the one the board asked for.
+    """
 
     thread: int
     seen: Mapping[int, int]
@@ -139,6 +143,9 @@ class NewSummary:
     tokens: int
     sha256: str
     importance: int
+    author: str = ""
+    writer: str = "extractive"
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)

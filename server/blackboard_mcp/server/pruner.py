@@ -7,16 +7,18 @@ import contextlib
 import heapq
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
+from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import BlackboardError, StoreBusy
-from blackboard_mcp.protocols.items import ItemType, Status, content_hash
+from blackboard_mcp.protocols.items import ItemType, Status
 from blackboard_mcp.protocols.pruning import Candidate, Move, PassOutcome, Plan, Workspace
 from blackboard_mcp.protocols.store import BoardStore, NewSummary
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from .pruning import THREADS, decide
+from .summaries.writing import SummaryWriter
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +26,6 @@ _LEASE_SECONDS = 30.0
 _SWEEP_SECONDS = 2.0
 _RETRY_SECONDS = 0.25
 _GRACE = 0.01
-SUMMARY_TOKENS = 200
 _BEFORE_SUMMARIES = frozenset({1, 2, 3})
 _AFTER_SUMMARIES = frozenset({1, 2, 4})
 
@@ -33,14 +34,6 @@ def _decide_first(space: Workspace) -> Plan:
     """The whole pass at once, unless a thread is to be summarised before anything of importance goes."""
     plan = decide(space, steps=_BEFORE_SUMMARIES)
     return plan if plan.threads else decide(space, steps=_AFTER_SUMMARIES)
-
-
-@dataclass(frozen=True, slots=True)
-class _Summary:
-    """A summary that was written, and the ids of what it stands for."""
-
-    new: NewSummary
-    sources: tuple[str, ...]
 
 
 class _Rehearsal:
@@ -93,9 +86,11 @@ class _Rehearsal:
 class Pruner:
     """Keeps boards within their budgets. `kick` after a post; `run` sweeps what expired."""
 
-    def __init__(self, store: BoardStore, tokenizer: Tokenizer, holder: str) -> None:
+    def __init__(
+        self, store: BoardStore, tokenizer: Tokenizer, holder: str, writer: SummaryWriter | None = None
+    ) -> None:
         self._store = store
-        self._tokenizer = tokenizer
+        self._writer = SummaryWriter(store, tokenizer) if writer is None else writer
         self._holder = holder
         self._wanted: set[str] = set()
         self._passes: dict[str, asyncio.Task[None]] = {}
@@ -158,17 +153,16 @@ class Pruner:
         only what expired.
         """
         lease = f"prune:{board}"
-        if not await self._store.lease(lease, self._holder, _LEASE_SECONDS):
+        if not await self._store.lease(lease, self._holder, _LEASE_SECONDS + self._writer.seconds):
             return []
         try:
             first = await self._store.prune(board, _decide_first)
             if not first.threads:
                 return [first]
+            found = await self._store.find_board(board)
+            config = BoardConfig() if found is None else found.config
             moved: list[tuple[str, int, str]] = []
-            for thread, members in first.threads:
-                summary = await self._write(board, thread, members)
-                if summary is None:
-                    continue
+            for summary in await self._writer.write(board, config, first.threads):
                 id_ = await self._store.apply_summary(board, summary.new)
                 if id_ is not None:
                     moved += [(source, THREADS, f"summarised in {id_}") for source in summary.sources]
@@ -180,38 +174,15 @@ class Pruner:
         finally:
             await self._store.release(lease, self._holder)
 
-    async def _write(self, board: str, thread: int, members: tuple[int, ...]) -> _Summary | None:
-        """A summary of a finished thread, not yet on the board; none when no good one can be written."""
-        from .summaries import check_summary, summarise  # nothing needs it before a thread is finished
-
-        sources = await self._store.thread_sources(board, members)
-        if not sources:
-            return None
-        draft = await asyncio.to_thread(
-            summarise, sources, tokenizer=self._tokenizer, limit_tokens=SUMMARY_TOKENS
-        )
-        if draft is None:
-            return None
-        refused = check_summary(draft.text, sources, self._tokenizer)
-        if refused is not None:
-            logger.info("summary of thread %d on %s refused: %s", thread, board, refused)
-            return None
-        new = NewSummary(
-            thread=thread,
-            seen={source.number: source.seq for source in sources},
-            text=draft.text,
-            tokens=self._tokenizer.count(draft.text),
-            sha256=content_hash(draft.text),
-            importance=draft.importance,
-        )
-        return _Summary(new, tuple(source.id for source in sources))
-
     async def preview(self, board: str) -> PassOutcome:
-        """What a pass would move now, summaries taken into account; nothing is changed."""
+        """What a pass would move now, summaries taken into account; nothing is changed.
+
+        Nobody is asked to write: summaries are reckoned as long as extractive ones.
+        """
         first = await self._store.prune(board, _decide_first, apply=False)
-        written = [await self._write(board, thread, members) for thread, members in first.threads]
-        if not written:
+        if not first.threads:
             return first
+        written = [await self._writer.extract(board, thread) for thread in first.threads]
         rehearsal = _Rehearsal([summary.new for summary in written if summary is not None])
         outcome = await self._store.prune(board, rehearsal.decide, apply=False)
         return replace(outcome, tokens_after=outcome.tokens_after + rehearsal.added)

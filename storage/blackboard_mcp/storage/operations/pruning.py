@@ -117,7 +117,8 @@ def apply_summary(board: str, summary: NewSummary, now: int) -> Steps[str | None
     Nothing happens unless every source is as it was read, still in working memory and unprotected, and
     the thread has no unfinished newcomer.
     """
-    ledger = yield from open_ledger(board, SYSTEM, now)
+    author = summary.author or SYSTEM
+    ledger = yield from open_ledger(board, author, now)
     held = yield from guarding.protected_among(ledger.no, summary.seen)
     members = {r[0]: r[1] for r in (yield sql("thread_members"), (ledger.no, summary.thread))}
     if any(members.get(n) != seq or n in held for n, seq in summary.seen.items()):
@@ -140,7 +141,7 @@ def apply_summary(board: str, summary: NewSummary, now: int) -> Steps[str | None
         status=str(Status.ACTIVE),
         zone=str(Zone.WORKING),
         importance=summary.importance,
-        author=SYSTEM,
+        author=author,
         owner="",
         text=summary.text,
         tags="[]",
@@ -153,16 +154,20 @@ def apply_summary(board: str, summary: NewSummary, now: int) -> Steps[str | None
         ttl=None,
         expires_at=None,
         seq=ledger.board.seq + 1,
-        updated_by=SYSTEM,
+        updated_by=author,
     )
-    yield from ledger.add(row, data={"summarises": len(rows)})
+    told: dict[str, object] = {"summarises": len(rows), "writer": summary.writer}
+    if summary.refused:
+        told["refused"] = summary.refused
+    yield from ledger.add(row, data=told)
     yield from guarding.connect(ledger.no, number, [(EdgeKind.DERIVED_FROM, n) for n in sorted(rows)])
     for source in sorted(rows):
         data = {"pass": ledger.first_seq, "step": 3, "why": f"summarised in {row.id}"}
-        yield from ledger.archive(rows[source], EventType.ITEM_ARCHIVED, data=data)
+        yield from ledger.archive(rows[source], EventType.ITEM_ARCHIVED, agent=SYSTEM, data=data)
     before = ledger.board.working_tokens
     yield from ledger.emit(
         EventType.PASS_ENDED,
+        agent=SYSTEM,
         data={
             "pass": ledger.first_seq,
             "moved": len(rows),

@@ -1,0 +1,281 @@
+"""Summaries without a model: what a finished thread said, in its own sentences.
+
+`extract` chooses sentences; it writes none. Each stands with the id of the item it was taken from, so a
+reader can check it, with who said it, what became of it in a debate, and what nobody answered.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status
+from blackboard_mcp.protocols.tokens import Tokenizer
+
+from ..text import word
+from .checks import VOID, all_numbers, body_limit, faults, keeps_words, markup, rules_named, unfit
+from .scoring import Sentence, score
+from .sentences import ID, numbers, sentences
+
+_MOST = 3_000
+"""Sentences of a thread that are looked at: an equal part of each item's, the first and the last."""
+_LEAST = 12
+"""Tokens below which nothing is worth saying."""
+_DULL, _AGAIN = 2.2, 0.75
+"""Score that a sentence needs to be more than filling, and what each earlier one of its item leaves of it."""
+_POINTLESS = 0.5
+"""Score below which even an item that has to have its say is left out."""
+_ENDS = (*".!?。！？…:;",)
+_RESERVED = frozenset({"sources", "archived", "stays", "seq"})
+
+
+def extract(thread: Sequence[Item], tokenizer: Tokenizer) -> str | None:
+    """The thread's decisions, answers, contested claims, open questions and most telling sentences, in order.
+
+    What it returns passes `faults`. `None` when the thread does not fit into a third of itself, or is
+    too short to be worth it.
+
+    Raises:
+        ValueError: a source is private, a constraint, or under an open debate.
+    """
+    reason = unfit(thread)
+    if reason is not None:
+        raise ValueError(reason)
+    members = sorted(thread, key=lambda item: item.number)
+    room = body_limit(members, tokenizer)
+    if len(members) < 2 or room < _LEAST:
+        return None
+    choice = _Choice(members, tokenizer, room)
+    while choice.chosen:
+        body = choice.render()
+        if tokenizer.count(body) <= room and not faults(body, members, tokenizer):
+            return body
+        choice.drop()
+    return None
+
+
+class _Choice:
+    """The sentences chosen for a summary of `members` that has `room` tokens."""
+
+    def __init__(self, members: Sequence[Item], tokenizer: Tokenizer, room: int) -> None:
+        self.members = members
+        self.tokenizer = tokenizer
+        self.room = room
+        self.outcomes = dict(_outcomes(members))
+        self.open = {item.number for item in members if _unanswered(item, members)}
+        self.rules = rules_named(members)
+        self.of = {item.number: list(_usable(item, _MOST // len(members))) for item in members}
+        self.all = [sentence for listed in self.of.values() for sentence in listed]
+        self.chosen: list[Sentence] = []
+        """In the order chosen: the last one is the most dispensable."""
+        self.told: list[int] = []
+        """Members whose outcome is told."""
+        score(self.all, members)
+        self._oblige()
+        self._fill()
+
+    def _oblige(self) -> None:
+        """What a summary may not leave out: decisions, rules, the last answer, questions, what was contested."""
+        live = [item for item in self.members if item.status not in VOID]
+        decisions = [item for item in live if item.type is ItemType.DECISION]
+        for item in decisions:
+            self._best_of(item)
+            own = sorted(self.of[item.number], key=lambda s: (-s.score, s.place))
+            if own and not any(s.item is item for s in self.chosen):
+                self._take(
+                    own[0], again=True
+                )  # it says the same as another decision, and stands all the same
+        for item in decisions:
+            self.room -= self._cost(_figures(numbers(item.text)))
+        for item in decisions:
+            self._decision(item)
+        if self.rules:
+            self.room -= self._cost(_naming(self.rules, self.members)) + 1
+        answers = [item for item in live if item.type is ItemType.ANSWER]
+        asked = live[:1] if live and live[0].type in (ItemType.PROBLEM, ItemType.QUESTION) else []
+        for item in (*asked, *(i for i in live if i.number in self.open)):
+            self._best_of(item)
+        for item in answers[-1:]:
+            self._best_of(item, _DULL)
+        for number, (text, critics) in self.outcomes.items():
+            cost = self._cost(text) + 8
+            if cost > self.room:
+                continue
+            self.room -= cost
+            self.told.append(number)
+            for critic in critics:
+                self._best_of(critic, _POINTLESS)
+        for number, (_, critics) in self.outcomes.items():
+            contested = next(item for item in self.members if item.number == number)
+            if critics and contested.status not in VOID and self.room >= _LEAST:
+                self._best_of(contested, _DULL / 2)
+
+    def _decision(self, item: Item) -> None:
+        """The decision's sentences that keep its words and other numbers, as far as there is room."""
+        missing = self._missing(item)
+        for sentence in sorted(self.of[item.number], key=lambda s: (-s.score, s.place)):
+            said = [s.text for s in self.chosen if s.item is item]
+            wanted = sentence.numbers & set(missing) or not keeps_words(item, said)
+            if wanted and sentence not in self.chosen:
+                self._take(sentence)
+                missing = self._missing(item)
+        # What was kept free for all of its numbers, less what the rest of them takes.
+        self.room += self._cost(_figures(numbers(item.text))) - self._cost(_figures(missing))
+
+    def _fill(self) -> None:
+        """The most telling of the rest while there is room; a second sentence of an item counts for less."""
+        taken = Counter(s.item.number for s in self.chosen)
+
+        def worth(place: int) -> float:
+            sentence = self.all[place]
+            return sentence.score * _AGAIN ** taken[sentence.item.number]
+
+        chosen = {id(s) for s in self.chosen}
+        heap = [(-worth(place), place) for place, s in enumerate(self.all) if id(s) not in chosen]
+        heapq.heapify(heap)
+        while heap and self.room >= _LEAST:
+            seen, place = heapq.heappop(heap)
+            now = worth(place)
+            if now < _DULL:
+                continue
+            if now < -seen:
+                heapq.heappush(heap, (-now, place))
+            elif self._take(self.all[place]):
+                taken[self.all[place].item.number] += 1
+
+    def _best_of(self, item: Item, least: float = float("-inf")) -> None:
+        """The item's best sentence that says something new and fits, if it is worth `least`."""
+        if any(s.item is item for s in self.chosen):
+            return
+        for sentence in sorted(self.of[item.number], key=lambda s: (-s.score, s.place)):
+            if sentence.score >= least and self._take(sentence):
+                return
+
+    def _take(self, sentence: Sentence, *, again: bool = False) -> bool:
+        if not again and any(sentence.repeats(other) for other in self.chosen):
+            return False
+        if sentence.item.type is not ItemType.DECISION and self._repeats_the_question(sentence):
+            return False
+        cost = self._cost(f"{_speaker(sentence.item)}: {sentence.text} [{sentence.item.id}]\n")
+        if cost > self.room:
+            return False
+        self.room -= cost
+        self.chosen.append(sentence)
+        return True
+
+    def _repeats_the_question(self, sentence: Sentence) -> bool:
+        """Whether it only says again what the first of the thread said, as instructions like to do."""
+        first = self.of[self.members[0].number]
+        return sentence.item is not self.members[0] and any(sentence.repeats(other) for other in first)
+
+    def _missing(self, item: Item) -> list[str]:
+        told = {number for s in self.chosen if s.item is item for number in s.numbers}
+        return [number for number in numbers(item.text) if number not in told]
+
+    def drop(self) -> None:
+        """One sentence or outcome less."""
+        if self.told and len(self.chosen) <= 1:
+            self.told.pop()
+        else:
+            self.chosen.pop()
+
+    def render(self) -> str:
+        """A line for each member that has its say, in the order of posting, with the author where it changes."""
+        lines: list[str] = []
+        speaker = ""
+        for item in self.members:
+            said = sorted((s for s in self.chosen if s.item is item), key=lambda s: s.place)
+            parts = [s.text if s.text.rstrip("\"')]”’»")[-1:] in _ENDS else f"{s.text}." for s in said]
+            if item.type is ItemType.DECISION and item.status not in VOID and said:
+                missing = self._missing(item)
+                parts += [_figures(missing)] if missing else []
+            line = ""
+            if parts:
+                name = "" if item.author == speaker else f"{_speaker(item)}: "
+                speaker = item.author
+                line = f"{name}{'Open: ' if item.number in self.open else ''}{' '.join(parts)} [{item.id}]"
+            if item.number in self.told:
+                text = self.outcomes[item.number][0]
+                line = f"{line} {text}" if line else f"{item.id} by {word(item.author)}: {text} [{item.id}]"
+                speaker = "" if not parts else speaker
+            if line:
+                lines.append(line)
+        if self.rules and lines:
+            lines.append(_naming(self.rules, self.members))
+        return "\n".join(lines)
+
+    def _cost(self, text: str) -> int:
+        return self.tokenizer.count(text)
+
+
+def _usable(item: Item, most: int) -> Iterator[Sentence]:
+    """The sentences of an item that a summary may quote as they are; of very many the first and the last."""
+    if item.status in VOID:
+        return
+    listed = list(sentences(item))
+    if len(listed) > max(8, most):
+        half = max(8, most) // 2
+        listed = listed[:half] + listed[-half:]
+    there = all_numbers(item.text)
+    for place, text in enumerate(listed):
+        if markup(text) is None and there.issuperset(numbers(text)):
+            yield Sentence.of(item, place, text)
+
+
+def _speaker(item: Item) -> str:
+    if item.type is ItemType.SUMMARY:
+        return "earlier summary"
+    name = word(item.author)
+    return f"agent {name}" if name.lower() in _RESERVED else name
+
+
+def _figures(missing: Sequence[str]) -> str:
+    return f"Also: {', '.join(missing)}." if missing else ""
+
+
+def _naming(rules: Sequence[str], members: Sequence[Item]) -> str:
+    """The line that keeps the ids of constraints, with the members that name them."""
+    naming = [
+        item.id
+        for item in members
+        if set(rules) & {*ID.findall(item.text), *(id_ for _, id_ in item.cites)} and item.status not in VOID
+    ]
+    return f"Under {', '.join(rules)} [{', '.join(naming[:4])}]"
+
+
+def _unanswered(item: Item, members: Sequence[Item]) -> bool:
+    """A question that nobody else replied to and nobody settled."""
+    if item.type is not ItemType.QUESTION or item.status is not Status.ACTIVE:
+        return False
+    by_number = {member.number: member for member in members}
+    replies = [e.source for e in item.incoming if e.kind is EdgeKind.REPLIES_TO]
+    return all(number in by_number and by_number[number].author == item.author for number in replies)
+
+
+Outcome = tuple[str, tuple[Item, ...]]
+"""A sentence on what became of a member, and the critiques that it was about."""
+
+
+def _outcomes(members: Sequence[Item]) -> Iterator[tuple[int, Outcome]]:
+    """How debates on members ended and which members were taken back.
+
+    What became of a critique is told with the member that it is about.
+    """
+    by_number = {item.number: item for item in members}
+    for item in members:
+        critics = tuple(
+            by_number[edge.source]
+            for edge in item.incoming
+            if edge.kind is EdgeKind.CRITIQUES and edge.source in by_number
+        )
+        aims = [e.target for e in item.edges if e.kind is EdgeKind.CRITIQUES and e.target in by_number]
+        said: list[str] = []
+        if item.status in VOID:
+            said.append(f"{item.status.lower()}")
+        if item.debate is not None and not (aims and not critics):
+            by = ", ".join(f"{word(c.author)} [{c.id}]" for c in critics)
+            said.append(f"contested by {by}, {item.debate}" if by else f"debate ended in {item.debate}")
+        if said:
+            text = "; ".join(said)
+            yield item.number, (f"{text[0].upper()}{text[1:]}.", critics)

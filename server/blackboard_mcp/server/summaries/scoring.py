@@ -1,0 +1,152 @@
+"""How telling a sentence is: by what it is part of, what it says, and how it fits into the thread."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from blackboard_mcp.protocols.items import Item, ItemType
+
+from .sentences import READ, denials, numbers, terms
+
+_WEIGHT = {
+    ItemType.DECISION: 3.0,
+    ItemType.ANSWER: 2.6,
+    ItemType.HOT_ISSUE: 2.0,
+    ItemType.SUMMARY: 1.8,
+    ItemType.RESULT: 1.6,
+    ItemType.FACT: 1.5,
+    ItemType.CRITIQUE: 1.4,
+    ItemType.PROBLEM: 1.2,
+    ItemType.HYPOTHESIS: 1.1,
+    ItemType.REPLY: 1.1,
+    ItemType.QUESTION: 1.0,
+    ItemType.PLAN: 0.7,
+    ItemType.LOG: 0.6,
+}
+_ALIKE, _WITHIN = 0.6, 0.85
+"""Shared part of all words, and of a sentence's own, from which it says the same as another."""
+
+_CUES: tuple[tuple[re.Pattern[str], float], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), weight)
+    for pattern, weight in (
+        (r"\b(?:therefore|thus|hence|in conclusion|we conclude|concluded?|conclusion|turns out)\b", 1.2),
+        (r"\b(?:final(?:ly)?|the answer|answer is|result is|output is|is now|in total|overall)\b", 1.0),
+        (r"\b(?:decided?|decision|we will|chosen?|agreed?|consensus|settled|approved|adopt(?:ed)?)\b", 1.0),
+        (r"\b(?:because|since|due to|caused? by|root cause|reason)\b", 0.6),
+        (r"\b(?:confirm(?:s|ed)?|verified|validated|reproduced|correct|proved)\b", 0.5),
+        (
+            r"\b(?:wrong|incorrect|mistake|error|fail(?:s|ed|ure)?|bug|contradict\w*|missing|inconsisten\w+)\b",
+            0.5,
+        ),
+        (r"\b(?:must|never|always|instead|rather than|rejected|not|no longer|only|but|however)\b", 0.4),
+        (r"\b(?:unknown|unresolved|unclear|open question|remains?|to do|todo|still)\b", 0.6),
+    )
+)
+_CHATTER = re.compile(
+    r"\b(?:let'?s|let me|please|thank|great|sure|i will|i'll|i can|we need to|we can|you can|here (?:is|are)|"
+    r"we should|will then|can then|to verify|once we|if there are no|i have|"
+    r"below is|as follows|feel free|if you|would you|given:|your manager|step-by-step|let us|next step|"
+    r"proceed|rerun|re-run|execute the|run the|the following|following steps?|terminate|exitcode|viewport|"
+    r"there is no code|i (?:understand|apologi[sz]e|appreciate|assume)|next steps?|it (?:looks|seems|appears)|as an ai|"
+    r"traceback|file \"|title:|address:|suggestions? from|general task|output format|task description)",
+    re.IGNORECASE,
+)
+_ASSENT = re.compile(
+    r"^\W*(?:yes|no|ok(?:ay)?|agreed|exactly|done|confirmed|correct|right|good|all agreed)?\W*"
+    r"(?:(?:i|we)(?: all| both)? (?:fully |completely )?(?:agree|concur|confirm)\b|"
+    r"(?:sounds|looks) good|no objections?|the (?:solution|result|answer|output) is (?:correct|verified))",
+    re.IGNORECASE,
+)
+_SCRAP = re.compile(
+    r"https?://|\.\.\.|[|·›»]|=====|\bCode output: (?=.{80})|/path/to/|placeholder", re.IGNORECASE
+)
+_FORM = re.compile(
+    r"^\W*(?:just |simply |only )?(?:give|provide|report|express|round|answer|state|include|use|write|format|"
+    r"ensure|make sure|note|do not|don't)\b",
+    re.IGNORECASE,
+)
+_ERRAND = re.compile(
+    r"^\W*(?:\w+ ){0,3}?(?:identify|locate|verify|search|check|perform|access|navigate|download|extract|visit|enter|"
+    r"find|ensure|look up|review|determine|collect|gather|retrieve|manually|ask)\b(?! that)|"
+    r"\b(?:we|i) will (?:\w+ly )?(?:ask|verify|check|extract|search|look|start|begin|try|now|then|need|use the)\b",
+    re.IGNORECASE,
+)
+"""What somebody is about to do, or tells another to do: dull once the thread is finished."""
+_NAME = re.compile(
+    r"(?<=[\w,;:] )[A-ZÀ-ÖØ-Þ][\w'’-]+|\b\w+_\w+\b|\b[a-z]+[A-Z]\w*|\b\w+\.(?:py|js|ts|md|json|csv|txt|sql)\b|\w+\(\)"
+)
+_FIGURES = 3
+
+
+@dataclass(slots=True, eq=False)
+class Sentence:
+    """A sentence of an item: `place` counts the item's sentences from 0, `score` is what it is worth."""
+
+    item: Item
+    place: int
+    text: str
+    terms: frozenset[str]
+    numbers: frozenset[str]
+    denies: frozenset[str]
+    score: float = 0.0
+
+    @classmethod
+    def of(cls, item: Item, place: int, text: str) -> Sentence:
+        return cls(item, place, text, terms(text), frozenset(numbers(text)), denials(text))
+
+    def repeats(self, other: Sentence) -> bool:
+        """Whether it says nothing that `other` does not: same words, and no other number or denial."""
+        if not self.terms or not self.numbers <= other.numbers or self.denies != other.denies:
+            return False
+        if self.text.endswith("?") and not other.text.endswith("?"):
+            return False
+        shared = len(self.terms & other.terms)
+        return shared >= _ALIKE * len(self.terms | other.terms) or shared >= _WITHIN * len(self.terms)
+
+
+def score(sentences: Sequence[Sentence], members: Sequence[Item]) -> None:
+    """Sets the score of every sentence of a thread: about 1 for filling, 3 and more for what must stay."""
+    spread = Counter(term for item in members for term in terms(item.text[:READ]))
+    whole = math.log(1 + len(members))
+    central = [
+        sum(math.log(1 + spread[t]) for t in s.terms) / whole / math.sqrt(len(s.terms) or 1)
+        for s in sentences
+    ]
+    most = max(central, default=0.0) or 1.0
+    last = {s.item.number: s.place for s in sentences}
+    order = {item.number: place for place, item in enumerate(members)}
+    for sentence, weight in zip(sentences, central, strict=True):
+        when = order[sentence.item.number] / max(1, len(members) - 1)
+        edge = 0.4 * (sentence.place == 0) + 0.3 * (sentence.place == last[sentence.item.number])
+        sentence.score = _own(sentence) + 1.2 * weight / most + edge + 0.8 * when
+
+
+def _own(sentence: Sentence) -> float:
+    """What a sentence is worth whatever stands around it."""
+    item, text = sentence.item, sentence.text
+    asks = item.type in (ItemType.PROBLEM, ItemType.QUESTION)
+    worth = _WEIGHT.get(item.type, 1.0)
+    worth += min(2.0, sum(cue_worth for cue, cue_worth in _CUES if cue.search(text)))
+    worth += 0.3 * min(_FIGURES, len(sentence.numbers)) + 0.15 * min(_FIGURES, len(_NAME.findall(text)))
+    if text.endswith("?"):
+        worth += 2.0 if asks else -1.0
+    if asks and _FORM.search(text):
+        worth -= 1.2
+    if _CHATTER.search(text):
+        worth -= 1.6
+    if _SCRAP.search(text):
+        worth -= 1.2
+    if _ASSENT.search(text) and not sentence.numbers:
+        worth -= 3.0
+    if not asks and item.type not in (ItemType.DECISION, ItemType.ANSWER) and _ERRAND.search(text):
+        worth -= 1.0
+    worth -= max(0, len(text) - 160) / 160
+    if len(sentence.terms) < 3 and not sentence.numbers:
+        worth -= 1.0
+    if text.endswith("…"):
+        worth -= 0.8
+    return worth
