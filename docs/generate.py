@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import click
 from blackboard_mcp.protocols import errors, wire
+from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import (
     IMPORTANCE,
@@ -27,9 +28,10 @@ from blackboard_mcp.protocols.items import (
     TRANSITIONS,
 )
 from blackboard_mcp.protocols.keys import MAX_KEY
-from blackboard_mcp.server import compose, settings
+from blackboard_mcp.server import board_settings, compose, settings
 from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.mcp.adapter import BoardServer
+from blackboard_mcp.server.policies.ordering import BUILT_IN
 from pydantic import BaseModel
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -59,7 +61,10 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     EventType.OBLIGATION_ADDED: ("An agent began to watch the item.", "watcher"),
     EventType.OBLIGATION_MET: ("A watcher acknowledged, or a critique was answered.", "duty"),
     EventType.OBLIGATION_WAIVED: ("What an agent owed lapsed, visibly.", "watcher, duty, reason"),
-    EventType.PASS_ENDED: ("A pruning transaction ended.", "pass, moved, tokens before and after"),
+    EventType.PASS_ENDED: (
+        "A pruning transaction ended.",
+        "pass, moved, tokens before and after; policy and warning where it was not the default or the one wanted",
+    ),
     EventType.PRESSURE: ("Reserved: what is protected exceeds the budget. Not written yet.", ""),
 }
 
@@ -121,7 +126,7 @@ ARGUMENTS: dict[str, str] = {
     "board.title": "a name for people",
     "board.parent": "another board; empty: none",
     "board.lifecycle": "only an open board takes posts",
-    "board.settings": "target_tokens, high_water, low_water, ceiling, hard_ceiling, summarise_over",
+    "board.settings": "by name; see [settings](settings.md#settings-of-a-board)",
     "prune.dry_run": "only say what would go, and why",
 }
 
@@ -271,7 +276,7 @@ def serve_options() -> dict[str, click.Option]:
 def setting_rows() -> Iterator[tuple[str, ...]]:
     options = serve_options()
     for field in fields(settings.Settings):
-        default = field.default
+        default = None if field.default is MISSING else field.default
         shown = ",".join(default) if isinstance(default, tuple) else str(default or "")
         option = options[field.name]
         choices = option.type.choices if isinstance(option.type, click.Choice) else ()
@@ -285,6 +290,21 @@ def setting_rows() -> Iterator[tuple[str, ...]]:
         )
 
 
+def board_setting_rows() -> Iterator[tuple[str, ...]]:
+    defaults = BoardConfig()
+    for name in board_settings.NAMES:
+        default = getattr(defaults, name)
+        shown = ", ".join(default) if isinstance(default, tuple) else str(default)
+        if name in board_settings.WHOLE:
+            low, high, meaning = board_settings.WHOLE[name]
+            yield f"`{name}`", f"{low:,} to {high:,}", f"`{shown}`", meaning
+        elif name in board_settings.FRACTIONS:
+            yield f"`{name}`", "0.05 to 1", f"`{shown}`", board_settings.FRACTIONS[name]
+        else:
+            allowed = board_settings.OTHERS[name]
+            yield f"`{name}`", "list" if isinstance(default, tuple) else "text", f"`{shown}`", allowed
+
+
 def settings_page() -> str:
     return (
         "# Settings\n\n"
@@ -296,7 +316,19 @@ def settings_page() -> str:
         + f"\n`{settings.PREFIX}TOKEN` is no setting of a server: `connect` sends it as a bearer token.\n\n"
         "```toml\n"
         'transport = "http"\nport = 8420\ndata = "/srv/blackboard"\ntarget_tokens = 12000\n'
-        'deciders = ["lead"]\n```\n'
+        'deciders = ["lead"]\n```\n\n'
+        "## Settings of a board\n\n"
+        "Each board has its own, kept with it. A steward changes them with the tool "
+        '`board(settings={"policy": "fair-share+lru"})`, at once and all or none; what a new board begins with is '
+        "set at launch (`board_settings`, and `target_tokens`). `low_water` stays below `high_water`, `ceiling` "
+        "at or under `hard_ceiling`. A change that leaves the board above its high-water mark starts a pass.\n\n"
+        + table(("setting", "allowed", "default", ""), board_setting_rows())
+        + "\nPolicies: "
+        + ", ".join(f"`{name}`" for name in BUILT_IN)
+        + ", and those named at launch with `--policy`; see "
+        "[choose and write a policy](../howto/choose-a-policy.md).\n\n"
+        '```toml\npolicy = ["keep-cited=my_policies:KeepCited"]\n\n'
+        '[board_settings]\npolicy = "fair-share+lru"\nhigh_water = 0.75\n```\n'
     )
 
 

@@ -13,14 +13,18 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import cast
 
 import click
 import pytest
+from blackboard_mcp.protocols.items import ItemType, Status
+from blackboard_mcp.protocols.pruning import Candidate
 from blackboard_mcp.server import settings
 from blackboard_mcp.server.cli import cli
+from blackboard_mcp.server.policies.registry import Policies
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -137,6 +141,39 @@ def test_the_quickstart_ends_in_consensus(tmp_path: Path) -> None:
         server.communicate(timeout=20)
     assert "outstanding: ann respond C-2, bob acknowledge F-1" in done.stdout
     assert "F-1 debate CONSENSUS" in done.stdout
+
+
+def test_the_policies_of_the_how_to_do_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = text_of("docs/howto/choose-a-policy.md")
+    source = re.search(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    named = re.search(r"--policy (\S+)", page)
+    assert source is not None
+    assert named is not None
+    (tmp_path / "my_policies.py").write_text(source[1], "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    known = Policies(named[1].split(","))
+
+    def candidate(number: int, author: str, tokens: int, reads: int) -> Candidate:
+        now = datetime(2026, 11, 21, tzinfo=UTC)
+        kind, status = ItemType.FACT, Status.ACTIVE
+        return Candidate(
+            *(number, kind, status, 2, tokens, author, number, False, now, number),
+            *(False, False, False, False, reads),
+        )
+
+    four = [
+        candidate(1, "a", 9, 0),
+        candidate(2, "a", 5, 3),
+        candidate(3, "b", 7, 2),
+        candidate(4, "a", 8, 0),
+    ]
+    for policy, order in {
+        "keep-read": [1, 4, 3, 2],
+        "turns": [1, 3, 2, 4],
+        "keep-read+turns": [1, 4, 3, 2],
+    }.items():
+        known.check(policy)
+        assert [c.number for c in known.composition(policy).order(four, {})] == order
 
 
 def plain_environment() -> dict[str, str]:

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.server.policies.registry import Policies
 from blackboard_mcp.server.settings import NAMES, Settings, load
 
 
@@ -26,7 +28,7 @@ def test_without_anything_said_the_defaults_are_in_force() -> None:
         "main",
     )
     assert (settings.target_tokens, settings.tools, settings.structured) == (6_000, ("core",), "ask")
-    assert settings.board_config().target_tokens == 6_000
+    assert settings.board_config(Policies()) == BoardConfig()
 
 
 def test_the_command_line_wins_over_the_environment_over_the_file(tmp_path: Path) -> None:
@@ -63,6 +65,8 @@ def test_every_setting_is_read_from_each_place(tmp_path: Path) -> None:
         "tokenizer": ("cl100k_base", '"cl100k_base"', "cl100k_base"),
         "deciders": ("a, b", '["a", "b"]', ("a", "b")),
         "stewards": ("a,,b,", '["a", "b"]', ("a", "b")),
+        "policy": ("a=m:C,b=n:D", '["a=m:C", "b=n:D"]', ("a=m:C", "b=n:D")),
+        "board_settings": ('{"ceiling": 3}', "{ceiling = 3}", {"ceiling": 3}),
         "synchronous": ("NORMAL", '"NORMAL"', "NORMAL"),
         "allowed_hosts": ("h:1,h", '["h:1", "h"]', ("h:1", "h")),
         "allowed_origins": ("http://o", '["http://o"]', ("http://o",)),
@@ -101,6 +105,9 @@ def test_sets_of_tools_hold_the_core_and_each_once(said: str) -> None:
         ("deciders", ["a", 5], "list of texts"),
         ("deciders", "a b", "'a b' is not an agent's name"),
         ("stewards", ["system"], "'system' is not an agent's name"),
+        ("board_settings", "ceiling", "is not JSON"),
+        ("board_settings", "[3]", "an object of settings"),
+        ("board_settings", 5, "an object of settings"),
         ("agent", "not a name", "'not a name' is not an agent's name"),
         ("agent", "system", "not an agent's name"),
         ("agent", "a" * 65, "not an agent's name"),
@@ -134,6 +141,27 @@ def test_a_wrong_value_is_refused_with_where_it_stands(
             load({}, {}, config)
         assert words in caught.value.message
         assert f"{name} in {config}" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"target_tokens": 900}, "target_tokens is a setting of its own"),
+        ({"colour": "red"}, "Unknown setting 'colour'"),
+        ({"low_water": 0.9}, "low_water (0.9) must be below high_water (0.8)"),
+        ({"policy": "mru"}, "there are: token-importance, lru, lfu, size, fair-share"),
+    ],
+)
+def test_wrong_settings_for_new_boards_are_refused_at_launch(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        load({"board_settings": given}, {}).board_config(Policies())
+    assert words in caught.value.message
+    assert caught.value.message.startswith("board_settings: ")
+
+
+def test_new_boards_begin_with_the_settings_said_at_launch() -> None:
+    settings = load({"board_settings": {"policy": "lru", "steps": ["importance", "logs"]}}, {})
+    assert settings.board_config(Policies()) == BoardConfig(policy="lru", steps=("logs", "importance"))
 
 
 def test_an_empty_variable_is_one_that_was_left_out() -> None:

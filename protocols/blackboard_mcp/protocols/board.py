@@ -18,13 +18,19 @@ class Lifecycle(StrEnum):
     CLOSED = "closed"
 
 
+STEPS = ("resolved", "logs", "threads", "importance")
+"""The steps of a pass, in their order."""
+DEFAULT_POLICY = "token-importance"
+
+
 @dataclass(frozen=True, slots=True)
 class BoardConfig:
     """How a board behaves. Fractions are of `target_tokens`; importance ceilings are inclusive.
 
-    A pass starts above `high_water` and ends at `low_water`. Its fourth step takes unprotected items of
-    importance up to `ceiling`; if the board is then still above `high_water`, up to `hard_ceiling`.
-    A finished thread of more than `summarise_over` items becomes a summary.
+    A pass starts above `high_water` and ends at `low_water`. Of its steps those in `steps` run. The fourth
+    takes unprotected items of importance up to `ceiling`, in the order of `policy`; if the board is then
+    still above `high_water`, up to `hard_ceiling`. A finished thread of more than `summarise_over` items
+    becomes a summary.
     """
 
     target_tokens: int = 6_000
@@ -40,6 +46,16 @@ class BoardConfig:
     """Who summarises finished threads: one of `SUMMARISERS`, or the one the server was launched with."""
     summary_wait_seconds: int = 300
     """How long a finished thread waits for an agent to summarise it."""
+    steps: tuple[str, ...] = STEPS
+    policy: str = DEFAULT_POLICY
+
+    def clash(self) -> str | None:
+        """Which settings do not go together, as a sentence; `None` when all do."""
+        if not self.low_water < self.high_water:
+            return f"low_water ({self.low_water:g}) must be below high_water ({self.high_water:g})."
+        if self.ceiling > self.hard_ceiling:
+            return f"ceiling ({self.ceiling}) must not be above hard_ceiling ({self.hard_ceiling})."
+        return None
 
     @property
     def high_tokens(self) -> int:

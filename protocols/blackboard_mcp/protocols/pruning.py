@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from .board import BoardConfig
+from .board import DEFAULT_POLICY, BoardConfig
 from .guard import Protection
 from .items import ItemType, Status
 
@@ -33,6 +33,8 @@ class Candidate:
     reads: int = 0
     """How often it was read by id, key or query; counted some seconds late."""
     last_read: datetime | None = None
+    owner: str = ""
+    """Whom its author acts for; the author where nobody else is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,10 @@ class Plan:
 
     moves: tuple[Move, ...] = ()
     threads: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    policy: str = DEFAULT_POLICY
+    """Which policy ordered the fourth step."""
+    warning: str = ""
+    """Why it is not the one the board wants, if it is not."""
 
 
 Decide = Callable[[Workspace], Plan]
@@ -77,3 +83,5 @@ class PassOutcome:
     protected_tokens: int
     threads: tuple[tuple[int, tuple[int, ...]], ...]
     seq: int
+    policy: str = DEFAULT_POLICY
+    warning: str = ""

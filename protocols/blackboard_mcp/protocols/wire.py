@@ -243,7 +243,7 @@ class CoreAnswer(_Wire):
 
 
 class BoardAnswer(_Wire):
-    """A board's figures and settings; fractions are of `target_tokens`."""
+    """A board's figures and settings; fractions are of `target_tokens`. `settings` holds all of them by name."""
 
     board: str
     title: str
@@ -256,6 +256,7 @@ class BoardAnswer(_Wire):
     ceiling: int
     hard_ceiling: int
     summarise_over: int
+    settings: dict[str, Any]
     working_items: int
     working_tokens: int
     archived_items: int
@@ -278,6 +279,8 @@ class PruneAnswer(_Wire):
     protected_items: int | None
     protected_tokens: int | None
     seq: int | None
+    policy: str | None = Field(default=None, description="the policy that ordered step 4")
+    warning: str = Field(default="", description="why it is not the board's own")
 
 
 class Failure(BaseModel):

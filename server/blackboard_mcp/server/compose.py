@@ -20,6 +20,7 @@ from blackboard_mcp.storage.store import SqlBoardStore
 from .activity import Activity
 from .blackboard import Blackboard
 from .http.identity import AGENT_HEADER, OWNER_HEADER, agent_name
+from .policies.registry import Policies
 from .pruner import Pruner
 from .requests import check_agent
 from .settings import Settings
@@ -62,6 +63,8 @@ async def installation(
 ) -> AsyncIterator[Installation]:
     """Opens a data folder and closes it in order. `background` runs expiry, left-over passes and the record of use."""
     time = clock or SystemClock()
+    policies = Policies(settings.policy)
+    config = settings.board_config(policies)
     try:
         settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
@@ -77,7 +80,7 @@ async def installation(
     try:
         tokenizer = load_tokenizer(settings.tokenizer)
         archive = SearchableArchive(store, settings.index, holder, eager=eager_index)
-        pruner = Pruner(store, tokenizer, holder)
+        pruner = Pruner(store, tokenizer, holder, policies=policies)
         activity = Activity(store, time)
         blackboard = Blackboard(
             store,
@@ -85,7 +88,7 @@ async def installation(
             pruner=pruner,
             archive=archive,
             activity=activity,
-            config=settings.board_config(),
+            config=config,
             default_board=settings.board,
             deciders=settings.deciders,
         )

@@ -8,7 +8,6 @@ import heapq
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import BlackboardError, StoreBusy
@@ -17,7 +16,8 @@ from blackboard_mcp.protocols.pruning import Candidate, Move, PassOutcome, Plan,
 from blackboard_mcp.protocols.store import BoardStore, NewSummary
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from .pruning import THREADS, decide
+from .policies.registry import Policies, Ranking
+from .pruning import THREADS, decide, evictable
 from .summaries.writing import SummaryWriter
 
 logger = logging.getLogger(__name__)
@@ -30,17 +30,35 @@ _BEFORE_SUMMARIES = frozenset({1, 2, 3})
 _AFTER_SUMMARIES = frozenset({1, 2, 4})
 
 
-def _decide_first(space: Workspace) -> Plan:
-    """The whole pass at once, unless a thread is to be summarised before anything of importance goes."""
-    plan = decide(space, steps=_BEFORE_SUMMARIES)
-    return plan if plan.threads else decide(space, steps=_AFTER_SUMMARIES)
+class _Deciding:
+    """The decisions of one pass, in the order of the board's policy."""
+
+    def __init__(self, policies: Policies, prepared: Ranking | None) -> None:
+        self._policies = policies
+        self._prepared = prepared
+
+    def first(self, space: Workspace) -> Plan:
+        """The whole pass at once, unless a thread is to be summarised before anything of importance goes."""
+        plan = decide(space, steps=_BEFORE_SUMMARIES)
+        return plan if plan.threads else self.last(space)
+
+    def last(self, space: Workspace) -> Plan:
+        ranking = self._policies.ranking(space, self._prepared)
+        return decide(space, steps=_AFTER_SUMMARIES, ranking=ranking)
+
+
+def _told(board: str, outcomes: list[PassOutcome]) -> list[PassOutcome]:
+    if outcomes[-1].warning:
+        logger.warning("pruning pass on %s: %s", board, outcomes[-1].warning)
+    return outcomes
 
 
 class _Rehearsal:
     """Decides a whole pass as if the summaries had been applied; `added` are the tokens of those that stay."""
 
-    def __init__(self, summaries: Sequence[NewSummary]) -> None:
+    def __init__(self, summaries: Sequence[NewSummary], deciding: _Deciding) -> None:
         self._summaries = summaries
+        self._deciding = deciding
         self.added = 0
 
     def decide(self, space: Workspace) -> Plan:
@@ -75,20 +93,24 @@ class _Rehearsal:
                 moves.append(Move(source.number, THREADS, "summarised"))
                 del left[source.number]
         now = (*left.values(), *posted)
-        after = decide(
-            replace(space, candidates=now, tokens=sum(c.tokens for c in now)), steps=_AFTER_SUMMARIES
-        )
+        after = self._deciding.last(replace(space, candidates=now, tokens=sum(c.tokens for c in now)))
         gone = {move.number for move in after.moves}
         self.added = sum(c.tokens for c in posted if c.number not in gone)
-        return Plan((*moves, *(move for move in after.moves if move.number in left)))
+        return replace(after, moves=(*moves, *(move for move in after.moves if move.number in left)))
 
 
 class Pruner:
     """Keeps boards within their budgets. `kick` after a post; `run` sweeps what expired."""
 
     def __init__(
-        self, store: BoardStore, tokenizer: Tokenizer, holder: str, writer: SummaryWriter | None = None
+        self,
+        store: BoardStore,
+        tokenizer: Tokenizer,
+        holder: str,
+        writer: SummaryWriter | None = None,
+        policies: Policies | None = None,
     ) -> None:
+        self.policies = Policies() if policies is None else policies
         self._store = store
         self._writer = SummaryWriter(store, tokenizer) if writer is None else writer
         self._holder = holder
@@ -156,9 +178,10 @@ class Pruner:
         if not await self._store.lease(lease, self._holder, _LEASE_SECONDS + self._writer.seconds):
             return []
         try:
-            first = await self._store.prune(board, _decide_first)
+            deciding = await self._deciding(board)
+            first = await self._store.prune(board, deciding.first)
             if not first.threads:
-                return [first]
+                return _told(board, [first])
             found = await self._store.find_board(board)
             config = BoardConfig() if found is None else found.config
             moved: list[tuple[str, int, str]] = []
@@ -166,24 +189,41 @@ class Pruner:
                 id_ = await self._store.apply_summary(board, summary.new)
                 if id_ is not None:
                     moved += [(source, THREADS, f"summarised in {id_}") for source in summary.sources]
-            last = await self._store.prune(board, partial(decide, steps=_AFTER_SUMMARIES))
+            last = await self._store.prune(board, deciding.last)
             between = replace(
                 last, moved=tuple(moved), tokens_before=first.tokens_after, tokens_after=last.tokens_before
             )
-            return [first, between, last]
+            return _told(board, [first, between, last])
         finally:
             await self._store.release(lease, self._holder)
+
+    async def _deciding(self, board: str) -> _Deciding:
+        """Asks a policy of the operator's for its order before any transaction; others need no asking."""
+        found = await self._store.find_board(board) if self.policies.own else None
+        if found is None or not self.policies.foreign(found.config.policy):
+            return _Deciding(self.policies, None)
+        spaces: list[Workspace] = []
+
+        def look(space: Workspace) -> Plan:
+            spaces.append(space)
+            return Plan()
+
+        await self._store.prune(board, look, apply=False)
+        space = spaces[-1]
+        prepared = await self.policies.prepare(space.config.policy, *evictable(space))
+        return _Deciding(self.policies, prepared)
 
     async def preview(self, board: str) -> PassOutcome:
         """What a pass would move now, summaries taken into account; nothing is changed.
 
         Nobody is asked to write: summaries are reckoned as long as extractive ones.
         """
-        first = await self._store.prune(board, _decide_first, apply=False)
+        deciding = await self._deciding(board)
+        first = await self._store.prune(board, deciding.first, apply=False)
         if not first.threads:
             return first
         written = [await self._writer.extract(board, thread) for thread in first.threads]
-        rehearsal = _Rehearsal([summary.new for summary in written if summary is not None])
+        rehearsal = _Rehearsal([summary.new for summary in written if summary is not None], deciding)
         outcome = await self._store.prune(board, rehearsal.decide, apply=False)
         return replace(outcome, tokens_after=outcome.tokens_after + rehearsal.added)
 

@@ -1,7 +1,7 @@
-"""What leaves working memory, and in what order: the token-importance policy.
+"""What leaves working memory: the steps of a pass, the level it ends at, and what may never go.
 
 A pure function from working memory as it stands to a plan. It knows nothing of stores and clocks, and
-never names an item that the guard holds.
+never names an item that the guard holds. In which order the fourth step takes items is a policy's business.
 """
 
 from __future__ import annotations
@@ -9,12 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from blackboard_mcp.protocols.board import DEFAULT_POLICY, STEPS
 from blackboard_mcp.protocols.items import FINISHED, ItemType, Status
 from blackboard_mcp.protocols.pruning import Candidate, Move, Plan, Workspace
+
+from .policies.registry import TOKEN_IMPORTANCE, Ranking
 
 RESOLVED, LOGS, THREADS, IMPORTANCE = 1, 2, 3, 4
 """The steps of a pass."""
 ALL_STEPS = frozenset({RESOLVED, LOGS, THREADS, IMPORTANCE})
+_WHY = 60
+"""Longest reason."""
 NEVER = 5
 """Importance from which an item leaves only in step 1, whatever the ceilings say."""
 
@@ -25,13 +30,22 @@ class _Pass:
     moves: list[Move] = field(default_factory=list)
     gone: set[int] = field(default_factory=set)
 
+    def left(self, space: Workspace) -> Iterable[Candidate]:
+        return (c for c in space.candidates if c.number not in self.gone)
+
     def take(self, candidate: Candidate, step: int, why: str) -> None:
         self.moves.append(Move(candidate.number, step, why))
         self.gone.add(candidate.number)
         self.tokens -= candidate.tokens
 
 
-def decide(space: Workspace, *, steps: frozenset[int] = ALL_STEPS, level: int | None = None) -> Plan:
+def decide(
+    space: Workspace,
+    *,
+    steps: frozenset[int] = ALL_STEPS,
+    level: int | None = None,
+    ranking: Ranking = TOKEN_IMPORTANCE,
+) -> Plan:
     """What to move, in order, until working memory is at `level` tokens (the low-water mark by default).
 
     1. Expired items, all of them, whatever the level; then resolved, withdrawn, invalidated and
@@ -40,17 +54,22 @@ def decide(space: Workspace, *, steps: frozenset[int] = ALL_STEPS, level: int | 
     3. Finished threads worth a summary are proposed in `Plan.threads`, not moved: the summary is
        written outside the transaction. Step 4 takes no account of them, so a caller that wants summaries
        runs steps 1 to 3 first and step 4 after the summaries.
-    4. Lowest importance first, oldest change first among equals, up to the ceiling; then, only if that
-       left more than the high-water mark, up to the hard ceiling. Importance 5 stays.
+    4. In the order of `ranking`, up to the ceiling; then, only if that left more than the high-water mark,
+       up to the hard ceiling. Importance 5 stays.
+
+    Of `steps` those run that the board's configuration has as well; what expired goes in any case.
     """
     level = space.config.low_tokens if level is None else level
+    expiring = RESOLVED in steps
+    steps &= {number for number, name in enumerate(STEPS, 1) if name in space.config.steps}
     free = [c for c in space.candidates if c.number not in space.protected]
     free.sort(key=lambda c: (c.seq, c.number))
     state = _Pass(space.tokens)
-    if RESOLVED in steps:
+    if expiring:
         for candidate in free:
             if candidate.expired:
                 state.take(candidate, RESOLVED, "expired")
+    if RESOLVED in steps:
         done = (c for c in free if not c.expired and (c.status in FINISHED or c.superseded))
         _take(state, done, level, RESOLVED)
     if LOGS in steps:
@@ -60,30 +79,49 @@ def decide(space: Workspace, *, steps: frozenset[int] = ALL_STEPS, level: int | 
     if THREADS in steps and state.tokens > level:
         threads = finished_threads(space, state.gone)
     if IMPORTANCE in steps:
-        ranked = sorted(
-            (c for c in free if c.number not in state.gone), key=lambda c: (c.importance, c.seq, c.number)
-        )
         ceiling = min(space.config.ceiling, NEVER - 1)
-        _take(state, (c for c in ranked if c.importance <= ceiling), level, IMPORTANCE)
+        hard = min(space.config.hard_ceiling, NEVER - 1)
+        if state.tokens > level:
+            soft = [c for c in free if c.number not in state.gone and c.importance <= ceiling]
+            _take(state, ranking.order(soft, _used(state.left(space))), level, IMPORTANCE, ranking.policy)
         if state.tokens > space.config.high_tokens:
-            hard = min(space.config.hard_ceiling, NEVER - 1)
-            _take(state, (c for c in ranked if ceiling < c.importance <= hard), level, IMPORTANCE)
-    return Plan(tuple(state.moves), threads)
+            more = [c for c in free if c.number not in state.gone and ceiling < c.importance <= hard]
+            _take(state, ranking.order(more, _used(state.left(space))), level, IMPORTANCE, ranking.policy)
+    return Plan(tuple(state.moves), threads, ranking.policy, ranking.warning)
 
 
-def _take(state: _Pass, candidates: Iterable[Candidate], level: int, step: int) -> None:
+def evictable(space: Workspace) -> tuple[list[Candidate], dict[str, int]]:
+    """What the fourth step might take once the first two have run, and the tokens left by then, by owner."""
+    early = {m.number for m in decide(space, steps=frozenset({RESOLVED, LOGS})).moves}
+    hard = min(space.config.hard_ceiling, NEVER - 1)
+    left = [c for c in space.candidates if c.number not in early]
+    return [c for c in left if c.importance <= hard and c.number not in space.protected], _used(left)
+
+
+def _used(candidates: Iterable[Candidate]) -> dict[str, int]:
+    """Tokens by owner."""
+    used: dict[str, int] = {}
+    for c in candidates:
+        used[c.owner] = used.get(c.owner, 0) + c.tokens
+    return used
+
+
+def _take(
+    state: _Pass, candidates: Iterable[Candidate], level: int, step: int, policy: str = DEFAULT_POLICY
+) -> None:
     for candidate in candidates:
         if state.tokens <= level:
             return
-        state.take(candidate, step, why(candidate, step))
+        state.take(candidate, step, why(candidate, step, policy))
 
 
-def why(candidate: Candidate, step: int) -> str:
+def why(candidate: Candidate, step: int, policy: str = DEFAULT_POLICY) -> str:
     """Why a step takes an item, in a few words."""
     if step == LOGS:
         return "log analysed"
     if step == IMPORTANCE:
-        return f"importance {candidate.importance}, oldest first"
+        by = "oldest first" if policy == DEFAULT_POLICY else policy
+        return f"importance {candidate.importance}, {by}"[:_WHY]
     return "superseded" if candidate.status not in FINISHED else candidate.status.lower()
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 
-from blackboard_mcp.protocols.board import Board, Core
+from blackboard_mcp.protocols.board import DEFAULT_POLICY, Board, Core
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.debates import Debate, ObligationState
 from blackboard_mcp.protocols.events import Event, EventType
@@ -28,6 +29,10 @@ _SLACK = 40
 """Tokens for the line that says how to read the rest."""
 _LEAST_CUT = 60
 _QUICK = 20_000
+
+
+def _setting(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 class Rendering:
@@ -254,15 +259,12 @@ class Rendering:
         return [f"{label}: {lines[0]}"] if len(lines) == 1 else [f"{label}:", *lines]
 
     def board(self, board: Board) -> str:
-        config = board.config
         parent = f", parent {board.parent}" if board.parent else ""
+        settings = " ".join(f"{name} {_setting(value)}" for name, value in asdict(board.config).items())
         return (
             f"{board.id} {board.lifecycle}: {one_line(board.title)}{parent}\n"
             f"working {board.working_items} items, {board.working_tokens} tokens; archive "
-            f"{board.archived_items} items\n"
-            f"target_tokens {config.target_tokens} high_water {config.high_water} low_water {config.low_water} "
-            f"ceiling {config.ceiling} hard_ceiling {config.hard_ceiling} "
-            f"summarise_over {config.summarise_over}"
+            f"{board.archived_items} items\n{settings}"
         )
 
     def pruned(self, outcomes: Sequence[PassOutcome], *, dry_run: bool) -> str:
@@ -279,6 +281,10 @@ class Rendering:
             f"{outcomes[0].tokens_before} → {last.tokens_after} tokens; protected {last.protected_items} items, "
             f"{last.protected_tokens} tokens"
         )
+        if last.policy != DEFAULT_POLICY:
+            lines[-1] += f"; policy {last.policy}"
+        if last.warning:
+            lines.append(f"warning: {one_line(last.warning)}")
         return self.with_footer("\n".join(lines), last.seq)
 
     def debate(self, view: DebateView) -> str:

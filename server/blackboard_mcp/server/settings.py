@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import InvalidInput
+
+from .board_settings import check_settings
+from .policies.registry import Policies
 
 PREFIX = "BLACKBOARD_"
 TOOL_SETS = ("core", "admin")
@@ -36,6 +40,8 @@ class Settings:
     tokenizer: str = "o200k_base"
     deciders: tuple[str, ...] = ()
     stewards: tuple[str, ...] = ()
+    policy: tuple[str, ...] = ()
+    board_settings: Mapping[str, Any] = field(default_factory=dict)
     synchronous: str = "FULL"
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
@@ -58,8 +64,21 @@ class Settings:
     def index(self) -> Path:
         return self.folder / "archive.lance"
 
-    def board_config(self) -> BoardConfig:
-        return BoardConfig(target_tokens=self.target_tokens, tokenizer=self.tokenizer)
+    def board_config(self, policies: Policies) -> BoardConfig:
+        """The configuration of boards created from now on.
+
+        Raises:
+            InvalidInput: `board_settings` holds one that is none, or that clashes.
+        """
+        plain = BoardConfig(target_tokens=self.target_tokens, tokenizer=self.tokenizer)
+        if "target_tokens" in self.board_settings:
+            raise InvalidInput("board_settings: target_tokens is a setting of its own; use that.")
+        try:
+            return replace(plain, **check_settings(plain, self.board_settings, policies))
+        except InvalidInput as error:
+            raise InvalidInput(
+                f"board_settings: {error.message.removesuffix(' Nothing was changed.')}"
+            ) from None
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -71,7 +90,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 _TOOL_PREFIX = re.compile(r"[A-Za-z0-9_-]{0,32}")
 _RANGES: dict[str, tuple[int, int]] = {"port": (0, 65_535), "target_tokens": (200, 10_000_000)}
 _AGENTS = frozenset({"deciders", "stewards"})
-_LISTS = frozenset({"tools", "deciders", "stewards", "allowed_hosts", "allowed_origins"})
+_LISTS = frozenset({"tools", "deciders", "stewards", "policy", "allowed_hosts", "allowed_origins"})
 NAMES = tuple(f.name for f in fields(Settings))
 # Environment variables with our prefix that are no settings.
 _OTHER_VARIABLES = frozenset({"CONFIG", "TOKEN"})
@@ -147,6 +166,8 @@ def _checked(key: str, value: Any, where: str) -> Any:
             for name in names:
                 _named(key, name, where)
         return _tool_sets(names, where) if key == "tools" else names
+    if key == "board_settings":
+        return _table(value, where)
     if not isinstance(value, str | Path):
         raise InvalidInput(f"{where} is {value!r}; it must be a text.")
     if not str(value) and key != "tool_prefix":
@@ -156,6 +177,17 @@ def _checked(key: str, value: Any, where: str) -> Any:
     if key in ("agent", "owner", "board"):
         _named(key, str(value), where)
     return Path(value) if key == "data" else str(value)
+
+
+def _table(value: Any, where: str) -> dict[str, Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except json.JSONDecodeError as error:
+            raise InvalidInput(f"{where} is not JSON: {error}.") from None
+    if not isinstance(value, dict):
+        raise InvalidInput(f'{where} must be an object of settings by name, say {{"ceiling": 3}}.')
+    return value
 
 
 def _named(key: str, name: str, where: str) -> None:

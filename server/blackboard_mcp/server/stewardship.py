@@ -4,25 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from blackboard_mcp.protocols.board import Board, BoardChange, BoardConfig, Core
-from blackboard_mcp.protocols.errors import InvalidInput, Refused
+from blackboard_mcp.protocols.board import Board, BoardChange, Core
+from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.protocols.items import parse_ref
 from blackboard_mcp.protocols.pruning import PassOutcome
 
 from .blackboard import Blackboard
+from .board_settings import check_settings
 from .requests import check_agent, check_text
 
 MAX_CONSTRAINTS = 100
 MAX_FLAGS = 100
-_FRACTIONS = ("high_water", "low_water")
-_WHOLE = {
-    "target_tokens": (200, 10_000_000),
-    "ceiling": (1, 4),
-    "hard_ceiling": (1, 4),
-    "summarise_over": (2, 1000),
-}
 
 
 class Stewardship:
@@ -97,8 +90,8 @@ class Stewardship:
         if change == BoardChange():
             return found
         self._check(agent)
-        check_settings(found.config, change.settings)
-        after = await self._board.store.change_board(found.id, agent, change)
+        settings = check_settings(found.config, change.settings, self._board.pruner.policies)
+        after = await self._board.store.change_board(found.id, agent, replace(change, settings=settings))
         if after.working_tokens > after.config.high_tokens:
             self._board.pruner.kick(after.id)
         return after
@@ -116,28 +109,3 @@ class Stewardship:
         moved = [parse_ref(id_) for outcome in outcomes for id_, _, _ in outcome.moved]
         seen = {item.id for item in (await self._board.store.read(found.id, agent, moved, [])).items}
         return [replace(o, moved=tuple(line for line in o.moved if line[0] in seen)) for o in outcomes]
-
-
-def check_settings(config: BoardConfig, given: Mapping[str, Any]) -> BoardConfig:
-    """`config` with `given` in place.
-
-    Raises:
-        InvalidInput: an unknown name, a value out of its range, or marks in the wrong order.
-    """
-    for name, value in given.items():
-        if name in _FRACTIONS:
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0.05 <= value <= 1:
-                raise InvalidInput(f"{name} is a fraction from 0.05 to 1. Nothing was changed.")
-        elif name in _WHOLE:
-            low, high = _WHOLE[name]
-            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-                raise InvalidInput(f"{name} is a whole number from {low:,} to {high:,}. Nothing was changed.")
-        else:
-            known = ", ".join((*_WHOLE, *_FRACTIONS))
-            raise InvalidInput(f"Unknown setting '{name[:40]}'; there are: {known}. Nothing was changed.")
-    fresh = replace(config, **given)
-    if not fresh.low_water < fresh.high_water:
-        raise InvalidInput("low_water must be below high_water. Nothing was changed.")
-    if fresh.ceiling > fresh.hard_ceiling:
-        raise InvalidInput("ceiling must not be above hard_ceiling. Nothing was changed.")
-    return fresh

@@ -38,6 +38,14 @@ from .options import settings_of
 @click.option("--tokenizer", metavar="NAME", help="o200k_base, cl100k_base or module:attribute.")
 @click.option("--deciders", metavar="NAMES", help="Agents that may decide debates, joined by commas.")
 @click.option("--stewards", metavar="NAMES", help="Agents that may use the admin tools, joined by commas.")
+@click.option(
+    "--policy",
+    metavar="NAME=module:Class",
+    help="Eviction policies of your own that boards may choose, joined by commas. They are imported and run.",
+)
+@click.option(
+    "--board-settings", metavar="JSON", help='Settings of boards created from now on, say {"ceiling": 3}.'
+)
 @click.option("--synchronous", type=click.Choice(["FULL", "NORMAL"]), help="How hard a commit is synced.")
 @click.option("--allowed-hosts", metavar="HOSTS", help="Exact Host values that a proxy in front passes on.")
 @click.option("--allowed-origins", metavar="ORIGINS", help="Exact Origin values of browser clients.")

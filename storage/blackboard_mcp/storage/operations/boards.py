@@ -67,6 +67,8 @@ def change(board: str, agent: str, wanted: BoardChange, now: int) -> Steps[Board
         changed["parent"] = wanted.parent
     config = replace(row.config, **wanted.settings)
     if config != row.config:
+        if (clash := config.clash()) is not None:
+            raise InvalidInput(f"{clash} Nothing was changed.")
         changed["settings"] = sorted(wanted.settings)
         row.config = config
     if changed:

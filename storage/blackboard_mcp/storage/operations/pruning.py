@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Zone
-from blackboard_mcp.protocols.pruning import Candidate, Decide, PassOutcome, Workspace
+from blackboard_mcp.protocols.pruning import Candidate, Decide, PassOutcome, Plan, Workspace
 from blackboard_mcp.protocols.store import NewSummary, Restored
 
 from . import guarding
@@ -40,6 +42,7 @@ def workspace(board: BoardRow, now: int) -> Steps[Workspace]:
                 debated_before=bool(r[13]),
                 reads=r[14] or 0,
                 last_read=None if r[15] is None else instant(r[15]),
+                owner=r[16],
             )
             for r in rows
         ),
@@ -77,7 +80,7 @@ def prune(board: str, decide: Decide, now: int, *, apply: bool) -> Steps[PassOut
     if apply and moved:
         yield from ledger.emit(
             EventType.PASS_ENDED,
-            data=_public(ledger.first_seq, space.candidates, {move.number for move in moves}),
+            data=_public(ledger.first_seq, space.candidates, {move.number for move in moves}) | _told(plan),
         )
         yield from ledger.close()
     return PassOutcome(
@@ -88,10 +91,18 @@ def prune(board: str, decide: Decide, now: int, *, apply: bool) -> Steps[PassOut
         protected_tokens=held_tokens,
         threads=plan.threads,
         seq=ledger.board.seq,
+        policy=plan.policy,
+        warning=plan.warning,
     )
 
 
-def _public(first_seq: int, candidates: Iterable[Candidate], moved: set[int]) -> dict[str, int]:
+def _told(plan: Plan) -> dict[str, str]:
+    """Which policy decided, where it is not the one that every reader expects."""
+    said = {"policy": plan.policy} if plan.policy != BoardConfig().policy else {}
+    return said | ({"warning": plan.warning} if plan.warning else {})
+
+
+def _public(first_seq: int, candidates: Iterable[Candidate], moved: set[int]) -> dict[str, Any]:
     """What everybody may know of a pass: figures of the items that everybody sees."""
     seen = [c for c in candidates if not c.private]
     gone = [c for c in seen if c.number in moved]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
@@ -97,7 +97,7 @@ class BoardRow:
             title=row[2],
             parent=row[3],
             lifecycle=Lifecycle(row[4]),
-            config=BoardConfig(**json.loads(row[5])),
+            config=config_of(row[5]),
             core=Core(core["objective"], tuple(core["constraints"]), core["flags"], core["version"]),
             seq=row[7],
             last_number=row[8],
@@ -131,6 +131,22 @@ def core_json(core: Core) -> str:
 
 def config_json(config: BoardConfig) -> str:
     return dumps(asdict(config))
+
+
+def config_of(stored: str) -> BoardConfig:
+    """The configuration as this version knows it.
+
+    What an older version did not write has its default; what a newer one wrote is left alone, and stays
+    where it is when the rest is changed.
+    """
+    given: dict[str, Any] = {}
+    for name, value in json.loads(stored).items():
+        if name in _SETTINGS:
+            given[name] = tuple(value) if isinstance(value, list) else value
+    return BoardConfig(**given)
+
+
+_SETTINGS = frozenset(field.name for field in fields(BoardConfig))
 
 
 Cited = tuple[Edge, str]

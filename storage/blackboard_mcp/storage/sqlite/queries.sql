@@ -30,8 +30,8 @@ WHERE no = ?1;
 UPDATE board SET core = ?2 WHERE no = ?1;
 
 -- name: board_change
--- What a steward may change of a board.
-UPDATE board SET title = ?2, parent = ?3, lifecycle = ?4, config = ?5 WHERE no = ?1;
+-- What a steward may change of a board. Settings that a newer version wrote stay.
+UPDATE board SET title = ?2, parent = ?3, lifecycle = ?4, config = json_patch(config, ?5) WHERE no = ?1;
 
 -- name: event_add
 -- One line of the log.
@@ -112,7 +112,8 @@ UPDATE item SET status = ?3, seq = ?4, updated_at = ?5, updated_by = ?6 WHERE bo
 -- Working memory as a pass sees it, oldest change first.
 SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, i.owner <> '', i.updated_at,
        i.seq, i.expires_at, i.superseded, i.analysed, i.debated,
-       u.reads, u.last_read
+       u.reads, u.last_read,
+       COALESCE((SELECT p.owner FROM principal p WHERE p.agent = i.author), i.author)
 FROM item i LEFT JOIN item_use u ON u.board = i.board AND u.number = i.number
 WHERE i.board = ?1 AND i.zone = 'working' ORDER BY i.seq;
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from blackboard_mcp.protocols.board import Board, BoardChange, Core, Lifecycle
@@ -42,7 +43,7 @@ class AdminTools:
             name="board",
             description=(
                 "Read or change the board: title, parent, lifecycle (a settled or closed board takes no posts), "
-                "settings (target_tokens, high_water, low_water, ceiling, hard_ceiling, summarise_over)."
+                "settings (without arguments it says which there are, and how they stand)."
             ),
             annotations=ADMIN,
             output=BoardAnswer,
@@ -134,6 +135,7 @@ def _board(board: Board) -> BoardAnswer:
         ceiling=board.config.ceiling,
         hard_ceiling=board.config.hard_ceiling,
         summarise_over=board.config.summarise_over,
+        settings=asdict(board.config),
         working_items=board.working_items,
         working_tokens=board.working_tokens,
         archived_items=board.archived_items,
@@ -150,4 +152,6 @@ def _pruned(outcomes: list[PassOutcome], dry_run: bool) -> PruneAnswer:
         protected_items=outcomes[-1].protected_items if outcomes else None,
         protected_tokens=outcomes[-1].protected_tokens if outcomes else None,
         seq=outcomes[-1].seq if outcomes else None,
+        policy=outcomes[-1].policy if outcomes else None,
+        warning=outcomes[-1].warning if outcomes else "",
     )

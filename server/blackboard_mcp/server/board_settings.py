@@ -1,0 +1,80 @@
+"""The settings of a board: what each may be, and what is wrong with one that is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from blackboard_mcp.protocols.board import STEPS, BoardConfig
+from blackboard_mcp.protocols.errors import InvalidInput
+
+from .policies.registry import Policies
+
+FRACTIONS = {
+    "high_water": "a pruning pass starts above this part of the target",
+    "low_water": "and ends at this part of it",
+}
+WHOLE = {
+    "target_tokens": (200, 10_000_000, "working memory's target, in tokens"),
+    "ceiling": (1, 4, "step 4 takes items up to this importance"),
+    "hard_ceiling": (1, 4, "and up to this one while the board is above high_water"),
+    "summarise_over": (2, 1000, "finished threads of more items than that become a summary"),
+}
+OTHERS = {
+    "steps": f"which steps run, of {', '.join(STEPS)}; their order is fixed",
+    "policy": "the order of step 4: one policy, or several joined by +",
+}
+NAMES = (*WHOLE, *FRACTIONS, *OTHERS)
+_NOTHING = "Nothing was changed."
+
+
+def check_settings(config: BoardConfig, given: Mapping[str, Any], policies: Policies) -> dict[str, Any]:
+    """`given` as fields of a configuration, each in its type.
+
+    Raises:
+        InvalidInput: an unknown name, a value out of its range, or settings that clash with each other or
+            with those of `config` that stay.
+    """
+    checked = {name: _checked(name, value, policies) for name, value in given.items()}
+    clash = replace(config, **checked).clash()
+    if clash is not None:
+        raise InvalidInput(f"{clash} {_NOTHING}")
+    return checked
+
+
+def _checked(name: str, value: Any, policies: Policies) -> Any:
+    if name in FRACTIONS:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0.05 <= value <= 1:
+            raise InvalidInput(f"{name} is a fraction from 0.05 to 1. {_NOTHING}")
+        return float(value)
+    if name in WHOLE:
+        low, high, _ = WHOLE[name]
+        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+            raise InvalidInput(f"{name} is a whole number from {low:,} to {high:,}. {_NOTHING}")
+        return value
+    if name == "steps":
+        return _steps(value)
+    if name == "policy":
+        if not isinstance(value, str):
+            raise InvalidInput(
+                f"policy is a text; there are: {', '.join(policies.names)}, alone or joined by +. {_NOTHING}"
+            )
+        policies.check(value)
+        return value
+    raise InvalidInput(f"Unknown setting '{name[:40]}'; there are: {', '.join(NAMES)}. {_NOTHING}")
+
+
+def _steps(value: Any) -> tuple[str, ...]:
+    allowed = f"of {', '.join(STEPS)}"
+    if not isinstance(value, list | tuple) or not all(isinstance(step, str) for step in value):
+        raise InvalidInput(f"steps is a list {allowed}. {_NOTHING}")
+    for step in value:
+        if step not in STEPS:
+            raise InvalidInput(f"There is no step '{step[:40]}'; steps is a list {allowed}. {_NOTHING}")
+    if not value:
+        raise InvalidInput(
+            f"steps needs at least one {allowed}; a board on which nothing may go only needs a large "
+            f"target_tokens. {_NOTHING}"
+        )
+    return tuple(step for step in STEPS if step in value)

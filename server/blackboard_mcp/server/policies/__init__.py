@@ -1,0 +1,1 @@
+"""Eviction policies: the orders in which items go that may go."""
