@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -18,12 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from blackboard_mcp.server.demo.process import environment
 
 HERE = Path(__file__).parent
 CACHE = HERE.parents[2] / ".ci" / "node"
 LEAST = 22
 SERVER = (str(Path(sys.executable).with_name("blackboard-mcp")), "serve")
-REQUIRED = os.environ.get("CI") == "true" or os.environ.get("BLACKBOARD_REQUIRE_NODE") == "1"
+REQUIRED = os.environ.get("CI") == "true" or os.environ.get("REQUIRE_NODE") == "1"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Toolchain:
         done = subprocess.run(
             [self.node, str(script), *arguments],
             cwd=self.folder,
+            env=environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -101,14 +103,15 @@ def _toolchain() -> Toolchain | str:
 
 
 @contextmanager
-def http_server(data: Path) -> Iterator[str]:
+def http_server(data: Path, server: Sequence[str] = SERVER) -> Iterator[str]:
     """A server process over HTTP on a free port; gives the URL of its MCP endpoint."""
     process = subprocess.Popen(
-        [*SERVER, "--transport", "http", "--port", "0", "--data", str(data)],
+        [*server, "--transport", "http", "--port", "0", "--data", str(data)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        env=environment(),
     )
     assert process.stderr is not None
     try:

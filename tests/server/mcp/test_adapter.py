@@ -197,9 +197,9 @@ async def test_capabilities_of_both_generations_promise_what_is_served() -> None
             capabilities = connected.server_capabilities
             assert capabilities.resources is not None
             assert capabilities.resources.subscribe
-            assert capabilities.resources.list_changed
+            assert not capabilities.resources.list_changed
             assert capabilities.tools is not None
-            assert capabilities.tools.list_changed
+            assert not capabilities.tools.list_changed
             assert capabilities.completions is not None
             assert connected.instructions == "Post."
             assert connected.server_info is not None
@@ -348,8 +348,9 @@ async def test_only_known_resources_can_be_subscribed_to() -> None:
     async with client(sample, LEGACY) as old, client(sample, MODERN) as new:
         with pytest.raises(MCPError, match="no resource at 'junk:x'"):
             await old.subscribe_resource("junk:x")
-        async with new.listen(resource_subscriptions=["junk:x", EVENTS]) as stream:
+        async with new.listen(resource_subscriptions=["junk:x", EVENTS], tools_list_changed=True) as stream:
             assert stream.honored.resource_subscriptions == [EVENTS]
+            assert stream.honored.tools_list_changed is None
 
 
 async def test_the_hook_decides_for_both_generations_and_knows_the_caller() -> None:

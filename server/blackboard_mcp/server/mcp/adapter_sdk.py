@@ -10,12 +10,18 @@ from blackboard_mcp.server.mcp.adapter_resources import ServedResources
 from blackboard_mcp.server.mcp.adapter_tools import ServedTools
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.lowlevel.helper_types import ReadResourceContents
-from mcp.server.lowlevel.server import NotificationOptions
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver import server as sdk_module
-from mcp.server.models import InitializationOptions
 from mcp.server.subscriptions import SubscriptionBus
-from mcp.types import CallToolResult, GetPromptResult, Prompt, Resource, ResourceTemplate, Tool
+from mcp.types import (
+    CallToolResult,
+    GetPromptResult,
+    Prompt,
+    Resource,
+    ResourceTemplate,
+    ServerCapabilities,
+    Tool,
+)
 
 _CACHE_HINTS: Final[Mapping[CacheableMethod, CacheHint]] = {
     "tools/list": CacheHint(ttl_ms=3_600_000, scope="public"),
@@ -98,13 +104,18 @@ def sdk_server(
     server = made._lowlevel_server
     # Tracing would cost 39 µs a call and export nowhere.
     server.middleware[:] = [m for m in server.middleware if type(m).__name__ != "OpenTelemetryMiddleware"]
-    original = server.create_initialization_options
+    original = server.get_capabilities
 
-    def with_list_changes(*_: Any, **settings: Any) -> InitializationOptions:
-        settings.pop("notification_options", None)
-        return original(NotificationOptions(True, True, True), **settings)
+    def without_list_changes(*given: Any, **settings: Any) -> ServerCapabilities:
+        # To the modern generation the SDK promises news of lists with the streams of resources. Ours are
+        # the same from start to end, so nobody need wait for it.
+        capabilities = original(*given, **settings)
+        for lists in (capabilities.tools, capabilities.prompts, capabilities.resources):
+            if lists is not None:
+                lists.list_changed = None
+        return capabilities
 
-    server.create_initialization_options = with_list_changes  # type: ignore[method-assign]
+    server.get_capabilities = without_list_changes  # type: ignore[method-assign]
     return made
 
 

@@ -105,12 +105,8 @@ class Subscriptions:
             subscriber = self._hub.add(caller.agent, uris)
         except TooManySubscriptions as exc:
             raise MCPError(INVALID_PARAMS, str(exc)) from exc
-        honored = SubscriptionFilter(
-            tools_list_changed=True if params.notifications.tools_list_changed else None,
-            prompts_list_changed=True if params.notifications.prompts_list_changed else None,
-            resources_list_changed=True if params.notifications.resources_list_changed else None,
-            resource_subscriptions=uris or None,
-        )
+        # Lists do not change while a server serves; a wish to hear of them is not taken on.
+        honored = SubscriptionFilter(resource_subscriptions=uris or None)
         meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
 
         async def send(uri: str) -> None:
