@@ -313,7 +313,9 @@ def settings_page() -> str:
         "and lists are TOML lists; elsewhere they are joined by commas. An unknown setting is an error that "
         "names the known ones.\n\n"
         + table(("setting", "option of `serve`", "environment", "default", ""), setting_rows())
-        + f"\n`{settings.PREFIX}TOKEN` is no setting of a server: `connect` sends it as a bearer token.\n\n"
+        + f"\n`{settings.PREFIX}TOKEN` is no setting of a server: `connect` sends it as a bearer token. "
+        f"`{settings.PREFIX}SUMMARY_KEY` is the key of the endpoint that writes summaries: it is read from the "
+        "environment alone.\n\n"
         "```toml\n"
         'transport = "http"\nport = 8420\ndata = "/srv/blackboard"\ntarget_tokens = 12000\n'
         'deciders = ["lead"]\n```\n\n'

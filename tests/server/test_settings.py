@@ -71,6 +71,10 @@ def test_every_setting_is_read_from_each_place(tmp_path: Path) -> None:
         "allowed_hosts": ("h:1,h", '["h:1", "h"]', ("h:1", "h")),
         "allowed_origins": ("http://o", '["http://o"]', ("http://o",)),
         "log_level": ("DEBUG", '"DEBUG"', "DEBUG"),
+        "summariser": ("agent", '"agent"', "agent"),
+        "summary_url": ("http://[::1]:1/v1", '"http://[::1]:1/v1"', "http://[::1]:1/v1"),
+        "summary_model": ("a b:7", '"a b:7"', "a b:7"),
+        "summary_timeout_seconds": ("300", "300", 300),
     }
     assert set(values) == set(NAMES)
     for name, (text, toml, value) in values.items():

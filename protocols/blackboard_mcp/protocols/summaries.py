@@ -12,6 +12,7 @@ from .items import Item
 EXTRACTIVE, OPENAI, OLLAMA, AGENT = "extractive", "openai", "ollama", "agent"
 SUMMARISERS = (EXTRACTIVE, OPENAI, OLLAMA, AGENT)
 """Who can write: nobody (sentences of the sources are chosen), two kinds of endpoint, an agent of the board."""
+ENDPOINTS = (OPENAI, OLLAMA)
 AS_LAUNCHED = "default"
 """A board's word for the summariser that its server was launched with."""
 

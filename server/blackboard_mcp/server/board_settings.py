@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from blackboard_mcp.protocols.board import STEPS, BoardConfig
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.summaries import AGENT, AS_LAUNCHED, EXTRACTIVE
 
 from .policies.registry import Policies
 
@@ -20,30 +21,40 @@ WHOLE = {
     "ceiling": (1, 4, "step 4 takes items up to this importance"),
     "hard_ceiling": (1, 4, "and up to this one while the board is above high_water"),
     "summarise_over": (2, 1000, "finished threads of more items than that become a summary"),
+    "summary_wait_seconds": (10, 86_400, "how long a finished thread waits for an agent to summarise it"),
 }
 OTHERS = {
     "steps": f"which steps run, of {', '.join(STEPS)}; their order is fixed",
+    "summariser": f"who summarises finished threads: {AS_LAUNCHED} (as launched), {EXTRACTIVE} (sentences of the "
+    f"thread), {AGENT} (an agent of the board), or the kind of the server's endpoint",
     "policy": "the order of step 4: one policy, or several joined by +",
 }
 NAMES = (*WHOLE, *FRACTIONS, *OTHERS)
 _NOTHING = "Nothing was changed."
 
 
-def check_settings(config: BoardConfig, given: Mapping[str, Any], policies: Policies) -> dict[str, Any]:
+def check_settings(
+    config: BoardConfig,
+    given: Mapping[str, Any],
+    policies: Policies,
+    summarisers: Sequence[str] = (EXTRACTIVE, AGENT),
+) -> dict[str, Any]:
     """`given` as fields of a configuration, each in its type.
+
+    `summarisers` are those that the server has.
 
     Raises:
         InvalidInput: an unknown name, a value out of its range, or settings that clash with each other or
             with those of `config` that stay.
     """
-    checked = {name: _checked(name, value, policies) for name, value in given.items()}
+    checked = {name: _checked(name, value, policies, summarisers) for name, value in given.items()}
     clash = replace(config, **checked).clash()
     if clash is not None:
         raise InvalidInput(f"{clash} {_NOTHING}")
     return checked
 
 
-def _checked(name: str, value: Any, policies: Policies) -> Any:
+def _checked(name: str, value: Any, policies: Policies, summarisers: Sequence[str]) -> Any:
     if name in FRACTIONS:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0.05 <= value <= 1:
             raise InvalidInput(f"{name} is a fraction from 0.05 to 1. {_NOTHING}")
@@ -55,6 +66,11 @@ def _checked(name: str, value: Any, policies: Policies) -> Any:
         return value
     if name == "steps":
         return _steps(value)
+    if name == "summariser":
+        allowed = tuple(dict.fromkeys((AS_LAUNCHED, *summarisers)))
+        if not isinstance(value, str) or value not in allowed:
+            raise InvalidInput(f"summariser is one of {', '.join(allowed)} on this server. {_NOTHING}")
+        return value
     if name == "policy":
         if not isinstance(value, str):
             raise InvalidInput(

@@ -112,7 +112,7 @@ class Pruner:
     ) -> None:
         self.policies = Policies() if policies is None else policies
         self._store = store
-        self._writer = SummaryWriter(store, tokenizer) if writer is None else writer
+        self.writer = SummaryWriter(store, tokenizer) if writer is None else writer
         self._holder = holder
         self._wanted: set[str] = set()
         self._passes: dict[str, asyncio.Task[None]] = {}
@@ -175,7 +175,7 @@ class Pruner:
         only what expired.
         """
         lease = f"prune:{board}"
-        if not await self._store.lease(lease, self._holder, _LEASE_SECONDS + self._writer.seconds):
+        if not await self._store.lease(lease, self._holder, _LEASE_SECONDS + self.writer.seconds):
             return []
         try:
             deciding = await self._deciding(board)
@@ -185,7 +185,7 @@ class Pruner:
             found = await self._store.find_board(board)
             config = BoardConfig() if found is None else found.config
             moved: list[tuple[str, int, str]] = []
-            for summary in await self._writer.write(board, config, first.threads):
+            for summary in await self.writer.write(board, config, first.threads):
                 id_ = await self._store.apply_summary(board, summary.new)
                 if id_ is not None:
                     moved += [(source, THREADS, f"summarised in {id_}") for source in summary.sources]
@@ -222,7 +222,7 @@ class Pruner:
         first = await self._store.prune(board, deciding.first, apply=False)
         if not first.threads:
             return first
-        written = [await self._writer.extract(board, thread) for thread in first.threads]
+        written = [await self.writer.extract(board, thread) for thread in first.threads]
         rehearsal = _Rehearsal([summary.new for summary in written if summary is not None], deciding)
         outcome = await self._store.prune(board, rehearsal.decide, apply=False)
         return replace(outcome, tokens_after=outcome.tokens_after + rehearsal.added)

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.summaries import AGENT, ENDPOINTS, EXTRACTIVE, SUMMARISERS
 
 from .board_settings import check_settings
 from .policies.registry import Policies
@@ -46,6 +48,10 @@ class Settings:
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     log_level: str = "WARNING"
+    summariser: str = EXTRACTIVE
+    summary_url: str | None = None
+    summary_model: str | None = None
+    summary_timeout_seconds: int = 20
 
     @property
     def folder(self) -> Path:
@@ -74,7 +80,10 @@ class Settings:
         if "target_tokens" in self.board_settings:
             raise InvalidInput("board_settings: target_tokens is a setting of its own; use that.")
         try:
-            return replace(plain, **check_settings(plain, self.board_settings, policies))
+            fields = check_settings(
+                plain, self.board_settings, policies, (EXTRACTIVE, AGENT, self.summariser)
+            )
+            return replace(plain, **fields)
         except InvalidInput as error:
             raise InvalidInput(
                 f"board_settings: {error.message.removesuffix(' Nothing was changed.')}"
@@ -85,15 +94,20 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "transport": ("stdio", "http"),
     "structured": ("ask", "always"),
     "synchronous": ("FULL", "NORMAL"),
+    "summariser": SUMMARISERS,
     "log_level": ("DEBUG", "INFO", "WARNING", "ERROR"),
 }
 _TOOL_PREFIX = re.compile(r"[A-Za-z0-9_-]{0,32}")
-_RANGES: dict[str, tuple[int, int]] = {"port": (0, 65_535), "target_tokens": (200, 10_000_000)}
+_RANGES: dict[str, tuple[int, int]] = {
+    "port": (0, 65_535),
+    "target_tokens": (200, 10_000_000),
+    "summary_timeout_seconds": (1, 300),
+}
 _AGENTS = frozenset({"deciders", "stewards"})
 _LISTS = frozenset({"tools", "deciders", "stewards", "policy", "allowed_hosts", "allowed_origins"})
 NAMES = tuple(f.name for f in fields(Settings))
 # Environment variables with our prefix that are no settings.
-_OTHER_VARIABLES = frozenset({"CONFIG", "TOKEN"})
+_OTHER_VARIABLES = frozenset({"CONFIG", "TOKEN", "SUMMARY_KEY"})
 
 
 def load(
@@ -174,6 +188,8 @@ def _checked(key: str, value: Any, where: str) -> Any:
         raise InvalidInput(f"{where} is empty; leave it out for the default.")
     if key == "tool_prefix" and not _TOOL_PREFIX.fullmatch(str(value)):
         raise InvalidInput(f"{where} is {value!r}; it may have 32 of A-Z a-z 0-9 _ - and no others.")
+    if key == "summary_url":
+        return _url(str(value), where)
     if key in ("agent", "owner", "board"):
         _named(key, str(value), where)
     return Path(value) if key == "data" else str(value)
@@ -188,6 +204,42 @@ def _table(value: Any, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InvalidInput(f'{where} must be an object of settings by name, say {{"ceiling": 3}}.')
     return value
+
+
+def _url(value: str, where: str) -> str:
+    """An address to ask at: scheme, host and path, and nothing that could carry a secret into a log."""
+    try:
+        parts = urlsplit(value)
+        _ = parts.port
+    except ValueError:
+        parts = urlsplit("")
+    plain = value.isascii() and value.isprintable() and " " not in value
+    if not (plain and parts.scheme in ("http", "https") and parts.hostname):
+        raise InvalidInput(f"{where} must be an http or https address, such as http://127.0.0.1:11434.")
+    if "@" in parts.netloc or parts.query or parts.fragment or "?" in value or "#" in value:
+        raise InvalidInput(
+            f"{where} must have no user, query or fragment; a key goes into {PREFIX}SUMMARY_KEY in the environment."
+        )
+    return value
+
+
+def check_endpoint(settings: Settings) -> None:
+    """Refuses an endpoint without its address or model, and an address without its kind.
+
+    Raises:
+        InvalidInput: it names what is missing or idle.
+    """
+    given = {name: getattr(settings, name) for name in ("summary_url", "summary_model")}
+    if settings.summariser in ENDPOINTS:
+        missing = [name for name, value in given.items() if value is None]
+        if missing:
+            raise InvalidInput(f"summariser {settings.summariser} needs {' and '.join(missing)}.")
+    else:
+        idle = [name for name, value in given.items() if value is not None]
+        if idle:
+            raise InvalidInput(
+                f"{idle[0]} is given, and summariser is {settings.summariser}; name {' or '.join(ENDPOINTS)}."
+            )
 
 
 def _named(key: str, name: str, where: str) -> None:

@@ -90,7 +90,8 @@ class Stewardship:
         if change == BoardChange():
             return found
         self._check(agent)
-        settings = check_settings(found.config, change.settings, self._board.pruner.policies)
+        pruner = self._board.pruner
+        settings = check_settings(found.config, change.settings, pruner.policies, pruner.writer.configured)
         after = await self._board.store.change_board(found.id, agent, replace(change, settings=settings))
         if after.working_tokens > after.config.high_tokens:
             self._board.pruner.kick(after.id)

@@ -50,6 +50,17 @@ from .options import settings_of
 @click.option("--allowed-hosts", metavar="HOSTS", help="Exact Host values that a proxy in front passes on.")
 @click.option("--allowed-origins", metavar="ORIGINS", help="Exact Origin values of browser clients.")
 @click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), help="On stderr.")
+@click.option(
+    "--summariser",
+    type=click.Choice(["extractive", "openai", "ollama", "agent"]),
+    help="Who summarises finished threads where a board does not say: sentences of the thread (extractive, the "
+    "default), a model at --summary-url, or an agent of the board.",
+)
+@click.option("--summary-url", metavar="URL", help="Base address of the model, say http://127.0.0.1:11434.")
+@click.option("--summary-model", metavar="NAME", help="The model's name there.")
+@click.option(
+    "--summary-timeout-seconds", type=int, help="Longest that a pass waits for the model (default 20)."
+)
 @click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings.")
 def serve(config: Path | None, **given: Any) -> None:
     """Serve boards to MCP clients.

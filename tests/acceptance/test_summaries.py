@@ -1,0 +1,101 @@
+"""Summaries by a model, through a real server process, real clients and a real endpoint that is slow."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blackboard_mcp.server.demo.process import http_clients, http_server
+from blackboard_mcp.server.demo.replay import call
+
+FILLER = "We looked at the seals, the flow and the price of every pump on the long list. " * 3
+ANSWER = "We take the blue pump with 60 litres [D-8].\nThe seals, flow and price were looked at [R-3]."
+
+
+class Model:
+    """Answers every request with `ANSWER`, as soon as it is let."""
+
+    def __init__(self) -> None:
+        self.came, self.go = asyncio.Event(), asyncio.Event()
+        self.url = ""
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        await reader.readexactly(int(head.split("content-length: ")[1].split("\r\n")[0]))
+        self.came.set()
+        await self.go.wait()
+        body = json.dumps({"choices": [{"message": {"content": ANSWER}}]}).encode()
+        writer.write(f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
+        await writer.drain()
+        writer.close()
+
+
+@asynccontextmanager
+async def slow_model() -> AsyncIterator[Model]:
+    model = Model()
+    server = await asyncio.start_server(model.serve, "127.0.0.1", 0)
+    model.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    try:
+        yield model
+    finally:
+        model.go.set()
+        server.close()
+
+
+def options(model: Model) -> tuple[str, ...]:
+    endpoint = ("--summariser", "openai", "--summary-url", model.url, "--summary-model", "small")
+    return (*endpoint, "--target-tokens", "400", "--summary-timeout-seconds", "60")
+
+
+async def finished_thread(ada: Any) -> None:
+    """A thread that is finished as soon as it is there: in one post, so that no pass sees half of it."""
+    on: dict[str, Any] = {"edges": {"replies_to": ["$1"]}}
+    replies = [{"text": f"{n}: {FILLER}", "type": "REPLY", **on} for n in range(6)]
+    decision = {"text": "We take the blue pump with 60 litres.", "type": "DECISION", **on}
+    await call(ada, "post", items=[{"text": "Which pump?", "type": "QUESTION"}, *replies, decision])
+
+
+async def until_changed(agent: Any, event: str) -> Any:
+    """The first event of that name, waited for."""
+    place = 0
+    async with asyncio.timeout(30):
+        while True:
+            news = await call(agent, "wait", since=place, seconds=10, limit=200)
+            for line in news["events"]:
+                if line["event"] == event:
+                    return line
+            place = news["cursor"]
+
+
+@pytest.mark.parametrize("contested", [False, True])
+async def test_f29_posts_go_on_and_a_critique_meanwhile_throws_the_summary_away(
+    tmp_path: Path, contested: bool
+) -> None:
+    async with slow_model() as model, http_server(tmp_path, *options(model)) as server:
+        connect = http_clients(server.url)
+        async with connect("ada") as ada, connect("ben") as ben:
+            await finished_thread(ada)
+            await asyncio.wait_for(model.came.wait(), 30)
+            for n in range(10):
+                await call(ben, "post", text=f"meanwhile {n}", type="LOG", importance=1)
+            if contested:
+                await call(ben, "post", text="No!", type="CRITIQUE", edges={"critiques": ["D-8"]})
+            model.go.set()
+            if contested:
+                # Nothing else is left to take: the pass ends by taking what ben noted.
+                await until_changed(ben, "prune.ended")
+                assert (await call(ada, "query", type="SUMMARY", zone="all"))["items"] == []
+                kept = (await call(ada, "query", thread="Q-1", limit=20))["items"]
+                assert {item["id"] for item in kept} >= {"Q-1", "D-8", "R-3"}
+            else:
+                await until_changed(ada, "prune.ended")
+                (summary,) = (await call(ada, "query", type="SUMMARY"))["items"]
+                assert summary["text"] == ANSWER + "\nSources: Q-1, R-2, R-3, R-4, R-5, R-6, R-7, D-8"
+                for id_ in ("Q-1", "R-4", "D-8"):
+                    (item,) = (await call(ada, "read", ids=[id_]))["items"]
+                    assert item["zone"] == "archive"
