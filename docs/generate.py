@@ -55,6 +55,14 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     EventType.ITEM_ARCHIVED: ("A pruning pass moved the item to the archive.", "pass, step, why"),
     EventType.ITEM_EXPIRED: ("The item outlived its ttl_seconds and moved to the archive.", "why"),
     EventType.ITEM_RESTORED: ("The item came back from the archive.", "why"),
+    EventType.ITEM_ENDORSED: (
+        "Another agent found the same: counted as its support, nothing stored twice.",
+        "tags it gave",
+    ),
+    EventType.ITEM_DOUBTED: (
+        "A retraction notice: the item rests on what was withdrawn, invalidated or superseded.",
+        "rests_on",
+    ),
     EventType.DEBATE_OPENED: ("A debate on the item began.", "watchers, critique"),
     EventType.DEBATE_JOINED: ("Another critique joined the open debate.", "critique"),
     EventType.DEBATE_CLOSED: ("The debate ended; closed debates stay closed.", "state, reason"),

@@ -24,6 +24,8 @@ class EventType(StrEnum):
     ITEM_ARCHIVED = "item.archived"
     ITEM_EXPIRED = "item.expired"
     ITEM_RESTORED = "item.restored"
+    ITEM_ENDORSED = "item.endorsed"
+    ITEM_DOUBTED = "item.doubted"
     DEBATE_OPENED = "debate.opened"
     DEBATE_JOINED = "debate.joined"
     DEBATE_CLOSED = "debate.closed"

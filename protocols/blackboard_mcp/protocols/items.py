@@ -181,6 +181,22 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
+class Retraction:
+    """A retraction notice: what an item rests on, and that it is no longer stood by.
+
+    `status` is WITHDRAWN, INVALIDATED or SUPERSEDED, as it was when the notice was given; `kind` is the
+    edge by which the item rests on `via`, which is `id` itself or what lies between. `by` is the item
+    that superseded it.
+    """
+
+    id: str
+    status: str
+    kind: EdgeKind
+    via: str
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """An item as it stands, with the content of one of its versions.
 
@@ -221,6 +237,12 @@ class Item:
     """`incoming` with the ids of their sources."""
     thread_id: str = ""
     """The id of `thread`; its bare number where the reader may not see it."""
+    supporters: tuple[str, ...] = field(default=())
+    """Who supports it, one agent of each owner other than the author's, the first to do so first."""
+    opponents: tuple[str, ...] = field(default=())
+    """Who refutes or criticises it, counted alike; whoever opposes it is no supporter."""
+    retracted: tuple[Retraction, ...] = field(default=())
+    """What it rests on that was retracted since it was written, oldest notice first."""
 
     @property
     def id(self) -> str:

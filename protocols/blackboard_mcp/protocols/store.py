@@ -47,6 +47,18 @@ class Posted:
     attention: Attention
     repeated: bool = False
     """The idempotency key had been used: nothing was done again."""
+    endorsed: tuple[int, ...] = ()
+    """Places in `items` of those that were there already: the post is counted as support of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endorsement:
+    """That an agent said the same as an item, with the tags and metadata it gave."""
+
+    agent: str
+    at: datetime
+    tags: tuple[str, ...]
+    metadata: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,6 +313,12 @@ class BoardStore(Protocol):
         """For the archived ones among the items, the event by which each left."""
         ...
 
+    async def endorsements(
+        self, board: str, agent: str, number: int, limit: int = 100
+    ) -> tuple[Endorsement, ...]:
+        """Who said the same as the item, the first ones first; none of an item the agent may not see."""
+        ...
+
     async def guarded(self, board: str, wanted: Iterable[int]) -> dict[int, Protection]:
         """What the guard holds of the items."""
         ...
@@ -321,6 +339,13 @@ class BoardStore(Protocol):
 
     async def expire(self) -> list[str]:
         """Archives what has outlived its time and nothing holds; the boards it changed."""
+        ...
+
+    async def spread_retractions(self) -> list[str]:
+        """Gives the retraction notices that were too many for the transaction of the retraction.
+
+        In transactions of bounded size; nothing is lost between them. The boards it changed.
+        """
         ...
 
     async def restore(self, board: str, agent: str, wanted: Iterable[int], *, look: int = 0) -> Restored:

@@ -21,6 +21,16 @@ class _Wire(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class WireRetraction(_Wire):
+    """Something an item rests on that is no longer stood by."""
+
+    id: str
+    status: str = Field(description="WITHDRAWN, INVALIDATED or SUPERSEDED")
+    kind: str = Field(description="kind of edge by which the item rests on via")
+    via: str = Field(description="the id itself, or the item in between that rests on it")
+    by: str | None = Field(default=None, description="what superseded it")
+
+
 class WireItem(_Wire):
     """An item with the content of one version."""
 
@@ -48,6 +58,18 @@ class WireItem(_Wire):
     visibility: str
     expires_at: datetime | None
     seq: int = Field(description="event of its last change")
+    supporters: list[str] = Field(
+        default_factory=list, description="agents, one of each owner other than the author's; at most 32"
+    )
+    opponents: list[str] = Field(default_factory=list, description="counted alike; at most 32")
+    support: int = Field(default=0, description="owners that support it")
+    opposition: int = Field(default=0, description="owners that refute or criticise it")
+    retracted: list[WireRetraction] = Field(
+        default_factory=list, description="what it rests on that was retracted; at most 32"
+    )
+
+
+_LISTED = 32
 
 
 def wire_item(item: Item) -> WireItem:
@@ -82,6 +104,14 @@ def wire_item(item: Item) -> WireItem:
         visibility=str(item.visibility),
         expires_at=item.expires_at,
         seq=item.seq,
+        supporters=list(item.supporters[:_LISTED]),
+        opponents=list(item.opponents[:_LISTED]),
+        support=len(item.supporters),
+        opposition=len(item.opponents),
+        retracted=[
+            WireRetraction(id=r.id, status=r.status, kind=str(r.kind), via=r.via, by=r.by)
+            for r in item.retracted[:_LISTED]
+        ],
     )
 
 
@@ -117,6 +147,9 @@ class PostAnswer(_Wire):
     items: list[WireItem]
     seq: int
     repeated: bool = Field(default=False, description="the idempotency key had been used")
+    endorsed: list[str] = Field(
+        default_factory=list, description="ids that were there already and got this post as support"
+    )
 
 
 class ViewAnswer(_Wire):

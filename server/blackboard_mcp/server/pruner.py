@@ -237,6 +237,10 @@ class Pruner:
                 await self._store.expire()
             except BlackboardError as error:
                 logger.warning("expiry did not run: %s", error)
+            try:
+                await self._store.spread_retractions()
+            except BlackboardError as error:
+                logger.warning("retraction notices wait: %s", error)
             self._soon.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._nap()):

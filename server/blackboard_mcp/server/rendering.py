@@ -17,7 +17,7 @@ from blackboard_mcp.protocols.tokens import Tokenizer
 
 from .blackboard import NAMED_IN_FOOTER, News, Reading
 from .searching import Found
-from .text import QUOTE, excerpt, item_line, one_line, quoted, relative_age
+from .text import QUOTE, excerpt, item_line, notices, one_line, quoted, relative_age
 
 FOOTER_TOKENS = 30
 LINE_WIDTH = 160
@@ -25,6 +25,10 @@ _EVENT_TOKENS = 30
 _NAMED_APART = 3
 """Items beyond the budget that each get a line; more of them share one."""
 _MOVED = 100
+_NAMED = 8
+"""Supporters and opponents that a whole item names."""
+_NOTICES = 8
+"""Retraction notices that a whole item shows."""
 _SLACK = 40
 """Tokens for the line that says how to read the rest."""
 _LEAST_CUT = 60
@@ -60,7 +64,10 @@ class Rendering:
 
     def posted(self, posted: Posted, agent: str) -> str:
         lines = []
-        for item in posted.items:
+        for place, item in enumerate(posted.items):
+            if place in posted.endorsed:
+                lines.append(_endorsed(item, repeated=posted.repeated))
+                continue
             version = f"@{item.version}" if item.version > 1 else ""
             words = [f"{item.id}{version}"]
             if posted.repeated:
@@ -74,6 +81,8 @@ class Rendering:
                 for kind, id_ in item.cites
                 if kind == "critiques" and item.debate == "OPEN"
             ]
+            if item.retracted:
+                words.append(notices(item, _NAMED_APART))
             lines.append(" ".join(words))
         return self.with_footer("\n".join(lines), posted.seq, posted.attention)
 
@@ -171,6 +180,11 @@ class Rendering:
         edges += [f"{id_} {kind} it" for kind, id_ in item.cited_by]
         if edges:
             lines.append("; ".join(edges[:20]) + (f"; {len(edges) - 20} more" if len(edges) > 20 else ""))
+        sides = [("supported", item.supporters), ("opposed", item.opponents)]
+        if item.supporters or item.opponents:
+            lines.append("; ".join(f"{verb} by {_names(names)}" for verb, names in sides if names))
+        if item.retracted:
+            lines.append(notices(item, _NOTICES))
         if item.metadata:
             lines.append(f"metadata {one_line(str(item.metadata)[:300])}")
         return "\n".join(lines)
@@ -311,6 +325,22 @@ class Rendering:
                 listed = ", ".join(f"{o.agent} {o.duty} {name(o.item)}" for o in owed[:12])
                 lines.append(f"{state}: {listed}" + (f" +{len(owed) - 12}" if len(owed) > 12 else ""))
         return lines
+
+
+def _endorsed(item: Item, *, repeated: bool) -> str:
+    count = len(item.supporters)
+    many = "s" if count > 1 else "" if count else " yet"
+    owners = f"{count or 'no'} independent supporter{many}"
+    before = " (posted before with this idempotency_key)" if repeated else ""
+    return (
+        f"{item.id} by {item.author} says the same: counted as your support ({owners}), nothing stored twice"
+        f"{before}"
+    )
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" +{len(names) - _NAMED}" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _plain(value: object) -> str:

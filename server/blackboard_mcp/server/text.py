@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from blackboard_mcp.protocols.items import Item, ItemType, Status, Visibility, Zone
+from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility, Zone
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 ELLIPSIS = "…"
@@ -150,7 +150,8 @@ def head(item: Item, now: datetime | None = None) -> str:
     """What a line says of an item before its text: `H-17 hypothesis by bob 3m !4 [db] (critiques F-3)`.
 
     Entries show version and key, `F-3@2 fact key plan/db …`; the status stands there unless ACTIVE.
-    Without `now` there is no age.
+    After the importance comes how many owners support and oppose it, `+2 −1`, where any do; at the end
+    what it rests on that was retracted. Without `now` there is no age.
     """
     return f"{item.id if item.key is None else f'{item.id}@{item.version}'} {description(item, now)}"
 
@@ -170,11 +171,31 @@ def description(item: Item, now: datetime | None = None) -> str:
     if now is not None:
         parts.append(relative_age(item.updated_at, now))
     parts.append(f"!{item.importance}")
+    if item.supporters:
+        parts.append(f"+{len(item.supporters)}")
+    if item.opponents:
+        parts.append(f"−{len(item.opponents)}")
     if item.tags:
         parts.append(f"[{' '.join(map(word, item.tags[:TAGS_SHOWN]))}{_more(item.tags, TAGS_SHOWN)}]")
     if item.edges:
         parts.append(f"({_edges(item)})")
+    if item.retracted:
+        parts.append(notices(item, 1))
     return " ".join(parts)
+
+
+def notices(item: Item, most: int) -> str:
+    """What the item rests on that was retracted, `most` of it: `⚠ rests on H-3 WITHDRAWN +2`.
+
+    Empty when it rests on nothing of the kind.
+    """
+    told = []
+    for notice in item.retracted[:most]:
+        verb = "supports" if notice.kind is EdgeKind.SUPPORTS else "rests on"
+        by = f" by {notice.by}" if notice.by is not None else ""
+        via = f" via {notice.via}" if notice.via != notice.id else ""
+        told.append(f"{verb} {notice.id} {notice.status}{by}{via}")
+    return f"⚠ {', '.join(told)}{_more(item.retracted, most)}" if told else ""
 
 
 TAGS_SHOWN = 5

@@ -19,6 +19,7 @@ from blackboard_mcp.protocols.items import Draft, Item, Ref
 from blackboard_mcp.protocols.pruning import Decide, PassOutcome
 from blackboard_mcp.protocols.store import (
     DebateView,
+    Endorsement,
     Found,
     Log,
     NewSummary,
@@ -34,12 +35,14 @@ from blackboard_mcp.protocols.store import (
 from .operations import (
     boards,
     debating,
+    endorsing,
     guarding,
     indexing,
     posting,
     principals,
     pruning,
     reading,
+    retracting,
     subscribing,
     using,
 )
@@ -49,7 +52,7 @@ from .sqlite.engine import SqliteEngine
 APPLICATION_ID = 0x42424D43
 """Marks a SQLite file as a board file."""
 
-FILLS = {4: guarding.rebuild}
+FILLS = {4: guarding.rebuild, 5: endorsing.fill}
 """Work on the data of an older file, by the migration it belongs to."""
 
 _EXPIRY_BATCH = 200
@@ -211,6 +214,11 @@ class SqlBoardStore:
         numbers = tuple(wanted)
         return await self.engine.read(lambda: reading.why_left(board, agent, numbers))
 
+    async def endorsements(
+        self, board: str, agent: str, number: int, limit: int = 100
+    ) -> tuple[Endorsement, ...]:
+        return await self.engine.read(lambda: endorsing.listed(board, agent, number, limit))
+
     async def guarded(self, board: str, wanted: Iterable[int]) -> dict[int, Protection]:
         numbers = tuple(wanted)
         return await self.engine.read(lambda: reading.guarded(board, numbers))
@@ -247,6 +255,18 @@ class SqlBoardStore:
 
     async def _expire(self, board: str, numbers: list[int], now: int) -> int:
         return await self.engine.write(lambda: pruning.expire(board, numbers, now))
+
+    async def spread_retractions(self) -> list[str]:
+        changed: list[str] = []
+        for board in await self.engine.read(retracting.boards_waiting):
+            while await self._spread(board):
+                pass
+            changed.append(board)
+        return changed
+
+    async def _spread(self, board: str) -> bool:
+        now = self._now()
+        return await self.engine.write(lambda: retracting.spread(board, now))
 
     async def restore(self, board: str, agent: str, wanted: Iterable[int], *, look: int = 0) -> Restored:
         numbers, now = tuple(wanted), self._now()

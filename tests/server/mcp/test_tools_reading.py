@@ -107,6 +107,7 @@ async def test_a_whole_item_says_where_it_lives_and_what_it_hangs_on(board: Any)
     assert first.splitlines() == [
         "F-1@1 FACT by alice 2m !4 working DEBATED key claim:one [a b] debate OPEN",
         "C-2 critiques it",
+        "opposed by bob",
         "metadata {'n': 1}",
         "stays: open debate on F-1",
         "> claim",

@@ -27,7 +27,7 @@ SETTLE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A post that was acknowledged, with the id it got and the hash of what was sent."""
+    """A post that was acknowledged, with the id it got and the hash of what must be read under it."""
 
     post: Post
     id: str
@@ -103,7 +103,10 @@ async def replay(
         if post.analyses is not None:
             items.append({"id": done[post.analyses].id, "edges": {"analyzed_by": ["$1"]}})
         answer = await call(clients[post.agent], "post", items=items, board=board)
-        posted = Posted(post, answer["items"][0]["id"], content_hash(post.text))
+        stands = answer["items"][0]
+        # Where another agent had said the same, its wording is what stands.
+        sha256 = stands["sha256"] if answer["endorsed"] else content_hash(post.text)
+        posted = Posted(post, stands["id"], sha256)
         done.append(posted)
         on_post(posted)
     return done

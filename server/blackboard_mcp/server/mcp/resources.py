@@ -132,6 +132,7 @@ class Resources:
             name = await self._board.board_of(board, caller.agent)
             history = await self._board.store.history(name, caller.agent, item.number)
             if json_:
+                said = await self._board.store.endorsements(name, caller.agent, item.number)
                 held = reading.protected.get(item.number)
                 return _json(
                     {
@@ -140,6 +141,10 @@ class Resources:
                         "left": self._say.why(reading.left[item.number])
                         if item.number in reading.left
                         else None,
+                        "endorsements": [
+                            {"agent": e.agent, "at": e.at.isoformat(), "tags": e.tags, "metadata": e.metadata}
+                            for e in said
+                        ],
                         "history": [wire_event(e).model_dump(mode="json") for e in history],
                     }
                 )

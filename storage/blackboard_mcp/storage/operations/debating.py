@@ -12,9 +12,10 @@ from blackboard_mcp.protocols.items import TRANSITIONS, Item, ItemType, Status, 
 from blackboard_mcp.protocols.store import DebateView
 
 from ..operation import Rows
-from . import guarding
-from .ledger import Ledger, attention, get_board, load, load_any, load_visible, open_ledger, values
+from . import guarding, retracting
+from .ledger import Ledger, attention, get_board, load, load_any, load_visible, open_ledger
 from .rows import ItemRow, Steps, instant, numbers, sql
+from .showing import values
 
 _UNFINISHED = (Status.ACTIVE, Status.RESOLVED)
 
@@ -223,6 +224,7 @@ def withdraw_critique(ledger: Ledger, item: ItemRow, reason: str = "") -> Steps[
     yield sql("item_status"), (ledger.no, item.number, item.status, seq, ledger.now, ledger.agent)
     if item.zone == Zone.ARCHIVE:
         yield sql("outbox_add"), (ledger.no, item.number)
+    yield from retracting.retract(ledger, item, item.status)
     for debate in (yield from _debates_about(ledger.no, item)):
         if item.number in debate.critiques:
             yield from _leave(ledger, debate, item, reason)

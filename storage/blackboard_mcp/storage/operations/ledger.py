@@ -9,10 +9,10 @@ from typing import Any
 from blackboard_mcp.protocols.board import BoardConfig, Core
 from blackboard_mcp.protocols.errors import UnknownReference
 from blackboard_mcp.protocols.events import EventType
-from blackboard_mcp.protocols.items import Edge, EdgeKind, Item, Zone, item_id
+from blackboard_mcp.protocols.items import Zone, item_id
 from blackboard_mcp.protocols.store import Attention
 
-from .rows import BoardRow, Cited, ItemRow, Steps, config_json, core_json, dumps, numbers, sql
+from .rows import BoardRow, ItemRow, Steps, config_json, core_json, dumps, numbers, sql
 
 MAX_CONCERNS = 16
 
@@ -242,41 +242,6 @@ def load_visible(no: int, wanted: Iterable[int], agent: str, board: str) -> Step
             missing=missing[:20],
         )
     return found
-
-
-def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[Item]]:
-    """Items with their edges and the state of their newest debate, in the order of `rows`."""
-    listed = list(rows)
-    if not listed:
-        return []
-    asked = numbers(row.number for row in listed)
-    leaving: dict[int, list[Cited]] = {}
-    arriving: dict[int, list[Cited]] = {}
-    touching = yield sql("edges_visible"), (board.no, asked, agent)
-    for source, kind, target, source_type, target_type in sorted(touching):
-        edge = Edge(source, EdgeKind(kind), target)
-        leaving.setdefault(source, []).append((edge, item_id(target_type, target)))
-        arriving.setdefault(target, []).append((edge, item_id(source_type, source)))
-    states: dict[int, str] = {}
-    for row in (yield sql("debates_of_critiques"), (board.no, asked)):
-        states[row[0]] = row[1]
-    for row in (yield sql("debates_on"), (board.no, asked)):
-        states[row[1]] = row[2]
-    threads = {row.number: row.id for row in listed}
-    begun = {row.thread for row in listed} - threads.keys()
-    if begun:
-        for number, type_ in (yield sql("types"), (board.no, numbers(begun), agent)):
-            threads[number] = item_id(type_, number)
-    return [
-        row.value(
-            board.id,
-            leaving.get(row.number, ()),
-            arriving.get(row.number, ()),
-            states.get(row.number),
-            threads.get(row.thread, str(row.thread)),
-        )
-        for row in listed
-    ]
 
 
 def attention(no: int, agent: str, look: int) -> Steps[Attention]:

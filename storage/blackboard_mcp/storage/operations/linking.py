@@ -6,7 +6,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import FOLLOWED_BOTH_WAYS, EdgeKind, Zone
 
-from . import debating, guarding
+from . import debating, guarding, retracting
 from .ledger import Ledger
 from .rows import ItemRow, Steps, sql
 
@@ -28,7 +28,9 @@ def connect(
     edges: tuple[tuple[EdgeKind, int], ...],
     targets: dict[int, ItemRow],
 ) -> Steps[None]:
-    """Writes edges and does what follows from them: debates, answers to critiques, supersession."""
+    """Writes edges and does what follows from them: debates, answers, supersession, retraction notices."""
+    replaced = [targets[number] for kind, number in edges if kind is EdgeKind.SUPERSEDES]
+    fallen = (yield from retracting.fallen(ledger, replaced)) if replaced else {}
     for kind, target in edges:
         if target == row.number:
             raise InvalidInput(f"{row.id} cannot have an edge to itself. Nothing was changed.")
@@ -38,6 +40,7 @@ def connect(
                 "Nothing was changed."
             )
     yield from guarding.connect(ledger.no, row.number, edges)
+    yield from retracting.cite(ledger, row, edges, targets)
     if row.owner:
         return  # what nobody else sees moves nothing that others see
     for kind, number in edges:
@@ -49,6 +52,8 @@ def connect(
     for kind, number in edges:  # last, when the guard knows of the debates that this post opened
         if kind is EdgeKind.SUPERSEDES and targets[number].author == ledger.agent:
             yield from _supersede(ledger, row, targets[number])
+            if number not in fallen:
+                yield from retracting.retract(ledger, targets[number], retracting.SUPERSEDED, row.number)
 
 
 def _supersede(ledger: Ledger, row: ItemRow, target: ItemRow) -> Steps[None]:

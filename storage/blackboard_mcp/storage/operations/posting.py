@@ -23,9 +23,10 @@ from blackboard_mcp.protocols.items import (
 )
 from blackboard_mcp.protocols.store import Once, Posted
 
-from . import debating, linking
-from .ledger import Ledger, attention, create_ledger, load_any, load_visible, values
+from . import debating, endorsing, linking, retracting
+from .ledger import Ledger, attention, create_ledger, load_any, load_visible
 from .rows import ItemRow, Steps, dumps, sql
+from .showing import values
 
 _MENTION = re.compile(r"(?<![\w@])@([A-Za-z0-9._@-]{0,63}[A-Za-z0-9_])")
 """A name after an @; punctuation that ends a sentence is not part of it."""
@@ -52,17 +53,18 @@ def post(
     if once is not None:
         done = yield from _repeated(ledger, once)
         if done is not None:
-            numbers, seq = done
+            numbers, seq, places = done
             known = yield from load_any(ledger.no, numbers)
             items = yield from values(ledger.board, [known[n] for n in numbers], agent)
             waiting = yield from attention(ledger.no, agent, look)
-            return Posted(tuple(items), seq, ledger.board.value(), waiting, repeated=True)
+            return Posted(tuple(items), seq, ledger.board.value(), waiting, repeated=True, endorsed=places)
     if ledger.board.lifecycle is not Lifecycle.OPEN:
         raise Refused(f"Board '{board}' is {ledger.board.lifecycle} and takes no posts. Nothing was changed.")
     placed: list[int] = []
     first = ledger.board.last_number
+    endorsed: list[int] = []
     for draft in drafts:
-        placed.append((yield from _place(ledger, draft, placed)))
+        placed.append((yield from _place(ledger, draft, placed, endorsed)))
     # What nobody else sees is not counted where others look.
     shown = {
         n for n, d in zip(placed, drafts, strict=True) if n > first and d.visibility is not Visibility.PRIVATE
@@ -72,11 +74,11 @@ def post(
     if once is not None:
         yield (
             sql("idempotency_put"),
-            (ledger.no, agent, once.key, once.digest, dumps([placed, ledger.board.seq]), now),
+            (ledger.no, agent, once.key, once.digest, dumps([placed, ledger.board.seq, endorsed]), now),
         )
     items = yield from _answer(ledger, drafts, placed)
     waiting = yield from attention(ledger.no, agent, look)
-    return Posted(tuple(items), ledger.board.seq, ledger.board.value(), waiting)
+    return Posted(tuple(items), ledger.board.seq, ledger.board.value(), waiting, endorsed=tuple(endorsed))
 
 
 def _answer(ledger: Ledger, drafts: Sequence[Draft], placed: list[int]) -> Steps[list[Item]]:
@@ -89,7 +91,7 @@ def _answer(ledger: Ledger, drafts: Sequence[Draft], placed: list[int]) -> Steps
     return (yield from values(ledger.board, [rows[n] for n in placed], ledger.agent))
 
 
-def _repeated(ledger: Ledger, once: Once) -> Steps[tuple[list[int], int] | None]:
+def _repeated(ledger: Ledger, once: Once) -> Steps[tuple[list[int], int, tuple[int, ...]] | None]:
     rows = yield sql("idempotency_get"), (ledger.no, ledger.agent, once.key)
     if not rows:
         return None
@@ -99,11 +101,12 @@ def _repeated(ledger: Ledger, once: Once) -> Steps[tuple[list[int], int] | None]
             f"idempotency_key '{once.key}' was used for a different post. Nothing was changed; "
             "use a new key for new content."
         )
-    numbers, seq = json.loads(answer)
-    return numbers, seq
+    numbers, seq, *endorsed = json.loads(answer)
+    return numbers, seq, tuple(*endorsed)
 
 
-def _place(ledger: Ledger, draft: Draft, placed: list[int]) -> Steps[int]:
+def _place(ledger: Ledger, draft: Draft, placed: list[int], endorsed: list[int]) -> Steps[int]:
+    """The number of the item that the draft made, changed or endorsed."""
     said = ((kind, target if target >= 0 else _earlier(placed, target)) for kind, target in draft.edges)
     edges = tuple(dict.fromkeys(said))
     wanted = {target for _, target in edges}
@@ -127,6 +130,11 @@ def _place(ledger: Ledger, draft: Draft, placed: list[int]) -> Steps[int]:
                 key=draft.key,
                 current_version=0,
             )
+    same = yield from endorsing.find(ledger, draft, edges)
+    if same is not None:
+        yield from endorsing.endorse(ledger, same, draft)
+        endorsed.append(len(placed))
+        return same.number
     return (yield from _create(ledger, draft, edges, targets))
 
 
@@ -183,6 +191,7 @@ def _create(
     if any(targets[t].owner for _, t in edges) and not row.owner:
         data = {}  # what the public log says of a private item is nothing
     yield from ledger.add(row, data=_short(data), concerns=concerns)
+    yield from endorsing.remember(ledger, row)
     yield from linking.connect(ledger, row, edges, targets)
     if draft.status is not None and draft.status is not Status.ACTIVE:
         yield from _set_status(ledger, row, draft.status)
@@ -276,6 +285,7 @@ def _change(
         if row.zone == Zone.ARCHIVE:
             yield from ledger.restore(row, why="new version")
         yield sql("version_keep"), (ledger.no, row.number)
+        yield from retracting.clear(ledger, row)
         ledger.grow(row, draft.tokens - row.tokens)
         row.version += 1
         row.text, row.tokens, row.sha256 = draft.text, draft.tokens, draft.sha256
@@ -370,3 +380,5 @@ def _set_status(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:
     yield sql("item_status"), (ledger.no, row.number, row.status, seq, ledger.now, ledger.agent)
     if row.zone == Zone.ARCHIVE:
         yield sql("outbox_add"), (ledger.no, row.number)
+    if status in (Status.WITHDRAWN, Status.INVALIDATED):
+        yield from retracting.retract(ledger, row, str(status))

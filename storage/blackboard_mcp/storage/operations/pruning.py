@@ -12,9 +12,10 @@ from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Zon
 from blackboard_mcp.protocols.pruning import Candidate, Decide, PassOutcome, Plan, Workspace
 from blackboard_mcp.protocols.store import NewSummary, Restored
 
-from . import guarding
-from .ledger import Ledger, attention, load_any, load_visible, open_ledger, values
+from . import guarding, retracting
+from .ledger import Ledger, attention, load_any, load_visible, open_ledger
 from .rows import BoardRow, ItemRow, Steps, dumps, instant, sql
+from .showing import values
 
 
 def workspace(board: BoardRow, now: int) -> Steps[Workspace]:
@@ -175,6 +176,8 @@ def apply_summary(board: str, summary: NewSummary, now: int) -> Steps[str | None
     for source in sorted(rows):
         data = {"pass": ledger.first_seq, "step": 3, "why": f"summarised in {row.id}"}
         yield from ledger.archive(rows[source], EventType.ITEM_ARCHIVED, agent=SYSTEM, data=data)
+    cited = [(EdgeKind.DERIVED_FROM, source) for source in sorted(rows)]
+    yield from retracting.cite(ledger, row, cited, rows, aware=True)
     before = ledger.board.working_tokens
     yield from ledger.emit(
         EventType.PASS_ENDED,

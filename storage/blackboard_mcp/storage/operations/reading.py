@@ -16,8 +16,9 @@ from blackboard_mcp.protocols.keys import compile_glob, glob_prefix
 from blackboard_mcp.protocols.store import Found, Log, Page, Snapshot, Statistics
 
 from . import debating, guarding
-from .ledger import attention, get_board, load, values
+from .ledger import attention, get_board, load
 from .rows import ItemRow, Steps, dumps, event_of, instant, micros, sql
+from .showing import values
 
 SNAPSHOT_ITEMS = 400
 

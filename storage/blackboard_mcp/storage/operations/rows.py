@@ -18,6 +18,7 @@ from blackboard_mcp.protocols.items import (
     EdgeKind,
     Item,
     ItemType,
+    Retraction,
     Status,
     Visibility,
     Zone,
@@ -194,6 +195,9 @@ class ItemRow:
         arriving: Sequence[Cited],
         debate: str | None,
         thread_id: str,
+        supporters: tuple[str, ...] = (),
+        opponents: tuple[str, ...] = (),
+        retracted: tuple[Retraction, ...] = (),
     ) -> Item:
         return Item(
             board=board,
@@ -223,6 +227,9 @@ class ItemRow:
             cites=tuple((edge.kind, id_) for edge, id_ in leaving),
             cited_by=tuple((edge.kind, id_) for edge, id_ in arriving),
             thread_id=thread_id,
+            supporters=supporters,
+            opponents=opponents,
+            retracted=retracted,
         )
 
 

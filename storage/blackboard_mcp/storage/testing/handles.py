@@ -50,6 +50,18 @@ class HandleTests:
         assert {p.items[0].number for p in posted} == {1}
         assert sum(not p.repeated for p in posted) == 1
 
+    async def test_the_same_finding_posted_by_both_at_once_is_one_item_with_support(
+        self, handles: Handles
+    ) -> None:
+        agents = [f"agent{n}" for n in range(8)]
+        posted = await asyncio.gather(
+            *(handles[n % 2].batch(agent, draft("the pool is full")) for n, agent in enumerate(agents))
+        )
+        assert {p.items[0].number for p in posted} == {1}
+        assert sum(not p.endorsed for p in posted) == 1
+        now = await handles[0].item(1)
+        assert {now.author, *now.supporters} == set(agents)
+
     async def test_one_handle_wakes_the_other(self, handles: Handles) -> None:
         one, two = handles
         await one.post("alice", "a")

@@ -13,6 +13,7 @@ them: that is detected, checked against what the class declares, and reported as
 from __future__ import annotations
 
 from .debates import DebateTests
+from .endorsing import EndorsementTests
 from .events import EventTests
 from .fixtures import CAPABILITIES, StoreFixtures
 from .guarding import GuardTests
@@ -21,6 +22,7 @@ from .leaving import LeavingTests
 from .posting import PostingTests
 from .privacy import PrivacyTests
 from .reading import ReadingTests
+from .retracting import RetractionTests
 from .using import UseTests
 from .versions import VersionTests
 from .voting import VotingTests
@@ -37,6 +39,8 @@ class BoardStoreKit(
     DebateTests,
     VotingTests,
     GuardTests,
+    EndorsementTests,
+    RetractionTests,
     LeavingTests,
     UseTests,
     HandleTests,

@@ -186,7 +186,7 @@ class PostingTests:
 
     async def test_an_idempotency_key_belongs_to_its_agent(self, at: Table) -> None:
         await at.batch("alice", draft("a"), once=Once("try", "digest"))
-        other = await at.batch("bob", draft("a"), once=Once("try", "digest"))
+        other = await at.batch("bob", draft("b"), once=Once("try", "digest"))
         assert not other.repeated
         assert other.items[0].author == "bob"
 

@@ -210,7 +210,10 @@ class CoreTools:
         return Answer(
             self._say.posted(posted, caller.agent),
             lambda: PostAnswer(
-                items=[wire_item(item) for item in posted.items], seq=posted.seq, repeated=posted.repeated
+                items=[wire_item(item) for item in posted.items],
+                seq=posted.seq,
+                repeated=posted.repeated,
+                endorsed=[posted.items[place].id for place in posted.endorsed],
             ),
         )
 

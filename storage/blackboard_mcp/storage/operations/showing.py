@@ -1,0 +1,50 @@
+"""Items as an agent may see them: with all that other rows say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from blackboard_mcp.protocols.items import Edge, EdgeKind, Item, item_id
+
+from . import endorsing, retracting
+from .rows import BoardRow, Cited, ItemRow, Steps, numbers, sql
+
+
+def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[Item]]:
+    """Items with their edges, the state of their newest debate, who stands for and against them, and what
+    they rest on that was retracted; in the order of `rows`."""
+    listed = list(rows)
+    if not listed:
+        return []
+    asked = numbers(row.number for row in listed)
+    leaving: dict[int, list[Cited]] = {}
+    arriving: dict[int, list[Cited]] = {}
+    touching = yield sql("edges_visible"), (board.no, asked, agent)
+    for source, kind, target, source_type, target_type in sorted(touching):
+        edge = Edge(source, EdgeKind(kind), target)
+        leaving.setdefault(source, []).append((edge, item_id(target_type, target)))
+        arriving.setdefault(target, []).append((edge, item_id(source_type, source)))
+    states: dict[int, str] = {}
+    for row in (yield sql("debates_of_critiques"), (board.no, asked)):
+        states[row[0]] = row[1]
+    for row in (yield sql("debates_on"), (board.no, asked)):
+        states[row[1]] = row[2]
+    threads = {row.number: row.id for row in listed}
+    begun = {row.thread for row in listed} - threads.keys()
+    if begun:
+        for number, type_ in (yield sql("types"), (board.no, numbers(begun), agent)):
+            threads[number] = item_id(type_, number)
+    stances = yield from endorsing.stances(board.no, asked, {row.number: row.author for row in listed})
+    retracted = yield from retracting.notices(board.no, asked)
+    return [
+        row.value(
+            board.id,
+            leaving.get(row.number, ()),
+            arriving.get(row.number, ()),
+            states.get(row.number),
+            threads.get(row.thread, str(row.thread)),
+            *stances.get(row.number, ((), ())),
+            tuple(retracted.get(row.number, ())),
+        )
+        for row in listed
+    ]
