@@ -41,7 +41,7 @@ class Store:
 
     async def release(self, name: str, holder: str) -> None: ...
 
-    async def prune(self, board: str, decide: Any) -> PassOutcome:
+    async def prune(self, board: str, decide: Any, *, reaching: Any = None) -> PassOutcome:
         self.passes += 1
         self.tokens = 600
         return NOTHING

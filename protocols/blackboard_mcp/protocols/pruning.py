@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from .board import DEFAULT_POLICY, BoardConfig
 from .guard import Protection
@@ -45,6 +46,8 @@ class Workspace:
     candidates: tuple[Candidate, ...]
     protected: Mapping[int, Protection]
     tokens: int
+    threads: frozenset[int] | None = None
+    """The threads whose members are all among the candidates; `None` when that is so of every thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,45 @@ class Plan:
 
 Decide = Callable[[Workspace], Plan]
 """A pass's decision. Runs inside the write transaction: pure, quick, no I/O."""
+
+EXEMPT = 5
+"""Importance from which an item leaves only when it is finished or expired, whatever the ceilings say."""
+
+
+class Reach(StrEnum):
+    """How much of working memory a decision is shown. What is left out, it would not have named."""
+
+    ENOUGH = "enough"
+    """As much as brings the board to its low-water mark when every step takes its candidates in the default
+    order, and no item that is protected but in threads: the same plan as from all of it."""
+    BAND = "band"
+    """As much of the finished, the logs and the threads, and all that step 4 may take in whatever order."""
+    ALL = "all"
+
+
+Reaching = Callable[[BoardConfig], Reach]
+"""How much of working memory a decision wants to be shown, by the configuration of the board."""
+
+
+def finished(thread: Sequence[Candidate], protected: Container[int]) -> tuple[Candidate, ...]:
+    """What a summary of a thread would cover, if the thread is over; nothing else.
+
+    Over: no member is protected, and a debate on one was closed, or one is resolved, or the newest is a
+    DECISION or an ANSWER. `thread` is all of its live members in order of posting; private ones and
+    CONSTRAINTs are not covered, and decide nothing, so that what is proposed does not tell of them.
+    """
+    if any(c.number in protected for c in thread):
+        return ()
+    known = tuple(c for c in thread if not c.private and c.type is not ItemType.CONSTRAINT)
+    if not known:
+        return ()
+    ended = known[-1].type in (ItemType.DECISION, ItemType.ANSWER)
+    return known if ended or any(c.debated_before or c.status is Status.RESOLVED for c in known) else ()
+
+
+def freed_by_summary(sources: Iterable[Candidate]) -> int:
+    """Tokens that a summary of them frees at least: it is accepted only below a third of its sources."""
+    return sum(c.tokens for c in sources) * 2 // 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from .events import Event
 from .filters import ItemQuery
 from .guard import Protection
 from .items import Draft, Item, Ref
-from .pruning import Decide, PassOutcome
+from .pruning import Decide, PassOutcome, Reaching
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,8 +325,13 @@ class BoardStore(Protocol):
 
     # Leaving and coming back
 
-    async def prune(self, board: str, decide: Decide, *, apply: bool = True) -> PassOutcome:
-        """Runs `decide` and moves what it names inside one transaction; what the guard holds stays."""
+    async def prune(
+        self, board: str, decide: Decide, *, apply: bool = True, reaching: Reaching | None = None
+    ) -> PassOutcome:
+        """Runs `decide` and moves what it names inside one transaction; what the guard holds stays.
+
+        `decide` is shown all of working memory, or as much as `reaching` says it wants.
+        """
         ...
 
     async def thread_sources(self, board: str, members: Iterable[int]) -> list[Item]:

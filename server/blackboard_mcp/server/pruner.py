@@ -12,7 +12,7 @@ from dataclasses import replace
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import BlackboardError, StoreBusy
 from blackboard_mcp.protocols.items import ItemType, Status
-from blackboard_mcp.protocols.pruning import Candidate, Move, PassOutcome, Plan, Workspace
+from blackboard_mcp.protocols.pruning import Candidate, Move, PassOutcome, Plan, Reach, Workspace
 from blackboard_mcp.protocols.store import BoardStore, NewSummary
 from blackboard_mcp.protocols.tokens import Tokenizer
 
@@ -36,6 +36,10 @@ class _Deciding:
     def __init__(self, policies: Policies, prepared: Ranking | None) -> None:
         self._policies = policies
         self._prepared = prepared
+
+    def reach(self, config: BoardConfig) -> Reach:
+        """How much of working memory the order of the board's policy has to see."""
+        return self._policies.reach(config.policy)
 
     def first(self, space: Workspace) -> Plan:
         """The whole pass at once, unless a thread is to be summarised before anything of importance goes."""
@@ -92,10 +96,11 @@ class _Rehearsal:
             for source in sources:
                 moves.append(Move(source.number, THREADS, "summarised"))
                 del left[source.number]
-        now = (*left.values(), *posted)
-        after = self._deciding.last(replace(space, candidates=now, tokens=sum(c.tokens for c in now)))
-        gone = {move.number for move in after.moves}
-        self.added = sum(c.tokens for c in posted if c.number not in gone)
+        gone = sum(c.tokens for c in space.candidates if c.number not in left)
+        tokens = space.tokens - gone + sum(c.tokens for c in posted)
+        after = self._deciding.last(replace(space, candidates=(*left.values(), *posted), tokens=tokens))
+        taken = {move.number for move in after.moves}
+        self.added = sum(c.tokens for c in posted if c.number not in taken)
         return replace(after, moves=(*moves, *(move for move in after.moves if move.number in left)))
 
 
@@ -179,7 +184,7 @@ class Pruner:
             return []
         try:
             deciding = await self._deciding(board)
-            first = await self._store.prune(board, deciding.first)
+            first = await self._store.prune(board, deciding.first, reaching=deciding.reach)
             if not first.threads:
                 return _told(board, [first])
             found = await self._store.find_board(board)
@@ -189,7 +194,7 @@ class Pruner:
                 id_ = await self._store.apply_summary(board, summary.new)
                 if id_ is not None:
                     moved += [(source, THREADS, f"summarised in {id_}") for source in summary.sources]
-            last = await self._store.prune(board, deciding.last)
+            last = await self._store.prune(board, deciding.last, reaching=deciding.reach)
             between = replace(
                 last, moved=tuple(moved), tokens_before=first.tokens_after, tokens_after=last.tokens_before
             )
@@ -219,12 +224,12 @@ class Pruner:
         Nobody is asked to write: summaries are reckoned as long as extractive ones.
         """
         deciding = await self._deciding(board)
-        first = await self._store.prune(board, deciding.first, apply=False)
+        first = await self._store.prune(board, deciding.first, apply=False, reaching=deciding.reach)
         if not first.threads:
             return first
         written = [await self.writer.extract(board, thread) for thread in first.threads]
         rehearsal = _Rehearsal([summary.new for summary in written if summary is not None], deciding)
-        outcome = await self._store.prune(board, rehearsal.decide, apply=False)
+        outcome = await self._store.prune(board, rehearsal.decide, apply=False, reaching=deciding.reach)
         return replace(outcome, tokens_after=outcome.tokens_after + rehearsal.added)
 
     async def run(self) -> None:

@@ -10,8 +10,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from blackboard_mcp.protocols.board import DEFAULT_POLICY, STEPS
-from blackboard_mcp.protocols.items import FINISHED, ItemType, Status
-from blackboard_mcp.protocols.pruning import Candidate, Move, Plan, Workspace
+from blackboard_mcp.protocols.items import FINISHED, ItemType
+from blackboard_mcp.protocols.pruning import (
+    EXEMPT,
+    Candidate,
+    Move,
+    Plan,
+    Workspace,
+    finished,
+    freed_by_summary,
+)
 
 from .policies.registry import TOKEN_IMPORTANCE, Ranking
 
@@ -20,8 +28,6 @@ RESOLVED, LOGS, THREADS, IMPORTANCE = 1, 2, 3, 4
 ALL_STEPS = frozenset({RESOLVED, LOGS, THREADS, IMPORTANCE})
 _WHY = 60
 """Longest reason."""
-NEVER = 5
-"""Importance from which an item leaves only in step 1, whatever the ceilings say."""
 
 
 @dataclass(slots=True)
@@ -77,10 +83,10 @@ def decide(
         _take(state, logs, level, LOGS)
     threads: tuple[tuple[int, tuple[int, ...]], ...] = ()
     if THREADS in steps and state.tokens > level:
-        threads = finished_threads(space, state.gone)
+        threads = finished_threads(space, state.gone, state.tokens - level)
     if IMPORTANCE in steps:
-        ceiling = min(space.config.ceiling, NEVER - 1)
-        hard = min(space.config.hard_ceiling, NEVER - 1)
+        ceiling = min(space.config.ceiling, EXEMPT - 1)
+        hard = min(space.config.hard_ceiling, EXEMPT - 1)
         if state.tokens > level:
             soft = [c for c in free if c.number not in state.gone and c.importance <= ceiling]
             _take(state, ranking.order(soft, _used(state.left(space))), level, IMPORTANCE, ranking.policy)
@@ -93,7 +99,7 @@ def decide(
 def evictable(space: Workspace) -> tuple[list[Candidate], dict[str, int]]:
     """What the fourth step might take once the first two have run, and the tokens left by then, by owner."""
     early = {m.number for m in decide(space, steps=frozenset({RESOLVED, LOGS})).moves}
-    hard = min(space.config.hard_ceiling, NEVER - 1)
+    hard = min(space.config.hard_ceiling, EXEMPT - 1)
     left = [c for c in space.candidates if c.number not in early]
     return [c for c in left if c.importance <= hard and c.number not in space.protected], _used(left)
 
@@ -125,26 +131,22 @@ def why(candidate: Candidate, step: int, policy: str = DEFAULT_POLICY) -> str:
     return "superseded" if candidate.status not in FINISHED else candidate.status.lower()
 
 
-def finished_threads(space: Workspace, gone: set[int]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+def finished_threads(space: Workspace, gone: set[int], need: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
     """Threads worth a summary, by number, with the members it would stand for, in order of posting.
 
-    Finished: no member is protected, and a debate on one was closed, or one is resolved, or the newest
-    is a DECISION or an ANSWER. Members are what is still there and neither private nor a CONSTRAINT;
-    there must be more than `summarise_over`. A private member decides nothing, so that what is proposed
-    does not tell of it.
+    Such a thread is over and has more than `summarise_over` members left. No more threads are named than
+    it takes to free `need` tokens.
     """
     by_thread: dict[int, list[Candidate]] = {}
-    for candidate in sorted(space.candidates, key=lambda c: c.number):
+    shown = (c for c in space.candidates if space.threads is None or c.thread in space.threads)
+    for candidate in sorted(shown, key=lambda c: c.number):
         by_thread.setdefault(candidate.thread, []).append(candidate)
     proposed: list[tuple[int, tuple[int, ...]]] = []
     for thread, everyone in sorted(by_thread.items()):
-        if any(c.number in space.protected for c in everyone):
-            continue
-        known = [c for c in everyone if not c.private and c.type is not ItemType.CONSTRAINT]
-        members = tuple(c.number for c in known if c.number not in gone)
-        if len(members) <= space.config.summarise_over:
-            continue
-        ended = known[-1].type in (ItemType.DECISION, ItemType.ANSWER)
-        if ended or any(c.debated_before or c.status is Status.RESOLVED for c in known):
-            proposed.append((thread, members))
+        if need <= 0:
+            break
+        left = [c for c in finished(everyone, space.protected) if c.number not in gone]
+        if len(left) > space.config.summarise_over:
+            proposed.append((thread, tuple(c.number for c in left)))
+            need -= freed_by_summary(left)
     return tuple(proposed)

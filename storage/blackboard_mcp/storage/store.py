@@ -16,7 +16,7 @@ from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Draft, Item, Ref
-from blackboard_mcp.protocols.pruning import Decide, PassOutcome
+from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Reaching
 from blackboard_mcp.protocols.store import (
     DebateView,
     Endorsement,
@@ -46,7 +46,7 @@ from .operations import (
     subscribing,
     using,
 )
-from .operations.rows import micros
+from .operations.rows import Steps, micros
 from .sqlite.engine import SqliteEngine
 
 APPLICATION_ID = 0x42424D43
@@ -225,11 +225,15 @@ class SqlBoardStore:
 
     # Leaving and coming back
 
-    async def prune(self, board: str, decide: Decide, *, apply: bool = True) -> PassOutcome:
+    async def prune(
+        self, board: str, decide: Decide, *, apply: bool = True, reaching: Reaching | None = None
+    ) -> PassOutcome:
         now = self._now()
-        if not apply:
-            return await self.engine.read(lambda: pruning.prune(board, decide, now, apply=False))
-        return await self.engine.write(lambda: pruning.prune(board, decide, now, apply=True))
+
+        def run() -> Steps[PassOutcome]:
+            return pruning.prune(board, decide, now, apply=apply, reaching=reaching)
+
+        return await (self.engine.write(run) if apply else self.engine.read(run))
 
     async def thread_sources(self, board: str, members: Iterable[int]) -> list[Item]:
         numbers = tuple(members)

@@ -11,11 +11,11 @@ from typing import Any
 
 from blackboard_mcp.protocols.errors import BlackboardError, StoreError
 from blackboard_mcp.protocols.items import FINISHED, content_hash
+from blackboard_mcp.protocols.pruning import EXEMPT
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import TextContent, TextResourceContents
 
-from ..pruning import NEVER
 from .process import Connect
 from .session import Post, Session
 
@@ -168,7 +168,7 @@ async def settle(client: Client, board: str) -> dict[str, Any]:
                 if stats["working_tokens"] <= stats["high_water_tokens"]:
                     return stats
                 items = await working_items(client, board)
-                movable = [i for i in items if i["importance"] < NEVER or i["status"] in FINISHED]
+                movable = [i for i in items if i["importance"] < EXEMPT or i["status"] in FINISHED]
                 if len(await held_items(client, board, movable)) == len(movable):
                     return stats
                 await asyncio.sleep(_POLL_SECONDS)

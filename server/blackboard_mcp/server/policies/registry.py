@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.pruning import Candidate, Workspace
+from blackboard_mcp.protocols.pruning import Candidate, Reach, Workspace
 
 from .bounded import Bounded, PolicyFailed
 from .ordering import BUILT_IN, DEFAULT, KEYS, SHARE, Composition, Key, Order, token_importance
@@ -118,6 +118,12 @@ class Policies:
     def foreign(self, policy: str) -> bool:
         """Whether a class of the operator's has a part in it."""
         return any(part in self._own for part in policy.split("+"))
+
+    def reach(self, policy: str) -> Reach:
+        """How much of working memory an order has to see: the owners' shares are shares of all of it."""
+        if policy == DEFAULT:
+            return Reach.ENOUGH
+        return Reach.ALL if self.foreign(policy) or SHARE in policy.split("+") else Reach.BAND
 
     async def prepare(
         self, policy: str, free: Sequence[Candidate], used: Mapping[str, int]

@@ -2,63 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.events import SYSTEM, EventType
-from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Zone
-from blackboard_mcp.protocols.pruning import Candidate, Decide, PassOutcome, Plan, Workspace
+from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Plan, Reach, Reaching
 from blackboard_mcp.protocols.store import NewSummary, Restored
 
 from . import guarding, retracting
 from .ledger import Ledger, attention, load_any, load_visible, open_ledger
-from .rows import BoardRow, ItemRow, Steps, dumps, instant, sql
+from .rows import ItemRow, Steps, dumps, sql
 from .showing import values
+from .weighing import workspace
 
 
-def workspace(board: BoardRow, now: int) -> Steps[Workspace]:
-    """Working memory as a pass sees it."""
-    rows = yield sql("working"), (board.no,)
-    among = yield from guarding.protected_among(board.no, [r[0] for r in rows])
-    held: Mapping[int, Protection] = yield from guarding.protections(board.no, among, most=0)
-    return Workspace(
-        config=board.config,
-        candidates=tuple(
-            Candidate(
-                number=r[0],
-                type=ItemType(r[1]),
-                status=Status(r[2]),
-                importance=r[3],
-                tokens=r[4],
-                author=r[5],
-                thread=r[6],
-                private=bool(r[7]),
-                updated_at=instant(r[8]),
-                seq=r[9],
-                expired=r[10] is not None and r[10] <= now,
-                superseded=bool(r[11]),
-                analysed=bool(r[12]),
-                debated_before=bool(r[13]),
-                reads=r[14] or 0,
-                last_read=None if r[15] is None else instant(r[15]),
-                owner=r[16],
-            )
-            for r in rows
-        ),
-        protected=held,
-        tokens=board.working_tokens,
-    )
-
-
-def prune(board: str, decide: Decide, now: int, *, apply: bool) -> Steps[PassOutcome]:
+def prune(
+    board: str, decide: Decide, now: int, *, apply: bool, reaching: Reaching | None = None
+) -> Steps[PassOutcome]:
     """Decides and moves in one transaction; with `apply` false it only says what would go.
 
     Whatever `decide` answers, an item that the guard holds stays.
     """
     ledger = yield from open_ledger(board, SYSTEM, now)
-    space = yield from workspace(ledger.board, now)
+    reach = Reach.ALL if reaching is None else reaching(ledger.board.config)
+    space = yield from workspace(ledger.board, now, reach)
     plan = decide(space)
     by_number = {c.number: c for c in space.candidates}
     named = {m.number: m for m in reversed(plan.moves)}  # a policy may name an item twice
@@ -76,19 +45,18 @@ def prune(board: str, decide: Decide, now: int, *, apply: bool) -> Steps[PassOut
         freed += row.tokens
         moved.append((row.id, move.step, move.why))
     before = space.tokens
-    held = [c for c in space.candidates if c.number in space.protected]
-    held_tokens = sum(c.tokens for c in held)
+    held, held_tokens = yield from guarding.protected_figures(ledger.no)
     if apply and moved:
         yield from ledger.emit(
             EventType.PASS_ENDED,
-            data=_public(ledger.first_seq, space.candidates, {move.number for move in moves}) | _told(plan),
+            data=_public(ledger, rows.values()) | _told(plan),
         )
         yield from ledger.close()
     return PassOutcome(
         moved=tuple(moved),
         tokens_before=before,
         tokens_after=before - freed,
-        protected_items=len(held),
+        protected_items=held,
         protected_tokens=held_tokens,
         threads=plan.threads,
         seq=ledger.board.seq,
@@ -103,17 +71,11 @@ def _told(plan: Plan) -> dict[str, str]:
     return said | ({"warning": plan.warning} if plan.warning else {})
 
 
-def _public(first_seq: int, candidates: Iterable[Candidate], moved: set[int]) -> dict[str, Any]:
+def _public(ledger: Ledger, moved: Iterable[ItemRow]) -> dict[str, Any]:
     """What everybody may know of a pass: figures of the items that everybody sees."""
-    seen = [c for c in candidates if not c.private]
-    gone = [c for c in seen if c.number in moved]
-    before = sum(c.tokens for c in seen)
-    return {
-        "pass": first_seq,
-        "moved": len(gone),
-        "before": before,
-        "after": before - sum(c.tokens for c in gone),
-    }
+    gone = [row.tokens for row in moved if not row.owner]
+    before = ledger.board.working_tokens - ledger.board.private_tokens
+    return {"pass": ledger.first_seq, "moved": len(gone), "before": before, "after": before - sum(gone)}
 
 
 def thread_sources(board: str, members: Iterable[int]) -> Steps[list[Item]]:

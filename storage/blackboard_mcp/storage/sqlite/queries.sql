@@ -117,6 +117,53 @@ SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, i
 FROM item i LEFT JOIN item_use u ON u.board = i.board AND u.number = i.number
 WHERE i.board = ?1 AND i.zone = 'working' ORDER BY i.seq;
 
+-- name: working_among
+-- Those of some items (a JSON list) that are in working memory, as a pass sees them.
+SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, i.owner <> '', i.updated_at,
+       i.seq, i.expires_at, i.superseded, i.analysed, i.debated,
+       u.reads, u.last_read,
+       COALESCE((SELECT p.owner FROM principal p WHERE p.agent = i.author), i.author)
+FROM item i LEFT JOIN item_use u ON u.board = i.board AND u.number = i.number
+WHERE i.board = ?1 AND i.number IN (SELECT value FROM json_each(?2)) AND i.zone = 'working';
+
+-- name: going_expired
+-- What step 1 takes whatever the level: the expired, but for the protected.
+SELECT number FROM item i WHERE board = ?1 AND expires_at IS NOT NULL AND expires_at <= ?2 AND zone = 'working'
+  AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number);
+
+-- name: going_done
+-- What step 1 takes as well, after a place (seq, number), in order: the finished and the superseded.
+SELECT number, tokens, seq FROM item i
+WHERE board = ?1 AND zone = 'working' AND (superseded = 1 OR status IN ('RESOLVED', 'WITHDRAWN', 'INVALIDATED'))
+  AND (seq, number) > (?2, ?3)
+  AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
+ORDER BY seq, number LIMIT ?4;
+
+-- name: going_logs
+-- What step 2 takes, after a place, in order: logs that have been analysed.
+SELECT number, tokens, seq FROM item i
+WHERE board = ?1 AND zone = 'working' AND type = 'LOG' AND analysed = 1 AND (seq, number) > (?2, ?3)
+  AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
+ORDER BY seq, number LIMIT ?4;
+
+-- name: going_threads
+-- Threads after a thread that something settles and that have more than ?3 items which all may see.
+SELECT DISTINCT thread FROM item i
+WHERE board = ?1 AND zone = 'working' AND owner = ''
+  AND (debated = 1 OR status = 'RESOLVED' OR (type IN ('DECISION', 'ANSWER') AND number <> thread))
+  AND thread > ?2
+  AND (SELECT count(*) FROM (
+      SELECT 1 FROM item m WHERE m.board = ?1 AND m.thread = i.thread AND m.zone = 'working' AND m.owner = ''
+        AND m.type <> 'CONSTRAINT' LIMIT ?3 + 1)) > ?3
+ORDER BY thread LIMIT ?4;
+
+-- name: going_least
+-- What step 4 takes, after a place (importance, seq, number), in order, up to an importance.
+SELECT number, tokens, seq, importance FROM item i
+WHERE board = ?1 AND zone = 'working' AND (importance, seq, number) > (?2, ?3, ?4) AND importance <= ?5
+  AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
+ORDER BY importance, seq, number LIMIT ?6;
+
 -- name: law
 -- Active constraints and open hot issues in working memory, by number.
 SELECT number, type FROM item
