@@ -42,10 +42,13 @@ def inspect(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     script = tools.folder / "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
     data = tmp_path_factory.mktemp(f"inspector-{era}-{transport}") / "data"
 
+    # A busy machine takes longer than the Inspector's 15 seconds to start a server.
+    options = ("--format", "json", "--connect-timeout", "60000")
+
     def run(target: list[str]) -> Inspect:
         def inspect(*arguments: str) -> Any:
             done = tools.run(
-                script, "--cli", *target, "--protocol-era", era, "--format", "json", *arguments, seconds=60
+                script, "--cli", *target, *options, "--protocol-era", era, *arguments, seconds=120
             )
             assert done.status == 0, done.err[-3_000:]
             assert "Traceback" not in done.err, done.err
