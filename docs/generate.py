@@ -69,6 +69,12 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     EventType.OBLIGATION_ADDED: ("An agent began to watch the item.", "watcher"),
     EventType.OBLIGATION_MET: ("A watcher acknowledged, or a critique was answered.", "duty"),
     EventType.OBLIGATION_WAIVED: ("What an agent owed lapsed, visibly.", "watcher, duty, reason"),
+    EventType.SUMMARY_REQUESTED: (
+        "Agents are asked to summarise a finished thread.",
+        "thread, how many items, their tokens",
+    ),
+    EventType.SUMMARY_TAKEN: ("An agent took such a request; the sequence is its lease.", "thread"),
+    EventType.SUMMARY_CLOSED: ("A request was met, or is void.", "thread, why"),
     EventType.PASS_ENDED: (
         "A pruning transaction ended.",
         "pass, moved, tokens before and after; policy and warning where it was not the default or the one wanted",
@@ -123,6 +129,9 @@ ARGUMENTS: dict[str, str] = {
     "wait.since": "the last sequence you have seen; with a subscription it moves its place there",
     "wait.seconds": "how long at most, 0 to 50, 25 when left out; many clients give up on a call after a minute",
     "wait.limit": "how many events at most, 1 to 200, 50 when left out",
+    "summarize.thread": "any item of a thread that is asked for: takes the request, for ten minutes",
+    "summarize.text": "the summary: plain lines, each with the ids it rests on, as [F-3, D-7]",
+    "summarize.lease": "the number that taking the request gave",
     "debate.op": "`vote` is not there yet",
     "debate.id": "the item debated, or a critique in its debate",
     "debate.reason": "why; a decision needs one",

@@ -83,9 +83,13 @@ def test_every_setting_is_read_from_each_place(tmp_path: Path) -> None:
         assert getattr(load({name: text}, {}), name) == value
 
 
-@pytest.mark.parametrize("said", ["all", "core,all", "all,admin", "admin,core,admin"])
-def test_sets_of_tools_hold_the_core_and_each_once(said: str) -> None:
-    assert load({"tools": said}, {}).tools == ("core", "admin")
+@pytest.mark.parametrize("said", ["all", "core,all", "all,admin"])
+def test_all_sets_of_tools_hold_each_once(said: str) -> None:
+    assert load({"tools": said}, {}).tools == ("core", "memory", "admin")
+
+
+def test_sets_of_tools_hold_the_core_and_each_once() -> None:
+    assert load({"tools": "admin,core,admin"}, {}).tools == ("core", "admin")
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,9 @@ class EventType(StrEnum):
     OBLIGATION_ADDED = "obligation.added"
     OBLIGATION_MET = "obligation.met"
     OBLIGATION_WAIVED = "obligation.waived"
+    SUMMARY_REQUESTED = "summary.requested"
+    SUMMARY_TAKEN = "summary.taken"
+    SUMMARY_CLOSED = "summary.closed"
     PASS_ENDED = "prune.ended"
     PRESSURE = "board.pressure"
 

@@ -28,6 +28,7 @@ from .filters import ItemQuery
 from .guard import Protection
 from .items import Draft, Item, Ref
 from .pruning import Decide, PassOutcome, Reaching
+from .summaries import DueSummary, SummaryRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +117,8 @@ class Snapshot:
     protected: dict[int, Protection] = field(default_factory=dict)
     hidden: int = 0
     attention: Attention = field(default_factory=Attention)
+    summaries: tuple[SummaryRequest, ...] = ()
+    """Requests for summaries that the agent could meet, oldest first, at most three."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +343,61 @@ class BoardStore(Protocol):
 
     async def apply_summary(self, board: str, summary: NewSummary) -> str | None:
         """The id of the summary, or `None` (and nothing changed) when the thread moved meanwhile."""
+        ...
+
+    # Summaries that agents are asked for
+
+    async def request_summary(
+        self, board: str, thread: int, seen: Mapping[int, int], *, wait_seconds: int
+    ) -> bool:
+        """Asks the board's agents to summarise a finished thread.
+
+        False, and nothing changed, when the thread moved or is asked for already.
+        """
+        ...
+
+    async def summary_requests(self, board: str) -> tuple[list[SummaryRequest], int]:
+        """Open requests, oldest first, without those whose thread moved; and the board's sequence."""
+        ...
+
+    async def take_summary(
+        self, board: str, agent: str, number: int, *, seconds: float
+    ) -> tuple[SummaryRequest, list[Item]]:
+        """The request on the thread of an item, which the agent holds from now on, and its sources.
+
+        Taking it again renews it, with a new token, up to twice the time after it is due.
+
+        Raises:
+            UnknownReference: nobody asks for it.
+            Conflict: somebody else has it, or the thread moved.
+        """
+        ...
+
+    async def held_summary(
+        self, board: str, agent: str, number: int, lease: int
+    ) -> tuple[SummaryRequest, list[Item]]:
+        """The request that the agent holds under that token, and its sources.
+
+        Raises:
+            UnknownReference: nobody asks for it.
+            Conflict: it is somebody else's by now, or the thread moved.
+        """
+        ...
+
+    async def write_summary(self, board: str, summary: NewSummary, lease: int) -> str:
+        """The id of the summary that `summary.author`, who holds the request, wrote.
+
+        It takes the place of its sources and ends the request in one transaction. Errors as in
+        `held_summary`.
+        """
+        ...
+
+    async def close_summary(self, board: str, thread: int, why: str) -> bool:
+        """Ends a request that will not be met; false when there is none."""
+        ...
+
+    async def summaries_due(self) -> list[DueSummary]:
+        """Requests of all boards that nobody met in time or whose thread moved."""
         ...
 
     async def expire(self) -> list[str]:

@@ -74,3 +74,13 @@ class SummaryRequest:
     holder: str | None = None
     held_until: datetime | None = None
     lease: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DueSummary:
+    """A request that nobody met in time, or that is void because its thread `moved`."""
+
+    board: str
+    thread: int
+    members: tuple[int, ...]
+    moved: bool

@@ -15,6 +15,7 @@ from .debates import Debate
 from .events import Event
 from .items import Item
 from .store import Subscription
+from .summaries import SummaryRequest
 
 
 class _Wire(BaseModel):
@@ -265,6 +266,63 @@ def wire_debate(item: str, debate: Debate, items: dict[int, Item], seq: int) -> 
         outstanding=[o for o in owed if o.state == "outstanding"],
         seq=seq,
     )
+
+
+class WireSummaryRequest(_Wire):
+    """A finished thread that an agent is asked to summarise."""
+
+    thread: str
+    sources: list[str]
+    tokens: int = Field(description="of the sources")
+    opened_at: datetime
+    due_at: datetime = Field(description="then the server writes it without a model")
+    holder: str | None
+    held_until: datetime | None
+
+
+def wire_summary_request(request: SummaryRequest) -> WireSummaryRequest:
+    return WireSummaryRequest(
+        thread=request.name,
+        sources=list(request.sources),
+        tokens=request.tokens,
+        opened_at=request.opened_at,
+        due_at=request.due_at,
+        holder=request.holder,
+        held_until=request.held_until,
+    )
+
+
+class WireSource(_Wire):
+    id: str
+    type: str
+    author: str
+    text: str
+    whole: bool = Field(description="false: the start and the end; read has it all")
+
+
+class SummaryRequestsAnswer(_Wire):
+    requests: list[WireSummaryRequest]
+    seq: int
+
+
+class SummaryTakenAnswer(_Wire):
+    """A request that is the caller's until `held_until`."""
+
+    request: WireSummaryRequest
+    lease: int
+    rules: list[str]
+    limit_tokens: int
+    sources: list[WireSource]
+    seq: int
+
+
+class SummaryWrittenAnswer(_Wire):
+    item: WireItem
+    seq: int
+
+
+class SummarizeAnswer(RootModel[SummaryRequestsAnswer | SummaryTakenAnswer | SummaryWrittenAnswer]):
+    """What `summarize` answers: what is asked for, what was taken, or the summary that was written."""
 
 
 class CoreAnswer(_Wire):

@@ -93,6 +93,7 @@ class Blackboard:
         config: BoardConfig,
         default_board: str,
         deciders: Sequence[str] = (),
+        summarizes: bool = False,
     ) -> None:
         self.store = store
         self.tokenizer = tokenizer
@@ -102,6 +103,7 @@ class Blackboard:
         self.config = config
         self.default_board = check_board(default_board)
         self.deciders = tuple(deciders)
+        self._summarizes = summarizes
         self._looks: dict[tuple[str, str], int] = {}
         self._owners: dict[str, str] = {}
 
@@ -240,6 +242,8 @@ class Blackboard:
         """The board as one agent sees it within a budget of tokens, of which `reserve` stay free."""
         name = await self.board_of(board, agent)
         snapshot = await self.store.snapshot(name, agent, look=self._look(name, agent))
+        if not self._summarizes:
+            snapshot = replace(snapshot, summaries=())
         view = render_view(snapshot, agent=agent, budget=budget, reserve=reserve, tokenizer=self.tokenizer)
         return view, snapshot
 

@@ -98,6 +98,7 @@ async def installation(
             config=config,
             default_board=settings.board,
             deciders=settings.deciders,
+            summarizes="memory" in settings.tools,
         )
         housekeeping = [
             asyncio.create_task(work(), name=name)
@@ -173,6 +174,11 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
     CoreTools(opened.blackboard, rendering).register(server)
     if "admin" in settings.tools:
         AdminTools(Stewardship(opened.blackboard, settings.stewards), rendering).register(server)
+    if "memory" in settings.tools:
+        from .mcp.tools.memory import MemoryTools
+        from .summaries.requests import SummaryRequests
+
+        MemoryTools(SummaryRequests(opened.blackboard), rendering).register(server)
     Resources(opened.blackboard, rendering).register(server)
 
     async def introduce(caller: Caller) -> None:

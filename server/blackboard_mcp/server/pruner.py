@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import heapq
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from blackboard_mcp.protocols.board import BoardConfig
@@ -14,11 +14,12 @@ from blackboard_mcp.protocols.errors import BlackboardError, StoreBusy
 from blackboard_mcp.protocols.items import ItemType, Status
 from blackboard_mcp.protocols.pruning import Candidate, Move, PassOutcome, Plan, Reach, Workspace
 from blackboard_mcp.protocols.store import BoardStore, NewSummary
+from blackboard_mcp.protocols.summaries import AGENT
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from .policies.registry import Policies, Ranking
 from .pruning import THREADS, decide, evictable
-from .summaries.writing import SummaryWriter
+from .summaries.writing import SummaryWriter, Thread, Written
 
 logger = logging.getLogger(__name__)
 
@@ -36,17 +37,32 @@ class _Deciding:
     def __init__(self, policies: Policies, prepared: Ranking | None) -> None:
         self._policies = policies
         self._prepared = prepared
+        self.spared: dict[int, tuple[int, ...]] = {}
+        """Threads that wait for an agent's summary, with the members that stay until they have it."""
+
+    def spare(self, threads: Iterable[Thread]) -> None:
+        self.spared |= dict(threads)
+
+    def seen(self, space: Workspace) -> Workspace:
+        """What may be taken of working memory; its tokens stay what they are."""
+        kept = {number for members in self.spared.values() for number in members}
+        if not kept:
+            return space
+        return replace(
+            space, candidates=tuple(c for c in space.candidates if c.number not in kept or c.expired)
+        )
 
     def reach(self, config: BoardConfig) -> Reach:
-        """How much of working memory the order of the board's policy has to see."""
-        return self._policies.reach(config.policy)
+        """How much of working memory the order of the board's policy has to see, beside what is spared."""
+        return Reach.ALL if self.spared else self._policies.reach(config.policy)
 
     def first(self, space: Workspace) -> Plan:
         """The whole pass at once, unless a thread is to be summarised before anything of importance goes."""
-        plan = decide(space, steps=_BEFORE_SUMMARIES)
+        plan = decide(self.seen(space), steps=_BEFORE_SUMMARIES)
         return plan if plan.threads else self.last(space)
 
     def last(self, space: Workspace) -> Plan:
+        space = self.seen(space)
         ranking = self._policies.ranking(space, self._prepared)
         return decide(space, steps=_AFTER_SUMMARIES, ranking=ranking)
 
@@ -66,7 +82,7 @@ class _Rehearsal:
         self.added = 0
 
     def decide(self, space: Workspace) -> Plan:
-        plan = decide(space, steps=_BEFORE_SUMMARIES)
+        plan = decide(self._deciding.seen(space), steps=_BEFORE_SUMMARIES)
         moves = list(plan.moves)
         left = {c.number: c for c in space.candidates}
         for move in moves:
@@ -184,23 +200,38 @@ class Pruner:
             return []
         try:
             deciding = await self._deciding(board)
-            first = await self._store.prune(board, deciding.first, reaching=deciding.reach)
-            if not first.threads:
-                return _told(board, [first])
             found = await self._store.find_board(board)
             config = BoardConfig() if found is None else found.config
-            moved: list[tuple[str, int, str]] = []
-            for summary in await self.writer.write(board, config, first.threads):
-                id_ = await self._store.apply_summary(board, summary.new)
-                if id_ is not None:
-                    moved += [(source, THREADS, f"summarised in {id_}") for source in summary.sources]
-            last = await self._store.prune(board, deciding.last, reaching=deciding.reach)
-            between = replace(
-                last, moved=tuple(moved), tokens_before=first.tokens_after, tokens_after=last.tokens_before
-            )
-            return _told(board, [first, between, last])
+            deciding.spare(await self.writer.waiting(board, config))
+            outcomes = [await self._store.prune(board, deciding.first, reaching=deciding.reach)]
+            if outcomes[0].threads:
+                asked = await self.writer.ask(board, config, outcomes[0].threads)
+                deciding.spare(asked)
+                threads = [thread for thread in outcomes[0].threads if thread[0] not in dict(asked)]
+                outcomes += await self._apply(
+                    board, await self.writer.write(board, config, threads), deciding
+                )
+            if deciding.spared and outcomes[-1].tokens_after > config.high_tokens:
+                # There is no time to wait for an agent.
+                pressing = list(deciding.spared.items())
+                deciding.spared.clear()
+                outcomes += await self._apply(board, await self.writer.extracts(board, pressing), deciding)
+            return _told(board, outcomes)
         finally:
             await self._store.release(lease, self._holder)
+
+    async def _apply(self, board: str, written: Sequence[Written], deciding: _Deciding) -> list[PassOutcome]:
+        """Puts summaries in the place of their sources, then takes what is left to take."""
+        before = await self._store.find_board(board)
+        moved: list[tuple[str, int, str]] = []
+        for summary in written:
+            id_ = await self._store.apply_summary(board, summary.new)
+            if id_ is not None:
+                moved += [(source, THREADS, f"summarised in {id_}") for source in summary.sources]
+        last = await self._store.prune(board, deciding.last, reaching=deciding.reach)
+        tokens = last.tokens_before if before is None else before.working_tokens
+        between = replace(last, moved=tuple(moved), tokens_before=tokens, tokens_after=last.tokens_before)
+        return [between, last]
 
     async def _deciding(self, board: str) -> _Deciding:
         """Asks a policy of the operator's for its order before any transaction; others need no asking."""
@@ -224,11 +255,26 @@ class Pruner:
         Nobody is asked to write: summaries are reckoned as long as extractive ones.
         """
         deciding = await self._deciding(board)
+        found = await self._store.find_board(board)
+        config = BoardConfig() if found is None else found.config
+        asking = self.writer.chosen(config) == AGENT
+        requests, _ = await self._store.summary_requests(board)
+        waiting = [(r.thread, tuple(r.seen)) for r in requests] if asking else []
+        deciding.spare(waiting)
         first = await self._store.prune(board, deciding.first, apply=False, reaching=deciding.reach)
+        if asking:
+            # They are asked for, and wait; unless the board cannot.
+            waiting += first.threads
+            deciding.spare(first.threads)
+            outcome = await self._store.prune(board, deciding.last, apply=False, reaching=deciding.reach)
+            if outcome.tokens_after <= config.high_tokens:
+                return outcome
+            deciding.spared.clear()
+            first = replace(first, threads=tuple(waiting))
         if not first.threads:
             return first
-        written = [await self.writer.extract(board, thread) for thread in first.threads]
-        rehearsal = _Rehearsal([summary.new for summary in written if summary is not None], deciding)
+        written = await self.writer.extracts(board, first.threads)
+        rehearsal = _Rehearsal([summary.new for summary in written], deciding)
         outcome = await self._store.prune(board, rehearsal.decide, apply=False, reaching=deciding.reach)
         return replace(outcome, tokens_after=outcome.tokens_after + rehearsal.added)
 
@@ -242,6 +288,10 @@ class Pruner:
                 await self._store.expire()
             except BlackboardError as error:
                 logger.warning("expiry did not run: %s", error)
+            try:
+                await self.writer.meet_due()
+            except BlackboardError as error:
+                logger.warning("summaries that are due wait: %s", error)
             try:
                 await self._store.spread_retractions()
             except BlackboardError as error:

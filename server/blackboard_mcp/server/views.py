@@ -160,6 +160,11 @@ class _Renderer:
         for number, duty in self.snapshot.owed:
             if number in self.by_number:
                 calls.setdefault(number, []).append(_call(self.by_number[number].id, duty))
+        for request in self.snapshot.summaries:
+            first = min(request.seen)
+            if first in self.by_number:
+                held = "" if request.holder in (None, self.agent) else f", {word(str(request.holder))} has it"
+                calls.setdefault(first, []).append(f'summarize(thread="{request.name}"){held}')
         return [
             _Line(
                 self.by_number[number],

@@ -31,6 +31,7 @@ from blackboard_mcp.protocols.store import (
     Statistics,
     Subscription,
 )
+from blackboard_mcp.protocols.summaries import DueSummary, SummaryRequest
 
 from .operations import (
     boards,
@@ -44,6 +45,7 @@ from .operations import (
     reading,
     retracting,
     subscribing,
+    summarising,
     using,
 )
 from .operations.rows import Steps, micros
@@ -237,11 +239,44 @@ class SqlBoardStore:
 
     async def thread_sources(self, board: str, members: Iterable[int]) -> list[Item]:
         numbers = tuple(members)
-        return await self.engine.read(lambda: pruning.thread_sources(board, numbers))
+        return await self.engine.read(lambda: summarising.thread_sources(board, numbers))
 
     async def apply_summary(self, board: str, summary: NewSummary) -> str | None:
         now = self._now()
-        return await self.engine.write(lambda: pruning.apply_summary(board, summary, now))
+        return await self.engine.write(lambda: summarising.apply_summary(board, summary, now))
+
+    async def request_summary(
+        self, board: str, thread: int, seen: Mapping[int, int], *, wait_seconds: int
+    ) -> bool:
+        now = self._now()
+        return await self.engine.write(lambda: summarising.request(board, thread, seen, wait_seconds, now))
+
+    async def summary_requests(self, board: str) -> tuple[list[SummaryRequest], int]:
+        return await self.engine.read(lambda: summarising.requests(board))
+
+    async def take_summary(
+        self, board: str, agent: str, number: int, *, seconds: float
+    ) -> tuple[SummaryRequest, list[Item]]:
+        now = self._now()
+        return await self.engine.write(lambda: summarising.take(board, agent, number, seconds, now))
+
+    async def held_summary(
+        self, board: str, agent: str, number: int, lease: int
+    ) -> tuple[SummaryRequest, list[Item]]:
+        now = self._now()
+        return await self.engine.read(lambda: summarising.held(board, agent, number, lease, now))
+
+    async def write_summary(self, board: str, summary: NewSummary, lease: int) -> str:
+        now = self._now()
+        return await self.engine.write(lambda: summarising.write(board, summary, lease, now))
+
+    async def close_summary(self, board: str, thread: int, why: str) -> bool:
+        now = self._now()
+        return await self.engine.write(lambda: summarising.close(board, thread, why, now))
+
+    async def summaries_due(self) -> list[DueSummary]:
+        now = self._now()
+        return await self.engine.read(lambda: summarising.due(now))
 
     async def expire(self) -> list[str]:
         now = self._now()

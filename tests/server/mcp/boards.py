@@ -227,7 +227,7 @@ def text_of(result: types.CallToolResult) -> str:
 
 @asynccontextmanager
 async def open_boards(folder: Path, mode: str, **settings: Any) -> AsyncIterator[Boards]:
-    given = Settings(data=folder, synchronous="NORMAL", tools=("core", "admin"), **settings)
+    given = Settings(data=folder, synchronous="NORMAL", **{"tools": ("core", "admin"), **settings})
     clock = HandClock()
     async with (
         compose.installation(given, eager_index=False, clock=clock, background=False) as opened,

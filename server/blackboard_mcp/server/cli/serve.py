@@ -28,7 +28,9 @@ from .options import settings_of
 @click.option("--agent", metavar="NAME", help="Over stdio: the name of the agent that is connected.")
 @click.option("--owner", metavar="NAME", help="Over stdio: whom that agent acts for (default itself).")
 @click.option(
-    "--tools", metavar="SETS", help="Sets of tools, joined by commas, core, admin or all (default core)."
+    "--tools",
+    metavar="SETS",
+    help="Sets of tools, joined by commas: core, memory, admin or all (default core).",
 )
 @click.option("--tool-prefix", metavar="P", help="Stands before every tool name, say board_.")
 @click.option(

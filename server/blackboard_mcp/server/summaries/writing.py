@@ -79,9 +79,13 @@ class SummaryWriter:
         if not threads:
             return []
         if self._endpoint is None or self.chosen(config) != self._endpoint.name:
-            found = [await self.extract(board, thread) for thread in threads]
-        else:
-            found = await self._ask_all(board, self._endpoint, threads)
+            return await self.extracts(board, threads)
+        found = await self._ask_all(board, self._endpoint, threads)
+        return [written for written in found if written is not None]
+
+    async def extracts(self, board: str, threads: Sequence[Thread]) -> list[Written]:
+        """Summaries in sentences of their sources, of the threads of which good ones can be made."""
+        found = [await self.extract(board, thread) for thread in threads]
         return [written for written in found if written is not None]
 
     async def extract(self, board: str, thread: Thread, refused: str = "") -> Written | None:
@@ -98,6 +102,48 @@ class SummaryWriter:
         if body is None:
             return None
         return self.finished(thread, sources, body, writer=EXTRACTIVE, refused=refused)
+
+    # Asking agents
+
+    async def ask(self, board: str, config: BoardConfig, threads: Sequence[Thread]) -> list[Thread]:
+        """Those of the threads that the board's agents are asked to summarise, from now on."""
+        if self.chosen(config) != AGENT:
+            return []
+        asked = []
+        for thread in threads:
+            sources = await self._sources(board, thread)
+            seen = {source.number: source.seq for source in sources}
+            wait = config.summary_wait_seconds
+            if seen and await self._store.request_summary(board, thread[0], seen, wait_seconds=wait):
+                asked.append((thread[0], tuple(seen)))
+        return asked
+
+    async def waiting(self, board: str, config: BoardConfig) -> list[Thread]:
+        """Threads that wait for an agent; those that do no longer, because the board chose otherwise, are let go."""
+        requests, _ = await self._store.summary_requests(board)
+        if self.chosen(config) == AGENT:
+            return [(request.thread, tuple(request.seen)) for request in requests]
+        for request in requests:
+            await self._store.close_summary(board, request.thread, "the board's summariser is another")
+        return []
+
+    async def meet_due(self) -> list[str]:
+        """Writes what no agent wrote in time, and lets go what moved; the boards it changed."""
+        changed: dict[str, None] = {}
+        for due in await self._store.summaries_due():
+            changed[due.board] = None
+            why = "the thread moved"
+            if not due.moved:
+                thread = (due.thread, due.members)
+                written = await self.extract(due.board, thread, refused="no agent wrote it in time")
+                if (
+                    written is not None
+                    and await self._store.apply_summary(due.board, written.new) is not None
+                ):
+                    continue
+                why = "nobody wrote it, and it cannot be made of its sentences"
+            await self._store.close_summary(due.board, due.thread, why)
+        return list(changed)
 
     async def check(self, sources: Sequence[Item], body: str) -> tuple[str, ...]:
         """What is wrong with a body that somebody else wrote."""

@@ -7,13 +7,13 @@ from typing import Any
 
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.events import SYSTEM, EventType
-from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Zone
+from blackboard_mcp.protocols.items import Zone
 from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Plan, Reach, Reaching
-from blackboard_mcp.protocols.store import NewSummary, Restored
+from blackboard_mcp.protocols.store import Restored
 
-from . import guarding, retracting
+from . import guarding
 from .ledger import Ledger, attention, load_any, load_visible, open_ledger
-from .rows import ItemRow, Steps, dumps, sql
+from .rows import ItemRow, Steps, sql
 from .showing import values
 from .weighing import workspace
 
@@ -76,83 +76,6 @@ def _public(ledger: Ledger, moved: Iterable[ItemRow]) -> dict[str, Any]:
     gone = [row.tokens for row in moved if not row.owner]
     before = ledger.board.working_tokens - ledger.board.private_tokens
     return {"pass": ledger.first_seq, "moved": len(gone), "before": before, "after": before - sum(gone)}
-
-
-def thread_sources(board: str, members: Iterable[int]) -> Steps[list[Item]]:
-    """The members of a thread for a summariser, in order of posting, without private ones."""
-    ledger = yield from open_ledger(board, SYSTEM, 0)
-    rows = yield from load_any(ledger.no, members)
-    return (yield from values(ledger.board, [rows[n] for n in sorted(rows) if not rows[n].owner], SYSTEM))
-
-
-def apply_summary(board: str, summary: NewSummary, now: int) -> Steps[str | None]:
-    """The id of the SUMMARY that took the place of its sources; `None` when the thread moved meanwhile.
-
-    Nothing happens unless every source is as it was read, still in working memory and unprotected, and
-    the thread has no unfinished newcomer.
-    """
-    author = summary.author or SYSTEM
-    ledger = yield from open_ledger(board, author, now)
-    held = yield from guarding.protected_among(ledger.no, summary.seen)
-    members = {r[0]: r[1] for r in (yield sql("thread_members"), (ledger.no, summary.thread))}
-    if any(members.get(n) != seq or n in held for n, seq in summary.seen.items()):
-        return None
-    rows = yield from load_any(ledger.no, summary.seen)
-    if any(row.owner or row.type == ItemType.CONSTRAINT for row in rows.values()):
-        return None
-    newest = max(rows, default=0)
-    later = yield from load_any(ledger.no, [number for number in members if number > newest])
-    if not rows or not all(row.owner for row in later.values()):
-        return None  # a private note is no news to those the summary is for
-    ledger.board.last_number += 1
-    number = ledger.board.last_number
-    row = ItemRow(
-        board=ledger.no,
-        number=number,
-        type=str(ItemType.SUMMARY),
-        key=None,
-        version=1,
-        status=str(Status.ACTIVE),
-        zone=str(Zone.WORKING),
-        importance=summary.importance,
-        author=author,
-        owner="",
-        text=summary.text,
-        tags="[]",
-        metadata=dumps({"sources": [rows[n].id for n in sorted(rows)]}),
-        tokens=summary.tokens,
-        sha256=summary.sha256,
-        thread=summary.thread,
-        created_at=now,
-        updated_at=now,
-        ttl=None,
-        expires_at=None,
-        seq=ledger.board.seq + 1,
-        updated_by=author,
-    )
-    told: dict[str, object] = {"summarises": len(rows), "writer": summary.writer}
-    if summary.refused:
-        told["refused"] = summary.refused
-    yield from ledger.add(row, data=told)
-    yield from guarding.connect(ledger.no, number, [(EdgeKind.DERIVED_FROM, n) for n in sorted(rows)])
-    for source in sorted(rows):
-        data = {"pass": ledger.first_seq, "step": 3, "why": f"summarised in {row.id}"}
-        yield from ledger.archive(rows[source], EventType.ITEM_ARCHIVED, agent=SYSTEM, data=data)
-    cited = [(EdgeKind.DERIVED_FROM, source) for source in sorted(rows)]
-    yield from retracting.cite(ledger, row, cited, rows, aware=True)
-    before = ledger.board.working_tokens
-    yield from ledger.emit(
-        EventType.PASS_ENDED,
-        agent=SYSTEM,
-        data={
-            "pass": ledger.first_seq,
-            "moved": len(rows),
-            "before": before,
-            "after": before + ledger.tokens,
-        },
-    )
-    yield from ledger.close()
-    return row.id
 
 
 def expire(board: str, wanted: Iterable[int], now: int) -> Steps[int]:

@@ -15,11 +15,12 @@ from blackboard_mcp.protocols.items import Ref, Zone
 from blackboard_mcp.protocols.keys import compile_glob, glob_prefix
 from blackboard_mcp.protocols.store import Found, Log, Page, Snapshot, Statistics
 
-from . import debating, guarding
+from . import debating, guarding, summarising
 from .ledger import attention, get_board, load
 from .rows import ItemRow, Steps, dumps, event_of, instant, micros, sql
 from .showing import values
 
+MOST_REQUESTS = 3
 SNAPSHOT_ITEMS = 400
 
 
@@ -178,6 +179,8 @@ def snapshot(board: str, agent: str, look: int) -> Steps[Snapshot]:
     wanted = dict.fromkeys([*law, *(n for n, _ in owed)])
     for debate in listed:
         wanted.update(dict.fromkeys([debate.root, *debate.critiques]))
+    asked = yield from summarising.standing(row, MOST_REQUESTS)
+    wanted.update(dict.fromkeys(min(request.seen) for request in asked))
     wanted.update(dict.fromkeys(top))
     found = yield from load(row.no, wanted, agent)
     items = yield from values(row, [found[n] for n in wanted if n in found], agent)
@@ -193,6 +196,7 @@ def snapshot(board: str, agent: str, look: int) -> Steps[Snapshot]:
         protected=held,
         hidden=visible - sum(item.zone is Zone.WORKING for item in items),
         attention=waiting,
+        summaries=tuple(asked),
     )
 
 

@@ -726,3 +726,33 @@ DELETE FROM spreading WHERE board = ?1 AND source = ?2 AND item = ?3;
 -- name: spreading_boards
 -- Boards with somebody yet to be told of a retraction.
 SELECT id FROM board WHERE no IN (SELECT DISTINCT board FROM spreading) ORDER BY id;
+
+-- name: summary_requests
+-- Open requests for summaries of a board, oldest first, and whether the thread moved since.
+SELECT r.thread, r.item, r.seen, r.seq, r.opened_at, r.due_at, r.holder, r.held_until, r.lease,
+       EXISTS (SELECT 1 FROM item i
+               WHERE i.board = r.board AND i.thread = r.thread AND i.owner = '' AND i.seq > r.seq)
+FROM summary_request r WHERE r.board = ?1 ORDER BY r.opened_at, r.thread;
+
+-- name: summaries_due
+-- Requests of all boards that nobody met in time, or whose thread moved.
+SELECT * FROM (
+    SELECT b.id, r.thread, r.seen,
+           EXISTS (SELECT 1 FROM item i
+                   WHERE i.board = r.board AND i.thread = r.thread AND i.owner = '' AND i.seq > r.seq) AS moved,
+           r.due_at, r.held_until
+    FROM summary_request r JOIN board b ON b.no = r.board
+) WHERE moved OR (due_at <= ?1 AND (held_until IS NULL OR held_until <= ?1));
+
+-- name: summary_request_add
+-- A new request.
+INSERT INTO summary_request(board, thread, item, seen, seq, opened_at, due_at, holder, held_until, lease)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, NULL, 0);
+
+-- name: summary_request_take
+-- Somebody takes it, or takes it again.
+UPDATE summary_request SET holder = ?3, held_until = ?4, lease = ?5 WHERE board = ?1 AND thread = ?2;
+
+-- name: summary_request_drop
+-- It is met, or void.
+DELETE FROM summary_request WHERE board = ?1 AND thread = ?2;

@@ -23,6 +23,7 @@ from .posting import PostingTests
 from .privacy import PrivacyTests
 from .reading import ReadingTests
 from .retracting import RetractionTests
+from .summarising import SummaryTests
 from .using import UseTests
 from .versions import VersionTests
 from .voting import VotingTests
@@ -42,6 +43,7 @@ class BoardStoreKit(
     EndorsementTests,
     RetractionTests,
     LeavingTests,
+    SummaryTests,
     UseTests,
     HandleTests,
     StoreFixtures,
