@@ -63,10 +63,17 @@ EVENTS: dict[EventType, tuple[str, str]] = {
         "A retraction notice: the item rests on what was withdrawn, invalidated or superseded.",
         "rests_on",
     ),
-    EventType.DEBATE_OPENED: ("A debate on the item began.", "watchers, critique"),
+    EventType.DEBATE_OPENED: ("A debate on the item began.", "watchers, critique, not_obliged"),
     EventType.DEBATE_JOINED: ("Another critique joined the open debate.", "critique"),
-    EventType.DEBATE_CLOSED: ("The debate ended; closed debates stay closed.", "state, reason"),
-    EventType.OBLIGATION_ADDED: ("An agent began to watch the item.", "watcher"),
+    EventType.DEBATE_CLOSED: ("The debate ended; closed debates stay closed.", "state, reason, outcome"),
+    EventType.DEBATE_VOTED: (
+        "An owner voted on the item; `for` and `against` count the owners that do.",
+        "approve, owner, version, for, against, reason",
+    ),
+    EventType.OBLIGATION_ADDED: (
+        "An agent began to watch the item, or must acknowledge a new version.",
+        "watcher, why",
+    ),
     EventType.OBLIGATION_MET: ("A watcher acknowledged, or a critique was answered.", "duty"),
     EventType.OBLIGATION_WAIVED: ("What an agent owed lapsed, visibly.", "watcher, duty, reason"),
     EventType.SUMMARY_REQUESTED: (
@@ -75,6 +82,8 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     ),
     EventType.SUMMARY_TAKEN: ("An agent took such a request; the sequence is its lease.", "thread"),
     EventType.SUMMARY_CLOSED: ("A request was met, or is void.", "thread, why"),
+    EventType.WATCH_BEGAN: ("An agent watches a topic from now on.", "watcher, topic"),
+    EventType.WATCH_ENDED: ("An agent watches a topic no more.", "watcher, topic, reason"),
     EventType.PASS_ENDED: (
         "A pruning transaction ended.",
         "pass, moved, tokens before and after; policy and warning where it was not the default or the one wanted",

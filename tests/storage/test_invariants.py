@@ -64,6 +64,8 @@ def test_the_walk_is_long_and_comes_by_everything(walked: Outcome, request: pyte
         "second version",
         "left a final status",
         "summary applied",
+        *("unwatch", "vote", "follow", "unfollow", "own", "legislate", "be there", "lapse"),
+        *("vote refused", "unwatch refused", "expired", "left by lease", "accepted", "rejected"),
     ):
         assert walked.happened[what] >= 3, (what, walked.happened)
 

@@ -46,6 +46,12 @@ class BoardConfig:
     """Who summarises finished threads: one of `SUMMARISERS`, or the one the server was launched with."""
     summary_wait_seconds: int = 300
     """How long a finished thread waits for an agent to summarise it."""
+    quorum: int = 0
+    """How many owners must vote one way to close a debate; 0: all watchers acknowledge instead."""
+    watch_lease_seconds: int = 86_400
+    """How long a watcher may be away before debates go on without it; 0: for ever."""
+    debate_expiry_seconds: int = 0
+    """How long a debate may stand still before it expires; 0: for ever."""
     steps: tuple[str, ...] = STEPS
     policy: str = DEFAULT_POLICY
 

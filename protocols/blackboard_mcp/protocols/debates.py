@@ -2,7 +2,8 @@
 
 A debate is a thread with obligations. Its **watchers** must acknowledge it; the author under criticism
 owes a **response** to each critique. Both kinds protect the items they name. Only watchers count for
-consensus, and the author under criticism alone never closes a debate.
+consensus, or on a board with a **quorum** the votes of owners; the author under criticism never closes a
+debate, alone or by another agent of the same owner.
 """
 
 from __future__ import annotations
@@ -48,9 +49,51 @@ class Obligation:
     since: datetime
 
 
+ACCEPTED, REJECTED = "accepted", "rejected"
+"""How the item fared where a debate ended in CONSENSUS; what is rejected is INVALIDATED."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """What `agent` said for `owner` of one version of the item debated; a later vote takes its place."""
+
+    owner: str
+    agent: str
+    version: int
+    approve: bool
+    reason: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The votes that count: one an owner, on the present `version`, without `author`'s.
+
+    `author` owns the author under criticism; `quorum` owners on one side close the debate, 0: none do.
+    Owners are in the order in which they voted.
+    """
+
+    quorum: int
+    version: int
+    author: str
+    approving: tuple[str, ...] = ()
+    rejecting: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StandingWatch:
+    """What an agent watches by topic: debates on matching items that open from now on oblige it."""
+
+    topic: str
+    since: datetime
+
+
 @dataclass(frozen=True, slots=True)
 class Debate:
-    """A debate: `id` is the sequence of the event that opened it, `root` the number of the item debated."""
+    """A debate: `id` is the sequence of the event that opened it, `root` the number of the item debated.
+
+    `votes` are all that stand, also those on former versions, by owner.
+    """
 
     id: int
     root: int
@@ -62,6 +105,8 @@ class Debate:
     reason: str
     critiques: tuple[int, ...]
     obligations: tuple[Obligation, ...]
+    votes: tuple[Vote, ...] = ()
+    outcome: str = ""
 
     @property
     def outstanding(self) -> tuple[Obligation, ...]:

@@ -22,13 +22,14 @@ from typing import Any, Protocol
 
 from .archive import ArchiveDocument, OutboxBatch
 from .board import AgentInfo, Board, BoardChange, BoardConfig, Core
-from .debates import Debate, Duty
+from .debates import Debate, Duty, StandingWatch, Tally
 from .events import Event
 from .filters import ItemQuery
 from .guard import Protection
 from .items import Draft, Item, Ref
 from .pruning import Decide, PassOutcome, Reaching
 from .summaries import DueSummary, SummaryRequest
+from .topics import Topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +136,14 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class DebateView:
-    """A debate with the items it is about, as one agent may see it."""
+    """A debate with the items it is about, as one agent may see it, and the votes that count in it."""
 
     debate: Debate
     root: Item
     items: dict[int, Item]
     seq: int
     attention: Attention
+    tally: Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +258,35 @@ class BoardStore(Protocol):
         """The agent owes an acknowledgement; the item stays in working memory until it is given."""
         ...
 
+    async def debate_unwatch(self, board: str, agent: str, number: int) -> None:
+        """Waives what the agent has yet to acknowledge of the item or of its debate.
+
+        Raises:
+            Conflict: there is no such thing.
+        """
+        ...
+
     async def debate_acknowledge(self, board: str, agent: str, number: int) -> None:
-        """Meets what the agent owes; closes the debate when every watcher has acknowledged."""
+        """Meets what the agent owes; closes the debate when every watcher has acknowledged.
+
+        On a board with a quorum votes close debates, and acknowledgements do not. Somebody who does not act
+        for the author under criticism must be among those who acknowledged. A new version of what is
+        debated asks for all of them again.
+        """
+        ...
+
+    async def debate_vote(
+        self, board: str, agent: str, number: int, *, approve: bool, reason: str = ""
+    ) -> None:
+        """Records the vote of the agent's owner on the present version, in place of its former vote.
+
+        With a quorum it meets what the agent has to acknowledge in the debate, and closes the debate when as
+        many owners voted the same way; the owner of the author under criticism does not count. What is
+        voted down is INVALIDATED.
+
+        Raises:
+            Conflict: no debate is open.
+        """
         ...
 
     async def debate_withdraw(self, board: str, agent: str, number: int, reason: str) -> None:
@@ -267,11 +296,46 @@ class BoardStore(Protocol):
     async def debate_decide(
         self, board: str, agent: str, number: int, reason: str, deciders: Sequence[str]
     ) -> None:
-        """Closes the debate. Without `deciders`, any agent that is no party to it may."""
+        """Closes the debate. Without `deciders`, any agent that is no party to it, and acts for none, may.
+
+        Who acts for the author under criticism may never.
+        """
         ...
 
     async def debate_status(self, board: str, agent: str, number: int, *, look: int = 0) -> DebateView | Item:
         """The newest debate about the item; the item alone when there never was one."""
+        ...
+
+    async def sweep_debates(self) -> list[str]:
+        """Lets lapse what the boards' settings say; the boards it changed.
+
+        Acknowledgements and standing watches of agents who were away longer than `watch_lease_seconds`, and
+        debates that stood still for `debate_expiry_seconds`. A bounded part of it a call; calling again
+        does the rest.
+        """
+        ...
+
+    # Standing watches: debates that open on what they name oblige the agent; what is posted about it, it hears of
+
+    async def watch_topic(self, board: str, agent: str, topic: Topic) -> None:
+        """From now on the agent watches the topic; one that it watches already is left as it is.
+
+        Raises:
+            UnknownReference: the board or the thread is not there.
+            Refused: too many, or the thread is private.
+        """
+        ...
+
+    async def unwatch_topic(self, board: str, agent: str, topic: Topic) -> None:
+        """Ends a standing watch; what it obliged the agent to already stays owed.
+
+        Raises:
+            Conflict: the agent does not watch it.
+        """
+        ...
+
+    async def watches(self, board: str, agent: str) -> list[StandingWatch]:
+        """The agent's own, longest first."""
         ...
 
     # Reading
@@ -295,7 +359,7 @@ class BoardStore(Protocol):
     async def statistics(self, board: str, agent: str) -> Statistics: ...
 
     async def agents(self, board: str) -> list[AgentInfo]:
-        """Agents that ever posted or restored, ordered by name."""
+        """Agents that ever posted, restored or debated, or were seen while they owed something, by name."""
         ...
 
     async def record_activity(

@@ -22,6 +22,13 @@ WHOLE = {
     "hard_ceiling": (1, 4, "and up to this one while the board is above high_water"),
     "summarise_over": (2, 1000, "finished threads of more items than that become a summary"),
     "summary_wait_seconds": (10, 86_400, "how long a finished thread waits for an agent to summarise it"),
+    "quorum": (
+        0,
+        1_000,
+        "so many owners voting one way close a debate; 0: all its watchers by acknowledging",
+    ),
+    "watch_lease_seconds": (0, 31_536_000, "a watcher away for longer is waited for no more; 0: for ever"),
+    "debate_expiry_seconds": (0, 31_536_000, "a debate that stands still for so long expires; 0: never"),
 }
 OTHERS = {
     "steps": f"which steps run, of {', '.join(STEPS)}; their order is fixed",

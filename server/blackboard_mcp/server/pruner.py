@@ -286,6 +286,7 @@ class Pruner:
         while True:
             try:
                 await self._store.expire()
+                await self._store.sweep_debates()
             except BlackboardError as error:
                 logger.warning("expiry did not run: %s", error)
             try:

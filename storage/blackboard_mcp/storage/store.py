@@ -12,6 +12,7 @@ from typing import Any, Literal
 from blackboard_mcp.protocols.archive import ArchiveDocument, OutboxBatch, Waiting
 from blackboard_mcp.protocols.board import AgentInfo, Board, BoardChange, BoardConfig, Core
 from blackboard_mcp.protocols.clock import Clock, SystemClock, new_token
+from blackboard_mcp.protocols.debates import StandingWatch
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.guard import Protection
@@ -32,13 +33,16 @@ from blackboard_mcp.protocols.store import (
     Subscription,
 )
 from blackboard_mcp.protocols.summaries import DueSummary, SummaryRequest
+from blackboard_mcp.protocols.topics import Topic
 
 from .operations import (
     boards,
-    debating,
+    debate_calls,
+    debate_views,
     endorsing,
     guarding,
     indexing,
+    lapsing,
     posting,
     principals,
     pruning,
@@ -46,6 +50,7 @@ from .operations import (
     retracting,
     subscribing,
     summarising,
+    topics,
     using,
 )
 from .operations.rows import Steps, micros
@@ -154,28 +159,61 @@ class SqlBoardStore:
 
     async def debate_open(self, board: str, agent: str, number: int, watchers: Sequence[str]) -> None:
         now = self._now()
-        await self.engine.write(lambda: debating.debate_open(board, agent, number, watchers, now))
+        await self.engine.write(lambda: debate_calls.debate_open(board, agent, number, watchers, now))
 
     async def debate_watch(self, board: str, agent: str, number: int) -> None:
         now = self._now()
-        await self.engine.write(lambda: debating.debate_watch(board, agent, number, now))
+        await self.engine.write(lambda: debate_calls.debate_watch(board, agent, number, now))
 
     async def debate_acknowledge(self, board: str, agent: str, number: int) -> None:
         now = self._now()
-        await self.engine.write(lambda: debating.debate_acknowledge(board, agent, number, now))
+        await self.engine.write(lambda: debate_calls.debate_acknowledge(board, agent, number, now))
 
     async def debate_withdraw(self, board: str, agent: str, number: int, reason: str) -> None:
         now = self._now()
-        await self.engine.write(lambda: debating.debate_withdraw(board, agent, number, reason, now))
+        await self.engine.write(lambda: debate_calls.debate_withdraw(board, agent, number, reason, now))
 
     async def debate_decide(
         self, board: str, agent: str, number: int, reason: str, deciders: Sequence[str]
     ) -> None:
         now = self._now()
-        await self.engine.write(lambda: debating.debate_decide(board, agent, number, reason, deciders, now))
+        await self.engine.write(
+            lambda: debate_calls.debate_decide(board, agent, number, reason, deciders, now)
+        )
+
+    async def debate_vote(
+        self, board: str, agent: str, number: int, *, approve: bool, reason: str = ""
+    ) -> None:
+        now = self._now()
+        await self.engine.write(lambda: debate_calls.debate_vote(board, agent, number, approve, reason, now))
+
+    async def debate_unwatch(self, board: str, agent: str, number: int) -> None:
+        now = self._now()
+        await self.engine.write(lambda: debate_calls.debate_unwatch(board, agent, number, now))
 
     async def debate_status(self, board: str, agent: str, number: int, *, look: int = 0) -> DebateView | Item:
-        return await self.engine.read(lambda: debating.debate_status(board, agent, number, look))
+        return await self.engine.read(lambda: debate_views.debate_status(board, agent, number, look))
+
+    async def sweep_debates(self) -> list[str]:
+        now = self._now()
+        due = await self.engine.read(lambda: lapsing.due(now))
+        return [board for board in due if await self._lapse(board, now)]
+
+    async def _lapse(self, board: str, now: int) -> bool:
+        return await self.engine.write(lambda: lapsing.lapse(board, now))
+
+    # Standing watches
+
+    async def watch_topic(self, board: str, agent: str, topic: Topic) -> None:
+        now = self._now()
+        await self.engine.write(lambda: topics.watch_topic(board, agent, topic, now))
+
+    async def unwatch_topic(self, board: str, agent: str, topic: Topic) -> None:
+        now = self._now()
+        await self.engine.write(lambda: topics.unwatch_topic(board, agent, topic, now))
+
+    async def watches(self, board: str, agent: str) -> list[StandingWatch]:
+        return await self.engine.read(lambda: topics.watches(board, agent))
 
     # Reading
 

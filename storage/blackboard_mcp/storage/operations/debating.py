@@ -1,22 +1,29 @@
-"""Debates: opening, joining, answering, acknowledging, withdrawing, deciding; and watching."""
+"""Debates inside a transaction: how they open, who then owes what, and what closes them.
+
+Every way to close one ends in `settle` or is a decision, a withdrawal or an expiry; none counts the owner of
+the author under criticism.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from blackboard_mcp.protocols.debates import Debate, DebateState, Duty, Obligation, ObligationState
+from blackboard_mcp.protocols.debates import ACCEPTED, REJECTED, DebateState, Duty, ObligationState
 from blackboard_mcp.protocols.errors import Conflict, Refused
 from blackboard_mcp.protocols.events import EventType
-from blackboard_mcp.protocols.items import TRANSITIONS, Item, ItemType, Status, Zone
-from blackboard_mcp.protocols.store import DebateView
+from blackboard_mcp.protocols.items import TRANSITIONS, ItemType, Status, Zone
 
 from ..operation import Rows
 from . import guarding, retracting
-from .ledger import Ledger, attention, get_board, load, load_any, load_visible, open_ledger
-from .rows import ItemRow, Steps, instant, numbers, sql
-from .showing import values
+from .ledger import Ledger, load_any
+from .principals import owner_of, owners_of
+from .rows import ItemRow, Steps, numbers, sql
+from .topics import watchers_of
+from .voting import tally
 
+MAX_BY_TOPIC = 64
+"""Most agents whom standing watches oblige in one debate: those who have watched longest."""
 _UNFINISHED = (Status.ACTIVE, Status.RESOLVED)
 
 
@@ -42,28 +49,39 @@ def _open_debates(no: int) -> Steps[list[Open]]:
     return [Open(row[0], roots[row[1]], critiques.get(row[0], []), bool(row[4]), row[3]) for row in rows]
 
 
+def open_debates(no: int, ids: Collection[int]) -> Steps[list[Open]]:
+    """Those of the debates that are open, oldest first."""
+    return [d for d in (yield from _open_debates(no)) if d.id in ids] if ids else []
+
+
 def _debates_about(no: int, item: ItemRow) -> Steps[list[Open]]:
-    """The open debates that an item is the root or a critique of: a critique may be of several items."""
+    """The open debates about an item, first the one that it is the root of, then those it is a critique in."""
     listed = yield from _open_debates(no)
-    return [d for d in listed if d.root.number == item.number or item.number in d.critiques]
+    argued = [d for d in listed if item.number in d.critiques and d.root.number != item.number]
+    return [d for d in listed if d.root.number == item.number] + argued
 
 
-def _debate_about(no: int, item: ItemRow) -> Steps[Open | None]:
-    """The oldest of them."""
+def debate_about(no: int, item: ItemRow) -> Steps[Open | None]:
+    """The first of them."""
     listed = yield from _debates_about(no, item)
     return listed[0] if listed else None
 
 
 def is_open(ledger: Ledger, item: ItemRow) -> Steps[bool]:
     """Whether an open debate is about the item."""
-    return (yield from _debate_about(ledger.no, item)) is not None
+    return (yield from debate_about(ledger.no, item)) is not None
 
 
-def _owe(ledger: Ledger, agent: str, item: int, duty: Duty, debate: int) -> Steps[None]:
+def moved(ledger: Ledger, debate: int) -> Steps[None]:
+    """Something happened in the debate: where debates expire, its time begins again."""
+    yield sql("debate_moved"), (ledger.no, debate, ledger.now)
+
+
+def owe(ledger: Ledger, agent: str, item: int, duty: Duty, debate: int) -> Steps[None]:
     yield sql("obligation_add"), (ledger.no, agent, item, str(duty), debate, ledger.now)
 
 
-def _settle(ledger: Ledger, row: Sequence[object], state: ObligationState, reason: str) -> Steps[None]:
+def settle_duty(ledger: Ledger, row: Sequence[object], state: ObligationState, reason: str) -> Steps[None]:
     agent, item, duty, _state, debate, _reason, _since = row
     yield sql("obligation_set"), (ledger.no, agent, item, duty, debate, str(state), reason)
 
@@ -71,16 +89,20 @@ def _settle(ledger: Ledger, row: Sequence[object], state: ObligationState, reaso
 def _begin(
     ledger: Ledger, root: ItemRow, critique: ItemRow | None, watchers: Iterable[str], *, explicit: bool
 ) -> Steps[Open]:
-    """Opens a debate on `root`; whoever watched the item before watches the debate."""
+    """Opens a debate on `root`; whoever watched the item, or what it is about, before watches the debate."""
     if root.zone == Zone.ARCHIVE:
         yield from ledger.restore(root, why="debate")
     obliged = dict.fromkeys(watchers)
     for row in (yield sql("obligations_of_item"), (ledger.no, root.number)):
-        if row[2] == Duty.ACKNOWLEDGE and row[4] == 0:
+        if row[2] == Duty.ACKNOWLEDGE and row[4] == 0 and row[3] != ObligationState.WAIVED:
             obliged[row[0]] = None
+    by_topic = yield from watchers_of(ledger.no, root)
+    obliged.update(dict.fromkeys(name for name in by_topic[:MAX_BY_TOPIC] if name != root.author))
     if Status(root.status) in _UNFINISHED:
         root.status = str(Status.DEBATED)
     data: dict[str, object] = {"watchers": list(obliged)[:8]}
+    if len(by_topic) > MAX_BY_TOPIC:
+        data["not_obliged"] = len(by_topic) - MAX_BY_TOPIC
     if critique is not None:
         data["critique"] = critique.id
     seq = yield from ledger.emit(
@@ -95,7 +117,7 @@ def _begin(
     yield sql("debate_add"), (ledger.no, seq, root.number, ledger.agent, int(explicit), ledger.now, "")
     yield from guarding.hold(ledger.no, seq, [root.number])
     for watcher in obliged:
-        yield from _owe(ledger, watcher, root.number, Duty.ACKNOWLEDGE, seq)
+        yield from owe(ledger, watcher, root.number, Duty.ACKNOWLEDGE, seq)
     return Open(seq, root, [], explicit, ledger.agent)
 
 
@@ -105,11 +127,11 @@ def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
         return
     if target.zone == Zone.ARCHIVE:
         yield from ledger.restore(target, why=f"critique {item.id}")
-    debate = yield from _debate_about(ledger.no, target)
+    debate = yield from debate_about(ledger.no, target)
     if debate is None:
         debate = yield from _begin(ledger, target, item, [ledger.agent], explicit=False)
     else:
-        yield from _owe(ledger, ledger.agent, debate.root.number, Duty.ACKNOWLEDGE, debate.id)
+        yield from owe(ledger, ledger.agent, debate.root.number, Duty.ACKNOWLEDGE, debate.id)
         yield from ledger.emit(
             EventType.DEBATE_JOINED,
             debate.root,
@@ -117,26 +139,28 @@ def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
             concerns=[target.author, debate.root.author],
             told=target.author == debate.root.author,
         )
+        yield from moved(ledger, debate.id)
     yield sql("debate_critique_add"), (ledger.no, item.number, debate.id)
     yield from guarding.hold(ledger.no, debate.id, [item.number])
-    yield from _owe(ledger, target.author, item.number, Duty.RESPOND, debate.id)
+    yield from owe(ledger, target.author, item.number, Duty.RESPOND, debate.id)
 
 
 def respond(ledger: Ledger, target: ItemRow) -> Steps[None]:
     """An answer to `target`: what the answering agent owed to it as a response is met."""
     for row in (yield sql("obligations_of_item"), (ledger.no, target.number)):
         if row[0] == ledger.agent and row[2] == Duty.RESPOND and row[3] == ObligationState.OUTSTANDING:
-            yield from _settle(ledger, row, ObligationState.ACKNOWLEDGED, "answered")
+            yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "answered")
             yield from ledger.emit(
                 EventType.OBLIGATION_MET, target, data={"duty": "respond"}, concerns=[target.author]
             )
+            yield from moved(ledger, row[4])
 
 
 def open_explicitly(ledger: Ledger, root: ItemRow, watchers: Sequence[str]) -> Steps[None]:
     """Opens a debate by request, or adds the watchers to the open one."""
     if root.owner:
         raise Refused(f"{root.id} is private; a debate needs an item others can see. Nothing was changed.")
-    debate = yield from _debate_about(ledger.no, root)
+    debate = yield from debate_about(ledger.no, root)
     if debate is None:
         if Status(root.status) in (Status.WITHDRAWN, Status.INVALIDATED):
             raise Conflict(
@@ -149,58 +173,114 @@ def open_explicitly(ledger: Ledger, root: ItemRow, watchers: Sequence[str]) -> S
         yield from _begin(ledger, root, None, everyone, explicit=True)
         return
     for watcher in dict.fromkeys([ledger.agent, *watchers]):
-        yield from _watch_debate(ledger, debate, watcher)
+        yield from watch_debate(ledger, debate, watcher)
 
 
-def _watch_debate(ledger: Ledger, debate: Open, watcher: str) -> Steps[None]:
+def watch_debate(ledger: Ledger, debate: Open, watcher: str) -> Steps[None]:
     rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
     if any(r[0] == watcher and r[2] == Duty.ACKNOWLEDGE and r[3] == "outstanding" for r in rows):
         return
-    yield from _owe(ledger, watcher, debate.root.number, Duty.ACKNOWLEDGE, debate.id)
+    yield from owe(ledger, watcher, debate.root.number, Duty.ACKNOWLEDGE, debate.id)
     yield from ledger.emit(
         EventType.OBLIGATION_ADDED, debate.root, data={"watcher": watcher}, concerns=[watcher]
     )
+    yield from moved(ledger, debate.id)
 
 
-def _close(ledger: Ledger, debate: Open, state: DebateState, reason: str) -> Steps[None]:
-    """A final state: the item goes on, and what was still owed is waived, visibly."""
+def new_version(ledger: Ledger, root: ItemRow) -> Steps[None]:
+    """What a new version of a debated entry does: agreement with the former text is asked for again."""
+    for debate in (yield from _debates_about(ledger.no, root)):
+        if debate.root.number != root.number:
+            continue
+        for row in (yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))):
+            if row[2] == Duty.ACKNOWLEDGE and row[3] == ObligationState.ACKNOWLEDGED:
+                yield from owe(ledger, row[0], root.number, Duty.ACKNOWLEDGE, debate.id)
+                yield from ledger.emit(
+                    EventType.OBLIGATION_ADDED,
+                    root,
+                    data={"watcher": row[0], "why": f"version {root.version}"},
+                    concerns=[row[0]],
+                )
+        yield from moved(ledger, debate.id)
+
+
+def _close(ledger: Ledger, debate: Open, state: DebateState, reason: str, outcome: str = "") -> Steps[None]:
+    """A final state: the item goes on, or is invalid, and what was still owed is waived, visibly."""
     root = (yield from load_any(ledger.no, [debate.root.number]))[debate.root.number]
     rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
     left = [row for row in rows if row[3] == ObligationState.OUTSTANDING]
-    if root.status == Status.DEBATED:
+    if outcome == REJECTED and Status.INVALIDATED in TRANSITIONS[Status(root.status)]:
+        root.status = str(Status.INVALIDATED)
+    elif root.status == Status.DEBATED:
         root.status = str(Status.ACTIVE)
+    data: dict[str, object] = {"state": str(state), "reason": reason[:100]}
+    if outcome:
+        data["outcome"] = outcome
     seq = yield from ledger.emit(
-        EventType.DEBATE_CLOSED,
-        root,
-        data={"state": str(state), "reason": reason[:100]},
-        concerns=[root.author, *(row[0] for row in rows)],
+        EventType.DEBATE_CLOSED, root, data=data, concerns=[root.author, *(row[0] for row in rows)]
     )
     root.seq, root.updated_at = seq, ledger.now
     yield sql("item_status"), (ledger.no, root.number, root.status, seq, ledger.now, ledger.agent)
-    yield sql("debate_close"), (ledger.no, debate.id, str(state), ledger.agent, ledger.now, reason)
+    yield (
+        sql("debate_close"),
+        (ledger.no, debate.id, str(state), ledger.agent, ledger.now, reason, outcome),
+    )
     yield sql("item_debated"), (ledger.no, root.number)
     yield from guarding.release(ledger.no, debate.id)
-    items = yield from load_any(ledger.no, [row[1] for row in left])
-    for row in left:
-        why = f"debate {state}"
-        yield from _settle(ledger, row, ObligationState.WAIVED, why)
+    yield from waive(ledger, left, f"debate {state}")
+    if outcome == REJECTED:
+        yield from retracting.retract(ledger, root, root.status)
+
+
+def close(ledger: Ledger, debate: Open, state: DebateState, reason: str) -> Steps[None]:
+    """Ends a debate that is not settled by agreement."""
+    yield from _close(ledger, debate, state, reason)
+
+
+def waive(ledger: Ledger, rows: Rows, reason: str) -> Steps[None]:
+    """What some agents owe lapses, with an event each."""
+    items = yield from load_any(ledger.no, [row[1] for row in rows])
+    for row in rows:
+        yield from settle_duty(ledger, row, ObligationState.WAIVED, reason)
         yield from ledger.emit(
             EventType.OBLIGATION_WAIVED,
             items[row[1]],
-            data={"watcher": row[0], "duty": row[2], "reason": why},
+            data={"watcher": row[0], "duty": row[2], "reason": reason},
             concerns=[row[0]],
         )
 
 
+def settle(ledger: Ledger, debate: Open) -> Steps[bool]:
+    """Closes the debate when the board's rule is met: all watchers acknowledged, or the quorum voted."""
+    if ledger.board.config.quorum == 0:
+        return (yield from _settle_if_agreed(ledger, debate))
+    return (yield from _settle_if_voted(ledger, debate))
+
+
 def _settle_if_agreed(ledger: Ledger, debate: Open) -> Steps[bool]:
-    """CONSENSUS when every watcher acknowledged, and one of them is not the author under criticism."""
+    """CONSENSUS when every watcher acknowledged, and one of them not for the author under criticism."""
     rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
     watching = [row for row in rows if row[2] == Duty.ACKNOWLEDGE]
     if any(row[3] == ObligationState.OUTSTANDING for row in watching):
         return False
-    if not any(row[3] == ObligationState.ACKNOWLEDGED and row[0] != debate.root.author for row in watching):
+    agreed = [row[0] for row in watching if row[3] == ObligationState.ACKNOWLEDGED]
+    owners = yield from owners_of([debate.root.author, *agreed])
+    if all(owners[agent] == owners[debate.root.author] for agent in agreed):
         return False
-    yield from _close(ledger, debate, DebateState.CONSENSUS, "all watchers acknowledged")
+    yield from _close(ledger, debate, DebateState.CONSENSUS, "all watchers acknowledged", ACCEPTED)
+    return True
+
+
+def _settle_if_voted(ledger: Ledger, debate: Open) -> Steps[bool]:
+    """CONSENSUS when a quorum of owners voted one way on the present version, and fewer the other way."""
+    quorum = ledger.board.config.quorum
+    count = yield from tally(ledger.no, debate.id, debate.root, quorum)
+    in_favour, against = len(count.approving), len(count.rejecting)
+    if max(in_favour, against) < quorum or in_favour == against:
+        return False
+    outcome = ACCEPTED if in_favour > against else REJECTED
+    why = f"{outcome} by vote: {in_favour} in favour, {against} against"
+    yield from _close(ledger, debate, DebateState.CONSENSUS, why, outcome)
     return True
 
 
@@ -247,185 +327,11 @@ def _leave(ledger: Ledger, debate: Open, item: ItemRow, reason: str) -> Steps[No
         answered_for = row[1] == item.number and row[2] == Duty.RESPOND
         own_watch = row[0] == ledger.agent and row[2] == Duty.ACKNOWLEDGE and not still_critic
         if answered_for or own_watch:
-            yield from _settle(ledger, row, ObligationState.WAIVED, f"{item.id} withdrawn")
-            yield from ledger.emit(
-                EventType.OBLIGATION_WAIVED,
-                item if answered_for else debate.root,
-                data={"watcher": row[0], "duty": row[2], "reason": f"{item.id} withdrawn"},
-                concerns=[row[0]],
-            )
-    yield from _settle_if_agreed(ledger, debate)
+            yield from waive(ledger, [row], f"{item.id} withdrawn")
+    yield from moved(ledger, debate.id)
+    yield from settle(ledger, debate)
 
 
-# The tool's operations: each takes the item's number and answers with the debate's state.
-
-
-def _item(ledger: Ledger, number: int) -> Steps[ItemRow]:
-    found = yield from load_visible(ledger.no, [number], ledger.agent, ledger.board.id)
-    return found[number]
-
-
-def debate_open(board: str, agent: str, number: int, watchers: Sequence[str], now: int) -> Steps[None]:
-    ledger = yield from open_ledger(board, agent, now)
-    item = yield from _item(ledger, number)
-    yield from open_explicitly(ledger, item, watchers)
-    yield from ledger.close()
-
-
-def debate_watch(board: str, agent: str, number: int, now: int) -> Steps[None]:
-    """The agent owes an acknowledgement of the item; it stays on the board until that is given."""
-    ledger = yield from open_ledger(board, agent, now)
-    item = yield from _item(ledger, number)
-    debate = yield from _debate_about(ledger.no, item)
-    if debate is not None:
-        yield from _watch_debate(ledger, debate, agent)
-    else:
-        if item.zone == Zone.ARCHIVE:
-            yield from ledger.restore(item, why=f"watched by {agent}")
-        rows = yield sql("obligations_of_item"), (ledger.no, item.number)
-        if not any(r[0] == agent and r[2] == Duty.ACKNOWLEDGE and r[3] == "outstanding" for r in rows):
-            yield from _owe(ledger, agent, item.number, Duty.ACKNOWLEDGE, 0)
-            yield from ledger.emit(EventType.OBLIGATION_ADDED, item, data={"watcher": agent})
-    yield from ledger.close()
-
-
-def debate_acknowledge(board: str, agent: str, number: int, now: int) -> Steps[None]:
-    """Meets what the agent owes to the item, or to all of the debate it is the root of."""
-    ledger = yield from open_ledger(board, agent, now)
-    item = yield from _item(ledger, number)
-    debate = yield from _debate_about(ledger.no, item)
-    met = 0
-    rows = list((yield sql("obligations_of_item"), (ledger.no, item.number)))
-    if debate is not None:
-        more = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
-        whole = [row for row in more if debate.root.number == item.number or row[2] == Duty.ACKNOWLEDGE]
-        rows += [row for row in whole if row[1] != item.number]
-    names = yield from load_any(ledger.no, [row[1] for row in rows])
-    for row in rows:
-        if row[0] == agent and row[3] == ObligationState.OUTSTANDING:
-            met += 1
-            yield from _settle(ledger, row, ObligationState.ACKNOWLEDGED, "")
-            yield from ledger.emit(
-                EventType.OBLIGATION_MET, names[row[1]], data={"duty": row[2]}, concerns=[item.author]
-            )
-    asked = debate is not None and any(
-        row[0] == agent
-        and row[2] == Duty.ACKNOWLEDGE
-        and row[4] == debate.id
-        and row[3] != ObligationState.WAIVED
-        for row in rows
-    )
-    if debate is not None and not met and not asked:
-        # Agreement that nobody asked for counts as well: it is recorded as a watcher's.
-        yield from _owe(ledger, agent, debate.root.number, Duty.ACKNOWLEDGE, debate.id)
-        row = (agent, debate.root.number, str(Duty.ACKNOWLEDGE), "", debate.id, "", 0)
-        yield from _settle(ledger, row, ObligationState.ACKNOWLEDGED, "")
-        yield from ledger.emit(EventType.OBLIGATION_MET, debate.root, data={"duty": "acknowledge"})
-        met += 1
-    if debate is None and not met:
-        raise Conflict(
-            f"You owe nothing to {item.id}, and no debate is open on it. Nothing was changed.", item=item.id
-        )
-    if debate is not None:
-        yield from _settle_if_agreed(ledger, debate)
-    yield from ledger.close()
-
-
-def debate_withdraw(board: str, agent: str, number: int, reason: str, now: int) -> Steps[None]:
-    """Withdraws one's own critique, or a debate one opened by request that has no critique left."""
-    ledger = yield from open_ledger(board, agent, now)
-    item = yield from _item(ledger, number)
-    debate = yield from _debate_about(ledger.no, item)
-    if item.type == ItemType.CRITIQUE and item.author == agent:
-        yield from withdraw_critique(ledger, item, reason)
-    elif debate is None:
-        raise Conflict(f"No debate is open on {item.id}. Nothing was changed.", item=item.id)
-    else:
-        critics = yield from load_any(ledger.no, debate.critiques)
-        own = [row for row in critics.values() if row.author == agent and TRANSITIONS[Status(row.status)]]
-        argued = any(row.status != Status.WITHDRAWN for row in critics.values())
-        if own:
-            for row in own:
-                yield from withdraw_critique(ledger, row, reason)
-        elif debate.explicit and debate.opened_by == agent and not argued and agent != debate.root.author:
-            yield from _close(ledger, debate, DebateState.WITHDRAWN, reason or "withdrawn by its opener")
-        else:
-            raise Refused(
-                f"You have no critique in the debate on {debate.root.id}; only a critic withdraws. Nothing was "
-                f'changed; use op="acknowledge" to agree.'
-            )
-    yield from ledger.close()
-
-
-def debate_decide(
-    board: str, agent: str, number: int, reason: str, deciders: Sequence[str], now: int
-) -> Steps[None]:
-    """A decider closes the debate with a reason; without named deciders, any agent that is not a party."""
-    ledger = yield from open_ledger(board, agent, now)
-    item = yield from _item(ledger, number)
-    debate = yield from _debate_about(ledger.no, item)
-    if debate is None:
-        raise Conflict(f"No debate is open on {item.id}. Nothing was changed.", item=item.id)
-    critics = yield from load_any(ledger.no, debate.critiques)
-    parties = {debate.root.author, *(row.author for row in critics.values())}
-    if agent == debate.root.author or (deciders and agent not in deciders):
-        who = ", ".join(deciders) or "any agent that is neither author nor critic"
-        raise Refused(
-            f"You cannot decide the debate on {debate.root.id}. Allowed: {who}. Nothing was changed."
-        )
-    if not deciders and agent in parties:
-        raise Refused(
-            f"You are a party to the debate on {debate.root.id}; an agent that is neither author nor critic "
-            "may decide. Nothing was changed."
-        )
-    yield from _close(ledger, debate, DebateState.DECIDED, reason)
-    yield from ledger.close()
-
-
-def debate_status(board: str, agent: str, number: int, look: int) -> Steps[DebateView | Item]:
-    """The newest debate about an item; the item alone when there never was one."""
-    row = yield from get_board(board)
-    item = (yield from load_visible(row.no, [number], agent, board))[number]
-    found = yield sql("debates_on"), (row.no, numbers([number]))
-    if not found:
-        found = yield sql("debates_of_critique"), (row.no, number)
-    if not found:
-        return (yield from values(row, [item], agent))[0]
-    listed = yield from debates(row.no, found[-1:])
-    debate = listed[0]
-    wanted = {debate.root, *debate.critiques, *(o.item for o in debate.obligations)}
-    seen = yield from load(row.no, wanted, agent)
-    items = yield from values(row, list(seen.values()), agent)
-    by_number = {i.number: i for i in items}
-    waiting = yield from attention(row.no, agent, look)
-    return DebateView(debate, by_number[debate.root], by_number, row.seq, waiting)
-
-
-def debates(no: int, rows: Rows) -> Steps[list[Debate]]:
-    """Debates with their critiques and obligations, in the order of `rows`."""
-    if not rows:
-        return []
-    ids = numbers(row[0] for row in rows)
-    critiques: dict[int, list[int]] = {}
-    for debate, critique_ in (yield sql("critiques_of"), (no, ids)):
-        critiques.setdefault(debate, []).append(critique_)
-    owed: dict[int, list[Obligation]] = {}
-    for agent, item, duty, state, debate, reason, since in (yield sql("obligations_of_debates"), (no, ids)):
-        owed.setdefault(debate, []).append(
-            Obligation(agent, item, Duty(duty), ObligationState(state), debate, reason, instant(since))
-        )
-    return [
-        Debate(
-            id=row[0],
-            root=row[1],
-            state=DebateState(row[2]),
-            opened_by=row[3],
-            opened_at=instant(row[5]),
-            closed_by=row[6],
-            closed_at=None if row[7] is None else instant(row[7]),
-            reason=row[8],
-            critiques=tuple(critiques.get(row[0], ())),
-            obligations=tuple(owed.get(row[0], ())),
-        )
-        for row in rows
-    ]
+def acts_for_author(ledger: Ledger, debate: Open) -> Steps[bool]:
+    """Whether the ledger's agent is the author under criticism, or another agent of the same owner."""
+    return (yield from owner_of(ledger.agent)) == (yield from owner_of(debate.root.author))

@@ -27,6 +27,7 @@ from . import debating, endorsing, linking, retracting
 from .ledger import Ledger, attention, create_ledger, load_any, load_visible
 from .rows import ItemRow, Steps, dumps, sql
 from .showing import values
+from .topics import watchers_of
 
 _MENTION = re.compile(r"(?<![\w@])@([A-Za-z0-9._@-]{0,63}[A-Za-z0-9_])")
 """A name after an @; punctuation that ends a sentence is not part of it."""
@@ -187,6 +188,7 @@ def _create(
         updated_by=ledger.agent,
     )
     concerns = [targets[t].author for _, t in edges] + _MENTION.findall(draft.text[:20_000])
+    concerns += yield from watchers_of(ledger.no, row)
     data = {str(k): [item_id(targets[t].type, t) for kk, t in edges if kk == k] for k in dict(edges)}
     if any(targets[t].owner for _, t in edges) and not row.owner:
         data = {}  # what the public log says of a private item is nothing
@@ -299,6 +301,8 @@ def _change(
     if versioned or changed or edges:
         event = EventType.ITEM_VERSIONED if versioned else EventType.ITEM_CHANGED
         concerns = [row.author, *_MENTION.findall((draft.text or "")[:20_000])]
+        if versioned:
+            concerns += yield from watchers_of(ledger.no, row)
         data = {"changed": changed} if changed and not versioned else {}
         if edges and not versioned:
             data["edges"] = [f"{k} {targets[t].id}" for k, t in edges[:8] if not targets[t].owner]
@@ -327,6 +331,8 @@ def _change(
         )
         if row.zone == Zone.ARCHIVE:
             yield sql("outbox_add"), (ledger.no, row.number)
+    if versioned:
+        yield from debating.new_version(ledger, row)
     yield from linking.connect(ledger, row, edges, targets)
     if draft.status is not None and draft.status != row.status:
         yield from _set_status(ledger, row, draft.status)

@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.items import Ref, Zone
 from blackboard_mcp.protocols.keys import compile_glob, glob_prefix
 from blackboard_mcp.protocols.store import Found, Log, Page, Snapshot, Statistics
 
-from . import debating, guarding, summarising
+from . import debate_views, guarding, summarising
 from .ledger import attention, get_board, load
 from .rows import ItemRow, Steps, dumps, event_of, instant, micros, sql
 from .showing import values
@@ -175,7 +175,7 @@ def snapshot(board: str, agent: str, look: int) -> Steps[Snapshot]:
     owed_rows = yield sql("obligations_of_agent"), (row.no, agent)
     owed = tuple((r[0], Duty(r[1])) for r in owed_rows)
     open_rows = yield sql("debates_open"), (row.no,)
-    listed = yield from debating.debates(row.no, open_rows)
+    listed = yield from debate_views.debates(row.no, open_rows)
     wanted = dict.fromkeys([*law, *(n for n, _ in owed)])
     for debate in listed:
         wanted.update(dict.fromkeys([debate.root, *debate.critiques]))

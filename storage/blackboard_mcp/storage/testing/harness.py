@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from blackboard_mcp.protocols.board import Board, BoardConfig
+from blackboard_mcp.protocols.board import Board, BoardChange, BoardConfig
 from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import ItemQuery
@@ -23,6 +23,7 @@ from blackboard_mcp.protocols.items import (
 )
 from blackboard_mcp.protocols.pruning import Decide, Move, PassOutcome, Plan, Workspace
 from blackboard_mcp.protocols.store import BoardStore, DebateView, Once, Posted
+from blackboard_mcp.protocols.topics import parse_topic
 
 Target = Item | int
 """An item or its number; below zero a place in the same batch."""
@@ -175,6 +176,30 @@ class Table:
 
     async def decide(self, agent: str, target: Target, reason: str = "", *deciders: str) -> None:
         await self.store.debate_decide(self.board, agent, number(target), reason, deciders)
+
+    async def vote(self, agent: str, target: Target, approve: bool = True, reason: str = "") -> None:
+        await self.store.debate_vote(self.board, agent, number(target), approve=approve, reason=reason)
+
+    async def unwatch(self, agent: str, target: Target | str) -> None:
+        """Of an item, or of a topic."""
+        if isinstance(target, str):
+            await self.store.unwatch_topic(self.board, agent, parse_topic(target))
+        else:
+            await self.store.debate_unwatch(self.board, agent, number(target))
+
+    async def follow(self, agent: str, *topics: str) -> None:
+        """Standing watches."""
+        for topic in topics:
+            await self.store.watch_topic(self.board, agent, parse_topic(topic))
+
+    async def configure(self, **settings: Any) -> None:
+        """Settings of the board, which is made if it is not there."""
+        await self.store.ensure_board(self.board, "alice", CONFIG)
+        await self.store.change_board(self.board, "alice", BoardChange(settings=settings))
+
+    async def here(self, agent: str, at: datetime) -> None:
+        """The agent was there, doing nothing that changes the board."""
+        await self.store.record_activity(self.board, {agent: at}, {})
 
     async def prune(self, decide: Decide | None = None, *, apply: bool = True) -> PassOutcome:
         """A pass, by default one whose policy wants everything gone."""

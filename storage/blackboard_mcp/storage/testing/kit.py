@@ -27,6 +27,7 @@ from .summarising import SummaryTests
 from .using import UseTests
 from .versions import VersionTests
 from .voting import VotingTests
+from .watching import WatchingTests
 
 __all__ = ["CAPABILITIES", "BoardStoreKit"]
 
@@ -39,6 +40,7 @@ class BoardStoreKit(
     EventTests,
     DebateTests,
     VotingTests,
+    WatchingTests,
     GuardTests,
     EndorsementTests,
     RetractionTests,

@@ -49,14 +49,21 @@ class Thing:
 
 @dataclass
 class Quarrel:
-    """A debate: `duties` maps (agent, item, duty) to how it stands."""
+    """A debate: `duties` maps (agent, item, duty) to how it stands, `since` to when it was last asked for.
+
+    `votes` maps an owner to who voted for it, on which version, and how.
+    """
 
     root: int
     opener: str
     explicit: bool
+    moved: float
     state: str = "OPEN"
+    outcome: str = ""
     critiques: list[int] = field(default_factory=list)
     duties: dict[tuple[str, int, str], str] = field(default_factory=dict)
+    since: dict[tuple[str, int, str], float] = field(default_factory=dict)
+    votes: dict[str, tuple[str, int, bool]] = field(default_factory=dict)
 
 
 class Model:
@@ -68,6 +75,12 @@ class Model:
         self.edges: set[tuple[int, str, int]] = set()
         self.debates: list[Quarrel] = []
         self.watches: dict[tuple[str, int], str] = {}
+        self.watched_since: dict[tuple[str, int], float] = {}
+        self.topics: dict[tuple[str, str], float] = {}
+        self.owners: dict[str, str] = {}
+        self.last_seen: dict[str, float] = {}
+        self.quorum = self.expiry = 0
+        self.lease = 86_400
 
     def kept(self) -> Model:
         return copy.deepcopy(self)
@@ -78,7 +91,12 @@ class Model:
         return [d for d in self.debates if d.state == "OPEN"]
 
     def about(self, number: int) -> list[Quarrel]:
-        return [d for d in self.open_debates() if number == d.root or number in d.critiques]
+        """Open debates about an item, first the one of which it is the root."""
+        listed = [d for d in self.open_debates() if number == d.root or number in d.critiques]
+        return sorted(listed, key=lambda d: d.root != number)
+
+    def owner(self, agent: str) -> str:
+        return self.owners.get(agent, agent)
 
     def in_debate(self) -> set[int]:
         """The closure of all open debates."""
@@ -108,6 +126,10 @@ class Model:
             if who == agent and state == "outstanding"
         }
 
+    def owed_in_all(self) -> set[tuple[str, int, str]]:
+        agents = {key[0] for d in self.debates for key in d.duties} | {who for who, _ in self.watches}
+        return {(agent, *duty) for agent in agents for duty in self.owed_by(agent)}
+
     def law(self) -> set[int]:
         return {
             t.number
@@ -127,6 +149,16 @@ class Model:
         if number not in self.visible(agent):
             raise Nope
         return self.things[number]
+
+    # Who is there
+
+    def was_here(self, agent: str) -> None:
+        self.last_seen[agent] = self.now
+
+    def notice(self, agent: str) -> None:
+        """Seen, doing nothing: noted of those who did something before or owe something."""
+        if agent in self.last_seen or self.owed_by(agent):
+            self.was_here(agent)
 
     # Posting
 
@@ -155,6 +187,7 @@ class Model:
             return thing.number
         if expected and key is not None:
             raise Nope
+        self.was_here(agent)
         number = len(self.things) + 1
         thread = number
         for kind, target in edges:
@@ -188,6 +221,7 @@ class Model:
             raise Nope
         if text is not None and thing.key is None:
             raise Nope
+        self.was_here(agent)
         mine = thing.author == agent
         if not mine and thing.key is None and (ttl is not None or importance is not None):
             raise Nope
@@ -201,6 +235,7 @@ class Model:
             thing.expires = None if thing.ttl is None else self.now + thing.ttl
             if thing.status != "DEBATED":
                 thing.status = "ACTIVE"
+            self.ask_again(number)
         if ttl is not None:
             thing.ttl, thing.expires = ttl, self.now + ttl
         thing.importance = importance or thing.importance
@@ -227,6 +262,7 @@ class Model:
                 for debate in self.debates:
                     if debate.duties.get((agent, target, "respond")) == "outstanding":
                         debate.duties[agent, target, "respond"] = "acknowledged"
+                        debate.moved = self.now
         for kind, target in edges:
             cited = self.things[target]
             if kind == "supersedes" and cited.author == agent and target not in self.protected():
@@ -266,33 +302,64 @@ class Model:
 
     # Debates
 
+    def ask(self, debate: Quarrel, agent: str, item: int, duty: str = "acknowledge") -> None:
+        debate.duties[agent, item, duty] = "outstanding"
+        debate.since[agent, item, duty] = self.now
+
+    def ask_to_watch(self, debate: Quarrel, agent: str) -> None:
+        if debate.duties.get((agent, debate.root, "acknowledge")) != "outstanding":
+            self.ask(debate, agent, debate.root)
+            debate.moved = self.now
+
+    def ask_again(self, number: int) -> None:
+        """After a new version: what was acknowledged was another text."""
+        for debate in self.open_debates():
+            if debate.root == number:
+                for key in [k for k, state in debate.duties.items() if state == "acknowledged"]:
+                    if key[2] == "acknowledge":
+                        self.ask(debate, key[0], key[1])
+                debate.moved = self.now
+
     def begin(self, root: int, opener: str, watchers: Iterable[str], *, explicit: bool) -> Quarrel:
         self.restore_one(root)
-        debate = Quarrel(root, opener, explicit)
-        for watcher in [*watchers, *(who for who, number in self.watches if number == root)]:
-            debate.duties[watcher, root, "acknowledge"] = "outstanding"
+        debate = Quarrel(root, opener, explicit, self.now)
+        known = [who for (who, number), state in self.watches.items() if number == root and state != "waived"]
+        by_topic = [who for who, topic in self.topics if self.concerns(topic, root)]
+        for watcher in [*watchers, *known, *(w for w in by_topic if w != self.things[root].author)]:
+            self.ask(debate, watcher, root)
         if self.things[root].status in ("ACTIVE", "RESOLVED"):
             self.things[root].status = "DEBATED"
         self.debates.append(debate)
         return debate
 
+    def concerns(self, topic: str, number: int) -> bool:
+        """Whether a topic is about an item; of globs it knows those with one star at the end."""
+        thing = self.things[number]
+        kind, _, value = topic.partition(":")
+        if kind == "key" and value.endswith("*"):
+            rest = (thing.key or "").removeprefix(value[:-1])
+            return thing.key is not None and thing.key.startswith(value[:-1]) and ":" not in rest
+        return value == {"key": thing.key, "type": thing.type, "thread": str(thing.thread)}[kind]
+
     def criticise(self, agent: str, number: int, target: int) -> None:
         self.restore_one(target)
         about = self.about(target)
         debate = about[0] if about else self.begin(target, agent, [agent], explicit=False)
-        debate.duties[agent, debate.root, "acknowledge"] = "outstanding"
-        debate.duties[self.things[target].author, number, "respond"] = "outstanding"
+        debate.moved = self.now
+        self.ask(debate, agent, debate.root)
+        self.ask(debate, self.things[target].author, number, "respond")
         if number not in debate.critiques:
             debate.critiques.append(number)
 
     def open(self, agent: str, number: int, watchers: Sequence[str]) -> None:
         thing = self.see(agent, number)
+        self.was_here(agent)
         if thing.private:
             raise Nope
         about = self.about(number)
         if about:
             for watcher in (agent, *watchers):
-                about[0].duties[watcher, about[0].root, "acknowledge"] = "outstanding"
+                self.ask_to_watch(about[0], watcher)
         elif thing.status in FINAL:
             raise Nope
         else:
@@ -301,49 +368,134 @@ class Model:
 
     def watch(self, agent: str, number: int) -> None:
         self.see(agent, number)
+        self.was_here(agent)
         about = self.about(number)
         if about:
-            about[0].duties[agent, about[0].root, "acknowledge"] = "outstanding"
-        else:
-            self.restore_one(number)
+            self.ask_to_watch(about[0], agent)
+            return
+        self.restore_one(number)
+        if self.watches.get((agent, number)) != "outstanding":
             self.watches[agent, number] = "outstanding"
+            self.watched_since[agent, number] = self.now
+
+    def unwatch(self, agent: str, number: int) -> None:
+        self.see(agent, number)
+        self.was_here(agent)
+        about = self.about(number)
+        left = self.watches.get((agent, number)) == "outstanding"
+        if left:
+            self.watches[agent, number] = "waived"
+        changed = []
+        for debate in self.debates:
+            for (who, item, duty), state in debate.duties.items():
+                named = item == number or (about and debate is about[0])
+                if who == agent and duty == "acknowledge" and state == "outstanding" and named:
+                    debate.duties[who, item, duty] = "waived"
+                    debate.moved = self.now
+                    changed.append(debate)
+        if not left and not changed:
+            raise Nope
+        for debate in changed:
+            self.settle(debate)
+
+    def follow(self, agent: str, topic: str) -> None:
+        kind, _, value = topic.partition(":")
+        if kind == "thread":
+            thing = self.see(agent, int(value))
+            if thing.private:
+                raise Nope
+            topic = f"thread:{thing.thread}"
+        if (agent, topic) not in self.topics:
+            if sum(who == agent for who, _ in self.topics) == 50:
+                raise Nope
+            self.topics[agent, topic] = self.now
+            self.was_here(agent)
+
+    def unfollow(self, agent: str, topic: str) -> None:
+        kind, _, value = topic.partition(":")
+        if kind == "thread":
+            thing = self.see(agent, int(value))
+            if thing.private:
+                raise Nope
+            topic = f"thread:{thing.thread}"
+        if (agent, topic) not in self.topics:
+            raise Nope
+        del self.topics[agent, topic]
+        self.was_here(agent)
 
     def acknowledge(self, agent: str, number: int) -> None:
         self.see(agent, number)
+        self.was_here(agent)
         about = self.about(number)
         met = False
         if self.watches.get((agent, number)) == "outstanding":
             self.watches[agent, number] = "acknowledged"
             met = True
+        changed = []
         for debate in self.debates:
             whole = about and debate is about[0]
             for (who, item, duty), state in debate.duties.items():
                 named = item == number or (whole and (debate.root == number or duty == "acknowledge"))
                 if who == agent and state == "outstanding" and named:
                     debate.duties[who, item, duty] = "acknowledged"
+                    debate.moved = self.now
+                    changed.append(debate)
                     met = True
+        if not about and not met:
+            raise Nope
+        if about:
+            debate = about[0]
+            if not met and debate.duties.get((agent, debate.root, "acknowledge"), "waived") == "waived":
+                debate.duties[agent, debate.root, "acknowledge"] = "acknowledged"
+                debate.moved = self.now
+            changed.append(debate)
+        for debate in changed:
+            self.settle(debate)
+
+    def vote(self, agent: str, number: int, approve: bool) -> None:
+        self.see(agent, number)
+        self.was_here(agent)
+        about = self.about(number)
         if not about:
-            if not met:
-                raise Nope
-            return
+            raise Nope
         debate = about[0]
-        if not met and debate.duties.get((agent, debate.root, "acknowledge"), "waived") == "waived":
-            debate.duties[agent, debate.root, "acknowledge"] = "acknowledged"
-        self.settle(debate)
+        debate.votes = {owner: vote for owner, vote in debate.votes.items() if vote[0] != agent}
+        debate.votes[self.owner(agent)] = (agent, len(self.things[debate.root].texts), approve)
+        debate.moved = self.now
+        if self.quorum:
+            for who, item, duty in list(debate.duties):
+                if (who, duty) == (agent, "acknowledge") and debate.duties[who, item, duty] == "outstanding":
+                    debate.duties[who, item, duty] = "acknowledged"
+            self.settle(debate)
 
     def settle(self, debate: Quarrel) -> None:
+        if debate.state != "OPEN":
+            return
+        root = self.things[debate.root]
+        if self.quorum:
+            counted = [
+                approve
+                for owner, (_, version, approve) in debate.votes.items()
+                if owner != self.owner(root.author) and version == len(root.texts)
+            ]
+            in_favour, against = counted.count(True), counted.count(False)
+            if in_favour != against and max(in_favour, against) >= self.quorum:
+                self.close(debate, "CONSENSUS", "accepted" if in_favour > against else "rejected")
+            return
         watching = {k[0]: state for k, state in debate.duties.items() if k[2] == "acknowledge"}
-        author = self.things[debate.root].author
-        agreed = [who for who, state in watching.items() if state == "acknowledged" and who != author]
-        if agreed and "outstanding" not in watching.values():
-            self.close(debate, "CONSENSUS")
+        agreed = [self.owner(who) for who, state in watching.items() if state == "acknowledged"]
+        if set(agreed) - {self.owner(root.author)} and "outstanding" not in watching.values():
+            self.close(debate, "CONSENSUS", "accepted")
 
-    def close(self, debate: Quarrel, state: str) -> None:
-        debate.state = state
+    def close(self, debate: Quarrel, state: str, outcome: str = "") -> None:
+        debate.state, debate.outcome = state, outcome
         for key, standing in debate.duties.items():
             debate.duties[key] = "waived" if standing == "outstanding" else standing
-        if self.things[debate.root].status == "DEBATED":
-            self.things[debate.root].status = "ACTIVE"
+        root = self.things[debate.root]
+        if outcome == "rejected" and root.status not in FINAL:
+            root.status = "INVALIDATED"
+        elif root.status == "DEBATED":
+            root.status = "ACTIVE"
 
     def take_back(self, number: int) -> None:
         critique = self.things[number]
@@ -361,10 +513,12 @@ class Model:
                 answer = item == number and duty == "respond"
                 if (own or answer) and debate.duties[who, item, duty] == "outstanding":
                     debate.duties[who, item, duty] = "waived"
+            debate.moved = self.now
             self.settle(debate)
 
     def withdraw(self, agent: str, number: int) -> None:
         thing = self.see(agent, number)
+        self.was_here(agent)
         if thing.type == "CRITIQUE" and thing.author == agent:
             self.take_back(number)
             return
@@ -379,7 +533,8 @@ class Model:
                 self.take_back(critique.number)
         elif (
             debate.explicit
-            and debate.opener == agent != self.things[debate.root].author
+            and debate.opener == agent
+            and self.owner(agent) != self.owner(self.things[debate.root].author)
             and all(c.status == "WITHDRAWN" for c in critics)
         ):
             self.close(debate, "WITHDRAWN")
@@ -388,16 +543,41 @@ class Model:
 
     def decide(self, agent: str, number: int, deciders: Sequence[str]) -> None:
         self.see(agent, number)
+        self.was_here(agent)
         about = self.about(number)
-        if not about or agent == self.things[about[0].root].author:
+        if not about or self.owner(agent) == self.owner(self.things[about[0].root].author):
             raise Nope
-        if (
-            agent not in deciders
-            if deciders
-            else agent in [self.things[n].author for n in about[0].critiques]
-        ):
+        critics = [self.owner(self.things[n].author) for n in about[0].critiques]
+        if agent not in deciders if deciders else self.owner(agent) in critics:
             raise Nope
         self.close(about[0], "DECIDED")
+
+    # What ends by time
+
+    def legislate(self, quorum: int, lease: int, expiry: int) -> None:
+        self.quorum, self.lease, self.expiry = quorum, lease, expiry
+
+    def lapse(self) -> None:
+        def away(agent: str, since: float) -> bool:
+            last = max(since, self.last_seen.get(agent, since))
+            return self.lease > 0 and last + self.lease <= self.now
+
+        for key, state in self.watches.items():
+            if state == "outstanding" and away(key[0], self.watched_since[key]):
+                self.watches[key] = "waived"
+        changed = []
+        for debate in self.open_debates():
+            for duty, state in debate.duties.items():
+                late = duty[2] == "acknowledge" and state == "outstanding"
+                if late and away(duty[0], debate.since[duty]):
+                    debate.duties[duty] = "waived"
+                    changed.append(debate)
+        self.topics = {k: since for k, since in self.topics.items() if not away(k[0], since)}
+        for debate in changed:
+            self.settle(debate)
+        for debate in self.open_debates():
+            if self.expiry and debate.moved + self.expiry <= self.now:
+                self.close(debate, "EXPIRED")
 
     # Leaving and coming back
 
@@ -410,6 +590,8 @@ class Model:
         for number in wanted:
             self.see(agent, number)
         for number in wanted:
+            if self.things[number].zone == "archive":
+                self.was_here(agent)
             self.restore_one(number)
 
     def prune(self, wanted: Iterable[int]) -> set[int]:

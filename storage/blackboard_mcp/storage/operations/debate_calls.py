@@ -1,0 +1,228 @@
+"""The operations of debating: each opens the board, does one thing to one item's debate, and closes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from blackboard_mcp.protocols.debates import DebateState, Duty, ObligationState
+from blackboard_mcp.protocols.errors import Conflict, Refused
+from blackboard_mcp.protocols.events import EventType
+from blackboard_mcp.protocols.items import TRANSITIONS, ItemType, Status, Zone
+
+from .debating import (
+    acts_for_author,
+    close,
+    debate_about,
+    moved,
+    open_debates,
+    open_explicitly,
+    owe,
+    settle,
+    settle_duty,
+    waive,
+    watch_debate,
+    withdraw_critique,
+)
+from .ledger import Ledger, load_any, load_visible, open_ledger
+from .principals import owners_of
+from .rows import ItemRow, Steps, numbers, sql
+from .voting import cast, tally
+
+
+def _begin(board: str, agent: str, now: int) -> Steps[Ledger]:
+    """A ledger; who debates was there."""
+    ledger = yield from open_ledger(board, agent, now)
+    yield sql("agent_seen"), (ledger.no, agent, 0, now)
+    return ledger
+
+
+def _item(ledger: Ledger, number: int) -> Steps[ItemRow]:
+    found = yield from load_visible(ledger.no, [number], ledger.agent, ledger.board.id)
+    return found[number]
+
+
+def debate_open(board: str, agent: str, number: int, watchers: Sequence[str], now: int) -> Steps[None]:
+    ledger = yield from _begin(board, agent, now)
+    item = yield from _item(ledger, number)
+    yield from open_explicitly(ledger, item, watchers)
+    yield from ledger.close()
+
+
+def debate_watch(board: str, agent: str, number: int, now: int) -> Steps[None]:
+    """The agent owes an acknowledgement of the item; it stays on the board until that is given."""
+    ledger = yield from _begin(board, agent, now)
+    item = yield from _item(ledger, number)
+    debate = yield from debate_about(ledger.no, item)
+    if debate is not None:
+        yield from watch_debate(ledger, debate, agent)
+    else:
+        if item.zone == Zone.ARCHIVE:
+            yield from ledger.restore(item, why=f"watched by {agent}")
+        rows = yield sql("obligations_of_item"), (ledger.no, item.number)
+        if not any(r[0] == agent and r[2] == Duty.ACKNOWLEDGE and r[3] == "outstanding" for r in rows):
+            yield from owe(ledger, agent, item.number, Duty.ACKNOWLEDGE, 0)
+            yield from ledger.emit(EventType.OBLIGATION_ADDED, item, data={"watcher": agent})
+    yield from ledger.close()
+
+
+def debate_acknowledge(board: str, agent: str, number: int, now: int) -> Steps[None]:
+    """Meets what the agent owes to the item, or to all of the debate it is the root of."""
+    ledger = yield from _begin(board, agent, now)
+    item = yield from _item(ledger, number)
+    debate = yield from debate_about(ledger.no, item)
+    met: set[int] = set()
+    rows = list((yield sql("obligations_of_item"), (ledger.no, item.number)))
+    if debate is not None:
+        more = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
+        whole = [row for row in more if debate.root.number == item.number or row[2] == Duty.ACKNOWLEDGE]
+        rows += [row for row in whole if row[1] != item.number]
+    names = yield from load_any(ledger.no, [row[1] for row in rows])
+    for row in rows:
+        if row[0] == agent and row[3] == ObligationState.OUTSTANDING:
+            met.add(row[4])
+            yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "")
+            yield from ledger.emit(
+                EventType.OBLIGATION_MET, names[row[1]], data={"duty": row[2]}, concerns=[item.author]
+            )
+    asked = debate is not None and any(
+        row[0] == agent
+        and row[2] == Duty.ACKNOWLEDGE
+        and row[4] == debate.id
+        and row[3] != ObligationState.WAIVED
+        for row in rows
+    )
+    if debate is not None and not met and not asked:
+        # Agreement that nobody asked for counts as well: it is recorded as a watcher's.
+        yield from owe(ledger, agent, debate.root.number, Duty.ACKNOWLEDGE, debate.id)
+        row = (agent, debate.root.number, str(Duty.ACKNOWLEDGE), "", debate.id, "", 0)
+        yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "")
+        yield from ledger.emit(EventType.OBLIGATION_MET, debate.root, data={"duty": "acknowledge"})
+        met.add(debate.id)
+    if debate is None and not met:
+        raise Conflict(
+            f"You owe nothing to {item.id}, and no debate is open on it. Nothing was changed.", item=item.id
+        )
+    yield from _go_on(ledger, met if debate is None else {*met, debate.id}, met)
+    yield from ledger.close()
+
+
+def _go_on(ledger: Ledger, debates: set[int], changed: set[int]) -> Steps[None]:
+    """Settles those of the debates whose rule is met; what changed in a debate puts its expiry off."""
+    for debate in (yield from open_debates(ledger.no, debates)):
+        if debate.id in changed:
+            yield from moved(ledger, debate.id)
+        yield from settle(ledger, debate)
+
+
+def debate_withdraw(board: str, agent: str, number: int, reason: str, now: int) -> Steps[None]:
+    """Withdraws one's own critique, or a debate one opened by request that has no critique left."""
+    ledger = yield from _begin(board, agent, now)
+    item = yield from _item(ledger, number)
+    debate = yield from debate_about(ledger.no, item)
+    if item.type == ItemType.CRITIQUE and item.author == agent:
+        yield from withdraw_critique(ledger, item, reason)
+    elif debate is None:
+        raise Conflict(f"No debate is open on {item.id}. Nothing was changed.", item=item.id)
+    else:
+        critics = yield from load_any(ledger.no, debate.critiques)
+        own = [row for row in critics.values() if row.author == agent and TRANSITIONS[Status(row.status)]]
+        own_item = yield from acts_for_author(ledger, debate)
+        argued = any(row.status != Status.WITHDRAWN for row in critics.values())
+        if own:
+            for row in own:
+                yield from withdraw_critique(ledger, row, reason)
+        elif debate.explicit and debate.opened_by == agent and not argued and not own_item:
+            yield from close(ledger, debate, DebateState.WITHDRAWN, reason or "withdrawn by its opener")
+        else:
+            raise Refused(
+                f"You have no critique in the debate on {debate.root.id}; only a critic withdraws. Nothing was "
+                f'changed; use op="acknowledge" to agree.'
+            )
+    yield from ledger.close()
+
+
+def debate_decide(
+    board: str, agent: str, number: int, reason: str, deciders: Sequence[str], now: int
+) -> Steps[None]:
+    """A decider closes the debate with a reason; without named deciders, any agent that is not a party."""
+    ledger = yield from _begin(board, agent, now)
+    item = yield from _item(ledger, number)
+    debate = yield from debate_about(ledger.no, item)
+    if debate is None:
+        raise Conflict(f"No debate is open on {item.id}. Nothing was changed.", item=item.id)
+    critics = yield from load_any(ledger.no, debate.critiques)
+    parties = {debate.root.author, *(row.author for row in critics.values())}
+    owners = yield from owners_of([agent, *parties])
+    if owners[agent] == owners[debate.root.author] or (deciders and agent not in deciders):
+        who = ", ".join(deciders) or "any agent that is neither author nor critic"
+        raise Refused(
+            f"You cannot decide the debate on {debate.root.id}. Allowed: {who}; nobody who acts for its author. "
+            "Nothing was changed."
+        )
+    if not deciders and owners[agent] in {owners[party] for party in parties}:
+        raise Refused(
+            f"You are, or act for, a party to the debate on {debate.root.id}; an agent that is neither author "
+            "nor critic may decide. Nothing was changed."
+        )
+    yield from close(ledger, debate, DebateState.DECIDED, reason)
+    yield from ledger.close()
+
+
+def debate_vote(board: str, agent: str, number: int, approve: bool, reason: str, now: int) -> Steps[None]:
+    """The vote of the agent's owner on the item as it stands; it closes the debate where it makes the quorum.
+
+    Raises:
+        Conflict: no debate is open.
+    """
+    ledger = yield from _begin(board, agent, now)
+    item = yield from _item(ledger, number)
+    debate = yield from debate_about(ledger.no, item)
+    if debate is None:
+        raise Conflict(
+            f"No debate is open on {item.id}, so there is nothing to vote on. Nothing was changed; a CRITIQUE of "
+            f'it or debate(op="open", id="{item.id}") opens one.',
+            item=item.id,
+        )
+    root, quorum = debate.root, ledger.board.config.quorum
+    owner = yield from cast(ledger, debate.id, root.version, approve=approve, reason=reason)
+    count = yield from tally(ledger.no, debate.id, root, quorum)
+    data: dict[str, object] = {"approve": approve, "owner": owner, "version": root.version}
+    data |= {"for": len(count.approving), "against": len(count.rejecting)}
+    if reason:
+        data["reason"] = reason[:100]
+    yield from ledger.emit(EventType.DEBATE_VOTED, root, data=data, concerns=[root.author])
+    yield from moved(ledger, debate.id)
+    if quorum:
+        for row in (yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))):
+            due = row[3] == ObligationState.OUTSTANDING
+            if row[0] == agent and row[2] == Duty.ACKNOWLEDGE and due:
+                yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "voted")
+                yield from ledger.emit(EventType.OBLIGATION_MET, root, data={"duty": "acknowledge"})
+        yield from settle(ledger, debate)
+    yield from ledger.close()
+
+
+def debate_unwatch(board: str, agent: str, number: int, now: int) -> Steps[None]:
+    """The agent watches the item, or its debate, no more: what it has yet to acknowledge is waived.
+
+    Raises:
+        Conflict: it has nothing to acknowledge there.
+    """
+    ledger = yield from _begin(board, agent, now)
+    item = yield from _item(ledger, number)
+    debate = yield from debate_about(ledger.no, item)
+    rows = list((yield sql("obligations_of_item"), (ledger.no, item.number)))
+    if debate is not None:
+        rows += yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
+    mine = [row for row in rows if row[0] == agent and row[2] == Duty.ACKNOWLEDGE]
+    left = list({row[:5]: row for row in mine if row[3] == ObligationState.OUTSTANDING}.values())
+    if not left:
+        raise Conflict(
+            f"You have nothing to acknowledge on {item.id}. Nothing was changed; what you watch by topic ends "
+            "with its topic as the id.",
+            item=item.id,
+        )
+    yield from waive(ledger, left, "unwatched")
+    among = {row[4] for row in left}
+    yield from _go_on(ledger, among, among)
+    yield from ledger.close()

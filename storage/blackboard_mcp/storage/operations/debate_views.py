@@ -1,0 +1,67 @@
+"""Debates as they are read."""
+
+from __future__ import annotations
+
+from blackboard_mcp.protocols.debates import Debate, DebateState, Duty, Obligation, ObligationState
+from blackboard_mcp.protocols.items import Item
+from blackboard_mcp.protocols.store import DebateView
+
+from ..operation import Rows
+from .ledger import attention, get_board, load, load_any, load_visible
+from .rows import Steps, instant, numbers, sql
+from .showing import values
+from .voting import tally, votes_of
+
+
+def debate_status(board: str, agent: str, number: int, look: int) -> Steps[DebateView | Item]:
+    """The newest debate about an item; the item alone when there never was one."""
+    row = yield from get_board(board)
+    item = (yield from load_visible(row.no, [number], agent, board))[number]
+    found = yield sql("debates_on"), (row.no, numbers([number]))
+    if not found:
+        found = yield sql("debates_of_critique"), (row.no, number)
+    if not found:
+        return (yield from values(row, [item], agent))[0]
+    listed = yield from debates(row.no, found[-1:])
+    debate = listed[0]
+    wanted = {debate.root, *debate.critiques, *(o.item for o in debate.obligations)}
+    seen = yield from load(row.no, wanted, agent)
+    items = yield from values(row, list(seen.values()), agent)
+    by_number = {i.number: i for i in items}
+    waiting = yield from attention(row.no, agent, look)
+    root = (yield from load_any(row.no, [debate.root]))[debate.root]
+    count = yield from tally(row.no, debate.id, root, row.config.quorum)
+    return DebateView(debate, by_number[debate.root], by_number, row.seq, waiting, count)
+
+
+def debates(no: int, rows: Rows) -> Steps[list[Debate]]:
+    """Debates with their critiques and obligations, in the order of `rows`."""
+    if not rows:
+        return []
+    ids = numbers(row[0] for row in rows)
+    critiques: dict[int, list[int]] = {}
+    for debate, critique_ in (yield sql("critiques_of"), (no, ids)):
+        critiques.setdefault(debate, []).append(critique_)
+    owed: dict[int, list[Obligation]] = {}
+    for agent, item, duty, state, debate, reason, since in (yield sql("obligations_of_debates"), (no, ids)):
+        owed.setdefault(debate, []).append(
+            Obligation(agent, item, Duty(duty), ObligationState(state), debate, reason, instant(since))
+        )
+    votes = yield from votes_of(no, [row[0] for row in rows])
+    return [
+        Debate(
+            id=row[0],
+            root=row[1],
+            state=DebateState(row[2]),
+            opened_by=row[3],
+            opened_at=instant(row[5]),
+            closed_by=row[6],
+            closed_at=None if row[7] is None else instant(row[7]),
+            reason=row[8],
+            critiques=tuple(critiques.get(row[0], ())),
+            obligations=tuple(owed.get(row[0], ())),
+            votes=tuple(votes.get(row[0], ())),
+            outcome=row[9],
+        )
+        for row in rows
+    ]

@@ -1,0 +1,122 @@
+"""The steps of a walk that argue: debates, votes, watches, and what lapses by time."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from .invariants import Invariants
+from .walking import AGENTS, agents, near, often_none
+
+TOPICS = ("type:FACT", "type:CRITIQUE", "type:PLAN", "key:k:*", "key:k:a", "thread:")
+"""What is watched; of threads the number follows."""
+
+
+class Debating(Invariants):
+    """What agents do in debates."""
+
+    @rule(agent=agents, back=near)
+    def acknowledge(self, agent: str, back: int) -> None:
+        n = self.pick(back)
+        self.both("acknowledge", self.at.acknowledge(agent, n), lambda m: m.acknowledge(agent, n))
+
+    @rule(agent=agents, back=near)
+    def withdraw(self, agent: str, back: int) -> None:
+        n = self.pick(back)
+        self.both("withdraw", self.at.withdraw(agent, n), lambda m: m.withdraw(agent, n))
+
+    @rule(agent=agents, back=near, deciders=st.sampled_from([(), (), ("alice",), ("bob", "carol")]))
+    def decide(self, agent: str, back: int, deciders: tuple[str, ...]) -> None:
+        n = self.pick(back)
+        self.both(
+            "decide", self.at.decide(agent, n, "so be it", *deciders), lambda m: m.decide(agent, n, deciders)
+        )
+
+    @rule(agent=agents, back=near)
+    def watch(self, agent: str, back: int) -> None:
+        n = self.pick(back)
+        self.both("watch", self.at.watch(agent, n), lambda m: m.watch(agent, n))
+
+    @rule(agent=agents, back=near)
+    def unwatch(self, agent: str, back: int) -> None:
+        n = self.pick(back)
+        self.both("unwatch", self.at.unwatch(agent, n), lambda m: m.unwatch(agent, n))
+
+    @rule(agent=agents, back=near, approve=st.booleans())
+    def vote(self, agent: str, back: int, approve: bool) -> None:
+        n = self.pick(back)
+        self.both("vote", self.at.vote(agent, n, approve), lambda m: m.vote(agent, n, approve))
+
+    @rule(place=near, approve=st.booleans(), quorum=st.sampled_from([1, 1, 2]), stays=st.booleans())
+    def vote_out(self, place: int, approve: bool, quorum: int, stays: bool) -> None:
+        """All agents on one open debate, one after the other, until it is closed."""
+        debates = self.model.open_debates()
+        if not debates:
+            return
+        root = debates[place % len(debates)].root
+        self.legislate(quorum, 0, 0)
+        for agent in AGENTS:
+            self.catch_up()
+            if self.model.about(root):
+                call = self.at.vote(agent, root, approve)
+                self.both("vote", call, lambda m, a=agent: m.vote(a, root, approve))  # type: ignore[misc]
+        self.catch_up()
+        if not stays:
+            self.legislate(0, 0, 0)
+
+    @rule(agent=agents, topic=st.sampled_from(TOPICS), back=near, ends=often_none)
+    def follow(self, agent: str, topic: str, back: int, ends: bool) -> None:
+        """A topic watched, or one of those that are watched no more."""
+        topic += str(self.pick(back)) if topic == "thread:" else ""
+        if not ends:
+            self.both("follow", self.at.follow(agent, topic), lambda m: m.follow(agent, topic))
+            return
+        held = [pair for pair in sorted(self.model.topics) if not pair[1].startswith("thread:")]
+        who, ended = held[back % len(held)] if held else (agent, topic)
+        self.both("unfollow", self.at.unwatch(who, ended), lambda m: m.unfollow(who, ended))
+
+    @rule(
+        agent=agents,
+        owner=st.sampled_from((*AGENTS, "team", "team")),
+        law=st.sampled_from([None, None, (0, 0, 0), (0, 20, 40), (1, 20, 0), (2, 0, 0)]),
+    )
+    def arrange(self, agent: str, owner: str, law: tuple[int, int, int] | None) -> None:
+        """Something that changes who counts, and no item."""
+        if law is not None:
+            self.legislate(*law)
+        else:
+            call = self.at.store.set_owner(agent, owner)
+            self.both("own", call, lambda m: m.owners.update({agent: owner}))
+
+    def legislate(self, quorum: int, lease: int, expiry: int) -> None:
+        """Other settings of the board."""
+        self.catch_up()
+        call = self.at.configure(quorum=quorum, watch_lease_seconds=lease, debate_expiry_seconds=expiry)
+        self.both("legislate", call, lambda m: m.legislate(quorum, lease, expiry))
+
+    @rule(
+        seconds=st.sampled_from([0, 10, 20, 40]),
+        law=st.sampled_from([None, None, (20, 0), (0, 20), (20, 40)]),
+        there=st.sampled_from([None, *AGENTS]),
+    )
+    def lapse(self, seconds: int, law: tuple[int, int] | None, there: str | None) -> None:
+        """Time goes by, and what ends by time ends; under a law that ends something, or whatever stands."""
+        if law is not None:
+            self.legislate(0, *law)
+            self.catch_up()
+        self.clock.advance(seconds)
+        self.model.now += seconds
+        if there is not None:
+            here = self.at.here(there, self.clock.now())
+            self.both("be there", here, lambda m: m.notice(there))
+        before = self.model
+        self.both("lapse", self.store.sweep_debates(), lambda m: m.lapse())
+        expired = [d for d in self.model.debates if d.state == "EXPIRED"]
+        self.outcome.happened["expired"] += len(expired) - sum(d.state == "EXPIRED" for d in before.debates)
+        fewer = before.owed_in_all() - self.model.owed_in_all()
+        self.outcome.happened["left by lease"] += any(duty == "acknowledge" for _, _, duty in fewer)
+
+    @rule(agent=agents, back=near, watchers=st.lists(agents, max_size=2, unique=True))
+    def open(self, agent: str, back: int, watchers: list[str]) -> None:
+        n = self.pick(back)
+        self.both("open", self.at.open(agent, n, *watchers), lambda m: m.open(agent, n, watchers))

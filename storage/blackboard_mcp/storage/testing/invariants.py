@@ -1,0 +1,295 @@
+"""What must hold of a board after every step of a walk, checked by the names of the design (I1, I3, …)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+
+from blackboard_mcp.protocols.board import Board
+from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.guard import Protection
+from blackboard_mcp.protocols.items import Edge, Item, Ref, Zone, content_hash
+from blackboard_mcp.protocols.store import DebateView, Found, Log, Snapshot
+from hypothesis.stateful import invariant
+
+from .model import MOVES, Quarrel
+from .walking import AGENTS, GONE, Walker
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A board as it is read after a step: items by agent, and what the guard holds."""
+
+    founds: list[Found]
+    board: Board
+    held: dict[int, Protection]
+
+
+class Invariants(Walker):
+    """Holds the store against the model and against its own log."""
+
+    def teardown(self) -> None:
+        try:
+            if self.log:
+                self.every_version_is_readable()
+        finally:
+            super().teardown()
+
+    def catch_up(self) -> None:
+        """Reads the part of the log not seen yet, merged over the agents, into `recent`, and folds it."""
+
+        async def ask() -> list[Log]:
+            logs = (self.store.log(self.at.board, agent, len(self.log), 10_000) for agent in AGENTS)
+            return await asyncio.gather(*logs)
+
+        merged: dict[int, Event] = {}
+        for agent, log in zip(AGENTS, self.run(ask()), strict=True):
+            seqs = [e.seq for e in log.events]
+            self.check("I17", seqs == sorted(set(seqs)), seqs)
+            self.check("I17", log.seq >= len(self.log), log.seq)
+            for event in log.events:
+                self.check("I25", event.owner in (None, agent), f"{agent} sees {event}")
+                merged[event.seq] = event
+        begin = len(self.log)
+        self.check("I17", sorted(merged) == list(range(begin + 1, begin + 1 + len(merged))), sorted(merged))
+        for seq in sorted(merged):
+            self.log.append(merged[seq])
+            self.recent.append(merged[seq])
+            self.apply(merged[seq])
+
+    def look(self) -> Sight:
+        """What is read of the board after every step, asked for at once."""
+        store, board = self.store, self.at.board
+        refs = [Ref(n) for n in range(1, len(self.model.things) + 3)]
+
+        async def ask() -> Sight:
+            founds, standing, held = await asyncio.gather(
+                asyncio.gather(*(store.read(board, agent, refs, []) for agent in AGENTS)),
+                self.at.standing(),
+                store.guarded(board, [ref.number for ref in refs]),
+            )
+            return Sight(founds, standing, held)
+
+        return self.run(ask())
+
+    def gaze(self, who: str) -> tuple[Snapshot, list[list[int]]]:
+        """What is dearer to ask for: one agent's snapshot, and each zone as it pages through it."""
+
+        async def ask() -> tuple[Snapshot, list[list[int]]]:
+            zones = [await self.numbers(who, zone) for zone in Zone]
+            return await self.store.snapshot(self.at.board, who), zones
+
+        return self.run(ask())
+
+    async def numbers(self, agent: str, zone: Zone) -> list[int]:
+        """A zone, page by page."""
+        numbers: list[int] = []
+        cursor = None
+        while True:
+            wanted = ItemQuery(zone=zone, limit=11, cursor=cursor)
+            page = await self.store.query(self.at.board, agent, wanted)
+            numbers += [i.number for i in page.items]
+            cursor = page.cursor
+            if cursor is None:
+                return numbers
+
+    def apply(self, event: Event) -> None:
+        """The fold: zone, version and status of each item out of the log alone."""
+        if event.item is None:
+            return
+        self.outcome.happened[str(event.data.get("outcome"))] += 1
+        n, kind = int(event.item.split("-")[1]), str(event.event)
+        if kind == "item.posted":
+            self.fold[n] = ["working", 1, "ACTIVE"]
+            return
+        item = self.fold[n]
+        if kind in GONE:
+            self.check("I2", item[0] == "working", f"{event.item} left twice")
+            item[0] = "archive"
+        elif kind == "item.restored":
+            self.check("I2", item[0] == "archive", f"{event.item} came back twice")
+            item[0] = "working"
+        elif kind == "item.versioned":
+            self.check("I22", event.version == item[1] + 1, f"{event.item} jumped to {event.version}")
+            item[1] = event.version
+            item[2] = item[2] if item[2] == "DEBATED" else "ACTIVE"
+        elif kind == "item.changed" and "status" in event.data:
+            was, becomes = event.data["status"]
+            self.check("I29", was == item[2] and becomes in MOVES[was], event)
+            item[2] = becomes
+        elif kind == "debate.opened" and item[2] in ("ACTIVE", "RESOLVED"):
+            item[2] = "DEBATED"
+        elif kind == "debate.closed" and event.data.get("outcome") == "rejected" and MOVES[item[2]]:
+            item[2] = "INVALIDATED"
+        elif kind == "debate.closed" and item[2] == "DEBATED":
+            item[2] = "ACTIVE"
+
+    @invariant()
+    def the_invariants_hold(self) -> None:
+        if not self.cursors:
+            return
+        self.turns += 1
+        self.catch_up()
+        sight = self.look()
+        recent, self.recent = self.recent, []
+        items = self.items(sight)
+        known = {(e.source, str(e.kind), e.target) for item in items.values() for e in item.edges}
+        arriving = {(e.source, str(e.kind), e.target) for item in items.values() for e in item.incoming}
+        self.check("I15", all(s in items and t in items for s, _, t in known | arriving), known)
+        self.check("I15", known == arriving, known ^ arriving)
+        self.check("I16", acyclic(known), known)
+        was = {n for n, item in self.seen.items() if item.zone is Zone.WORKING}
+        left = {n for n in was if n in items and items[n].zone is not Zone.WORKING}
+        self.outcome.happened["left"] += len(left)
+        self.nothing_held_left(left)
+        touched = {int(e.item.split("-")[1]) for e in recent if e.item}
+        for n, item in items.items():
+            old = self.seen.get(n)
+            same = old is not None and plain(old) == plain(item)
+            self.check("I19", same or (n in touched and item.seq > (old.seq if old else 0)), item)
+            self.check("I19", item.seq <= len(self.log), item)
+            self.check("I18", self.fold.get(n) == [item.zone, item.version, item.status], item)
+        self.seen = items
+        self.same_as_the_model(items)
+        self.check("model", known == self.model.edges, known ^ self.model.edges)
+        protected = self.model.protected()
+        self.check("guard", set(sight.held) == protected, set(sight.held) ^ protected)
+        for n, protection in sight.held.items():
+            self.check("guard", self.leads_to(n, protection), (n, protection))
+        self.figures(items, sight)
+        if self.turns % 3 == 0:
+            self.view_of(AGENTS[self.turns // 3 % 3], items)
+        self.before = self.model
+
+    def leads_to(self, n: int, protection: Protection) -> bool:
+        """Whether the chain is one of edges that are there, from an open debate to the item."""
+        chain = [(edge.source, str(edge.kind), edge.target) for edge in protection.chain]
+        if not chain:
+            return True
+        places = {m for d in self.model.open_debates() for m in (d.root, *d.critiques)}
+        if protection.omitted:
+            places = {chain[0][0], chain[0][2]}
+        for source, _, target in chain:
+            places = {target for p in places if p == source} | {source for p in places if p == target}
+        return n in places and set(chain) <= self.model.edges
+
+    def nothing_held_left(self, left: set[int]) -> None:
+        """What was seen to leave was held by nothing, as the model knows it."""
+        critiques = {c for d in self.model.open_debates() for c in d.critiques}
+        self.check("I5", not left & critiques, left & critiques)
+        self.check("I3", not left & self.model.in_debate(), left & self.model.in_debate())
+        self.check("I4", not left & self.model.owing(), left & self.model.owing())
+
+    def items(self, sight: Sight) -> dict[int, Item]:
+        """All items with all edges, and what each agent sees of them checked."""
+        items: dict[int, Item] = {}
+        leaving: dict[int, set[Edge]] = {}
+        arriving: dict[int, set[Edge]] = {}
+        for agent, found in zip(AGENTS, sight.founds, strict=True):
+            visible = self.model.visible(agent)
+            seen = {item.number for item in found.items}
+            self.check("I1", visible <= seen, (agent, visible - seen))
+            self.check("I25", seen <= visible, (agent, seen - visible))
+            for item in found.items:
+                ends = {n for e in (*item.edges, *item.incoming) for n in (e.source, e.target)}
+                self.check("I25", ends <= visible, (agent, item.id, ends - visible))
+                items[item.number] = item
+                leaving.setdefault(item.number, set()).update(item.edges)
+                arriving.setdefault(item.number, set()).update(item.incoming)
+        return {
+            n: replace(items[n], edges=tuple(leaving[n]), incoming=tuple(arriving[n])) for n in sorted(items)
+        }
+
+    def same_as_the_model(self, items: dict[int, Item]) -> None:
+        for n, thing in self.model.things.items():
+            item = items[n]
+            expires = None if item.expires_at is None else (item.expires_at - self.start).total_seconds()
+            self.check("I1", item.text == thing.texts[-1], (item.text, thing.texts[-1]))
+            self.check("I1", item.sha256 == content_hash(thing.texts[-1]), item)
+            self.check("I2", item.zone == thing.zone, (item.id, item.zone, thing.zone))
+            self.check("I22", item.version == len(thing.texts), (item.id, item.version))
+            self.check("I26", (item.author, item.type) == (thing.author, thing.type), item)
+            self.check("I36", expires == thing.expires, (item.id, expires, thing.expires))
+            self.check("model", item.status == thing.status, (item.id, item.status, thing.status))
+            self.check("model", item.thread == thing.thread, (item.id, item.thread, thing.thread))
+            self.debate_of(item)
+
+    def debate_of(self, item: Item) -> None:
+        about = [d for d in self.model.debates if item.number == d.root]
+        if about:
+            self.check("model", item.debate == about[-1].state, (item.id, item.debate, about[-1].state))
+
+    def figures(self, items: dict[int, Item], sight: Sight) -> None:
+        board = sight.board
+        self.check("I17", board.seq == len(self.log), (board.seq, len(self.log)))
+        working = [i for i in items.values() if i.zone is Zone.WORKING]
+        tokens = sum(i.tokens for i in working)
+        counted = (board.working_items, board.working_tokens, board.archived_items)
+        self.check("I2", counted == (len(working), tokens, len(items) - len(working)), counted)
+        self.check("I6", board.core == self.core, board.core)
+
+    def view_of(self, agent: str, items: dict[int, Item]) -> None:
+        visible = self.model.visible(agent)
+        view, zones = self.gaze(agent)
+        self.check("I2", sorted(n for zone in zones for n in zone) == sorted(visible), zones)
+        shown = {i.number: i for i in view.items}
+        law = self.model.law() & visible
+        for name, type_ in (("I7", "CONSTRAINT"), ("I8", "HOT_ISSUE")):
+            there = {n for n in law if items[n].type == type_}
+            verbatim = all(n in shown and shown[n].text == self.model.things[n].texts[-1] for n in there)
+            self.check(name, verbatim, (there, set(shown)))
+        self.check("I25", set(shown) <= visible and set(view.protected) <= visible, (agent, set(shown)))
+        chains = {n for p in view.protected.values() for e in p.chain for n in (e.source, e.target)}
+        self.check("I25", chains <= visible, (agent, chains - visible))
+        owed = {(n, str(duty)) for n, duty in view.owed}
+        self.check("model", owed == self.model.owed_by(agent), (agent, owed, self.model.owed_by(agent)))
+        told = sorted((d.root, tuple(sorted(d.critiques))) for d in view.debates)
+        there_ = sorted((d.root, tuple(sorted(d.critiques))) for d in self.model.open_debates())
+        self.check("model", told == there_, (told, there_))
+
+    def every_version_is_readable(self) -> None:
+        for n, thing in self.model.things.items():
+            reader = thing.author if thing.private else "carol"
+            refs = [Ref(n, v + 1) for v in range(len(thing.texts))]
+            found = self.run(self.store.read(self.at.board, reader, refs, []))
+            self.check("I1", [i.text for i in found.items] == thing.texts, (n, found, thing.texts))
+            self.check("I1", all(i.sha256 == content_hash(i.text) for i in found.items), found)
+            self.check("I22", [i.version for i in found.items] == [r.version for r in refs], found)
+            view = self.run(self.store.debate_status(self.at.board, reader, n))
+            if isinstance(view, DebateView) and view.debate.root == n:
+                known = [d for d in self.model.debates if d.root == n]
+                self.check("model", known, f"the store has a debate on {n}")
+                newest = known[-1] if known else Quarrel(n, "", False, 0.0)
+                duties = {(o.agent, o.item, str(o.duty)): str(o.state) for o in view.debate.obligations}
+                self.check("model", duties == newest.duties, (n, duties, newest.duties))
+                votes = {v.owner: (v.agent, v.version, v.approve) for v in view.debate.votes}
+                self.check("model", votes == newest.votes, (n, votes, newest.votes))
+                self.check("model", view.debate.outcome == newest.outcome, (n, view.debate))
+
+
+def acyclic(known: set[tuple[int, str, int]]) -> bool:
+    """Whether `depends_on` has no cycle: taking away what leans on nothing leaves nothing."""
+    left = {(s, t) for s, kind, t in known if kind == "depends_on"}
+    while True:
+        fewer = {(s, t) for s, t in left if any(t == other for other, _ in left)}
+        if fewer == left:
+            return not left
+        left = fewer
+
+
+def plain(item: Item) -> tuple[object, ...]:
+    """What only an event may change."""
+    return (
+        item.version,
+        item.status,
+        item.zone,
+        item.importance,
+        item.text,
+        item.tags,
+        item.metadata,
+        item.expires_at,
+        item.updated_at,
+        item.seq,
+        set(item.edges),
+    )
