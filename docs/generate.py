@@ -141,8 +141,10 @@ ARGUMENTS: dict[str, str] = {
     "summarize.thread": "any item of a thread that is asked for: takes the request, for ten minutes",
     "summarize.text": "the summary: plain lines, each with the ids it rests on, as [F-3, D-7]",
     "summarize.lease": "the number that taking the request gave",
-    "debate.op": "`vote` is not there yet",
-    "debate.id": "the item debated, or a critique in its debate",
+    "debate.op": "what to do; see [debates](../howto/debates.md)",
+    "debate.id": "the item debated, or a critique in its debate; with watch, unwatch and status also a topic: "
+    "`key:plan:**`, `tag:db`, `type:DECISION`, `thread:H-3`",
+    "debate.approve": "for `vote`: in favour, as it is when left out, or against",
     "debate.reason": "why; a decision needs one",
     "debate.watchers": "for `open`: agents who must acknowledge",
     "core.objective": "what the board is for",

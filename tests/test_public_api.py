@@ -16,6 +16,7 @@ import pytest
 from blackboard_mcp.protocols import wire
 from blackboard_mcp.server.mcp.tools import core
 from blackboard_mcp.server.mcp.tools.core import CoreTools
+from blackboard_mcp.server.mcp.tools.debating import DebateTool
 
 ARGUMENTS = {
     "post": "text type importance tags edges key expected_version id visibility ttl_seconds metadata "
@@ -46,7 +47,8 @@ PARTS = (blackboard_mcp.protocols, blackboard_mcp.storage, blackboard_mcp.server
 
 @pytest.mark.parametrize("tool", ARGUMENTS)
 def test_the_core_tools_keep_their_arguments_and_take_a_board(tool: str) -> None:
-    parameters = inspect.signature(getattr(CoreTools, tool)).parameters
+    tools = DebateTool if tool == "debate" else CoreTools
+    parameters = inspect.signature(getattr(tools, tool)).parameters
     assert set(ARGUMENTS[tool].split()) <= set(parameters)
     assert parameters["board"].default is None
 

@@ -329,7 +329,7 @@ def test_the_walk_sees_the_mistake(monkeypatch: pytest.MonkeyPatch, mutate: Muta
 
     mutate(monkeypatch)
     steps = settings(max_examples=6, stateful_step_count=25, phases=[Phase.generate])
-    outcome = walk(opened, steps, only={invariant}, seeds=range(24))
+    outcome = walk(opened, steps, only={invariant}, seeds=range(60))
     assert outcome.broken is not None, outcome.error or "the walk saw nothing"
     with pytest.raises(AssertionError, match=invariant):
         outcome.assert_held(invariant)

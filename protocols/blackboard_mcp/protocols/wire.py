@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
-from .debates import Debate
+from .debates import Debate, Tally
 from .events import Event
 from .items import Item
 from .store import Subscription
@@ -225,8 +225,19 @@ class WireObligation(_Wire):
     reason: str
 
 
+class WireVote(_Wire):
+    owner: str = Field(description="who counts: the owner of the agent that voted")
+    agent: str
+    approve: bool
+    version: int = Field(description="of the item; votes on former versions do not count")
+    reason: str
+
+
 class DebateAnswer(_Wire):
-    """The newest debate about an item; `state` is `None` when there never was one."""
+    """The newest debate about an item; `state` is `None` when there never was one.
+
+    `quorum` to `closes` are those of the tool's answers, not of the list of a board's debates.
+    """
 
     item: str
     state: str | None
@@ -237,12 +248,38 @@ class DebateAnswer(_Wire):
     closed_by: str | None = None
     closed_at: datetime | None = None
     reason: str = ""
+    outcome: str = Field(default="", description="accepted or rejected, after CONSENSUS")
     obligations: list[WireObligation] = Field(default_factory=list)
     outstanding: list[WireObligation] = Field(default_factory=list)
+    votes: list[WireVote] = Field(default_factory=list)
+    quorum: int | None = Field(default=None, description="votes on one side that close it; 0: votes do not")
+    votes_for: list[str] = Field(default_factory=list, description="owners whose votes count")
+    votes_against: list[str] = Field(default_factory=list)
+    author_owner: str | None = Field(default=None, description="its vote does not count")
+    closes: str = Field(default="", description="what would close it")
     seq: int
 
 
-def wire_debate(item: str, debate: Debate, items: dict[int, Item], seq: int) -> DebateAnswer:
+class WatchesAnswer(_Wire):
+    """What the caller watches by topic, longest first."""
+
+    watches: list[str]
+    seq: int
+
+
+class DebateResult(RootModel[DebateAnswer | WatchesAnswer]):
+    """What `debate` answers: the debate about an item, or the topics that are watched."""
+
+
+def wire_debate(
+    item: str,
+    debate: Debate,
+    items: dict[int, Item],
+    seq: int,
+    *,
+    tally: Tally | None = None,
+    closes: str = "",
+) -> DebateAnswer:
     def name(number: int) -> str:
         return items[number].id if number in items else str(number)
 
@@ -262,8 +299,18 @@ def wire_debate(item: str, debate: Debate, items: dict[int, Item], seq: int) -> 
         closed_by=debate.closed_by,
         closed_at=debate.closed_at,
         reason=debate.reason,
+        outcome=debate.outcome,
         obligations=owed,
         outstanding=[o for o in owed if o.state == "outstanding"],
+        votes=[
+            WireVote(owner=v.owner, agent=v.agent, approve=v.approve, version=v.version, reason=v.reason)
+            for v in debate.votes
+        ],
+        quorum=None if tally is None else tally.quorum,
+        votes_for=[] if tally is None else list(tally.approving),
+        votes_against=[] if tally is None else list(tally.rejecting),
+        author_owner=None if tally is None else tally.author,
+        closes=closes,
         seq=seq,
     )
 

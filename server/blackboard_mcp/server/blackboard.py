@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.board import Board, BoardConfig
+from blackboard_mcp.protocols.debates import StandingWatch
 from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import EventFilter, ItemQuery, parse_event_filter
@@ -35,6 +36,7 @@ from blackboard_mcp.protocols.store import (
     Page as ItemPage,
 )
 from blackboard_mcp.protocols.tokens import Tokenizer
+from blackboard_mcp.protocols.topics import is_topic, parse_topic
 
 from .activity import Activity
 from .pruner import Pruner
@@ -46,12 +48,15 @@ VIEW_BUDGET = 1_500
 NAMED_IN_FOOTER = 3
 """How many ids a footer names."""
 _SCAN = 500
+_END = 1 << 62
+"""A sequence that no log reaches."""
 _COUNTED_INLINE = 20_000
 _REPORT_EVERY = 5.0
 _LOOKS = 10_000
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
-DebateOp = Literal["open", "acknowledge", "withdraw", "decide", "status", "watch"]
+DebateOp = Literal["open", "acknowledge", "vote", "withdraw", "decide", "status", "watch", "unwatch"]
+_BY_TOPIC = ("watch", "unwatch", "status")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,19 +204,34 @@ class Blackboard:
         *,
         reason: str = "",
         watchers: Sequence[str] = (),
+        approve: bool | None = None,
     ) -> tuple[str, DebateView | Item]:
         """Does `op` and answers with the board and the debate as it stands then."""
-        number = parse_ref(id_).number
-        if watchers and op != "open":
+        for argument, given, goes_with in (
+            ("watchers", bool(watchers), "open"),
+            ("approve", approve is not None, "vote"),
+        ):
+            if given and op != goes_with:
+                raise InvalidInput(
+                    f'{argument} goes with op="{goes_with}"; with op="{op}" leave it out. Nothing was changed.'
+                )
+        if is_topic(id_):
             raise InvalidInput(
-                f'watchers go with op="open"; with op="{op}" leave them out. Nothing was changed.'
+                f'op="{op}" takes the id of an item, say H-17; topics go with {", ".join(_BY_TOPIC)}. Nothing was '
+                "changed."
             )
+        number = parse_ref(id_).number
         name = await self.board_of(board, agent)
+        check_agent(agent)
         match op:
             case "open":
                 await self.store.debate_open(name, agent, number, [check_agent(w) for w in watchers])
             case "watch":
                 await self.store.debate_watch(name, agent, number)
+            case "unwatch":
+                await self.store.debate_unwatch(name, agent, number)
+            case "vote":
+                await self.store.debate_vote(name, agent, number, approve=approve is not False, reason=reason)
             case "acknowledge":
                 await self.store.debate_acknowledge(name, agent, number)
             case "withdraw":
@@ -228,6 +248,27 @@ class Blackboard:
         if isinstance(state, DebateView):
             self._noticed(name, agent, state.seq, state.attention)
         return name, state
+
+    async def watch_topic(
+        self, agent: str, board: str | None, op: DebateOp, topic: str
+    ) -> tuple[list[StandingWatch], int, Attention]:
+        """Begins or ends a standing watch, or does neither; what the agent watches by topic then."""
+        named = parse_topic(topic)
+        name = await self.board_of(board, agent)
+        check_agent(agent)
+        if op == "watch":
+            await self.store.watch_topic(name, agent, named)
+        elif op == "unwatch":
+            await self.store.unwatch_topic(name, agent, named)
+        held = await self.store.watches(name, agent)
+        attention, seq = await self.attention(agent, name)
+        return held, seq, attention
+
+    async def attention(self, agent: str, board: str) -> tuple[Attention, int]:
+        """What waits for the agent on an existing board, and the board's sequence; it has been told then."""
+        log = await self.store.log(board, agent, _END, 1, look=self._look(board, agent))
+        self._noticed(board, agent, log.seq, log.attention)
+        return log.attention, log.seq
 
     async def _prune_if_full(self, board: str) -> None:
         found = await self.store.find_board(board)
@@ -301,7 +342,7 @@ class Blackboard:
             by_number = {item.number: item for item in back.items}
             items = tuple(by_number[item.number] for item in found.items)
             return Found(items, found.mode, found.notice, found.left, back.seq), back.attention, back.seq
-        log = await self.store.log(name, agent, (1 << 62), 1, look=look)
+        log = await self.store.log(name, agent, _END, 1, look=look)
         return found, log.attention, log.seq
 
     # Events

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import urlsplit
 
 from blackboard_mcp.protocols.clock import Clock, SystemClock, new_token
@@ -25,7 +25,7 @@ from .blackboard import Blackboard
 from .http.identity import AGENT_HEADER, OWNER_HEADER, agent_name
 from .policies.registry import Policies
 from .pruner import Pruner
-from .requests import check_agent
+from .requests import check_agent, check_board
 from .settings import PREFIX, Settings, check_endpoint
 from .summaries.writing import SummaryWriter
 from .tokens import load_tokenizer
@@ -186,7 +186,16 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
         if owner is not None:
             await opened.blackboard.introduce(caller.agent, owner)
 
+    async def footer(caller: Caller, arguments: Mapping[str, Any]) -> str:
+        board = arguments.get("board")
+        name = check_board(board) if isinstance(board, str) else settings.board
+        if await opened.store.find_board(name) is None:
+            return ""
+        attention, seq = await opened.blackboard.attention(caller.agent, name)
+        return rendering.footer(seq, attention)
+
     server.on_call(introduce)
+    server.on_error(footer)
     return server
 
 

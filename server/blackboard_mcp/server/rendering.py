@@ -8,7 +8,7 @@ from datetime import datetime
 
 from blackboard_mcp.protocols.board import DEFAULT_POLICY, Board, Core
 from blackboard_mcp.protocols.clock import Clock
-from blackboard_mcp.protocols.debates import Debate, ObligationState
+from blackboard_mcp.protocols.debates import Debate
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.items import Item
 from blackboard_mcp.protocols.pruning import PassOutcome
@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.store import Attention, DebateView, Page, Posted, 
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from .blackboard import NAMED_IN_FOOTER, News, Reading
+from .debate_text import debate_lines, standing_lines
 from .searching import Found
 from .text import QUOTE, excerpt, item_line, notices, one_line, quoted, relative_age
 
@@ -302,29 +303,11 @@ class Rendering:
         return self.with_footer("\n".join(lines), last.seq)
 
     def debate(self, view: DebateView) -> str:
-        lines = self.debate_lines(view.debate, view.items)
+        lines = standing_lines(view, self._tokenizer)
         return self.with_footer("\n".join(lines), view.seq, view.attention)
 
     def debate_lines(self, debate: Debate, items: dict[int, Item]) -> list[str]:
-        def name(number: int) -> str:
-            return items[number].id if number in items else str(number)
-
-        root = name(debate.root)
-        head = f"{root} debate {debate.state} opened by {debate.opened_by}"
-        if debate.closed_by is not None:
-            head += f", closed by {debate.closed_by}"
-            if debate.reason:
-                head += f": {excerpt(debate.reason, 60, self._tokenizer)}"
-        lines = [head]
-        if debate.critiques:
-            by = {n: items[n].author for n in debate.critiques if n in items}
-            lines.append("critiques " + ", ".join(f"{name(n)} by {by.get(n, '?')}" for n in debate.critiques))
-        for state in ObligationState:
-            owed = [o for o in debate.obligations if o.state is state]
-            if owed:
-                listed = ", ".join(f"{o.agent} {o.duty} {name(o.item)}" for o in owed[:12])
-                lines.append(f"{state}: {listed}" + (f" +{len(owed) - 12}" if len(owed) > 12 else ""))
-        return lines
+        return debate_lines(debate, items, self._tokenizer)
 
 
 def _endorsed(item: Item, *, repeated: bool) -> str:

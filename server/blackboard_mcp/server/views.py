@@ -159,7 +159,7 @@ class _Renderer:
         calls: dict[int, list[str]] = {}
         for number, duty in self.snapshot.owed:
             if number in self.by_number:
-                calls.setdefault(number, []).append(_call(self.by_number[number].id, duty))
+                calls.setdefault(number, []).append(self._call(self.by_number[number], duty))
         for request in self.snapshot.summaries:
             first = min(request.seen)
             if first in self.by_number:
@@ -201,11 +201,21 @@ class _Renderer:
             if owed.duty is Duty.RESPOND and item is not None:
                 name += f" to answer {item.id}"
             silent.append(name)
+        quorum = self.snapshot.board.config.quorum
+        if quorum:
+            parts.append(f"closes by {quorum} votes")
         if silent:
             parts.append(f"waits for {_named(silent, ', ')}")
-        else:
+        elif not quorum:
             parts.append(f'nobody outstanding: debate(op="decide", id="{self.by_number[debate.root].id}")')
         return ", ".join(parts)
+
+    def _call(self, item: Item, duty: Duty) -> str:
+        """What meets a duty."""
+        if duty is Duty.RESPOND:
+            return f'post(type="REPLY", edges={{"replies_to": ["{item.id}"]}}, text="…")'
+        votes = self.snapshot.board.config.quorum and item.debate == DebateState.OPEN
+        return f'debate(op="{"vote" if votes else "acknowledge"}", id="{item.id}")'
 
     # How much of it
 
@@ -340,12 +350,6 @@ def _lines(lead: str, text: str) -> list[str]:
     """`text` whole behind `lead`: on its line when it is one line, else below it, each line quoted."""
     lines = quoted(text)
     return [f"{lead}: {lines[0]}"] if len(lines) == 1 else [f"{lead}:", *lines]
-
-
-def _call(id_: str, duty: Duty) -> str:
-    if duty is Duty.RESPOND:
-        return f'post(type="REPLY", edges={{"replies_to": ["{id_}"]}}, text="…")'
-    return f'debate(op="acknowledge", id="{id_}")'
 
 
 def _named(names: Sequence[str], between: str) -> str:

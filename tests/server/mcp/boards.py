@@ -99,13 +99,17 @@ class Agent:
         return text_of(result)
 
     async def fail(self, tool: str, /, **arguments: Any) -> Any:
-        """The structured form of a refusal; its text says the same, as a sentence."""
+        """The structured form of a refusal; its text says the same, as a sentence, and ends in the footer."""
         result = await self.call(tool, **arguments)
         assert result.is_error, text_of(result)
         failure = result.structured_content
         assert failure is not None
         assert failure["error"] in {"invalid", "not_found", "conflict", "refused"}
-        assert failure["message"] == text_of(result)
+        lines = text_of(result).splitlines()
+        if lines[-1].startswith("seq "):  # not where there is no board that is meant
+            self.footer = lines.pop()
+            assert TOKENIZER.count(self.footer) <= 30
+        assert failure["message"] == "\n".join(lines)
         assert 15 < len(failure["message"]) <= 700
         return failure
 

@@ -82,7 +82,9 @@ async def test_results_are_structured_exactly_when_the_request_says_true(board: 
             assert (result.structured_content is not None) == structured
             if structured:
                 assert result.structured_content["error"] == code, tool
-                assert result.structured_content["message"] == boards.text_of(result)
+                message, footer = boards.text_of(result).rsplit("\n", 1)
+                assert result.structured_content["message"] == message
+                assert footer.startswith("seq ")
 
 
 @both

@@ -35,6 +35,7 @@ from blackboard_mcp.server.mcp.adapter_tools import (
     GONE_SCOPE_KEY,
     Answer,
     CallHook,
+    FooterHook,
     ServedTools,
     ToolFunction,
 )
@@ -164,6 +165,10 @@ class BoardServer:
     def on_call(self, hook: CallHook) -> None:
         """Await `hook(caller)` before each tool's work; what it raises is the call's answer."""
         self._tools.before_call = hook
+
+    def on_error(self, hook: FooterHook) -> None:
+        """End the text of each error result in the line `await hook(caller, arguments)`, if it gives one in time."""
+        self._tools.error_footer = hook
 
     def on_close(self, hook: Callable[[], None]) -> None:
         """Call `hook()` when streams must end because the server stops."""

@@ -15,11 +15,14 @@ from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextConten
 logger = logging.getLogger(__name__)
 
 
-def error_result(code: str, message: str, facts: Mapping[str, Any], *, structured: bool) -> CallToolResult:
-    """The result of a call that failed in a way its caller can do something about."""
+def error_result(
+    code: str, message: str, facts: Mapping[str, Any], *, structured: bool, footer: str = ""
+) -> CallToolResult:
+    """The result of a call that failed in a way its caller can do something about; `footer` ends its text."""
     text = sendable(message)
+    shown = f"{text}\n{sendable(footer)}" if footer else text
     return CallToolResult(
-        content=[TextContent(type="text", text=text)],
+        content=[TextContent(type="text", text=shown)],
         structured_content={**facts, "error": code, "message": text} if structured else None,
         is_error=True,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,7 +19,10 @@ from mcp.types import INVALID_PARAMS, CallToolResult, TextContent, Tool, ToolAnn
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
+logger = logging.getLogger(__name__)
+
 GONE_SCOPE_KEY: Final = "blackboard.gone"
+_FOOTER_SECONDS: Final = 2.0
 _REQUEST_CANCELLED: Final = -32800
 
 
@@ -35,6 +39,7 @@ class Answer:
 
 ToolFunction = Callable[..., Awaitable[Answer]]
 CallHook = Callable[[Caller], Awaitable[None]]
+FooterHook = Callable[[Caller, Mapping[str, Any]], Awaitable[str]]
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,8 @@ class _Served:
 class ServedTools:
     """The tools of one server, by name.
 
-    `before_call` is awaited before each tool's work; what it raises is the call's answer.
+    `before_call` is awaited before each tool's work; what it raises is the call's answer. `error_footer`
+    gives the last line of an error's text from the caller and the arguments as they came.
 
     Args:
         prefix: stands before every name.
@@ -57,6 +63,7 @@ class ServedTools:
 
     def __init__(self, callers: Callers, *, prefix: str, output_schemas: bool) -> None:
         self.before_call: CallHook | None = None
+        self.error_footer: FooterHook | None = None
         self._callers = callers
         self._prefix = prefix
         self._output_schemas = output_schemas
@@ -136,13 +143,29 @@ class ServedTools:
         except MCPError:
             raise
         except BlackboardError as exc:
-            return error_result(exc.code, exc.message, exc.facts, structured=caller.structured)
+            code, message, facts = exc.code, exc.message, exc.facts
         except Exception:
             reference, message = internal_error(f"tool {tool.published.name}")
-            return error_result("internal", message, {"reference": reference}, structured=caller.structured)
-        return CallToolResult(
-            content=[TextContent(type="text", text=sendable(answer.text))], structured_content=structured
-        )
+            code, facts = "internal", {"reference": reference}
+        else:
+            return CallToolResult(
+                content=[TextContent(type="text", text=sendable(answer.text))], structured_content=structured
+            )
+        footer = await self._footer(caller, arguments)
+        return error_result(code, message, facts, structured=caller.structured, footer=footer)
+
+    async def _footer(self, caller: Caller, arguments: Mapping[str, Any]) -> str:
+        """What ends the text of an error; nothing where it cannot be had, for the error goes first."""
+        if self.error_footer is None:
+            return ""
+        try:
+            async with asyncio.timeout(_FOOTER_SECONDS):
+                return await self.error_footer(caller, arguments)
+        except (BlackboardError, TimeoutError):
+            return ""
+        except Exception:
+            logger.exception("no footer for an error")
+            return ""
 
 
 def _gone_event(ctx: ServerRequestContext[Any, Any]) -> asyncio.Event | None:

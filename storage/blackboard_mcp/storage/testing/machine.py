@@ -58,6 +58,8 @@ class BoardMachine(Debating):
             self.at.batch("alice", draft(None, on=7, status="WITHDRAWN")),
             lambda m: m.amend("alice", 7, status="WITHDRAWN"),
         )
+        self.say("carol", "FACT", "derived_from", 1)
+        self.sum_up(8, {8: self.run(self.at.item(8)).seq})
 
     # What agents do
 
@@ -297,8 +299,11 @@ class BoardMachine(Debating):
         thread = free[back % len(free)] if free and back % 4 else self.model.things[self.pick(back)].thread
         sources = [t for t in self.model.things.values() if t.thread == thread and t.zone == "working"]
         chosen = [t.number for t in sources if not t.private][: max(0, len(sources) - drop)]
-        places = {n: self.seen[n].seq - stale for n in chosen}
+        self.sum_up(thread, {n: self.seen[n].seq - stale for n in chosen}, stale=stale)
+
+    def sum_up(self, thread: int, places: dict[int, int], *, stale: bool = False) -> None:
         self.calls += 1
+        chosen = list(places)
         text = f"summary {self.calls}"
         made: list[int | None] = []
 

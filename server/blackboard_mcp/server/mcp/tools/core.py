@@ -7,11 +7,9 @@ from typing import Annotated, Any, Literal
 from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.filters import ItemQuery
-from blackboard_mcp.protocols.items import MAX_BATCH, Item, ItemType, Status, Zone, parse_ref
+from blackboard_mcp.protocols.items import MAX_BATCH, ItemType, Status, Zone, parse_ref
 from blackboard_mcp.protocols.keys import MAX_KEY, check_glob
-from blackboard_mcp.protocols.store import DebateView
 from blackboard_mcp.protocols.wire import (
-    DebateAnswer,
     EventsAnswer,
     ItemsAnswer,
     PostAnswer,
@@ -20,7 +18,6 @@ from blackboard_mcp.protocols.wire import (
     SubscribeAnswer,
     SubscriptionsAnswer,
     ViewAnswer,
-    wire_debate,
     wire_event,
     wire_item,
     wire_subscription,
@@ -28,7 +25,7 @@ from blackboard_mcp.protocols.wire import (
 from pydantic import Field, WithJsonSchema
 
 from ... import requests
-from ...blackboard import VIEW_BUDGET, Blackboard, DebateOp
+from ...blackboard import VIEW_BUDGET, Blackboard
 from ...rendering import FOOTER_TOKENS, Rendering
 from ...requests import (
     AnyType,
@@ -54,6 +51,7 @@ from ...requests import (
 from ...text import one_line
 from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
 from ..adapter_arguments import Arguments
+from .debating import DebateTool
 
 ITEMS_BUDGET = 6_000
 MAX_BUDGET = 200_000
@@ -151,16 +149,7 @@ class CoreTools:
             annotations=WRITE,
             output=EventsAnswer,
         )
-        server.tool(
-            self.debate,
-            name="debate",
-            description=(
-                "Debate an item: open, acknowledge (agree), withdraw (own critique), decide (with reason), "
-                "status (who is missing), watch (it stays until you acknowledge)."
-            ),
-            annotations=WRITE,
-            output=DebateAnswer,
-        )
+        DebateTool(self._board, self._say).register(server)
 
     async def post(
         self,
@@ -429,33 +418,3 @@ class CoreTools:
                 subscription=None if news.subscription is None else news.subscription.id,
             ),
         )
-
-    async def debate(
-        self,
-        caller: Caller,
-        op: DebateOp,
-        id: Id,
-        reason: Reason = "",
-        watchers: Annotated[list[Agent], Field(max_length=32, description="for open")] | None = None,
-        board: BoardId | None = None,
-    ) -> Answer:
-        requests.check_text(reason)
-        name, state = await self._board.debate(
-            caller.agent, board, op, id, reason=reason, watchers=watchers or ()
-        )
-        if isinstance(state, DebateView):
-            number = parse_ref(id).number
-            item = state.items[number].id if number in state.items else id
-            structured = wire_debate(item, state.debate, state.items, state.seq)
-            return Answer(self._say.debate(state), structured)
-        return await self._undebated(caller, name, state, op)
-
-    async def _undebated(self, caller: Caller, name: str, item: Item, op: str) -> Answer:
-        found = await self._board.board(caller.agent, name)
-        structured = DebateAnswer(item=item.id, state=None, seq=found.seq)
-        text = {
-            "watch": f"you watch {item.id}: it stays on the board until you "
-            f'debate(op="acknowledge", id="{item.id}")',
-            "acknowledge": f"acknowledged {item.id}",
-        }.get(op, f"{item.id} was never debated")
-        return Answer(self._say.with_footer(text, found.seq), structured)

@@ -1,0 +1,80 @@
+"""The tool `debate`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from blackboard_mcp.protocols.items import Item, parse_ref
+from blackboard_mcp.protocols.store import DebateView
+from blackboard_mcp.protocols.topics import MAX_TOPIC, is_topic
+from blackboard_mcp.protocols.wire import DebateAnswer, DebateResult, WatchesAnswer, wire_debate
+from pydantic import Field
+
+from ... import requests
+from ...blackboard import Blackboard, DebateOp
+from ...debate_text import watching, what_closes
+from ...rendering import Rendering
+from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
+
+ItemOrTopic = Annotated[str, Field(max_length=MAX_TOPIC)]
+Watchers = Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=32)]
+Reason = Annotated[str, Field(max_length=2_000)]
+BoardId = Annotated[str, Field(max_length=64)]
+
+
+class DebateTool:
+    """Debates on one item, and standing watches by topic."""
+
+    def __init__(self, board: Blackboard, rendering: Rendering) -> None:
+        self._board = board
+        self._say = rendering
+
+    def register(self, server: BoardServer) -> None:
+        server.tool(
+            self.debate,
+            name="debate",
+            description=(
+                "Debate items: open, acknowledge (agree), vote, withdraw (own critique), decide (with reason), "
+                "status (who is missing), watch (id or topic: key:plan:**, tag:db)."
+            ),
+            annotations=ToolAnnotations(destructive_hint=False),
+            output=DebateResult,
+        )
+
+    async def debate(
+        self,
+        caller: Caller,
+        op: DebateOp,
+        id: ItemOrTopic,
+        reason: Reason = "",
+        watchers: Watchers | None = None,
+        approve: bool | None = None,
+        board: BoardId | None = None,
+    ) -> Answer:
+        requests.check_text(reason)
+        if is_topic(id) and op in ("watch", "unwatch", "status") and not watchers and approve is None:
+            held, seq, attention = await self._board.watch_topic(caller.agent, board, op, id)
+            text = self._say.with_footer(watching(held), seq, attention)
+            return Answer(text, WatchesAnswer(watches=[watch.topic for watch in held], seq=seq))
+        name, state = await self._board.debate(
+            caller.agent, board, op, id, reason=reason, watchers=watchers or (), approve=approve
+        )
+        if isinstance(state, DebateView):
+            number = parse_ref(id).number
+            item = state.items[number].id if number in state.items else id
+            structured = wire_debate(
+                item, state.debate, state.items, state.seq, tally=state.tally, closes=what_closes(state)
+            )
+            return Answer(self._say.debate(state), structured)
+        return await self._undebated(caller, name, state, op)
+
+    async def _undebated(self, caller: Caller, name: str, item: Item, op: str) -> Answer:
+        attention, seq = await self._board.attention(caller.agent, name)
+        structured = DebateAnswer(item=item.id, state=None, seq=seq)
+        text = {
+            "watch": f"you watch {item.id}: it stays on the board until you "
+            f'debate(op="acknowledge", id="{item.id}")',
+            "unwatch": f"you no longer watch {item.id}",
+            "acknowledge": f"acknowledged {item.id}",
+        }.get(op, f"{item.id} was never debated")
+        return Answer(self._say.with_footer(text, seq, attention), structured)
