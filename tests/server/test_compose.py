@@ -115,7 +115,7 @@ async def test_agents_of_one_http_server_are_who_their_headers_say(board: Any, m
                 httpx2.AsyncClient(headers=headers, trust_env=False) as wire,
                 Client(streamable_http_client(url, http_client=wire), mode=mode) as client,
             ):
-                result = await client.call_tool("post", {"text": "x"}, meta=boards.STRUCTURED)
+                result = await client.call_tool("post", {"text": f"by {author}"}, meta=boards.STRUCTURED)
                 assert result.structured_content is not None
                 assert result.structured_content["items"][0]["author"] == author
         for name in ("X-Blackboard-Agent", "X-Blackboard-Owner"):
