@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import signal
 import socket
@@ -18,6 +19,7 @@ import pytest
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.server.http import run
 from blackboard_mcp.server.http.run import is_loopback, serve_http
+from blackboard_mcp.server.mcp import adapter_streams
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
@@ -156,25 +158,14 @@ async def test_a_reader_that_stalls_is_dropped_and_hurts_nobody(
     serving: Any, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = asyncio.get_running_loop()
-    uris = [f"{EVENTS}?after={n}{'0' * 1500}" for n in range(200)]
+    uris = long_uris()
     async with serving() as served, client(served.mcp, MODERN, "healthy") as healthy:
         raw = await stalled_socket(served)
         if mode == MODERN:
             listen = {"resourceSubscriptions": uris}
             await loop.sock_sendall(raw, served.modern("subscriptions/listen", notifications=listen))
         else:
-            session = await open_session(served)
-            for number, uri in enumerate(uris):
-                message = {
-                    "jsonrpc": "2.0",
-                    "id": number,
-                    "method": "resources/subscribe",
-                    "params": {"uri": uri},
-                }
-                wire = await served.wire()
-                await wire.send(served.request(body=json.dumps(message).encode(), mcp_session_id=session))
-                assert (await wire.head()).status == 200
-                wire.writer.close()
+            session = await subscribed_session(served, uris)
             await loop.sock_sendall(raw, served.request(method="GET", mcp_session_id=session))
         async with healthy.listen(resource_subscriptions=[EVENTS]) as stream, asyncio.timeout(20):
             reading = aiter(stream)
@@ -185,6 +176,48 @@ async def test_a_reader_that_stalls_is_dropped_and_hurts_nobody(
                 # Short only now: a stream could stall and be dropped before it was seen to be held.
                 monkeypatch.setattr(run, "WRITE_TIMEOUT_SECONDS", 0.2)
         raw.close()
+
+
+async def test_a_legacy_reader_that_stalled_hears_again_when_it_comes_back(
+    serving: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapter_streams, "SEND_TIMEOUT_SECONDS", 0.05)
+    uris = long_uris()
+    async with serving() as served, asyncio.timeout(40):
+        session = await subscribed_session(served, uris)
+        standing = served.request(method="GET", mcp_session_id=session)
+        raw = await stalled_socket(served)
+        await asyncio.get_running_loop().sock_sendall(raw, standing)
+        for held, news in ((True, []), (False, uris)):
+            while holds_the_stalled_stream(served, LEGACY) is not held:
+                await served.sample.server.publish(news)
+                assert (await served.exchange(served.request("/healthz", "GET"))).status == 200
+            monkeypatch.setattr(run, "WRITE_TIMEOUT_SECONDS", 0.2)
+        raw.close()
+        heard = b""
+        while not heard:  # as clients do: the new stream can still end with what is left of the old one
+            wire = await served.wire()
+            await wire.send(standing)
+            assert (await wire.head()).status == 200
+            await served.sample.server.publish(uris)
+            with contextlib.suppress(asyncio.IncompleteReadError):
+                heard = await wire.until(b"notifications/resources/updated")
+
+
+def long_uris() -> list[str]:
+    """So many resources with so long names that news of them all fills a connection."""
+    return [f"{EVENTS}?after={n}{'0' * 1500}" for n in range(200)]
+
+
+async def subscribed_session(served: Any, uris: list[str]) -> str:
+    session = await open_session(served)
+    for number, uri in enumerate(uris):
+        message = {"jsonrpc": "2.0", "id": number, "method": "resources/subscribe", "params": {"uri": uri}}
+        wire = await served.wire()
+        await wire.send(served.request(body=json.dumps(message).encode(), mcp_session_id=session))
+        assert (await wire.head()).status == 200
+        wire.writer.close()
+    return session
 
 
 def holds_the_stalled_stream(served: Any, mode: str) -> bool:

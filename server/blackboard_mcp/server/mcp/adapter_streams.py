@@ -70,7 +70,8 @@ class Subscriber:
         """Send what gets pending, oldest first, until closed.
 
         Raises:
-            TimeoutError: one send took longer than `timeout` seconds (default `SEND_TIMEOUT_SECONDS`).
+            TimeoutError: one send took longer than `timeout` seconds (default `SEND_TIMEOUT_SECONDS`); it is
+                pending again.
         """
         limit = SEND_TIMEOUT_SECONDS if timeout is None else timeout
         while True:
@@ -79,8 +80,12 @@ class Subscriber:
             while self._pending and not self.closed:
                 uri = next(iter(self._pending))
                 del self._pending[uri]
-                async with asyncio.timeout(limit):
-                    await send(uri)
+                try:
+                    async with asyncio.timeout(limit):
+                        await send(uri)
+                except TimeoutError:
+                    self.push(uri)
+                    raise
             if self.closed:
                 return
 

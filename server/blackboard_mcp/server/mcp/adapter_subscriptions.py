@@ -7,6 +7,7 @@ changes on their session's standing stream.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -163,9 +164,11 @@ class Subscriptions:
 
     async def _send_legacy(self, session: ServerSession, subscriber: Subscriber) -> None:
         try:
-            await subscriber.run(session.send_resource_updated)
-        except TimeoutError:
-            logger.warning("a legacy client of %s stopped reading; its subscriptions ended", subscriber.agent)
+            while not subscriber.closed:
+                # A client that stopped reading loses its connection to the write time-out, and may come back
+                # to its session for a new one: a suspended machine does. What is pending stays so.
+                with contextlib.suppress(TimeoutError):
+                    await subscriber.run(session.send_resource_updated)
         except Exception:
             logger.exception("a legacy subscription ended")
         finally:
