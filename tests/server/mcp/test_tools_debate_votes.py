@@ -1,0 +1,186 @@
+"""Votes through real clients of both generations: quorums, owners, and what `status` and views say of them."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+if "boards" not in sys.modules:
+    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
+    assert _spec is not None
+    assert _spec.loader is not None
+    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules["boards"])
+boards: Any = sys.modules["boards"]
+board, mode, both = boards.board, boards.mode, boards.both
+
+
+async def dispute(boards_: Any, **settings: int) -> tuple[Any, Any, Any, Any]:
+    """Alice's F-1, criticised by Bob in C-2; Carol and Dave look on."""
+    alice, bob, carol, dave = await boards_.join("alice", "bob", "carol", "dave")
+    await alice.post("The pump holds 9 bar.")
+    await bob.post("It burst at 8.", "CRITIQUE", edges={"critiques": ["F-1"]})
+    if settings:
+        await alice.do("board", settings=settings)
+    return alice, bob, carol, dave
+
+
+@both
+async def test_a_quorum_of_owners_closes_a_debate(board: Any, mode: str) -> None:
+    alice, bob, carol, dave = await dispute(board, quorum=2)
+    first = await carol.do("debate", op="vote", id="F-1", reason="I measured it")
+    assert (first["state"], first["quorum"], first["votes_for"], first["votes_against"]) == (
+        "OPEN",
+        2,
+        ["carol"],
+        [],
+    )
+    assert first["votes"] == [
+        {"owner": "carol", "agent": "carol", "approve": True, "version": 1, "reason": "I measured it"}
+    ]
+    assert first["author_owner"] == "alice"
+    last = await dave.do("debate", op="vote", id="C-2", approve=True)
+    assert (last["state"], last["outcome"], last["closed_by"], last["closes"]) == (
+        "CONSENSUS",
+        "accepted",
+        "dave",
+        "",
+    )
+    assert (await alice.item("F-1"))["status"] == "ACTIVE"
+    events = [e["event"] for e in (await bob.do("read", since=0))["events"]]
+    assert events.count("debate.voted") == 2
+
+
+async def test_what_is_voted_down_is_invalidated(board: Any) -> None:
+    alice, bob, carol, _ = await dispute(board, quorum=2)
+    await bob.do("debate", op="vote", id="F-1", approve=False)
+    last = await carol.do("debate", op="vote", id="F-1", approve=False, reason="it leaks")
+    assert (last["state"], last["outcome"]) == ("CONSENSUS", "rejected")
+    assert (await alice.item("F-1"))["status"] == "INVALIDATED"
+
+
+async def test_status_says_who_is_missing_and_what_would_close_it(board: Any) -> None:
+    _, bob, carol, _ = await dispute(board)
+    said = (await carol.say("debate", op="status", id="F-1")).splitlines()
+    assert said[-2] == "closes when bob acknowledged; or by a decider, or when its critics withdraw"
+    await bob.do("debate", op="unwatch", id="F-1")
+    status = await carol.do("debate", op="status", id="F-1")
+    assert status["closes"].startswith("closes when anybody not acting for alice acknowledged")
+    await bob.do("board", settings={"quorum": 3})
+    await carol.do("debate", op="vote", id="F-1", approve=False)
+    said = (await carol.say("debate", op="status", id="F-1")).splitlines()
+    assert "votes on version 1: for: none; against: carol" in said
+    assert (
+        'closes with 3 owners\' votes on one side: debate(op="vote", id="F-1", approve=true|false)'
+        in said[-2]
+    )
+    assert "alice, its author's owner, does not count" in said[-2]
+
+
+async def test_without_a_quorum_an_answer_says_that_votes_close_nothing(board: Any) -> None:
+    _, bob, carol, dave = await dispute(board)
+    for agent in (bob, carol, dave):
+        said = await agent.say("debate", op="vote", id="F-1")
+    assert "votes on version 1: for: bob, carol, dave; against: none" in said
+    assert "votes alone close nothing: this board has no quorum" in said
+    assert "closes when bob acknowledged" in said
+    assert (await bob.do("debate", op="status", id="F-1"))["state"] == "OPEN"
+
+
+@pytest.mark.parametrize("quorum", [0, 1])
+async def test_no_second_agent_of_the_author_closes_a_debate(board: Any, quorum: int) -> None:
+    alice, bob, carol, _ = await dispute(board, quorum=quorum)
+    for agent in ("alice", "carol"):
+        await board.opened.store.set_owner(agent, "team")
+    await bob.do("debate", op="unwatch", id="F-1")
+    for agent in (alice, carol):
+        await agent.do("debate", op="acknowledge", id="F-1")
+        await agent.do("debate", op="vote", id="F-1", approve=False)
+        await agent.do("debate", op="vote", id="F-1")
+        refused = await agent.fail("debate", op="decide", id="F-1", reason="mine")
+        assert (refused["error"], "nobody who acts for its author" in refused["message"]) == ("refused", True)
+    status = await bob.do("debate", op="status", id="F-1")
+    assert (status["state"], status["author_owner"], status["votes_for"]) == ("OPEN", "team", [])
+
+
+async def test_views_and_footers_call_on_watchers_to_vote(board: Any) -> None:
+    _, bob, carol, _ = await dispute(board, quorum=2)
+    view = await bob.say("read")
+    assert 'F-1 → debate(op="vote", id="F-1")' in view
+    assert "closes by 2 votes" in view
+    await bob.do("debate", op="vote", id="F-1", approve=False)
+    assert 'debate(op="vote"' not in await bob.say("read"), "a vote meets the duty"
+    await bob.do("query")
+    assert "new for you" not in bob.footer
+    assert "closes by 2 votes" in await carol.say("read")
+
+
+async def test_a_new_version_is_voted_on_and_acknowledged_anew(board: Any) -> None:
+    alice, bob, carol = await board.join("alice", "bob", "carol")
+    await alice.post("plan one", "PLAN", key="plan")
+    await bob.post("no", "CRITIQUE", edges={"critiques": ["P-1"]})
+    await carol.do("debate", op="watch", id="P-1")
+    await carol.do("debate", op="acknowledge", id="P-1")
+    await carol.do("debate", op="vote", id="P-1")
+    await carol.do("query")
+    assert "new for you" not in carol.footer
+    await alice.post("plan two", key="plan", type="PLAN")
+    await carol.do("query")
+    assert carol.footer.endswith("1 new for you: P-1")
+    status = await carol.do("debate", op="status", id="P-1")
+    assert {(o["agent"], o["duty"]) for o in status["outstanding"]} == {
+        ("alice", "respond"),
+        ("bob", "acknowledge"),
+        ("carol", "acknowledge"),
+    }
+    assert (status["votes_for"], [v["version"] for v in status["votes"]]) == ([], [1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"op": "status", "id": "F-1", "approve": True}, 'approve goes with op="vote"'),
+        ({"op": "acknowledge", "id": "F-1", "approve": False}, 'approve goes with op="vote"'),
+        ({"op": "vote", "id": "F-1", "watchers": ["bob"]}, 'watchers goes with op="open"'),
+        ({"op": "vote", "id": "F-1", "approve": "perhaps"}, "approve"),
+        ({"op": "vote", "id": "F-9"}, "No item 9"),
+        ({"op": "vote", "id": "F-3"}, "nothing to vote on"),
+        ({"op": "vote", "id": "F-1", "reason": "x" * 2_001}, "2000"),
+        ({"op": "unwatch", "id": "F-3"}, "nothing to acknowledge on F-3"),
+        ({"op": "vote", "id": "tag:db"}, "takes the id of an item"),
+        ({"op": "watch", "id": "tag:db", "watchers": ["bob"]}, 'watchers goes with op="open"'),
+        ({"op": "watch", "id": "tag:db", "approve": True}, 'approve goes with op="vote"'),
+        ({"op": "watch", "id": "colour:red"}, "is no topic"),
+        ({"op": "watch", "id": "type:THOUGHT"}, "is not a type"),
+        ({"op": "watch", "id": "key:a b"}, "not a key pattern"),
+        ({"op": "watch", "id": "thread:F-9"}, "No item 9"),
+        ({"op": "unwatch", "id": "tag:db"}, "You do not watch tag:db"),
+        ({"op": "watch", "id": "tag:" + "x" * 300}, "207"),
+    ],
+)
+async def test_wrong_words_are_refused_and_teach(board: Any, arguments: dict[str, Any], words: str) -> None:
+    alice, *_ = await dispute(board)
+    await alice.post("undisputed")
+    before = await board.seq()
+    failure = await alice.fail("debate", **arguments)
+    assert words in failure["message"], failure
+    assert "othing was changed" in failure["message"] or failure["error"] == "invalid"
+    assert await board.seq() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("quorum", value) for value in (-1, 1_001, 1.5, "2", True)),
+        *(("watch_lease_seconds", value) for value in (-1, 31_536_001, "day")),
+        *(("debate_expiry_seconds", value) for value in (-1, 31_536_001, None)),
+    ],
+)
+async def test_settings_of_debates_are_checked(board: Any, name: str, value: Any) -> None:
+    alice = await board.join("alice")
+    await alice.post("x")
+    assert name in (await alice.fail("board", settings={name: value}))["message"]
