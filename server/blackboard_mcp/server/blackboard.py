@@ -6,6 +6,7 @@ Every method takes the agent's authenticated name and a board id. Nothing here k
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -432,7 +433,7 @@ class Blackboard:
         loop = asyncio.get_running_loop()
         started = loop.time()
         deadline = started + seconds
-        next_report = started + _REPORT_EVERY
+        next_report = math.inf if report is None else started + _REPORT_EVERY
         look = self._look(board, agent)
         while True:
             seen = self.store.changes()

@@ -174,15 +174,25 @@ def test_watch_follows_events_and_ends_when_told(data: Path) -> None:
 def test_watch_shows_what_another_process_posts_and_ends_on_an_interrupt(tmp_path: Path) -> None:
     assert call_over_stdio(tmp_path, "serve", "--data", str(tmp_path), text="first")
     words = [*PROGRAM, "watch", "--data", str(tmp_path), "--since", "1"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
-        assert watching.stdout is not None
-        assert watching.stderr is not None
-        assert "item.posted F-1" in watching.stdout.readline()
-        assert call_over_stdio(tmp_path, "serve", "--data", str(tmp_path), text="second")
-        assert "item.posted F-2" in watching.stdout.readline()
-        watching.send_signal(signal.SIGINT)
-        assert watching.wait(15) == 130
-        assert "Traceback" not in watching.stderr.read()
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    ) as watching:
+        try:
+            assert watching.stdout is not None
+            assert watching.stderr is not None
+            assert "item.posted F-1" in watching.stdout.readline()
+            assert call_over_stdio(tmp_path, "serve", "--data", str(tmp_path), text="second")
+            assert "item.posted F-2" in watching.stdout.readline()
+            watching.send_signal(signal.SIGINT)
+            assert watching.wait(15) == 130
+            assert "Traceback" not in watching.stderr.read()
+        finally:
+            watching.kill()
+
+
+def heed_interrupts() -> None:
+    """Tests that run in the background of a shell are begun with interrupts ignored, and so is what they begin."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def call_over_stdio(folder: Path, *words: str, text: str) -> str:

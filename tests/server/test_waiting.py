@@ -1,0 +1,44 @@
+"""Waiting in this process, as the command line's `watch` does: nobody is told of progress."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from blackboard_mcp.server import blackboard, compose
+from blackboard_mcp.server.settings import Settings
+
+
+@pytest.mark.parametrize("reported", [False, True])
+async def test_a_wait_without_news_looks_once_a_report_and_no_oftener(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reported: bool
+) -> None:
+    monkeypatch.setattr(blackboard, "_REPORT_EVERY", 0.05)
+    told: list[float] = []
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        told.append(progress)
+
+    settings = Settings(data=tmp_path, synchronous="NORMAL")
+    async with compose.installation(settings, eager_index=False, background=False) as opened:
+        looks = 0
+        log = opened.store.log
+
+        async def counted(*args: object, **options: object) -> object:
+            nonlocal looks
+            looks += 1
+            return await log(*args, **options)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(opened.store, "log", counted)
+        news = await opened.blackboard.wait(
+            "ada",
+            None,
+            subscription=None,
+            since=None,
+            seconds=0.3,
+            limit=1,
+            report=report if reported else None,
+        )
+    assert news.events == ()
+    assert looks <= len(told) + 2
+    assert len(told) <= 6
