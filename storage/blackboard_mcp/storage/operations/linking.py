@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import FOLLOWED_BOTH_WAYS, EdgeKind, Zone
@@ -9,6 +11,9 @@ from blackboard_mcp.protocols.items import FOLLOWED_BOTH_WAYS, EdgeKind, Zone
 from . import debating, guarding, retracting
 from .ledger import Ledger
 from .rows import ItemRow, Steps, sql
+
+Replaced = tuple[ItemRow, bool]
+"""An item that its author supersedes, and whether it was retracted before."""
 
 
 def fresh(
@@ -27,10 +32,13 @@ def connect(
     row: ItemRow,
     edges: tuple[tuple[EdgeKind, int], ...],
     targets: dict[int, ItemRow],
-) -> Steps[None]:
-    """Writes edges and does what follows from them: debates, answers, supersession, retraction notices."""
-    replaced = [targets[number] for kind, number in edges if kind is EdgeKind.SUPERSEDES]
-    fallen = (yield from retracting.fallen(ledger, replaced)) if replaced else {}
+) -> Steps[list[Replaced]]:
+    """Writes edges and does what follows from them for debates, answers and citations.
+
+    What the author replaces is returned for `supersede`.
+    """
+    listed = [targets[number] for kind, number in edges if kind is EdgeKind.SUPERSEDES]
+    fallen = (yield from retracting.fallen(ledger, listed)) if listed else {}
     for kind, target in edges:
         if target == row.number:
             raise InvalidInput(f"{row.id} cannot have an edge to itself. Nothing was changed.")
@@ -42,18 +50,25 @@ def connect(
     yield from guarding.connect(ledger.no, row.number, edges)
     yield from retracting.cite(ledger, row, edges, targets)
     if row.owner:
-        return  # what nobody else sees moves nothing that others see
+        return []  # what nobody else sees moves nothing that others see
     for kind, number in edges:
         cited = targets[number]
         if kind is EdgeKind.CRITIQUES and ledger.agent != cited.author and not cited.owner:
             yield from debating.critique(ledger, row, cited)
         if kind in FOLLOWED_BOTH_WAYS:
             yield from debating.respond(ledger, cited)
-    for kind, number in edges:  # last, when the guard knows of the debates that this post opened
-        if kind is EdgeKind.SUPERSEDES and targets[number].author == ledger.agent:
-            yield from _supersede(ledger, row, targets[number])
-            if number not in fallen:
-                yield from retracting.retract(ledger, targets[number], retracting.SUPERSEDED, row.number)
+    return [(target, target.number in fallen) for target in listed if target.author == ledger.agent]
+
+
+def supersede(ledger: Ledger, row: ItemRow, replaced: Iterable[Replaced]) -> Steps[None]:
+    """Takes off the board what `connect` said is replaced, and tells those that cite it.
+
+    Comes last in a post, when the guard knows of the debates that the post opened or closed.
+    """
+    for target, fallen in replaced:
+        yield from _supersede(ledger, row, target)
+        if not fallen:
+            yield from retracting.retract(ledger, target, retracting.SUPERSEDED, row.number)
 
 
 def _supersede(ledger: Ledger, row: ItemRow, target: ItemRow) -> Steps[None]:

@@ -194,9 +194,10 @@ def _create(
         data = {}  # what the public log says of a private item is nothing
     yield from ledger.add(row, data=_short(data), concerns=concerns)
     yield from endorsing.remember(ledger, row)
-    yield from linking.connect(ledger, row, edges, targets)
+    replaced = yield from linking.connect(ledger, row, edges, targets)
     if draft.status is not None and draft.status is not Status.ACTIVE:
         yield from _set_status(ledger, row, draft.status)
+    yield from linking.supersede(ledger, row, replaced)
     return number
 
 
@@ -333,9 +334,10 @@ def _change(
             yield sql("outbox_add"), (ledger.no, row.number)
     if versioned:
         yield from debating.new_version(ledger, row)
-    yield from linking.connect(ledger, row, edges, targets)
+    replaced = yield from linking.connect(ledger, row, edges, targets)
     if draft.status is not None and draft.status != row.status:
         yield from _set_status(ledger, row, draft.status)
+    yield from linking.supersede(ledger, row, replaced)
     return row.number
 
 

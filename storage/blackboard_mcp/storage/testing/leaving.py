@@ -57,6 +57,14 @@ class LeavingTests:
         await at.post("alice", "no", "CRITIQUE", supersedes=old, critiques=theirs, supports=old)
         assert await at.zone(old) is Zone.WORKING
 
+    async def test_an_item_put_up_for_debate_does_not_supersede_what_the_debate_reaches(
+        self, at: Table
+    ) -> None:
+        old = await at.post("alice", "old")
+        mine = await at.post("alice", "mine", supports=old)
+        await at.change("alice", mine, status="DEBATED", supersedes=old)
+        assert await at.zone(old) is Zone.WORKING
+
     # Time to live
 
     async def test_an_item_expires_when_its_time_has_come(self, at: Table, clock: HandClock) -> None:

@@ -7,7 +7,7 @@ from outside is kept: items, edges, debates, what is owed; not the log.
 
 from __future__ import annotations
 
-import copy
+import pickle
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -83,7 +83,9 @@ class Model:
         self.lease = 86_400
 
     def kept(self) -> Model:
-        return copy.deepcopy(self)
+        """A copy that shares nothing with this one."""
+        copied: Model = pickle.loads(pickle.dumps(self, pickle.HIGHEST_PROTOCOL))
+        return copied
 
     # What holds what
 
@@ -125,6 +127,17 @@ class Model:
             for (who, number), state in self.watches.items()
             if who == agent and state == "outstanding"
         }
+
+    def waived(self) -> set[tuple[int, str, int, str]]:
+        """What was let off: place of the debate (-1 for what is watched alone), agent, item, duty."""
+        listed = [
+            (n, *key)
+            for n, d in enumerate(self.debates)
+            for key, state in d.duties.items()
+            if state == "waived"
+        ]
+        alone = [(-1, *key, "acknowledge") for key, state in self.watches.items() if state == "waived"]
+        return {*listed, *alone}
 
     def owed_in_all(self) -> set[tuple[str, int, str]]:
         agents = {key[0] for d in self.debates for key in d.duties} | {who for who, _ in self.watches}
@@ -200,6 +213,7 @@ class Model:
         self.connect(agent, number, edges)
         if status not in (None, "ACTIVE"):
             self.set_status(agent, number, str(status))
+        self.replace(agent, number, edges)
         return number
 
     def amend(
@@ -242,6 +256,7 @@ class Model:
         self.connect(agent, number, edges)
         if status is not None and status != thing.status:
             self.set_status(agent, number, status)
+        self.replace(agent, number, edges)
 
     def connect(self, agent: str, number: int, edges: Said) -> None:
         thing = self.things[number]
@@ -263,7 +278,10 @@ class Model:
                     if debate.duties.get((agent, target, "respond")) == "outstanding":
                         debate.duties[agent, target, "respond"] = "acknowledged"
                         debate.moved = self.now
-        for kind, target in edges:
+
+    def replace(self, agent: str, number: int, edges: Said) -> None:
+        """After everything else: what one's own item supersedes leaves, unless something holds it by then."""
+        for kind, target in [] if self.things[number].private else edges:
             cited = self.things[target]
             if kind == "supersedes" and cited.author == agent and target not in self.protected():
                 cited.zone = "archive"
