@@ -8,26 +8,37 @@ from __future__ import annotations
 
 import functools
 from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from blackboard_mcp.protocols.clock import Clock
-from blackboard_mcp.protocols.errors import StoreError
+from blackboard_mcp.protocols import guard
+from blackboard_mcp.protocols.debates import ObligationState
+from blackboard_mcp.protocols.errors import BlackboardError, StoreError
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.guard import Hold, spread
-from blackboard_mcp.protocols.items import Edge, Status, Zone
+from blackboard_mcp.protocols.items import Edge, EdgeKind, Status, Zone
 from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Plan, Workspace
-from blackboard_mcp.protocols.store import BoardStore
-from blackboard_mcp.storage.memory import open_memory_store
-from blackboard_mcp.storage.operations import debating, guarding, posting, pruning, rows
+from blackboard_mcp.protocols.store import NewSummary
+from blackboard_mcp.storage.operation import Rows
+from blackboard_mcp.storage.operations import (
+    debate_calls,
+    debating,
+    guarding,
+    linking,
+    posting,
+    pruning,
+    rows,
+    voting,
+)
 from blackboard_mcp.storage.operations.ledger import Ledger, load_any, open_ledger
 from blackboard_mcp.storage.sqlite import group
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import HandClock, Table
 from blackboard_mcp.storage.testing.kit import BoardStoreKit
 from blackboard_mcp.storage.testing.machine import walk
-from hypothesis import Phase, settings
+from blackboard_mcp.storage.testing.walks import inline, stride
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
 
@@ -179,6 +190,71 @@ def supersede_unguarded(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(guarding, "protected_among", nothing)
 
 
+def replies_ignored(patch: pytest.MonkeyPatch) -> None:
+    """The guard does not follow `replies_to`."""
+    honest = guard.steps
+
+    def steps(edge: Edge, position: int) -> int | None:
+        return None if edge.kind is EdgeKind.REPLIES_TO else honest(edge, position)
+
+    patch.setattr(guard, "steps", steps)
+    patch.setattr(guarding, "steps", steps)
+
+
+def summary_unchecked(patch: pytest.MonkeyPatch) -> None:
+    """A summary takes the place of its sources whatever became of them while it was written."""
+    honest = pruning.apply_summary
+
+    def apply(board: str, summary: NewSummary, now: int) -> rows.Steps[str | None]:
+        opened = yield from open_ledger(board, SYSTEM, now)
+        members = dict((yield rows.sql("thread_members"), (opened.no, summary.thread)))
+        seen = {n: members.get(n, seq) for n, seq in summary.seen.items()}
+        rest = honest(board, replace(summary, seen=seen), now)
+        asked = next(rest)
+        try:
+            while True:
+                blind = asked[0] == rows.sql("protected_among")
+                asked = rest.send([] if blind else (yield asked))
+        except StopIteration as end:
+            result: str | None = end.value
+            return result
+
+    patch.setattr(pruning, "apply_summary", apply)
+
+
+def vote_for_each_agent(patch: pytest.MonkeyPatch) -> None:
+    """Every agent has a vote, whoever it acts for."""
+
+    def owner_of(agent: str) -> rows.Steps[str]:
+        return agent
+        yield  # a generator
+
+    patch.setattr(voting, "owner_of", owner_of)
+
+
+def waive_silently(patch: pytest.MonkeyPatch) -> None:
+    """What is owed lapses, and the log says nothing."""
+
+    def waive(opened: Ledger, owed: Rows, reason: str) -> rows.Steps[None]:
+        for row in owed:
+            yield from debating.settle_duty(opened, row, ObligationState.WAIVED, reason)
+
+    patch.setattr(debating, "waive", waive)
+    patch.setattr(debate_calls, "waive", waive)
+
+
+def supersede_at_once(patch: pytest.MonkeyPatch) -> None:
+    """What a post supersedes leaves before the debate that the same post opens."""
+    honest = linking.connect
+
+    def connect(opened: Ledger, row: rows.ItemRow, *said: Any) -> rows.Steps[list[linking.Replaced]]:
+        replaced = yield from honest(opened, row, *said)
+        yield from linking.supersede(opened, row, replaced)
+        return []
+
+    patch.setattr(linking, "connect", connect)
+
+
 NEVER_OWED = "SELECT number FROM held WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2))"
 DELETE = "DELETE FROM item WHERE board = ?1 AND number = ?2 AND ?3 = 'archive' AND ?4 > 0"
 LEAK = (
@@ -254,6 +330,37 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
     ),
     ("supersede unguarded", supersede_unguarded, "test_superseding_does_not_get_past_the_guard", {}),
     (
+        "supersede before the debate",
+        supersede_at_once,
+        "test_an_item_put_up_for_debate_does_not_supersede_what_the_debate_reaches",
+        {},
+    ),
+    (
+        "replies ignored",
+        replies_ignored,
+        "test_a_chain_that_leads_to_a_debate_is_protected_to_its_end",
+        {"chain": "replies"},
+    ),
+    (
+        "summary unchecked",
+        summary_unchecked,
+        "test_a_summary_is_thrown_away_when_the_thread_moved",
+        {"how": "changed"},
+    ),
+    (
+        "summary unchecked",
+        summary_unchecked,
+        "test_a_summary_is_thrown_away_when_the_thread_moved",
+        {"how": "watched"},
+    ),
+    ("a vote for each agent", vote_for_each_agent, "test_an_owner_has_one_vote_whatever_agents_it_has", {}),
+    (
+        "waive silently",
+        waive_silently,
+        "test_a_watcher_who_stays_away_is_waived_in_sight",
+        {"clock": ...},
+    ),
+    (
         "a log for everybody",
         statement("events_after", LEAK),
         "test_a_private_item_leaves_no_trace_in_the_log_of_others",
@@ -279,6 +386,11 @@ BY_THE_WALK: list[tuple[str, Mutate, str]] = [
     ("retries applied twice", statement("idempotency_get", "SELECT 1 WHERE 0 AND ?1 AND ?2 AND ?3"), "I24"),
     ("statuses as one likes", any_status, "I29"),
     ("a log for everybody", statement("events_after", LEAK), "I25"),
+    ("replies ignored", replies_ignored, "I3"),
+    ("summary unchecked", summary_unchecked, "I14"),
+    ("a vote for each agent", vote_for_each_agent, "model"),
+    ("waive silently", waive_silently, "waiver"),
+    ("supersede unguarded", supersede_unguarded, "I3"),
 ]
 
 
@@ -314,7 +426,7 @@ async def test_the_kit_sees_the_mistake(
         await run(at=Table(store), **told)
         return
     mutate(monkeypatch)
-    with pytest.raises((AssertionError, StoreError, pytest.fail.Exception)):
+    with pytest.raises((AssertionError, BlackboardError, pytest.fail.Exception)):
         await run(at=Table(store), **told)
 
 
@@ -324,12 +436,8 @@ async def test_the_kit_sees_the_mistake(
 def test_the_walk_sees_the_mistake(monkeypatch: pytest.MonkeyPatch, mutate: Mutate, invariant: str) -> None:
     """Each invariant by itself: what else the mistake breaks is let pass."""
 
-    async def opened(clock: Clock) -> BoardStore:
-        return await open_memory_store(clock=clock)
-
     mutate(monkeypatch)
-    steps = settings(max_examples=6, stateful_step_count=25, phases=[Phase.generate])
-    outcome = walk(opened, steps, only={invariant}, seeds=range(60))
+    outcome = walk(inline, stride(6), only={invariant}, seeds=range(60), waits=False)
     assert outcome.broken is not None, outcome.error or "the walk saw nothing"
     with pytest.raises(AssertionError, match=invariant):
         outcome.assert_held(invariant)

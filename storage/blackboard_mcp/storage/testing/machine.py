@@ -350,24 +350,30 @@ class BoardMachine(Debating):
 
 
 def walk(
-    opener: Opener, settings_: settings, only: Iterable[str] = (), seeds: Iterable[int | None] = (None,)
+    opener: Opener,
+    settings_: settings,
+    only: Iterable[str] = (),
+    seeds: Iterable[int | None] = (None,),
+    machine: type[BoardMachine] = BoardMachine,
+    waits: bool = True,
 ) -> Outcome:
     """Runs of the machine on stores that `opener` opens, to see all invariants or `only` some.
 
     One run a seed, until something breaks. Several short runs come by more than a long one, since
-    Hypothesis likes to vary what it did before; `None` leaves the seed to the settings.
+    Hypothesis likes to vary what it did before; `None` leaves the seed to the settings. `waits` is false for
+    a store whose calls never wait.
     """
     outcome = Outcome(only=frozenset(only))
-    machine = type("BoardWalk", (BoardMachine,), {"opener": staticmethod(opener), "outcome": outcome})
+    own = {"opener": staticmethod(opener), "outcome": outcome, "waits": waits}
+    walker = type("BoardWalk", (machine,), own)
     for number in seeds:
         try:
-            run_state_machine_as_test(
-                machine if number is None else seed(number)(machine), settings=settings_
-            )
+            run_state_machine_as_test(walker if number is None else seed(number)(walker), settings=settings_)
         except Broken as broken:
             outcome.broken = broken
         except Exception as error:
             outcome.error = error
-        if outcome.broken or outcome.error:
+        if (failure := outcome.broken or outcome.error) is not None:
+            failure.add_note(f"seed {number}")
             break
     return outcome

@@ -46,8 +46,11 @@ class Broken(AssertionError):
     """An invariant did not hold."""
 
     def __init__(self, name: str, detail: object) -> None:
-        super().__init__(f"{name}: {detail}")
+        super().__init__(name, str(detail))
         self.name = name
+
+    def __str__(self) -> str:
+        return ": ".join(self.args)
 
 
 @dataclass
@@ -74,6 +77,8 @@ class Walker(RuleBasedStateMachine):
 
     opener: ClassVar[Opener]
     outcome: ClassVar[Outcome]
+    waits: ClassVar[bool] = True
+    """False for stores whose calls never wait: they are run without the event loop."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,12 +99,21 @@ class Walker(RuleBasedStateMachine):
         self.cursors: dict[str, str] = {}
         self.began: dict[str, int] = {}
         self.repeatable: list[tuple[str, Once, int]] = []
+        self.waived: set[tuple[int, str, int, str]] = set()
+        self.broken = False
 
     async def _opened(self) -> BoardStore:
         return await type(self).opener(self.clock)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return self.loop.run_until_complete(coroutine)
+        if self.waits:
+            return self.loop.run_until_complete(coroutine)
+        try:
+            coroutine.send(None)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        raise AssertionError("a store that never waits waited")
 
     def teardown(self) -> None:
         self.run(self.store.close())
@@ -108,6 +122,7 @@ class Walker(RuleBasedStateMachine):
     def check(self, name: str, holds: object, detail: object = "") -> None:
         self.outcome.checked[name] += 1
         if not holds and (not self.outcome.only or name in self.outcome.only):
+            self.broken = True
             raise Broken(name, detail)
 
     def pick(self, back: int) -> int:

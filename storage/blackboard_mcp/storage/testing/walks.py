@@ -1,0 +1,59 @@
+"""Walks of many thousand steps: on a store whose calls cost little, spread over processes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import traceback
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+
+from blackboard_mcp.protocols.clock import Clock
+from blackboard_mcp.protocols.store import BoardStore
+from hypothesis import HealthCheck, Phase, settings
+
+from .inline import inline_store
+from .machine import Outcome, walk
+
+STEPS = 30
+"""Steps of one history; about nine in ten of them are taken."""
+
+
+def stride(examples: int, *, shrink: bool = False) -> settings:
+    """So many histories a seed; with `shrink` a history that breaks something is made short."""
+    return settings(
+        max_examples=examples,
+        stateful_step_count=STEPS,
+        phases=(Phase.generate, Phase.shrink) if shrink else (Phase.generate,),
+        deadline=None,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+async def inline(clock: Clock) -> BoardStore:
+    """An opener for `walk`."""
+    return inline_store(clock)
+
+
+def walk_far(seeds: Sequence[int], examples: int, *, shrink: bool = False) -> Outcome:
+    """One walk over many seeds, in as many processes as there are cores (at most four)."""
+    processes = min(4, os.cpu_count() or 1, len(seeds))
+    shares = [list(seeds[n::processes]) for n in range(processes)]
+    outcome = Outcome()
+    with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
+        for part in pool.map(_share, shares, [examples] * processes, [shrink] * processes):
+            outcome.steps += part.steps
+            outcome.checked += part.checked
+            outcome.happened += part.happened
+            outcome.broken = outcome.broken or part.broken
+            outcome.error = outcome.error or part.error
+    return outcome
+
+
+def _share(seeds: Sequence[int], examples: int, shrink: bool) -> Outcome:
+    outcome = walk(inline, stride(examples, shrink=shrink), seeds=seeds, waits=False)
+    if outcome.error is not None:
+        # Not every exception can be sent to another process.
+        outcome.error = RuntimeError("".join(traceback.format_exception(outcome.error)))
+    return outcome
