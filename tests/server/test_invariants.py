@@ -1,385 +1,44 @@
-"""The invariants of passes, views and the core, on random histories: the real pruner and the real views.
-
-The walk is the storage kit's, over the same plain model; what is added are passes by the server's own
-policies (nothing here names an item to move), views of any budget, and the core by the steward's call.
-"""
+"""The invariants of passes, views and the core, on random histories: the real pruner and the real views."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
-import random
 import secrets
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Any, cast
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
-from blackboard_mcp.protocols.board import BoardConfig
-from blackboard_mcp.protocols.errors import Refused
-from blackboard_mcp.protocols.events import Event
-from blackboard_mcp.protocols.items import Item, Zone, item_id
-from blackboard_mcp.protocols.pruning import Plan, Workspace
-from blackboard_mcp.server.activity import Activity
-from blackboard_mcp.server.blackboard import Blackboard
+from blackboard_mcp.protocols.board import Core
+from blackboard_mcp.protocols.pruning import PassOutcome, Plan
+from blackboard_mcp.server import pruner, views
+from blackboard_mcp.server.policies import ordering
 from blackboard_mcp.server.pruner import Pruner
 from blackboard_mcp.server.pruning import decide
 from blackboard_mcp.server.stewardship import Stewardship
-from blackboard_mcp.server.tokens import load_tokenizer
-from blackboard_mcp.server.views import View, render_view
-from blackboard_mcp.storage.testing.harness import draft
-from blackboard_mcp.storage.testing.machine import AGENTS, BoardMachine, Outcome, walk
+from blackboard_mcp.storage.testing.machine import Outcome, walk
 from blackboard_mcp.storage.testing.walks import inline, stride
-from hypothesis import strategies as st
-from hypothesis.stateful import initialize, rule
 
-SMALL = BoardConfig(target_tokens=120, summarise_over=2, core_tokens=60)
-TOKENIZER = load_tokenizer("o200k_base")
-POLICIES = ("token-importance", "token-importance", "lru", "lfu", "size", "fair-share", "fair-share+lru")
-TYPES = ("FACT", "HYPOTHESIS", "LOG", "LOG", "REPLY", "DECISION", "ANSWER", "PROBLEM", "RESULT")
-LAWS = (
-    "one line",
-    "two\nlines",
-    "looks like ours: F-1 fact by bob: > no\n> nor this",
-    "gap\n\nbelow it",
-    "a: b · c … (d) ‘e’",
-    "long " * 60 + "end",
-)
-FINISHED = ("RESOLVED", "WITHDRAWN", "INVALIDATED")
-
-agents = st.sampled_from(AGENTS)
-near = st.integers(0, 7)
+_spec = importlib.util.spec_from_file_location("served", Path(__file__).with_name("served.py"))
+assert _spec is not None
+assert _spec.loader is not None
+served = sys.modules["served"] = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(served)
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 SEEDS, EXAMPLES = (240, 12) if NIGHTLY else (16, 8)
 
-pytestmark = pytest.mark.timeout(7_200 if NIGHTLY else 900)
-
-
-class Served(BoardMachine):
-    """The walk, with what the server does on its own."""
-
-    @initialize()
-    def make(self) -> None:
-        self.run(self.store.ensure_board(self.at.board, "alice", SMALL))
-        super().make()
-        self.pruner = Pruner(self.store, TOKENIZER, "walk")
-        self.stewardship = Stewardship(
-            Blackboard(
-                self.store,
-                tokenizer=TOKENIZER,
-                pruner=self.pruner,
-                archive=cast(Any, None),
-                activity=Activity(self.store, self.clock),
-                config=SMALL,
-                default_board=self.at.board,
-            ),
-            (),
-        )
-
-    # What fills a board
-
-    @rule(
-        agent=agents,
-        type_=st.sampled_from(TYPES),
-        words=st.integers(1, 14),
-        importance=st.sampled_from([None, None, 1, 2, 3, 4, 5]),
-        back=near,
-        kind=st.sampled_from(["", "replies_to", "derived_from"]),
-    )
-    def talk(self, agent: str, type_: str, words: int, importance: int | None, back: int, kind: str) -> None:
-        """Items of every type, size and importance."""
-        self.calls += 1
-        text = " ".join([f"{type_.lower()} {self.calls}", *("word",) * words])
-        pairs = [(kind, self.pick(back))] if kind else []
-        sent = draft(text, type_, importance=importance, **dict(pairs))
-        self.both("talk", self.at.batch(agent, sent), lambda m: m.post(agent, text, type_, pairs))
-
-    @rule(agent=agents, type_=st.sampled_from(["CONSTRAINT", "HOT_ISSUE"]), text=st.sampled_from(LAWS))
-    def rule_out(self, agent: str, type_: str, text: str) -> None:
-        self.both("law", self.at.batch(agent, draft(text, type_)), lambda m: m.post(agent, text, type_, []))
-
-    @rule(policy=st.sampled_from(POLICIES), back=near)
-    def change_policy(self, policy: str, back: int) -> None:
-        """Another order, for which somebody reads something now."""
-        call = self.at.configure(policy=policy)
-        self.both("policy", call, lambda m: None)
-        reads = {self.pick(back): (1, self.clock.now())}
-        self.run(self.store.record_activity(self.at.board, {}, reads))
-
-    def flood(self, agent: str, weights: list[int], words: int) -> None:
-        """Many items at once, which nobody argues about."""
-        texts = [" ".join([f"flood {self.calls} {n}", *("word",) * words]) for n in range(len(weights))]
-        drafts = [draft(t, "FACT", importance=w) for t, w in zip(texts, weights, strict=True)]
-        self.both(
-            "flood", self.at.batch(agent, *drafts), lambda m: [m.post(agent, t, "FACT", []) for t in texts]
-        )
-
-    def analyse(self, agent: str, weights: list[int], words: int) -> None:
-        """Logs, and what analyses all but the last of them."""
-        first = len(self.model.things) + 1
-        texts = [" ".join([f"log {self.calls} {n}", *("line",) * words]) for n in range(len(weights))]
-        drafts = [draft(t, "LOG", importance=w) for t, w in zip(texts, weights, strict=True)]
-        self.both(
-            "logs", self.at.batch(agent, *drafts), lambda m: [m.post(agent, t, "LOG", []) for t in texts]
-        )
-        self.catch_up()
-        logs = range(first, first + len(texts) - 1)
-        for log in logs:
-            by = [("analyzed_by", max(1, first - 1))]
-            self.both(
-                "analyse",
-                self.at.batch(agent, draft(None, on=log, **dict(by))),
-                lambda m, n=log, e=by: m.amend(agent, n, edges=e),  # type: ignore[misc]
-            )
-            self.catch_up()
-
-    def converse(self, agent: str, weights: list[int], words: int) -> None:
-        """A thread that a decision ends, long enough for a summary."""
-        root = len(self.model.things) + 1
-        for n, weight in enumerate(weights):
-            text = " ".join(
-                f"In round {self.calls} step {n} the site number {k} was seen by us and nothing was wrong there."
-                for k in range(2 + words // 6)
-            )
-            type_ = "FACT" if n == 0 else "DECISION" if n == len(weights) - 1 else "REPLY"
-            pairs = [("replies_to", root)] if n else []
-            self.both(
-                "converse",
-                self.at.batch(AGENTS[n % 3], draft(text, type_, importance=min(weight, 3), **dict(pairs))),
-                lambda m, a=AGENTS[n % 3], t=text, k=type_, p=pairs: m.post(a, t, k, p),  # type: ignore[misc]
-            )
-            self.catch_up()
-
-    # Passes
-
-    @rule(
-        first=st.sampled_from(["", "flood", "flood", "flood", "analyse", "converse"]),
-        agent=agents,
-        weights=st.lists(st.integers(1, 5), min_size=3, max_size=8),
-        words=st.integers(2, 30),
-    )
-    def pass_by(self, first: str, agent: str, weights: list[int], words: int) -> None:
-        """A whole pass of the real pruner, on a board filled for it: foreseen, done, and done again."""
-        self.calls += 1
-        self.catch_up()
-        if first:
-            {"flood": self.flood, "analyse": self.analyse, "converse": self.converse}[first](
-                agent, weights, words
-            )
-        board = self.at.board
-        self.catch_up()
-        before, standing = self.everything(), self.run(self.at.standing())
-        foreseen = self.run(self.pruner.preview(board))
-        self.deterministic()
-        outcomes = self.run(self.pruner.run_pass(board))
-        self.outcome.steps += 1
-        self.outcome.happened["pass"] += 1
-        began = len(self.log)
-        self.catch_up()
-        made = self.told_by(self.log[began:])
-        after = self.everything()
-        moved = [line for outcome in outcomes for line in outcome.moved]
-        left = {n for n, i in before.items() if i.zone is Zone.WORKING and after[n].zone is not Zone.WORKING}
-        self.outcome.happened["pass moved"] += len(left)
-        self.outcome.happened["pass summarised"] += len(made)
-        self.check("I12", len({line[0] for line in moved}) == len(moved), moved)
-        self.check("I12", {number(id_) for id_, _, _ in moved} - made == left, (moved, left))
-        self.check("I10", {number(id_) for id_, _, _ in foreseen.moved} == left, (foreseen.moved, moved))
-        self.ended_well(before, after, standing.working_tokens, moved)
-        self.right_order(before, after, moved)
-        now = self.run(self.at.standing())
-        self.check("I6", now.core == self.core == standing.core, (now.core, self.core))
-        again = self.run(self.pruner.run_pass(board))
-        self.check("I10", not any(outcome.moved for outcome in again), (moved, again))
-
-    def everything(self) -> dict[int, Item]:
-        numbers = self.all_numbers()
-        return self.items(self.look(numbers), numbers)
-
-    def deterministic(self) -> None:
-        """The same working memory gives the same plan, in whatever order it is listed."""
-        spaces: list[Workspace] = []
-
-        def look(space: Workspace) -> Plan:
-            spaces.append(space)
-            return Plan()
-
-        self.run(self.store.prune(self.at.board, look, apply=False))
-        shuffled = list(spaces[0].candidates)
-        random.Random(self.calls).shuffle(shuffled)
-        plans = [decide(space) for space in (spaces[0], replace(spaces[0], candidates=tuple(shuffled)))]
-        self.check("I10", plans[0] == plans[1], plans)
-
-    def told_by(self, events: Iterable[Event]) -> set[int]:
-        """Takes what a pass did into the model, event by event; the numbers of new summaries."""
-        self.before, self.model = self.model, self.model.kept()
-        made = set()
-        for event in events:
-            if event.item is None:
-                continue
-            n = number(event.item)
-            if event.event == "item.posted":
-                item = self.run(self.at.item(n))
-                sources = sorted(e.target for e in item.edges)
-                expected = self.model.summarise(item.thread, sources, item.text)
-                self.check("I14", expected == n, (item, sources))
-                self.check("I13", item.metadata["sources"] == [self.id_of(s) for s in sources], item)
-                made.add(n)
-            elif event.event in ("item.archived", "item.expired"):
-                if self.model.things[n].zone == "archive":
-                    continue
-                self.nothing_held_left({n})
-                self.check("guard", self.model.prune([n]) == {n}, f"{event.item} left although it is held")
-        return made
-
-    def id_of(self, n: int) -> str:
-        return item_id(self.model.things[n].type, n)
-
-    def free(self, items: dict[int, Item]) -> list[Item]:
-        """What a pass may take, by the model's opinion of the guard."""
-        held = self.model.protected()
-        return [i for n, i in items.items() if i.zone is Zone.WORKING and n not in held]
-
-    def ended_well(
-        self,
-        before: dict[int, Item],
-        after: dict[int, Item],
-        tokens: int,
-        moved: Sequence[tuple[str, int, str]],
-    ) -> None:
-        """I9, worked out from the items that are left."""
-        config = self.run(self.at.standing()).config
-        free = self.free(after)
-        now = sum(i.tokens for i in after.values() if i.zone is Zone.WORKING)
-        due = [i for i in free if i.expires_at is not None and i.expires_at <= self.clock.now()]
-        self.check("I9", not due, due)
-        if tokens <= config.low_tokens:
-            self.check("I9", all(why == "expired" for _, _, why in moved), moved)
-        if now > config.low_tokens:
-            self.check("I9", not any(i.status in FINISHED for i in free), free)
-            self.check("I9", not any(e.kind == "supersedes" for i in free for e in i.incoming), free)
-            self.check("I9", not any(i.type == "LOG" and analysed(i) for i in free), free)
-            self.check("I9", all(i.importance > config.ceiling for i in free), (now, free))
-        if now > config.high_tokens:
-            self.outcome.happened["pass ended above high water"] += 1
-            self.check("I9", all(i.importance == 5 for i in free), (now, free))
-
-    def right_order(
-        self, before: dict[int, Item], after: dict[int, Item], moved: Sequence[tuple[str, int, str]]
-    ) -> None:
-        """I11: within each step, what left stood before what is left."""
-        policy = self.run(self.at.standing()).config.policy
-        free = self.free(after)
-        by_step: dict[int, list[Item]] = {}
-        for id_, step, why in moved:
-            if why != "expired" and number(id_) in before:
-                by_step.setdefault(step, []).append(before[number(id_)])
-        if 1 in by_step:
-            left = [i for i in free if i.status in FINISHED or superseded(i)]
-            self.check("I11", older(by_step[1], left), (by_step[1], left))
-        if 2 in by_step:
-            left = [i for i in free if i.type == "LOG" and analysed(i)]
-            self.check("I11", older(by_step[2], left), (by_step[2], left))
-        if 4 in by_step and policy == "token-importance":
-            last = max((i.importance, i.seq) for i in by_step[4])
-            passed_over = [i for i in free if (i.importance, i.seq) < last]
-            self.check("I11", not passed_over, (by_step[4], passed_over))
-            self.outcome.happened["pass by importance"] += 1
-
-    # The core and views
-
-    @rule(words=st.sampled_from([0, 5, 20, 55, 70]), constraints=st.integers(0, 3))
-    def steward(self, words: int, constraints: int) -> None:
-        """A core of any size: taken up to its cap, refused above it."""
-        objective = " ".join(["go"] * words)
-        rules = tuple(f"rule {n}" for n in range(constraints))
-        tokens = sum(TOKENIZER.count(text) for text in (objective, *rules))
-        self.catch_up()
-        self.outcome.steps += 1
-        call = self.stewardship.set_core(
-            "alice",
-            self.at.board,
-            self.core.version,
-            objective=objective,
-            constraints=rules,
-            flags={},
-        )
-        try:
-            self.core = self.run(call)[0]
-            self.outcome.happened["core"] += 1
-            self.check("I6", tokens <= SMALL.core_tokens, f"a core of {tokens} tokens was taken")
-        except Refused:
-            self.outcome.happened["core too big"] += 1
-            self.check("I6", tokens > SMALL.core_tokens, f"a core of {tokens} tokens was refused")
-
-    @rule(agent=agents, budget=st.sampled_from([1, 40, 90, 150, 300, 600, 1_500, 6_000]))
-    def view(self, agent: str, budget: int) -> None:
-        """A view has all the law, word for word, within its budget; or there is none, and it says what would do."""
-        self.catch_up()
-        self.outcome.steps += 1
-        snapshot = self.run(self.store.snapshot(self.at.board, agent))
-
-        def render(tokens: int) -> View:
-            return render_view(snapshot, agent=agent, budget=tokens, tokenizer=TOKENIZER)
-
-        try:
-            view = render(budget)
-            self.outcome.happened["view"] += 1
-        except Refused as refused:
-            self.outcome.happened["view refused"] += 1
-            needed = refused.facts["needed"]
-            self.check("I38", needed > budget, refused)
-            budget = needed
-            view = render(budget)
-        self.check("I38", TOKENIZER.count(view.text) == view.tokens <= budget, (budget, view))
-        self.check("I38", render(budget) == view, view)
-        lines = view.text.split("\n")
-        for place, text in enumerate(self.core.constraints, 1):
-            self.check("I7", f"constraint {place}: {text}" in lines, (text, view.text))
-        for n in self.model.law() & self.model.visible(agent):
-            thing = self.model.things[n]
-            name = "I7" if thing.type == "CONSTRAINT" else "I8"
-            self.check(name, stands_in(lines, self.id_of(n), thing.texts[-1]), (thing, view.text))
-        hidden = {self.id_of(n) for n in self.model.things} - {
-            self.id_of(n) for n in self.model.visible(agent)
-        }
-        self.check("I25", not hidden & {*view.shown, *view.excerpts, *view.stubs}, (hidden, view))
-
-
-def number(id_: str) -> int:
-    return int(id_.split("-")[1])
-
-
-def analysed(item: Item) -> bool:
-    return any(e.kind == "analyzed_by" for e in (*item.edges, *item.incoming))
-
-
-def superseded(item: Item) -> bool:
-    return any(e.kind == "supersedes" for e in item.incoming)
-
-
-def older(gone: Sequence[Item], left: Sequence[Item]) -> bool:
-    return not left or max(i.seq for i in gone) < min(i.seq for i in left)
-
-
-def stands_in(lines: Sequence[str], id_: str, text: str) -> bool:
-    """Whether a text stands whole behind its item's id: on the line, or below it, each line quoted."""
-    wanted = text.split("\n")
-    for place, line in enumerate(lines):
-        if not line.startswith(f"{id_} "):
-            continue
-        if len(wanted) == 1 and line.endswith(f": {text}"):
-            return True
-        below = [("> " + part).rstrip() if not part else "> " + part for part in wanted]
-        if line.endswith(":") and list(lines[place + 1 : place + 1 + len(below)]) == below:
-            return True
-    return False
+pytestmark = pytest.mark.timeout(7_200 if NIGHTLY else 1_800)
 
 
 @pytest.fixture(scope="module")
 def walked() -> Outcome:
     first = secrets.randbelow(1 << 32) if NIGHTLY else 0
-    return walk(inline, stride(EXAMPLES, shrink=NIGHTLY), seeds=range(first, first + SEEDS), machine=Served)
+    return walk(
+        inline, stride(EXAMPLES, shrink=NIGHTLY), seeds=range(first, first + SEEDS), machine=served.Served
+    )
 
 
 def test_the_store_answers_as_the_model_does_under_the_real_pruner(walked: Outcome) -> None:
@@ -455,3 +114,64 @@ def test_I25_no_view_names_what_its_reader_may_not_see(walked: Outcome) -> None:
 
 def test_I38_a_view_fits_its_budget_and_is_the_same_twice(walked: Outcome) -> None:
     walked.assert_held("I38")
+
+
+# The walk sees what it is there to see: with each of these mistakes put in, the named invariant breaks.
+
+
+def stop_at_high_water(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        pruner, "decide", lambda space, **said: decide(space, level=space.config.high_tokens, **said)
+    )
+
+
+def most_important_first(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ordering, "token_importance", lambda c: (-c.importance, c.seq, c.number))
+
+
+def foresee_nothing(patch: pytest.MonkeyPatch) -> None:
+    async def preview(self: Pruner, board: str) -> PassOutcome:
+        return await self._store.prune(board, lambda space: Plan(), apply=False)
+
+    patch.setattr(Pruner, "preview", preview)
+
+
+def core_without_a_cap(patch: pytest.MonkeyPatch) -> None:
+    async def set_core(self: Stewardship, agent: str, board: str, version: int, **said: Any) -> Any:
+        return await self._board.store.set_core(board, agent, Core(**said), expected_version=version), 0
+
+    patch.setattr(Stewardship, "set_core", set_core)
+
+
+def cut_law_short(patch: pytest.MonkeyPatch) -> None:
+    honest = views._lines
+    patch.setattr(views, "_lines", lambda lead, text: honest(lead, text[:6]))
+
+
+def outgrow_budgets(patch: pytest.MonkeyPatch) -> None:
+    honest = views._Renderer
+
+    def renderer(snapshot: Any, agent: str, budget: int, *rest: Any) -> Any:
+        return honest(snapshot, agent, 2 * budget, *rest)
+
+    patch.setattr(views, "_Renderer", renderer)
+
+
+@pytest.mark.parametrize(
+    ("mutate", "invariant"),
+    [
+        (stop_at_high_water, "I9"),
+        (most_important_first, "I11"),
+        (foresee_nothing, "I10"),
+        (core_without_a_cap, "I6"),
+        (cut_law_short, "I7"),
+        (outgrow_budgets, "I38"),
+    ],
+)
+def test_the_walk_sees_the_mistake(
+    monkeypatch: pytest.MonkeyPatch, mutate: Callable[[pytest.MonkeyPatch], None], invariant: str
+) -> None:
+    mutate(monkeypatch)
+    outcome = walk(inline, stride(6), only={invariant}, seeds=range(40), machine=served.Served)
+    with pytest.raises(AssertionError, match=f"^{invariant}: "):
+        outcome.assert_held(invariant)
