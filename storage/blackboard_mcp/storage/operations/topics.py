@@ -15,6 +15,8 @@ from .rows import ItemRow, Steps, dumps, instant, sql
 
 MAX_STANDING = 50
 MAX_ON_BOARD = 5_000
+MAX_GLOBS = 500
+"""Different globs on a board; each may have to be tried on a new entry's key."""
 
 
 def watchers_of(no: int, item: ItemRow) -> Steps[list[str]]:
@@ -23,7 +25,8 @@ def watchers_of(no: int, item: ItemRow) -> Steps[list[str]]:
         return []
     topics = exact_topics(item.type, item.thread, json.loads(item.tags))
     if item.key is not None:
-        globs = [row[0] for row in (yield sql("watched_globs"), (no,))]
+        topics.append(str(Topic(TopicKind.KEY, item.key)))
+        globs = [row[0] for row in (yield sql("watched_globs"), (no, item.key))]
         topics += matching_globs(item.key, globs)
     return [row[0] for row in (yield sql("watchers_of_topics"), (no, dumps(topics)))]
 
@@ -59,6 +62,12 @@ def watch_topic(board: str, agent: str, topic: Topic, now: int) -> Steps[None]:
     if (yield sql("watches_on_board"), (ledger.no,))[0][0] >= MAX_ON_BOARD:
         raise Refused(
             f"{MAX_ON_BOARD:,} topics are watched on '{board}', which is the limit. Nothing was changed."
+        )
+    globs = "*" in topic.value and (yield sql("globs_on_board"), (ledger.no,))[0][0]
+    if globs and topic.kind is TopicKind.KEY and globs >= MAX_GLOBS:
+        raise Refused(
+            f"{MAX_GLOBS} globs of keys are watched on '{board}', which is the limit. Nothing was changed; "
+            "whole keys, tags, types and threads can be watched still."
         )
     yield sql("watch_add"), (ledger.no, agent, str(topic), now)
     yield sql("agent_seen"), (ledger.no, agent, 0, now)

@@ -269,9 +269,10 @@ UPDATE obligation SET state = ?6, reason = ?7
 WHERE board = ?1 AND agent = ?2 AND item = ?3 AND duty = ?4 AND debate = ?5;
 
 -- name: obligations_of_debates
--- Obligations of some debates (a JSON list of ids; 0 is none).
-SELECT agent, item, duty, state, debate, reason, since FROM obligation
-WHERE board = ?1 AND debate IN (SELECT value FROM json_each(?2)) ORDER BY since, agent, item, duty;
+-- Obligations of some debates (a JSON list of ids; 0 is none). The order of the join is forced: the list first.
+SELECT o.agent, o.item, o.duty, o.state, o.debate, o.reason, o.since FROM json_each(?2) d
+CROSS JOIN obligation o INDEXED BY obligation_debate ON o.board = ?1 AND o.debate = d.value
+ORDER BY o.since, o.agent, o.item, o.duty;
 
 -- name: obligations_of_item
 -- Obligations that name one item, or that arose in debates on it.
@@ -435,14 +436,22 @@ SELECT topic, since FROM watch WHERE board = ?1 AND agent = ?2 ORDER BY since, t
 -- How many standing watches a board has.
 SELECT count(*) FROM watch WHERE board = ?1;
 
+-- name: globs_on_board
+-- How many different globs of keys are watched on a board.
+SELECT count(DISTINCT topic) FROM watch
+WHERE board = ?1 AND topic >= 'key:' AND topic < 'key;' AND instr(topic, '*') > 0;
+
 -- name: watched_globs
--- The topics of a board that are globs of keys.
-SELECT DISTINCT topic FROM watch WHERE board = ?1 AND topic >= 'key:' AND topic < 'key;';
+-- The watched globs of keys that begin as the key ?2 does, up to their first star.
+SELECT DISTINCT topic FROM watch
+WHERE board = ?1 AND topic >= 'key:' AND topic < 'key;' AND instr(topic, '*') > 0
+  AND substr(topic, 5, instr(topic, '*') - 5) = substr(?2, 1, instr(topic, '*') - 5);
 
 -- name: watchers_of_topics
--- Who watches any of some topics (a JSON list), longest first.
-SELECT agent FROM watch WHERE board = ?1 AND topic IN (SELECT value FROM json_each(?2))
-GROUP BY agent ORDER BY min(since), agent;
+-- Who watches any of some topics (a JSON list), longest first. The order of the join is forced: the list first.
+SELECT w.agent FROM json_each(?2) t
+CROSS JOIN watch w INDEXED BY watch_topic ON w.board = ?1 AND w.topic = t.value
+GROUP BY w.agent ORDER BY min(w.since), w.agent;
 
 -- name: lapsing_boards
 -- Boards where at ?1 a watcher's lease has ended, or a debate stands still for too long. ?2 and ?3 are the
@@ -466,8 +475,8 @@ WHERE d.state = 'OPEN' AND d.moved_at < ?1 AND r.expiry > 0 AND d.moved_at + r.e
 
 -- name: duties_of_the_absent
 -- Acknowledgements owed since ?2 or longer by agents who were last there then or before, oldest first.
-SELECT o.agent, o.item, o.duty, o.state, o.debate, o.reason, o.since FROM obligation o
-LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent
+SELECT o.agent, o.item, o.duty, o.state, o.debate, o.reason, o.since
+FROM obligation o INDEXED BY obligation_waiting LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent
 WHERE o.board = ?1 AND o.state = 'outstanding' AND o.duty = 'acknowledge' AND o.since <= ?2
   AND coalesce(a.last_seen, 0) <= ?2
 ORDER BY o.since, o.agent, o.item, o.debate LIMIT ?3;
@@ -480,7 +489,8 @@ ORDER BY w.since, w.agent, w.topic LIMIT ?3;
 
 -- name: debates_standing_still
 -- Open debates in which nothing happened since ?2, oldest first.
-SELECT id FROM debate WHERE board = ?1 AND state = 'OPEN' AND moved_at <= ?2 ORDER BY id LIMIT ?3;
+SELECT id FROM debate INDEXED BY debate_moved
+WHERE board = ?1 AND state = 'OPEN' AND moved_at <= ?2 ORDER BY id LIMIT ?3;
 
 -- name: owner_of
 -- Whom an agent acts for.
