@@ -120,6 +120,9 @@ ARGUMENTS: dict[str, str] = {
     "read.keys": "whole entries",
     "read.budget": "tokens of the answer; 1,500 for the view, 6,000 for items unless given",
     "read.since": "changes after this sequence instead",
+    "read.explain": "with `ids` or `keys`, at most 20: instead of the items, what protects each, with the chain "
+    "and whom it waits for; or which step of a pass would take it and how many tokens go before it; or why it "
+    "left and the call that brings it back",
     "query.text": "all of these words occur, in any case",
     "query.key": "a glob: `*` within a segment, `**` across",
     "query.status": f"{', '.join(TRANSITIONS)}",

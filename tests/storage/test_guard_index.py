@@ -14,7 +14,7 @@ from blackboard_mcp.storage.operations.rows import Steps, sql
 from blackboard_mcp.storage.sqlite.engine import SqliteEngine
 from blackboard_mcp.storage.store import APPLICATION_ID, SqlBoardStore, migrations
 from blackboard_mcp.storage.testing.harness import Table, draft
-from blackboard_mcp.storage.testing.machine import grouped
+from blackboard_mcp.storage.testing.walking import grouped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -24,6 +24,7 @@ from .archive import ArchiveDocument, OutboxBatch
 from .board import AgentInfo, Board, BoardChange, BoardConfig, Core
 from .debates import Debate, Duty, StandingWatch, Tally
 from .events import Event
+from .explain import Explained
 from .filters import ItemQuery
 from .guard import Protection
 from .items import Draft, Item, Ref
@@ -388,6 +389,10 @@ class BoardStore(Protocol):
 
     async def guarded(self, board: str, wanted: Iterable[int]) -> dict[int, Protection]:
         """What the guard holds of the items."""
+        ...
+
+    async def explain(self, board: str, agent: str, wanted: Sequence[int], *, look: int = 0) -> Explained:
+        """What holds each of the items, its turn to go, or why it left; what is missing is named."""
         ...
 
     # Leaving and coming back

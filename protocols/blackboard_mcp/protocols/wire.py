@@ -209,8 +209,66 @@ class SubscriptionsAnswer(_Wire):
     ended: str | None = None
 
 
-class ReadAnswer(RootModel[ViewAnswer | ItemsAnswer | EventsAnswer]):
-    """What `read` answers: the view, items, or changes since a sequence."""
+class WireChainLink(_Wire):
+    source: str
+    kind: str
+    target: str
+
+
+class WireWait(_Wire):
+    agent: str
+    duty: str = Field(description="acknowledge or answer")
+
+
+class WireLeft(_Wire):
+    """How an item left working memory."""
+
+    seq: int
+    at: datetime
+    event: str
+    of_pass: int | None = Field(description="the pass: its first sequence; `None` when no pass took it")
+    step: int | None
+    why: str
+
+
+class WireExplanation(_Wire):
+    """What protects an item, or what would take it and when, or why it left."""
+
+    id: str
+    zone: str
+    protected: bool
+    reason: str | None
+    chain: list[WireChainLink] = Field(description="edges from what is debated to the item, in order")
+    omitted: int = Field(description="edges of the chain that are not listed, before the first")
+    debate: str | None = Field(description="the item whose open debate holds it")
+    waits_for: list[WireWait]
+    step: int | None = Field(description="step of a pass that would take it, 1 to 4")
+    takes: str | None = Field(description="expired, resolved, logs, threads or importance")
+    items_before: int | None = Field(
+        description="visible items that go before it, as far as they were counted"
+    )
+    tokens_before: int | None
+    next_pass: bool | None = Field(description="whether the next pass gets as far as this")
+    expires_at: datetime | None
+    left: WireLeft | None
+    restore: str | None = Field(description="the call that brings an archived item back")
+    says: list[str] = Field(description="the same in words")
+
+
+class ExplainAnswer(_Wire):
+    """Explanations in the order asked; token figures are of what the caller may see."""
+
+    explanations: list[WireExplanation]
+    missing: list[str]
+    working_tokens: int
+    high_tokens: int
+    low_tokens: int
+    tokens_to_go: int = Field(description="until a pass comes by itself; 0 when one is due")
+    seq: int
+
+
+class ReadAnswer(RootModel[ViewAnswer | ItemsAnswer | EventsAnswer | ExplainAnswer]):
+    """What `read` answers: the view, items, changes since a sequence, or explanations."""
 
 
 class SubscribeAnswer(RootModel[SubscriptionAnswer | SubscriptionsAnswer]):

@@ -17,6 +17,7 @@ from blackboard_mcp.protocols.board import Board, BoardConfig
 from blackboard_mcp.protocols.debates import StandingWatch
 from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
 from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.filters import EventFilter, ItemQuery, parse_event_filter
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Draft, Item, Ref, Zone, parse_ref
@@ -53,6 +54,7 @@ _END = 1 << 62
 """A sequence that no log reaches."""
 _COUNTED_INLINE = 20_000
 _REPORT_EVERY = 5.0
+MAX_EXPLAINED = 20
 _LOOKS = 10_000
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
@@ -319,6 +321,31 @@ class Blackboard:
         archived = [item.number for item in found.items if item.zone is Zone.ARCHIVE]
         left = await self.store.why_left(name, agent, archived) if archived else {}
         return Reading(found, protected, left)
+
+    async def explain(
+        self, agent: str, board: str | None, ids: Sequence[str], keys: Sequence[str] = ()
+    ) -> Explained:
+        """What protects each item, what would take it and when, or why it left; at most `MAX_EXPLAINED`.
+
+        Raises:
+            InvalidInput: nothing is named, or too much.
+        """
+        if not 0 < len(ids) + len(keys) <= MAX_EXPLAINED:
+            raise InvalidInput(
+                f'explain takes 1 to {MAX_EXPLAINED} ids or keys, as in read(ids=["H-17"], explain=true).'
+            )
+        name = await self.board_of(board, agent)
+        asked = {parse_ref(id_).number: id_ for id_ in ids}
+        numbers = list(asked)
+        unread: list[str] = []
+        if keys:
+            found = await self.store.read(name, agent, [], [parse_key(key)[0] for key in keys])
+            numbers += [item.number for item in found.items]
+            unread += found.missing
+        explained = await self.store.explain(name, agent, numbers, look=self._look(name, agent))
+        self._noticed(name, agent, explained.seq, explained.attention)
+        missing = (*unread, *(asked.get(int(number), number) for number in explained.missing))
+        return replace(explained, missing=missing)
 
     async def query(self, agent: str, board: str | None, wanted: ItemQuery) -> ItemPage:
         name = await self.board_of(board, agent)

@@ -10,11 +10,13 @@ from blackboard_mcp.protocols.board import DEFAULT_POLICY, Board, Core
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.debates import Debate
 from blackboard_mcp.protocols.events import Event, EventType
+from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.items import Item
 from blackboard_mcp.protocols.pruning import PassOutcome
 from blackboard_mcp.protocols.store import Attention, DebateView, Page, Posted, Subscription
 from blackboard_mcp.protocols.tokens import Tokenizer
 
+from . import explaining
 from .blackboard import NAMED_IN_FOOTER, News, Reading
 from .debate_text import debate_lines, standing_lines
 from .searching import Found
@@ -46,6 +48,10 @@ class Rendering:
     def __init__(self, tokenizer: Tokenizer, clock: Clock) -> None:
         self._tokenizer = tokenizer
         self._clock = clock
+
+    def now(self) -> datetime:
+        """The instant that ages count from."""
+        return self._clock.now()
 
     # The footer: at most 30 tokens
 
@@ -119,7 +125,7 @@ class Rendering:
                 chain = "".join(f" ← {edge.kind}" for edge in protection.chain[:6])
                 head += f"\nstays: {protection.reason}{chain}"
             if item.number in reading.left:
-                head += f"\narchived: {self.why(reading.left[item.number])}"
+                head += f"\narchived: {self.why(reading.left[item.number])}; back with {explaining.restore_call(item)}"
             body = _quoted(item.text)
             left -= self._tokenizer.count(head)
             needed = self._cost(item, body)
@@ -192,12 +198,12 @@ class Rendering:
 
     def why(self, event: Event) -> str:
         """Why an item left working memory, from the event by which it did."""
-        words = f"seq {event.seq}"
-        if "pass" in event.data:
-            words += f" pass {event.data['pass']} step {event.data.get('step')}"
-        if event.event is EventType.ITEM_SUPERSEDED:
-            return f"{words}: superseded by {event.data.get('by', '?')}"
-        return f"{words}: {event.data.get('why', 'archived')}"
+        return explaining.left_words(event)
+
+    def explained(self, explained: Explained) -> str:
+        """What protects items, what would take them and when, why they left."""
+        text = explaining.text(explained, self._clock.now())
+        return self.with_footer(text, explained.seq, explained.attention)
 
     def found(self, found: Found, attention: Attention, seq: int, *, restored: bool) -> str:
         now = self._clock.now()

@@ -14,6 +14,7 @@ from blackboard_mcp.protocols.board import AgentInfo, Board, BoardChange, BoardC
 from blackboard_mcp.protocols.clock import Clock, SystemClock, new_token
 from blackboard_mcp.protocols.debates import StandingWatch
 from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Draft, Item, Ref
@@ -40,6 +41,7 @@ from .operations import (
     debate_calls,
     debate_views,
     endorsing,
+    explaining,
     guarding,
     indexing,
     lapsing,
@@ -262,6 +264,10 @@ class SqlBoardStore:
     async def guarded(self, board: str, wanted: Iterable[int]) -> dict[int, Protection]:
         numbers = tuple(wanted)
         return await self.engine.read(lambda: reading.guarded(board, numbers))
+
+    async def explain(self, board: str, agent: str, wanted: Sequence[int], *, look: int = 0) -> Explained:
+        now = self._now()
+        return await self.engine.read(lambda: explaining.explain(board, agent, wanted, now, look))
 
     # Leaving and coming back
 

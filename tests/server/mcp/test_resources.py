@@ -239,6 +239,9 @@ async def test_boards_agents_ids_and_places_are_completed(board: Any, mode: str)
     assert await completed("agent", "") == ["alice"]
     assert await completed("agent", "b") == []
     assert await completed("id", "f-") == ["F-3", "F-2", "F-1"]
+    why = types.ResourceTemplateReference(type="ref/resource", uri="board://{board}/items/{id}/explain")
+    found = await alice.client.complete(why, {"name": "id", "value": "F"})
+    assert list(found.completion.values) == ["F-3", "F-2", "F-1"]
     assert await completed("id", "L") == []
     assert await completed("id", "", board="many-more") == ["L-1"]
     assert await completed("after", "") == ["5"]

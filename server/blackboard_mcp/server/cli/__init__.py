@@ -14,6 +14,7 @@ _COMMANDS = {
     "connect": ("connect", "Join a running server from a client that only starts local processes."),
     "demo": ("demo", "Replay a recorded multi-agent session through real MCP clients."),
     "show": ("inspect", "Show a board as one agent sees it."),
+    "explain": ("inspect", "Say why items stay, what would take them, or why they left."),
     "query": ("inspect", "List items of a board."),
     "archive": ("inspect", "Search what was pruned from a board."),
     "watch": ("inspect", "Follow a board's events."),

@@ -1,4 +1,4 @@
-"""`show`, `query`, `archive` and `watch`: a person's look at the same data that agents share."""
+"""`show`, `explain`, `query`, `archive` and `watch`: a person's look at the same data that agents share."""
 
 from __future__ import annotations
 
@@ -90,6 +90,28 @@ def show(
             click.echo(json.dumps(facts, ensure_ascii=False))
         else:
             click.echo(view.text)
+
+    _run(settings_of(config, data=data, board=board), look)
+
+
+@click.command()
+@data_options
+@_agent
+@_json
+@click.argument("ids", nargs=-1, required=True)
+def explain(
+    config: Path | None, data: Path | None, board: str | None, agent: str, as_json: bool, ids: tuple[str, ...]
+) -> None:
+    """Say why the items named by IDS are still there, what would take them and when, or why they left."""
+
+    async def look(opened: Installation, say: Rendering) -> None:
+        from ..explaining import wire_explained
+
+        explained = await opened.blackboard.explain(agent, None, ids)
+        if as_json:
+            click.echo(wire_explained(explained, say.now()).model_dump_json())
+        else:
+            click.echo(say.explained(explained))
 
     _run(settings_of(config, data=data, board=board), look)
 

@@ -19,6 +19,7 @@ from blackboard_mcp.protocols.wire import wire_debate, wire_event, wire_item
 from pydantic import Field
 
 from ..blackboard import Blackboard
+from ..explaining import wire_explained
 from ..rendering import FOOTER_TOKENS, Rendering
 from .adapter import BoardServer, Caller
 
@@ -82,6 +83,13 @@ class Resources:
                 self._serve_item(json_),
                 name=f"item{kind}",
                 description="One item, whole, with its history",
+                mime_type=mime,
+            )
+            server.resource(
+                f"board://{{board}}/items/{{id}}/explain{ending}",
+                self._serve_explain(json_),
+                name=f"explain{kind}",
+                description="Why an item stays, what would take it and when, or why it left",
                 mime_type=mime,
             )
             server.resource(
@@ -151,6 +159,17 @@ class Resources:
             lines = [self._say.reading(reading, 1 << 40), "", "history, newest first:"]
             lines += [self._say.event(e, {}, item.updated_at) for e in history]
             return "\n".join(lines)
+
+        return serve
+
+    def _serve_explain(self, json_: bool) -> Callable[..., Awaitable[str]]:
+        async def serve(caller: Caller, board: BoardId, id: Name) -> str:
+            explained = await self._board.explain(caller.agent, board, [id])
+            if not explained.explanations:
+                raise UnknownReference(f"There is no item '{id}' on board '{board}'.")
+            if json_:
+                return wire_explained(explained, self._say.now()).model_dump_json()
+            return self._say.explained(explained)
 
         return serve
 
@@ -412,7 +431,9 @@ def affected(board: str, events: Sequence[Event], subscribed: Iterable[str]) -> 
         if path != base and not path.startswith(base + "/"):
             continue
         section, _, rest = path[len(base) + 1 :].partition("/")
-        if section == "items":
+        if section == "items" and rest.endswith("/explain"):
+            changed.append(uri)  # what holds an item, or goes before it, may change with any event
+        elif section == "items":
             number = rest.split("@", 1)[0].rsplit("-", 1)[-1]
             if any(id_.rsplit("-", 1)[1] == number for id_ in items):
                 changed.append(uri)

@@ -17,7 +17,7 @@ from blackboard_mcp.protocols.store import Found, Log, Page, Snapshot, Statistic
 
 from . import debate_views, guarding, summarising
 from .ledger import attention, get_board, load
-from .rows import ItemRow, Steps, dumps, event_of, instant, micros, sql
+from .rows import ItemRow, Steps, dumps, event_of, instant, micros, numbers, sql
 from .showing import values
 
 MOST_REQUESTS = 3
@@ -244,13 +244,13 @@ def guarded(board: str, wanted: Iterable[int]) -> Steps[dict[int, Protection]]:
     """What the guard holds of the items."""
     row = yield from get_board(board)
     held = yield from guarding.protections(row.no, wanted)
-    return (yield from _shown(row.no, "", held))
+    return (yield from shown(row.no, "", held))
 
 
-def _shown(no: int, agent: str, held: dict[int, Protection]) -> Steps[dict[int, Protection]]:
+def shown(no: int, agent: str, held: dict[int, Protection]) -> Steps[dict[int, Protection]]:
     """The protections without the chains that lead over an item the agent may not see."""
     cited = {n for p in held.values() for edge in p.chain for n in (edge.source, edge.target)}
-    seen = yield from load(no, cited, agent)
+    seen = {row[0] for row in (yield sql("types"), (no, numbers(cited), agent))}
     return {
         n: p if all(e.source in seen and e.target in seen for e in p.chain) else Protection(p.reason)
         for n, p in held.items()

@@ -42,6 +42,12 @@ def workspace(board: BoardRow, now: int, reach: Reach = Reach.ALL) -> Steps[Work
     )
 
 
+def candidates(no: int, wanted: Iterable[int], now: int) -> Steps[dict[int, Candidate]]:
+    """Those of the items that are in working memory, as a pass sees them."""
+    rows = yield sql("working_among"), (no, numbers(wanted))
+    return {row[0]: _candidate(row, now) for row in rows}
+
+
 class _Search:
     """Finds the candidates of one pass, step by step, until what was found would bring it to its level."""
 

@@ -157,6 +157,38 @@ WHERE board = ?1 AND zone = 'working' AND owner = ''
         AND m.type <> 'CONSTRAINT' LIMIT ?3 + 1)) > ?3
 ORDER BY thread LIMIT ?4;
 
+-- name: ahead_done
+-- How much step 1 takes before a place (seq, number): items and tokens that an agent may know of, counted to
+-- ?4 items.
+SELECT count(*), coalesce(sum(tokens), 0) FROM (
+    SELECT tokens FROM item i
+    WHERE board = ?1 AND zone = 'working' AND (superseded = 1 OR status IN ('RESOLVED', 'WITHDRAWN', 'INVALIDATED'))
+      AND (seq, number) < (?2, ?3)
+      AND owner IN ('', ?5)
+      AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
+    LIMIT ?4);
+
+-- name: ahead_logs
+-- How much step 2 takes before a place, of what step 1 leaves.
+SELECT count(*), coalesce(sum(tokens), 0) FROM (
+    SELECT tokens FROM item i
+    WHERE board = ?1 AND zone = 'working' AND type = 'LOG' AND analysed = 1 AND (seq, number) < (?2, ?3)
+      AND owner IN ('', ?5)
+      AND NOT (superseded = 1 OR status IN ('RESOLVED', 'WITHDRAWN', 'INVALIDATED'))
+      AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
+    LIMIT ?4);
+
+-- name: ahead_least
+-- How much step 4 takes before a place (importance, seq, number), of what steps 1 and 2 leave.
+SELECT count(*), coalesce(sum(tokens), 0) FROM (
+    SELECT tokens FROM item i
+    WHERE board = ?1 AND zone = 'working' AND (importance, seq, number) < (?2, ?3, ?4)
+      AND owner IN ('', ?8)
+      AND (?6 = 0 OR NOT (superseded = 1 OR status IN ('RESOLVED', 'WITHDRAWN', 'INVALIDATED')))
+      AND (?7 = 0 OR NOT (type = 'LOG' AND analysed = 1))
+      AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
+    LIMIT ?5);
+
 -- name: going_least
 -- What step 4 takes, after a place (importance, seq, number), in order, up to an importance.
 SELECT number, tokens, seq, importance FROM item i
@@ -165,10 +197,11 @@ WHERE board = ?1 AND zone = 'working' AND (importance, seq, number) > (?2, ?3, ?
 ORDER BY importance, seq, number LIMIT ?6;
 
 -- name: law
--- Active constraints and open hot issues in working memory, by number.
+-- Active constraints and open hot issues in working memory, by number. The plus keeps SQLite from reading
+-- the whole board in that order.
 SELECT number, type FROM item
 WHERE board = ?1 AND zone = 'working' AND type IN ('CONSTRAINT', 'HOT_ISSUE')
-  AND status IN ('ACTIVE', 'DEBATED') AND owner IN ('', ?2) ORDER BY number;
+  AND status IN ('ACTIVE', 'DEBATED') AND owner IN ('', ?2) ORDER BY +number;
 
 -- name: law_among
 -- Those of some items (a JSON list) that are such, of every owner: for the guard.
@@ -182,8 +215,8 @@ SELECT number FROM item WHERE board = ?1 AND zone = 'working' AND owner IN ('', 
 ORDER BY importance DESC, seq DESC LIMIT ?3;
 
 -- name: own_notes
--- How many private items an agent has in working memory.
-SELECT count(*) FROM item WHERE board = ?1 AND zone = 'working' AND owner <> '' AND owner = ?2;
+-- How many private items an agent has in working memory, and their tokens.
+SELECT count(*), coalesce(sum(tokens), 0) FROM item WHERE board = ?1 AND zone = 'working' AND owner <> '' AND owner = ?2;
 
 -- name: thread_members
 -- Items of a thread in working memory.
@@ -318,6 +351,23 @@ DELETE FROM held WHERE board = ?1 AND debate = ?2 RETURNING number;
 -- name: held_clear
 -- No debate holds anything.
 DELETE FROM held;
+
+-- name: holding
+-- Those of some items (a JSON list) that debates hold or are about, by open debate, what they are about last.
+SELECT number, debate, 0 AS about FROM held WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2))
+UNION ALL
+SELECT root, id, 1 FROM debate
+WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2)) AND state = 'OPEN'
+UNION ALL
+SELECT c.critique, c.debate, 1 FROM debate_critique c
+CROSS JOIN debate d ON d.board = c.board AND d.id = c.debate
+WHERE c.board = ?1 AND c.critique IN (SELECT value FROM json_each(?2)) AND d.state = 'OPEN'
+ORDER BY about, 2 DESC;
+
+-- name: root_of_debate
+-- What a debate is about.
+SELECT i.number, i.type FROM debate d JOIN item i ON i.board = d.board AND i.number = d.root
+WHERE d.board = ?1 AND d.id = ?2;
 
 -- name: held_for
 -- For those of some items (a JSON list) that debates hold: how far, and the root of the debate.

@@ -268,11 +268,26 @@ class Invariants(Walker):
         self.check("I25", set(shown) <= visible and set(view.protected) <= visible, (agent, set(shown)))
         chains = {n for p in view.protected.values() for e in p.chain for n in (e.source, e.target)}
         self.check("I25", chains <= visible, (agent, chains - visible))
+        self.explained_to(agent, items)
         owed = {(n, str(duty)) for n, duty in view.owed}
         self.check("model", owed == self.model.owed_by(agent), (agent, owed, self.model.owed_by(agent)))
         told = sorted((d.root, tuple(sorted(d.critiques))) for d in view.debates)
         there_ = sorted((d.root, tuple(sorted(d.critiques))) for d in self.model.open_debates())
         self.check("model", told == there_, (told, there_))
+
+    def explained_to(self, agent: str, items: dict[int, Item]) -> None:
+        """Every item is explained by one of three things, without a word of what the agent may not see."""
+        visible = self.model.visible(agent)
+        told = self.run(self.store.explain(self.at.board, agent, sorted(items)))
+        self.check("I25", {e.item.number for e in told.explanations} == visible, (agent, told))
+        protected = self.model.protected()
+        for e in told.explanations:
+            n = e.item.number
+            self.check("I25", set(e.names) <= visible, (agent, e.names))
+            working = self.model.things[n].zone == "working"
+            why = (e.protection is not None, e.turn is not None, e.left is not None)
+            expected = (working and n in protected, working and n not in protected, not working)
+            self.check("guard", why == expected, (n, why, expected))
 
     def every_version_is_readable(self) -> None:
         for n, thing in self.model.things.items():

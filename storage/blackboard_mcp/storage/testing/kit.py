@@ -15,6 +15,7 @@ from __future__ import annotations
 from .debates import DebateTests
 from .endorsing import EndorsementTests
 from .events import EventTests
+from .explaining import ExplainTests
 from .fixtures import CAPABILITIES, StoreFixtures
 from .guarding import GuardTests
 from .handles import HandleTests
@@ -38,6 +39,7 @@ class BoardStoreKit(
     ReadingTests,
     PrivacyTests,
     EventTests,
+    ExplainTests,
     DebateTests,
     VotingTests,
     WatchingTests,

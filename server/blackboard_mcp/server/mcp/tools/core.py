@@ -26,6 +26,7 @@ from pydantic import Field, WithJsonSchema
 
 from ... import requests
 from ...blackboard import VIEW_BUDGET, Blackboard
+from ...explaining import wire_explained
 from ...rendering import FOOTER_TOKENS, Rendering
 from ...requests import (
     AnyType,
@@ -110,8 +111,8 @@ class CoreTools:
             self.read,
             name="read",
             description=(
-                "Read the shared board: no arguments = your view of it; ids (H-17, H-17@2) or keys = whole "
-                "items, archived ones too; since = changes after that seq."
+                "Read the shared board: no arguments = your view; ids (H-17@2) or keys = items, archived too; "
+                "explain: why they stay or left; since = changes after it."
             ),
             annotations=READ,
             output=ReadAnswer,
@@ -219,9 +220,15 @@ class CoreTools:
         keys: Annotated[list[Key], Field(max_length=100)] | None = None,
         budget: Budget | None = None,
         since: Sequence | None = None,
+        explain: bool | None = None,
         board: BoardId | None = None,
     ) -> Answer:
         agent = caller.agent
+        if explain:
+            if since is not None or budget is not None:
+                raise InvalidInput("explain goes with ids or keys alone, without since and budget.")
+            explained = await self._board.explain(agent, board, ids or [], keys or [])
+            return Answer(self._say.explained(explained), lambda: wire_explained(explained, self._say.now()))
         if since is not None:
             if ids or keys:
                 raise InvalidInput("read takes since, or ids and keys, not both.")

@@ -1,0 +1,63 @@
+"""Why an item is still there, what would take it and when, or why it left: the facts, for any rendering."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .board import BoardConfig
+from .debates import Obligation
+from .events import Event
+from .guard import Protection
+from .items import Item
+
+if TYPE_CHECKING:
+    from .store import Attention
+
+EXPIRY, DONE, LOGS, THREADS, IMPORTANCE = "expired", "resolved", "logs", "threads", "importance"
+"""What takes an item; all but the first are names of steps in a board's configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Where an unprotected item stands in the order in which items go.
+
+    `takes` names what would take it, of the words above; `None` when nothing would as it is now.
+    `items` and `tokens` are what goes before it, of what the reader may see; `None` where the board's policy
+    orders the step and its order was not asked for. `more`: there is more than was counted.
+    """
+
+    takes: str | None
+    items: int | None = None
+    tokens: int | None = None
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """An item with either what protects it, its turn, or the event by which it left.
+
+    `names` are the ids of the items a chain leads over; `root` is the item whose debate holds it, and
+    `waits` what is outstanding there or owed to the item itself.
+    """
+
+    item: Item
+    protection: Protection | None = None
+    names: Mapping[int, str] = field(default_factory=dict)
+    root: str | None = None
+    waits: tuple[Obligation, ...] = ()
+    turn: Turn | None = None
+    left: Event | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Explanations in the order asked, all of one moment. `tokens` is working memory as the reader may see it."""
+
+    explanations: tuple[Explanation, ...]
+    missing: tuple[str, ...]
+    config: BoardConfig
+    tokens: int
+    seq: int
+    attention: Attention
