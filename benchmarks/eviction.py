@@ -107,11 +107,12 @@ async def measure(competitor: Competitor, actions: Sequence[Action], tally: Tall
             if action.type == "CRITIQUE":
                 critiques.add(action.place)
         now, tokens = await competitor.board()
-        for argument, whole in members.items():
-            lost |= {(argument, place) for place in whole & (there - now)}
         if not isinstance(action, Said | Resolved) and action.closes:
+            # What a pass takes right after the end of an argument is no loss to it.
             tally.arguments += 1
             members.pop(action.argument, None)
+        for argument, whole in members.items():
+            lost |= {(argument, place) for place in whole & (there - now)}
         there = now
         tally.board.append(tokens)
         if isinstance(action, Said) and action.recorded:

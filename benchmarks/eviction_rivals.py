@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from blackboard_mcp.protocols.archive import ArchiveQuery
-from blackboard_mcp.protocols.errors import Refused
+from blackboard_mcp.protocols.errors import Refused, UnderPressure
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Zone, content_hash
 from blackboard_mcp.server.compose import Installation, installation
@@ -96,7 +96,12 @@ class Ours:
         fields = [PostFields(text=said.text, type=said.type, importance=said.importance, edges=edges)]
         if said.analyses is not None:
             fields.append(PostFields(id=self.ids[said.analyses], edges={"analyzed_by": ["$1"]}))
-        posted = (await self.blackboard.post(said.agent, None, fields)).items[0]
+        try:
+            posted = (await self.blackboard.post(said.agent, None, fields)).items[0]
+        except UnderPressure as refused:
+            # Everybody plays the same posts: here the agent insists that it matters, as it is told it may.
+            fields[0] = fields[0].model_copy(update={"importance": refused.facts["ceiling"] + 1})
+            posted = (await self.blackboard.post(said.agent, None, fields)).items[0]
         self.ids.append(posted.id)
         self.places[posted.number] = said.place
 

@@ -88,7 +88,10 @@ EVENTS: dict[EventType, tuple[str, str]] = {
         "A pruning transaction ended.",
         "pass, moved, tokens before and after; policy and warning where it was not the default or the one wanted",
     ),
-    EventType.PRESSURE: ("Reserved: what is protected exceeds the budget. Not written yet.", ""),
+    EventType.PRESSURE: (
+        "More is protected than the budget allows, or no longer is.",
+        "state (began, ended), held_tokens, held_items, target_tokens, unblock (agents)",
+    ),
 }
 
 # What each argument means: by tool and name, else by name.

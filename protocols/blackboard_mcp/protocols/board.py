@@ -114,6 +114,13 @@ class Board:
     working_items: int
     working_tokens: int
     archived_items: int
+    pressure: int | None = None
+    """The hot issue that tells of pressure, while the board is under it."""
+
+    @property
+    def pass_due(self) -> bool:
+        """Whether a pass has something to do: to prune, or to look whether pressure ended."""
+        return self.working_tokens > self.config.high_tokens or self.pressure is not None
 
 
 @dataclass(frozen=True, slots=True)

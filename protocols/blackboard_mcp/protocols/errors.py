@@ -5,6 +5,7 @@
     │   └── UnknownReference    an id, key or board that does not exist (or may not be seen)
     ├── Conflict                the state moved meanwhile: an expected version, a transition
     ├── Refused                 understood, and not allowed: a rule of the board, a right, a limit
+    │   └── UnderPressure       more is protected than the budget allows: no room for what matters less
     ├── StoreError              the store could not do it
     │   ├── StoreBusy           no write lock within the deadline
     │   ├── StoreFull           no room on the disk
@@ -57,6 +58,12 @@ class Refused(BlackboardError):
     """Understood, and not allowed; nothing was changed."""
 
     code = "refused"
+
+
+class UnderPressure(Refused):
+    """More is protected than the board's budget allows, and the post is of low importance; nothing was changed."""
+
+    code = "pressure"
 
 
 class StoreError(BlackboardError):

@@ -28,6 +28,7 @@ from .explain import Explained
 from .filters import ItemQuery
 from .guard import Protection
 from .items import Draft, Item, Ref
+from .pressure import Describe
 from .pruning import Decide, PassOutcome, Reaching
 from .summaries import DueSummary, SummaryRequest
 from .topics import Topic
@@ -404,6 +405,10 @@ class BoardStore(Protocol):
 
         `decide` is shown all of working memory, or as much as `reaching` says it wants.
         """
+        ...
+
+    async def judge_pressure(self, board: str, describe: Describe) -> str | None:
+        """Whether pressure on the board began, changed or ended by this; `None` when nothing did."""
         ...
 
     async def thread_sources(self, board: str, members: Iterable[int]) -> list[Item]:

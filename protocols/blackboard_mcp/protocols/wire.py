@@ -453,6 +453,9 @@ class BoardAnswer(_Wire):
     hard_ceiling: int
     summarise_over: int
     settings: dict[str, Any]
+    pressure: str | None = Field(
+        description="the hot issue that tells of it, while the board is under pressure"
+    )
     working_items: int
     working_tokens: int
     archived_items: int

@@ -184,7 +184,7 @@ class Blackboard:
         for fields in posts:
             if fields.ttl_seconds is not None:
                 self.pruner.expect(fields.ttl_seconds)
-        if posted.board.working_tokens > posted.board.config.high_tokens:
+        if posted.board.pass_due:
             self.pruner.kick(name)
         return posted
 
@@ -245,8 +245,8 @@ class Blackboard:
                 await self.store.debate_decide(name, agent, number, reason, self.deciders)
             case "status":
                 pass
-        if op in ("open", "watch"):
-            await self._prune_if_full(name)
+        if op != "status":
+            await self._prune_if_due(name)
         state = await self.store.debate_status(name, agent, number, look=self._look(name, agent))
         if isinstance(state, DebateView):
             self._noticed(name, agent, state.seq, state.attention)
@@ -273,9 +273,9 @@ class Blackboard:
         self._noticed(board, agent, log.seq, log.attention)
         return log.attention, log.seq
 
-    async def _prune_if_full(self, board: str) -> None:
+    async def _prune_if_due(self, board: str) -> None:
         found = await self.store.find_board(board)
-        if found is not None and found.working_tokens > found.config.high_tokens:
+        if found is not None and found.pass_due:
             self.pruner.kick(board)
 
     # Reading

@@ -87,7 +87,9 @@ async def installation(
         tokenizer = load_tokenizer(settings.tokenizer)
         archive = SearchableArchive(store, settings.index, holder, eager=eager_index)
         writer = summary_writer(settings, store, tokenizer)
-        pruner = Pruner(store, tokenizer, holder, policies=policies, writer=writer)
+        pruner = Pruner(
+            store, tokenizer, holder, policies=policies, writer=writer, deciders=settings.deciders
+        )
         activity = Activity(store, time)
         blackboard = Blackboard(
             store,

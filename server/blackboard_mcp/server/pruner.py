@@ -18,6 +18,7 @@ from blackboard_mcp.protocols.summaries import AGENT
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from .policies.registry import Policies, Ranking
+from .pressure import describe
 from .pruning import THREADS, decide, evictable
 from .summaries.writing import SummaryWriter, Thread, Written
 
@@ -25,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 _LEASE_SECONDS = 30.0
 _SWEEP_SECONDS = 2.0
+_LOOK_SECONDS = 30.0
+"""How often all boards are looked at, whoever should have seen to them."""
 _RETRY_SECONDS = 0.25
 _GRACE = 0.01
 _BEFORE_SUMMARIES = frozenset({1, 2, 3})
@@ -130,7 +133,9 @@ class Pruner:
         holder: str,
         writer: SummaryWriter | None = None,
         policies: Policies | None = None,
+        deciders: Sequence[str] = (),
     ) -> None:
+        self._describe = describe(tokenizer, deciders)
         self.policies = Policies() if policies is None else policies
         self._store = store
         self.writer = SummaryWriter(store, tokenizer) if writer is None else writer
@@ -180,7 +185,7 @@ class Pruner:
 
     async def _pass_if_due(self, board: str) -> None:
         found = await self._store.find_board(board)
-        if found is None or found.working_tokens <= found.config.high_tokens:
+        if found is None or not found.pass_due:
             return
         if not await self.run_pass(board):
             # Another process is at it, or died at it: it need not have seen what made this pass due.
@@ -216,6 +221,7 @@ class Pruner:
                 pressing = list(deciding.spared.items())
                 deciding.spared.clear()
                 outcomes += await self._apply(board, await self.writer.extracts(board, pressing), deciding)
+            await self._judge(board)
             return _told(board, outcomes)
         finally:
             await self._store.release(lease, self._holder)
@@ -249,6 +255,15 @@ class Pruner:
         prepared = await self.policies.prepare(space.config.policy, *evictable(space))
         return _Deciding(self.policies, prepared)
 
+    async def _judge(self, board: str) -> None:
+        """What a pass could not help, it tells of; what it could, it ends."""
+        found = await self._store.find_board(board)
+        if found is None or (found.pressure is None and found.working_tokens <= found.config.target_tokens):
+            return
+        state = await self._store.judge_pressure(board, self._describe)
+        if state is not None:
+            logger.info("pressure on %s %s", board, state)
+
     async def preview(self, board: str) -> PassOutcome:
         """What a pass would move now, summaries taken into account; nothing is changed.
 
@@ -279,16 +294,21 @@ class Pruner:
         return replace(outcome, tokens_after=outcome.tokens_after + rehearsal.added)
 
     async def run(self) -> None:
-        """Archives what outlives its time, and passes boards that a former process left too full."""
-        for board in await self._store.boards():
-            if board.working_tokens > board.config.high_tokens:
-                self.kick(board.id)
+        """Archives what outlives its time, and passes boards that another process left too full."""
+        looked = -_LOOK_SECONDS
         while True:
             try:
-                await self._store.expire()
-                await self._store.sweep_debates()
+                for changed in await self._store.expire():
+                    self.kick(changed)
+                for changed in await self._store.sweep_debates():
+                    self.kick(changed)
+                if (now := asyncio.get_running_loop().time()) >= looked + _LOOK_SECONDS:
+                    looked = now
+                    for board in await self._store.boards():
+                        if board.pass_due:
+                            self.kick(board.id)
             except BlackboardError as error:
-                logger.warning("expiry did not run: %s", error)
+                logger.warning("housekeeping did not run: %s", error)
             try:
                 await self.writer.meet_due()
             except BlackboardError as error:

@@ -11,7 +11,7 @@ from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.debates import Debate
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.explain import Explained
-from blackboard_mcp.protocols.items import Item
+from blackboard_mcp.protocols.items import Item, ItemType, item_id
 from blackboard_mcp.protocols.pruning import PassOutcome
 from blackboard_mcp.protocols.store import Attention, DebateView, Page, Posted, Subscription
 from blackboard_mcp.protocols.tokens import Tokenizer
@@ -285,7 +285,13 @@ class Rendering:
         return (
             f"{board.id} {board.lifecycle}: {one_line(board.title)}{parent}\n"
             f"working {board.working_items} items, {board.working_tokens} tokens; archive "
-            f"{board.archived_items} items\n{settings}"
+            f"{board.archived_items} items"
+            + (
+                ""
+                if board.pressure is None
+                else f"; under pressure, see {item_id(ItemType.HOT_ISSUE, board.pressure)}"
+            )
+            + f"\n{settings}"
         )
 
     def pruned(self, outcomes: Sequence[PassOutcome], *, dry_run: bool) -> str:

@@ -93,7 +93,7 @@ class Stewardship:
         pruner = self._board.pruner
         settings = check_settings(found.config, change.settings, pruner.policies, pruner.writer.configured)
         after = await self._board.store.change_board(found.id, agent, replace(change, settings=settings))
-        if after.working_tokens > after.config.high_tokens:
+        if after.pass_due:
             self._board.pruner.kick(after.id)
         return after
 

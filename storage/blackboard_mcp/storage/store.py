@@ -18,6 +18,7 @@ from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Draft, Item, Ref
+from blackboard_mcp.protocols.pressure import Describe
 from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Reaching
 from blackboard_mcp.protocols.store import (
     DebateView,
@@ -46,6 +47,7 @@ from .operations import (
     indexing,
     lapsing,
     posting,
+    pressing,
     principals,
     pruning,
     reading,
@@ -280,6 +282,10 @@ class SqlBoardStore:
             return pruning.prune(board, decide, now, apply=apply, reaching=reaching)
 
         return await (self.engine.write(run) if apply else self.engine.read(run))
+
+    async def judge_pressure(self, board: str, describe: Describe) -> str | None:
+        now = self._now()
+        return await self.engine.write(lambda: pressing.judge(board, describe, now))
 
     async def thread_sources(self, board: str, members: Iterable[int]) -> list[Item]:
         numbers = tuple(members)

@@ -23,7 +23,7 @@ from blackboard_mcp.protocols.items import (
 )
 from blackboard_mcp.protocols.store import Once, Posted
 
-from . import debating, endorsing, linking, retracting
+from . import debating, endorsing, linking, pressing, retracting
 from .ledger import Ledger, attention, create_ledger, load_any, load_visible
 from .rows import ItemRow, Steps, dumps, sql
 from .showing import values
@@ -155,6 +155,7 @@ def _create(
     kind = draft.type or ItemType.FACT
     if draft.text is None:
         raise InvalidInput("A new item needs text. Nothing was changed.")
+    yield from pressing.admit(ledger, kind, draft.importance or IMPORTANCE[kind], edges)
     ledger.board.last_number += 1
     number = ledger.board.last_number
     public = draft.visibility is not Visibility.PRIVATE  # it joins no thread that others do not see
@@ -221,6 +222,7 @@ def _change(
     targets: dict[int, ItemRow],
 ) -> Steps[int]:
     """A new version of an entry, or another status, importance, tags, metadata, edges or time to live."""
+    pressing.keep_off(ledger, row)
     if draft.expected_version is not None and draft.expected_version != row.version:
         raise Conflict(
             f"{row.key or row.id} is at version {row.version}, and expected_version was "

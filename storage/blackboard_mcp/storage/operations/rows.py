@@ -88,6 +88,8 @@ class BoardRow:
     private_items: int
     private_tokens: int
     """The part of working memory that not everybody sees."""
+    pressure: int
+    """The hot issue that tells of pressure; 0 where there is none."""
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> BoardRow:
@@ -108,6 +110,7 @@ class BoardRow:
             archived_items=row[12],
             private_items=row[13],
             private_tokens=row[14],
+            pressure=row[15],
         )
 
     def value(self) -> Board:
@@ -123,6 +126,7 @@ class BoardRow:
             working_items=self.working_items,
             working_tokens=self.working_tokens,
             archived_items=self.archived_items,
+            pressure=self.pressure or None,
         )
 
 

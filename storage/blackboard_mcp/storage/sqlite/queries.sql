@@ -3,13 +3,13 @@
 -- name: board_by_id
 -- The board row of an id.
 SELECT no, id, title, parent, lifecycle, config, core, seq, last_number, created_at,
-       working_items, working_tokens, archived_items, private_items, private_tokens
+       working_items, working_tokens, archived_items, private_items, private_tokens, pressure
 FROM board WHERE id = ?1;
 
 -- name: boards
 -- All boards by id.
 SELECT no, id, title, parent, lifecycle, config, core, seq, last_number, created_at,
-       working_items, working_tokens, archived_items, private_items, private_tokens
+       working_items, working_tokens, archived_items, private_items, private_tokens, pressure
 FROM board ORDER BY id;
 
 -- name: board_add
@@ -32,6 +32,41 @@ UPDATE board SET core = ?2 WHERE no = ?1;
 -- name: board_change
 -- What a steward may change of a board. Settings that a newer version wrote stay.
 UPDATE board SET title = ?2, parent = ?3, lifecycle = ?4, config = json_patch(config, ?5) WHERE no = ?1;
+
+-- name: board_pressure
+-- The hot issue of a board's pressure, or 0 when it ended.
+UPDATE board SET pressure = ?2 WHERE no = ?1;
+
+-- name: pressure_causes
+-- What everybody sees of what the guard holds but for one item (?2), by why: the debate that reached it, else
+-- the law it is, else what somebody owes. With the root of the debate; most tokens first.
+SELECT why, root, type, count(*), sum(tokens) FROM (
+    SELECT i.tokens,
+           CASE WHEN d.id IS NOT NULL THEN 'debate'
+                WHEN i.type IN ('CONSTRAINT', 'HOT_ISSUE') AND i.status IN ('ACTIVE', 'DEBATED') THEN i.type
+                ELSE 'owed' END AS why,
+           d.root AS root, r.type AS type
+    FROM (SELECT DISTINCT number FROM protected WHERE board = ?1) p
+    CROSS JOIN item i ON i.board = ?1 AND i.number = p.number AND i.zone = 'working' AND i.owner = ''
+    LEFT JOIN held h ON h.board = ?1 AND h.number = i.number
+    LEFT JOIN debate d ON d.board = ?1 AND d.id = h.debate
+    LEFT JOIN item r ON r.board = ?1 AND r.number = d.root
+    WHERE i.number <> ?2
+) GROUP BY why, root ORDER BY sum(tokens) DESC, root;
+
+-- name: pressure_owing
+-- Who owes what on items of working memory that everybody sees, longest waiting first.
+SELECT o.agent, o.duty, o.item, i.type FROM obligation o
+CROSS JOIN item i ON i.board = o.board AND i.number = o.item AND i.zone = 'working' AND i.owner = ''
+WHERE o.board = ?1 AND o.state = 'outstanding' AND o.item <> ?2 AND o.agent <> ?3
+ORDER BY o.since, o.item, o.agent LIMIT ?4;
+
+-- name: pressure_law
+-- Active constraints and open hot issues that everybody sees, longest text first, and who wrote them.
+SELECT author, number, type FROM item
+WHERE board = ?1 AND zone = 'working' AND type IN ('CONSTRAINT', 'HOT_ISSUE') AND status IN ('ACTIVE', 'DEBATED')
+  AND owner = '' AND number <> ?2 AND author <> ?3
+ORDER BY tokens DESC, number LIMIT ?4;
 
 -- name: event_add
 -- One line of the log.

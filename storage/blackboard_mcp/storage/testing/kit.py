@@ -21,6 +21,7 @@ from .guarding import GuardTests
 from .handles import HandleTests
 from .leaving import LeavingTests
 from .posting import PostingTests
+from .pressing import PressureTests
 from .privacy import PrivacyTests
 from .reading import ReadingTests
 from .retracting import RetractionTests
@@ -49,6 +50,7 @@ class BoardStoreKit(
     LeavingTests,
     SummaryTests,
     UseTests,
+    PressureTests,
     HandleTests,
     StoreFixtures,
 ):

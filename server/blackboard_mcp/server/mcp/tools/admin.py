@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from blackboard_mcp.protocols.board import Board, BoardChange, Core, Lifecycle
+from blackboard_mcp.protocols.items import ItemType, item_id
 from blackboard_mcp.protocols.pruning import PassOutcome
 from blackboard_mcp.protocols.wire import BoardAnswer, CoreAnswer, MovedItem, PruneAnswer
 from pydantic import Field
@@ -136,6 +137,7 @@ def _board(board: Board) -> BoardAnswer:
         hard_ceiling=board.config.hard_ceiling,
         summarise_over=board.config.summarise_over,
         settings=asdict(board.config),
+        pressure=None if board.pressure is None else item_id(ItemType.HOT_ISSUE, board.pressure),
         working_items=board.working_items,
         working_tokens=board.working_tokens,
         archived_items=board.archived_items,

@@ -1,0 +1,62 @@
+"""Pressure: more is protected than a board's budget allows, so that pruning cannot help.
+
+It begins when what the guard holds exceeds `target_tokens`, and ends when it is at or under the high-water
+mark: between the two it stays as it is. Counted is what everybody sees in working memory, without the hot
+issue that tells of it: a private item neither causes pressure nor shows in its figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .items import ItemType
+
+KEY = "board:pressure"
+"""The entry by which the server tells of it; only the server writes it."""
+ALWAYS = frozenset({ItemType.REPLY, ItemType.ANSWER, ItemType.CRITIQUE, ItemType.DECISION})
+"""Types that may be posted under pressure whatever their importance: they end debates, or carry them on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What holds so much: an open debate (`root` is its item), or else constraints, hot issues, watchers."""
+
+    what: str
+    root: str | None
+    items: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unblocker:
+    """An agent and the item that waits for it: `duty` is acknowledge, respond, or retire (of what it wrote)."""
+
+    agent: str
+    duty: str
+    item: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """What is held, most tokens first, and by whom it could be let go, longest waiting first."""
+
+    target_tokens: int
+    ceiling: int
+    held_items: int
+    held_tokens: int
+    causes: tuple[Cause, ...]
+    unblockers: tuple[Unblocker, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """The text of the hot issue, counted and hashed."""
+
+    text: str
+    tokens: int
+    sha256: str
+
+
+Describe = Callable[[Pressure], Wording]
+"""Says it for readers. Runs inside the write transaction: pure, quick, no I/O."""
