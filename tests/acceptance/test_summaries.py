@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.server.demo.process import http_clients, http_server
-from blackboard_mcp.server.demo.replay import call
+from blackboard_mcp.server.demo.replay import ToolFailed, call
 
 FILLER = "We looked at the seals, the flow and the price of every pump on the long list. " * 3
 ANSWER = "We take the blue pump with 60 litres [D-8].\nThe seals, flow and price were looked at [R-3]."
@@ -99,3 +99,25 @@ async def test_f29_posts_go_on_and_a_critique_meanwhile_throws_the_summary_away(
                 for id_ in ("Q-1", "R-4", "D-8"):
                     (item,) = (await call(ada, "read", ids=[id_]))["items"]
                     assert item["zone"] == "archive"
+
+
+async def test_f29_an_agent_is_asked_writes_the_summary_and_another_finds_the_sources(tmp_path: Path) -> None:
+    flags = ("--summariser", "agent", "--tools", "core,memory", "--target-tokens", "800")
+    async with http_server(tmp_path, *flags) as server:
+        connect = http_clients(server.url)
+        async with connect("ada") as ada, connect("ben") as ben:
+            await finished_thread(ada)
+            await call(ada, "post", items=[{"text": f"{n} {FILLER}", "type": "LOG"} for n in range(6)])
+            asked = await until_changed(ben, "summary.requested")
+            assert asked["data"]["thread"] == "Q-1"
+            taken = await call(ben, "summarize", thread="Q-1")
+            with pytest.raises(ToolFailed) as refused:
+                await call(ben, "summarize", thread="Q-1", lease=taken["lease"], text="Nothing. [Q-1]")
+            assert "drops the decision D-8" in refused.value.message
+            written = await call(ben, "summarize", thread="Q-1", lease=taken["lease"], text=ANSWER)
+            assert written["item"]["author"] == "ben"
+            sources = taken["request"]["sources"]
+            found = (await call(ada, "read", ids=sources))["items"]
+            assert [item["zone"] for item in found] == ["archive"] * len(sources)
+            closed = await until_changed(ada, "summary.closed")
+            assert closed["data"]["why"] == f"summarised in {written['item']['id']}"

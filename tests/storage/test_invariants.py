@@ -79,6 +79,10 @@ def test_the_walk_is_long_and_comes_by_everything(walked: Outcome, request: pyte
         "summary applied",
         *("unwatch", "vote", "follow", "unfollow", "own", "legislate", "be there", "lapse"),
         *("vote refused", "unwatch refused", "expired", "left by lease", "accepted", "rejected"),
+        "ask",
+        "take on",
+        "write up",
+        "write up refused",
     ):
         assert walked.happened[what] >= 3, (what, walked.happened)
 

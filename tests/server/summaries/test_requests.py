@@ -218,6 +218,24 @@ async def test_i14_what_is_private_is_no_source_and_no_news(asking: Any) -> None
     assert len(item["metadata"]["sources"]) == 8
 
 
+async def test_what_an_agent_wrote_cannot_be_changed_past_the_checks(asking: Any) -> None:
+    ada, bob = await asking.join("ada", "bob")
+    await finished(ada)
+    await asking.opened.pruner.run_pass("main")
+    lease = (await bob.do("summarize", thread="Q-2"))["lease"]
+    id_ = (await bob.do("summarize", thread="Q-2", text=BODY, lease=lease))["item"]["id"]
+    for change in (
+        {"text": "We took the red one."},
+        {"metadata": {"sources": []}},
+        {"importance": 5},
+        {"edges": {"derived_from": ["K-1"]}},
+        {"edges": {"supports": ["K-1"]}},
+    ):
+        failure = await bob.fail("post", id=id_, **change)
+        assert "fixed" in failure["message"] or "never change" in failure["message"]
+    await bob.do("post", id=id_, status="WITHDRAWN")
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

@@ -274,6 +274,8 @@ def _change(
             f"Only {row.author}, its author, may add edges to {row.id} (anyone may add analyzed_by). "
             "Nothing was changed; put the edges on a new item of yours."
         )
+    if row.type == ItemType.SUMMARY:
+        _check_summary(row, draft, edges)
     if draft.text is None:
         edges = yield from linking.fresh(ledger, row, edges)
     before = {"importance": row.importance, "tags": row.tags, "metadata": row.metadata}
@@ -341,6 +343,18 @@ def _change(
         yield from _set_status(ledger, row, draft.status)
     yield from linking.supersede(ledger, row, replaced)
     return row.number
+
+
+def _check_summary(row: ItemRow, draft: Draft, edges: Sequence[tuple[EdgeKind, int]]) -> None:
+    """A summary is what its sources made it: its author may take it back, and no more."""
+    fixed = [name for name in ("importance", "metadata") if getattr(draft, name) is not None]
+    if any(kind is not EdgeKind.ANALYZED_BY for kind, _ in edges):
+        fixed.append("edges")
+    if fixed:
+        raise Refused(
+            f"{row.id} is a summary: {', '.join(fixed)} of it never change. Nothing was changed; post an item of "
+            f'your own with edges {{"derived_from": ["{row.id}"]}}.'
+        )
 
 
 def _set_status(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:

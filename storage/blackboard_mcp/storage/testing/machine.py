@@ -15,7 +15,7 @@ from hypothesis import seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
-from .arguing import Debating
+from .commissioning import Commissioning
 from .harness import CONFIG, draft, these
 from .leaving import summary
 from .model import MOVES, Model, Nope
@@ -36,7 +36,7 @@ from .walking import (
 __all__ = ["AGENTS", "BoardMachine", "Broken", "Outcome", "walk"]
 
 
-class BoardMachine(Debating):
+class BoardMachine(Commissioning):
     """One board, three agents, any order of calls. `walk` gives it a store and an `Outcome`."""
 
     @initialize()

@@ -66,6 +66,17 @@ class Quarrel:
     votes: dict[str, tuple[str, int, bool]] = field(default_factory=dict)
 
 
+@dataclass
+class Asked:
+    """A request for a summary: what stood when it was made, and who has it until when under which token."""
+
+    stamps: dict[int, int]
+    due: float
+    holder: str | None = None
+    until: float = 0.0
+    lease: int = 0
+
+
 class Model:
     """The board; its methods raise `Nope` where the store must refuse."""
 
@@ -81,6 +92,7 @@ class Model:
         self.last_seen: dict[str, float] = {}
         self.quorum = self.expiry = 0
         self.lease = 86_400
+        self.asked: dict[int, Asked] = {}
 
     def kept(self) -> Model:
         """A copy that shares nothing with this one."""
@@ -240,6 +252,8 @@ class Model:
         if not mine and thing.key is None and (ttl is not None or importance is not None):
             raise Nope
         if not mine and any(kind != "analyzed_by" for kind, _ in edges):
+            raise Nope
+        if thing.type == "SUMMARY" and (importance is not None or any(k != "analyzed_by" for k, _ in edges)):
             raise Nope
         if text is None:
             edges = [(k, t) for k, t in edges if (number, k, t) not in self.edges]
@@ -624,18 +638,56 @@ class Model:
         due = [t.number for t in self.things.values() if t.expires is not None and t.expires <= self.now]
         return self.prune(due)
 
-    def summarise(self, thread: int, sources: Sequence[int], text: str) -> int | None:
+    def covers(self, thread: int, sources: Sequence[int]) -> bool:
+        """Whether a summary may stand for these members of a thread."""
         members = [t for t in self.things.values() if t.thread == thread and t.zone == "working"]
         chosen = [self.things[n] for n in sources if n in self.things]
         if not chosen or len(chosen) < len(sources) or any(t not in members for t in chosen):
-            return None
+            return False
         if any(t.private or t.type == "CONSTRAINT" or t.number in self.protected() for t in chosen):
-            return None
-        if any(t.number > max(sources) and not t.private for t in members):
+            return False
+        return not any(t.number > max(sources) and not t.private for t in members)
+
+    def summarise(self, thread: int, sources: Sequence[int], text: str, author: str = "system") -> int | None:
+        if not self.covers(thread, sources):
             return None
         number = len(self.things) + 1
-        self.things[number] = Thing(number, "SUMMARY", "system", False, None, [text], thread)
-        for thing in chosen:
-            thing.zone = "archive"
-            self.edges.add((number, "derived_from", thing.number))
+        self.things[number] = Thing(number, "SUMMARY", author, False, None, [text], thread)
+        for source in sources:
+            self.things[source].zone = "archive"
+            self.edges.add((number, "derived_from", source))
+        self.asked.pop(thread, None)
         return number
+
+    # Summaries that agents are asked for; `now` is what items stand at
+
+    def ask_for(self, thread: int, stamps: dict[int, int], wait: float) -> bool:
+        if thread in self.asked or not self.covers(thread, list(stamps)):
+            return False
+        self.asked[thread] = Asked(stamps, self.now + wait)
+        return True
+
+    def asked_by(self, number: int, now: dict[int, int]) -> tuple[int, Asked]:
+        """The request that an item belongs to, unless the thread moved."""
+        for thread, asked in self.asked.items():
+            if thread == number or number in asked.stamps:
+                fresh = all(now.get(n) == seq for n, seq in asked.stamps.items())
+                if not fresh or not self.covers(thread, list(asked.stamps)):
+                    raise Nope
+                return thread, asked
+        raise Nope
+
+    def take_on(self, agent: str, number: int, seconds: float, now: dict[int, int]) -> int:
+        thread, asked = self.asked_by(number, now)
+        if asked.holder not in (None, agent) and self.now < asked.until:
+            raise Nope
+        asked.holder, asked.until = agent, min(self.now + seconds, asked.due + 2 * seconds)
+        return thread
+
+    def write_up(self, agent: str, number: int, lease: int, text: str, now: dict[int, int]) -> int:
+        thread, asked = self.asked_by(number, now)
+        if asked.holder != agent or asked.lease != lease:
+            raise Nope
+        made = self.summarise(thread, list(asked.stamps), text, agent)
+        assert made is not None
+        return made
