@@ -256,6 +256,11 @@ def supersede_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 NEVER_OWED = "SELECT number FROM held WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2))"
+VOTES_MOVED_ON = (
+    "SELECT v.debate, v.owner, v.agent, i.version, v.approve, v.reason, v.at FROM vote v "
+    "JOIN debate d ON d.board = v.board AND d.id = v.debate JOIN item i ON i.board = d.board AND i.number = d.root "
+    "WHERE v.board = ?1 AND v.debate IN (SELECT value FROM json_each(?2))"
+)
 DELETE = "DELETE FROM item WHERE board = ?1 AND number = ?2 AND ?3 = 'archive' AND ?4 > 0"
 LEAK = (
     "SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns FROM event "
@@ -313,6 +318,30 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
         decide_outside,
         "test_a_critique_during_a_pass_comes_before_it_or_brings_its_target_back",
         {},
+    ),
+    (
+        "agents counted for owners",
+        statement("owner_of", "SELECT ?1"),
+        "test_an_owner_has_one_vote_whatever_agents_it_has",
+        {},
+    ),
+    (
+        "agents counted for owners",
+        statement("owners_of", "SELECT value, value FROM json_each(?1)"),
+        "test_a_second_agent_of_the_authors_owner_makes_no_consensus",
+        {},
+    ),
+    (
+        "votes on any version",
+        statement("votes_of", VOTES_MOVED_ON),
+        "test_a_new_version_makes_former_votes_count_no_more",
+        {},
+    ),
+    (
+        "leases by the clock alone",
+        statement("agents_seen", "SELECT ?1, ?2"),
+        "test_whoever_is_seen_stays_a_watcher",
+        {"clock": ...},
     ),
     (
         "the author closes",
