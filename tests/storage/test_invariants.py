@@ -78,6 +78,7 @@ def test_the_walk_is_long_and_comes_by_everything(walked: Outcome, request: pyte
         "left a final status",
         "summary applied",
         *("unwatch", "vote", "follow", "unfollow", "own", "legislate", "be there", "lapse"),
+        *("find again", "endorsed"),
         *("vote refused", "unwatch refused", "expired", "left by lease", "accepted", "rejected"),
         "ask",
         "take on",
@@ -181,3 +182,7 @@ def test_I29_statuses_move_along_declared_transitions(walked: Outcome) -> None:
 
 def test_I36_time_to_live_counts_from_the_last_write_and_expiry_tells(walked: Outcome) -> None:
     walked.assert_held("I36")
+
+
+def test_I40_what_contradicts_is_never_taken_for_a_repetition(walked: Outcome) -> None:
+    walked.assert_held("I40")

@@ -7,8 +7,7 @@ the model, asked which invariant broke.
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.guard import Hold, spread
 from blackboard_mcp.protocols.items import Edge, EdgeKind, Status, Zone
 from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Plan, Workspace
-from blackboard_mcp.protocols.store import NewSummary
 from blackboard_mcp.storage.operation import Rows
 from blackboard_mcp.storage.operations import (
     debate_calls,
@@ -30,6 +28,7 @@ from blackboard_mcp.storage.operations import (
     posting,
     pruning,
     rows,
+    summarising,
     voting,
 )
 from blackboard_mcp.storage.operations.ledger import Ledger, load_any, open_ledger
@@ -203,23 +202,11 @@ def replies_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def summary_unchecked(patch: pytest.MonkeyPatch) -> None:
     """A summary takes the place of its sources whatever became of them while it was written."""
-    honest = pruning.apply_summary
 
-    def apply(board: str, summary: NewSummary, now: int) -> rows.Steps[str | None]:
-        opened = yield from open_ledger(board, SYSTEM, now)
-        members = dict((yield rows.sql("thread_members"), (opened.no, summary.thread)))
-        seen = {n: members.get(n, seq) for n, seq in summary.seen.items()}
-        rest = honest(board, replace(summary, seen=seen), now)
-        asked = next(rest)
-        try:
-            while True:
-                blind = asked[0] == rows.sql("protected_among")
-                asked = rest.send([] if blind else (yield asked))
-        except StopIteration as end:
-            result: str | None = end.value
-            return result
+    def standing(no: int, thread: int, seen: Mapping[int, int]) -> rows.Steps[dict[int, rows.ItemRow]]:
+        return (yield from load_any(no, seen))
 
-    patch.setattr(pruning, "apply_summary", apply)
+    patch.setattr(summarising, "_standing", standing)
 
 
 def vote_for_each_agent(patch: pytest.MonkeyPatch) -> None:
@@ -417,7 +404,6 @@ BY_THE_WALK: list[tuple[str, Mutate, str]] = [
     ("a log for everybody", statement("events_after", LEAK), "I25"),
     ("replies ignored", replies_ignored, "I3"),
     ("summary unchecked", summary_unchecked, "I14"),
-    ("a vote for each agent", vote_for_each_agent, "model"),
     ("waive silently", waive_silently, "waiver"),
     ("supersede unguarded", supersede_unguarded, "I3"),
 ]

@@ -97,6 +97,24 @@ class BoardMachine(Commissioning):
     def critique(self, agent: str, back: int) -> None:
         self.say(agent, "CRITIQUE", "critiques", self.pick(back))
 
+    @rule(agent=agents, back=near, against=st.sampled_from(["", "", "", "refutes", "critiques"]))
+    def find_again(self, agent: str, back: int, against: str) -> None:
+        """The same words once more: support, when another agent's finding stands; never when it contradicts."""
+        thing = self.model.things[self.pick(back)]
+        if thing.private or thing.type == "SUMMARY":
+            return
+        text, type_ = thing.texts[-1], thing.type
+        pairs = [(against, thing.number)] if against else []
+        expected: list[int] = []
+        posted = self.both(
+            "find again",
+            self.at.batch(agent, draft(text, type_, **grouped(pairs))),
+            lambda m: expected.append(m.say_again(agent, text, type_, pairs)),
+        )
+        if posted is not None:
+            self.outcome.happened["endorsed"] += bool(posted.endorsed)
+            self.check("I40", [posted.items[0].number] == expected, (posted.items[0], expected))
+
     @rule(agent=agents, back=near)
     def reply(self, agent: str, back: int) -> None:
         self.say(agent, "REPLY", "replies_to", self.pick(back))

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 BOTH_WAYS = ("replies_to", "critiques", "supports", "refutes")
 FINAL = ("WITHDRAWN", "INVALIDATED")
+FOUND = ("FACT", "HYPOTHESIS", "PROBLEM", "RESULT")
+"""Types of which a second agent's same text is support of the first."""
 MOVES = {
     "ACTIVE": ("DEBATED", "RESOLVED", "WITHDRAWN", "INVALIDATED"),
     "DEBATED": ("ACTIVE", "RESOLVED", "WITHDRAWN", "INVALIDATED"),
@@ -227,6 +229,25 @@ class Model:
             self.set_status(agent, number, str(status))
         self.replace(agent, number, edges)
         return number
+
+    def say_again(self, agent: str, text: str, type_: str, edges: Said) -> int:
+        """A post that may only repeat what another agent found: then it is counted there."""
+        for thing in self.things.values():
+            replaced = any(
+                k == "supersedes" and t == thing.number and self.replaces(s, thing.author)
+                for s, k, t in self.edges
+            )
+            same = (thing.type, thing.texts[-1], thing.key, thing.private) == (type_, text, None, False)
+            lasting = thing.ttl is None or thing.zone == "archive"
+            stands = thing.status in ("ACTIVE", "DEBATED") and lasting and not replaced
+            if same and stands and type_ in FOUND and thing.author != agent and not edges:
+                self.was_here(agent)
+                self.restore_one(thing.number)
+                return thing.number
+        return self.post(agent, text, type_, edges)
+
+    def replaces(self, number: int, author: str) -> bool:
+        return self.things[number].author == author and not self.things[number].private
 
     def amend(
         self,
