@@ -125,7 +125,8 @@ class Rendering:
                 chain = "".join(f" ← {edge.kind}" for edge in protection.chain[:6])
                 head += f"\nstays: {protection.reason}{chain}"
             if item.number in reading.left:
-                head += f"\narchived: {self.why(reading.left[item.number])}; back with {explaining.restore_call(item)}"
+                head += f"\narchived: {self.why(reading.left[item.number])}"
+                head += f"\nback with {explaining.restore_call(item)}"
             body = _quoted(item.text)
             left -= self._tokenizer.count(head)
             needed = self._cost(item, body)
