@@ -1,9 +1,11 @@
-"""How often the archive search finds what it should: recall among the first ten.
+"""How often the archive search finds what it should: recall among the first five and the first ten.
 
-    python benchmarks/archive_recall.py SET.json [SET.json ...] [--weights 0,0.25,0.5]
+    python benchmarks/archive_recall.py SET.json [SET.json ...] [--weights 0.25,1]
+        [--url http://127.0.0.1:8080/v1 --model NAME]
 
 A set is `{"docs": [{"id", "text"}], "queries": [{"q", "relevant", "exclude"}]}`. The documents become
-archived items of one board, each in a thread of its own, in the set's order. Runs offline.
+archived items of one board, each in a thread of its own, in the set's order. Runs offline
+unless an endpoint of embeddings is named.
 """
 
 from __future__ import annotations
@@ -17,17 +19,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery
-from blackboard_mcp.storage.lance.embedders.wordllama import load_bundled_embedder
+from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery, Embedder
+from blackboard_mcp.storage.lance.embedders.choice import EmbedderChoice
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 
 BOARD = "bench"
-FIRST = 10
+FIRST = (5, 10)
 
 
-async def fill(path: Path, docs: list[dict[str, str]]) -> float:
+async def fill(path: Path, docs: list[dict[str, str]], embedder: Embedder | None) -> float:
     """Index the documents; the seconds it took."""
-    index = LanceArchiveIndex(path, load_bundled_embedder())
+    index = LanceArchiveIndex(path, embedder)
     started = time.perf_counter()
     for start in range(0, len(docs), 500):
         await index.upsert(
@@ -51,39 +53,53 @@ async def fill(path: Path, docs: list[dict[str, str]]) -> float:
     return time.perf_counter() - started
 
 
-async def recall(path: Path, data: dict[str, Any], weight: float | None) -> tuple[float, float, str]:
-    """(recall at ten, milliseconds a query, mode); `weight` None means words alone."""
+async def recall(
+    path: Path, data: dict[str, Any], weight: float | None, embedder: Embedder | None
+) -> tuple[list[float], float, str]:
+    """(recall at five and at ten, milliseconds a query, mode); `weight` None means words alone."""
     options = {} if weight is None else {"vector_weight": weight}
-    index = LanceArchiveIndex(path, None if weight is None else load_bundled_embedder(), **options)
+    index = LanceArchiveIndex(path, None if weight is None else embedder, **options)
     await index.search(ArchiveQuery(BOARD, "warm up"))
-    found, mode = 0.0, ""
+    found, mode = [0.0 for _ in FIRST], ""
     started = time.perf_counter()
     for query in data["queries"]:
-        excluded = set(query["exclude"])
-        answer = await index.search(ArchiveQuery(BOARD, query["q"], limit=FIRST + len(excluded)))
+        excluded, relevant = set(query["exclude"]), set(query["relevant"])
+        answer = await index.search(ArchiveQuery(BOARD, query["q"], limit=max(FIRST) + len(excluded)))
         names = [data["docs"][hit.number - 1]["id"] for hit in answer.hits]
-        first = [name for name in names if name not in excluded][:FIRST]
-        found += len(set(first) & set(query["relevant"])) / min(FIRST, len(query["relevant"]))
+        kept = [name for name in names if name not in excluded]
+        for place, first in enumerate(FIRST):
+            found[place] += len(set(kept[:first]) & relevant) / min(first, len(relevant))
         mode = answer.mode
     took = time.perf_counter() - started
     await index.close()
-    return found / len(data["queries"]), 1000 * took / len(data["queries"]), mode
+    count = len(data["queries"])
+    return [hits / count for hits in found], 1000 * took / count, mode
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("sets", nargs="+", type=Path, metavar="SET.json")
-    parser.add_argument("--weights", default="0.25", help="weights of the vectors to try (default 0.25)")
+    parser.add_argument(
+        "--weights",
+        default="0.25,1",
+        help="weights of the vectors to try; 1 is the vectors alone (default 0.25,1)",
+    )
+    parser.add_argument("--url", default="", help="base address of an OpenAI-compatible endpoint")
+    parser.add_argument("--model", default="", help="the model's name there")
     arguments = parser.parse_args()
+    embedder = EmbedderChoice(
+        "openai" if arguments.url else "wordllama", arguments.url, arguments.model
+    ).load()
     for path in arguments.sets:
         data = json.loads(path.read_text(encoding="utf-8"))
         with tempfile.TemporaryDirectory() as folder:
-            seconds = asyncio.run(fill(Path(folder), data["docs"]))
+            seconds = asyncio.run(fill(Path(folder), data["docs"], embedder))
             print(f"{path.name}: {len(data['docs'])} documents indexed in {seconds:.1f} s")
             for weight in [None, *map(float, arguments.weights.split(","))]:
-                share, milliseconds, mode = asyncio.run(recall(Path(folder), data, weight))
+                shares, milliseconds, mode = asyncio.run(recall(Path(folder), data, weight, embedder))
                 shown = "-" if weight is None else f"{weight:.2f}"
-                print(f"  {mode:8} weight {shown:>4}  R@{FIRST} {share:.3f}  {milliseconds:6.1f} ms a query")
+                said = "  ".join(f"R@{n} {share:.3f}" for n, share in zip(FIRST, shares, strict=True))
+                print(f"  {mode:8} weight {shown:>4}  {said}  {milliseconds:6.1f} ms a query")
 
 
 if __name__ == "__main__":

@@ -29,11 +29,10 @@ ARGUMENTS = {
     "debate": "op id",
 }
 DEFAULTS = {
-    ("query_archive", "limit"): 10,
     ("query_archive", "restore"): False,
 }
 # Left out of the schemas, where every client would pay for them.
-UNPUBLISHED_DEFAULTS = {"QUERY_PAGE": 20, "EVENTS_PAGE": 50, "WAIT_SECONDS": 25}
+UNPUBLISHED_DEFAULTS = {"HITS": 10, "QUERY_PAGE": 20, "EVENTS_PAGE": 50, "WAIT_SECONDS": 25}
 FACTS = {
     "WireItem": "id number key version type status zone importance author text tags edges metadata tokens "
     "created_at updated_at sha256 thread debate",

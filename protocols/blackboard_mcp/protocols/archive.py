@@ -7,10 +7,10 @@ gives the same answers. It knows nothing of access: whoever asks confirms every 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 SearchMode = Literal["hybrid", "lexical"]
 """Which engines answered: vector and full text, or full text alone."""
@@ -56,10 +56,15 @@ class ArchiveQuery:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveHit:
-    """A document found: its number on the board and a score (larger is better, comparable in one answer)."""
+    """A document found: its number on the board and a score (larger is better, comparable in one answer).
+
+    `start` is the character of its text at which the stretch of about two hundred words begins that
+    earned the score.
+    """
 
     number: int
     score: float
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,68 @@ class Waiting:
 
 
 NOTHING_WAITS = Waiting()
+
+
+SUM_FACTOR = 1_000_003
+SUM_MODULUS = 2_147_483_647
+
+
+class Sum(NamedTuple):
+    """Documents of a board, summed up: equal sums of store and index mean equal documents, in all likelihood.
+
+    `mixed` sums `(number % SUM_FACTOR) * (seq % SUM_FACTOR) % SUM_MODULUS`.
+    """
+
+    documents: int
+    numbers: int
+    seqs: int
+    mixed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What must be in the index, by board: the sums of what does not wait, and the numbers that do."""
+
+    sums: dict[str, Sum]
+    waiting: dict[str, tuple[int, ...]]
+
+
+@runtime_checkable
+class SummingSource(Protocol):
+    """A store that can sum up its archive: the optional power that spares a comparison item by item."""
+
+    async def settled(self, most: int) -> Settled | None:
+        """What must be in the index; `None` when more than `most` items wait for it."""
+        ...
+
+
+@runtime_checkable
+class SummingIndex(Protocol):
+    """An index that can sum up what it holds."""
+
+    async def sums(self, apart: Mapping[str, Sequence[int]]) -> dict[str, Sum]:
+        """The sums by board, leaving out the numbers in `apart`; boards without documents are absent.
+
+        A document that is not whole counts with -1 for its `seq`.
+        """
+        ...
+
+
+@runtime_checkable
+class ReplaceableIndex(Protocol):
+    """An index that answers from what it has while another one is filled to take its place."""
+
+    async def fits(self) -> bool:
+        """Whether what it has was made with the present embedding model; true where it has nothing."""
+        ...
+
+    def draft(self) -> ArchiveIndex:
+        """The index that is to take its place, with what an earlier attempt left in it; it must be closed."""
+        ...
+
+    async def publish(self) -> None:
+        """Called on a draft: it takes the place, in one step; the draft is then used no more."""
+        ...
 
 
 class Embedder(Protocol):

@@ -388,6 +388,13 @@ class BoardStore(Protocol):
         """Who said the same as the item, the first ones first; none of an item the agent may not see."""
         ...
 
+    async def around(
+        self, board: str, agent: str, wanted: Iterable[int]
+    ) -> dict[int, tuple[int | None, int | None]]:
+        """For those of the items that the agent may see, the number of the last item before and of the
+        first item after each in its thread, of those it may see; `None` at the thread's ends."""
+        ...
+
     async def guarded(self, board: str, wanted: Iterable[int]) -> dict[int, Protection]:
         """What the guard holds of the items."""
         ...

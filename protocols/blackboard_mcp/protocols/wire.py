@@ -171,12 +171,26 @@ class ItemsAnswer(_Wire):
     missing: list[str] = Field(default_factory=list, description="ids and keys that name nothing visible")
 
 
+class WireNeighbour(_Wire):
+    """An item beside a hit in its thread, itself not among the hits."""
+
+    of: str = Field(description="id of the hit")
+    place: str = Field(description="before or after")
+    item: WireItem
+
+
 class SearchAnswer(ItemsAnswer):
     """Items found in the archive, best first."""
 
     mode: str = Field(description="what answered: hybrid, lexical, listing or exact")
     notice: str = ""
     left: dict[str, str] = Field(default_factory=dict, description="id to why it left working memory")
+    excerpts: dict[str, str] = Field(
+        default_factory=dict, description="id to the part of a long text that answers the query"
+    )
+    neighbours: list[WireNeighbour] = Field(
+        default_factory=list, description="what stands around the hits in their threads"
+    )
 
 
 class EventsAnswer(_Wire):

@@ -43,7 +43,7 @@ from blackboard_mcp.protocols.topics import is_topic, parse_topic
 from .activity import Activity
 from .pruner import Pruner
 from .requests import PostFields, check_agent, check_board, digest, draft
-from .searching import ArchiveSearch, Found, search
+from .searching import ArchiveSearch, Found, search, with_neighbours
 from .views import View, render_view
 
 VIEW_BUDGET = 1_500
@@ -355,12 +355,21 @@ class Blackboard:
         return page
 
     async def search(
-        self, agent: str, board: str | None, query: ArchiveQuery, words: ItemQuery, *, restore: bool
+        self,
+        agent: str,
+        board: str | None,
+        query: ArchiveQuery,
+        words: ItemQuery,
+        *,
+        restore: bool,
+        neighbours: bool = False,
     ) -> tuple[Found, Attention, int]:
         """The archive's answer; with `restore` what was found is back in working memory afterwards."""
         name = await self.board_of(board, agent)
         named = replace(query, board=name)
         found = await search(self.store, self.archive, agent, named, words)
+        if neighbours:
+            found = await with_neighbours(self.store, name, agent, found)
         look = self._look(name, agent)
         if restore and found.items:
             check_agent(agent)
@@ -369,7 +378,7 @@ class Blackboard:
                 self.pruner.kick(name)
             by_number = {item.number: item for item in back.items}
             items = tuple(by_number[item.number] for item in found.items)
-            return Found(items, found.mode, found.notice, found.left, back.seq), back.attention, back.seq
+            return replace(found, items=items, seq=back.seq), back.attention, back.seq
         log = await self.store.log(name, agent, _END, 1, look=look)
         return found, log.attention, log.seq
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 
 from blackboard_mcp.protocols.board import DEFAULT_POLICY, Board, Core
@@ -19,11 +19,12 @@ from blackboard_mcp.protocols.tokens import Tokenizer
 from . import explaining
 from .blackboard import NAMED_IN_FOOTER, News, Reading
 from .debate_text import debate_lines, standing_lines
-from .searching import Found
+from .searching import Around, Found
 from .text import QUOTE, excerpt, item_line, notices, one_line, quoted, relative_age
 
 FOOTER_TOKENS = 30
 LINE_WIDTH = 160
+_NEIGHBOUR_WIDTH = 100
 _EVENT_TOKENS = 30
 _NAMED_APART = 3
 """Items beyond the budget that each get a line; more of them share one."""
@@ -210,10 +211,15 @@ class Rendering:
         now = self._clock.now()
         lines = []
         for item in found.items:
-            line = self.line(item, now)
+            shown = replace(item, text=found.excerpts.get(item.number, item.text))
+            line = self.line(shown, now)
             if item.number in found.left:
                 line += f" (left {self.why(found.left[item.number])})"
             lines.append(line)
+            around = found.neighbours.get(item.number, Around())
+            for place, neighbour in (("before", around.before), ("after", around.after)):
+                if neighbour is not None:
+                    lines.append(f"  {place} it: {self.line(neighbour, now, _NEIGHBOUR_WIDTH)}")
         if not lines:
             lines.append("nothing in the archive matches")
         elif restored:

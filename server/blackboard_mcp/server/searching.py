@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from blackboard_mcp.protocols.archive import ArchiveAnswer, ArchiveQuery
@@ -12,6 +12,9 @@ from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import LETTERS, Item, Ref, Zone
 from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.wire import SearchAnswer, WireNeighbour, wire_item
+
+from .excerpts import excerpt
 
 _IDS = re.compile(
     rf"(?<![\w-])(?:[{''.join(sorted(LETTERS.values()))}])-([0-9]{{1,15}})(?![\w-])", re.IGNORECASE
@@ -32,14 +35,28 @@ class ArchiveSearch(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Around:
+    """What stands before and after a hit in its thread, as far as the agent may see it."""
+
+    before: Item | None = None
+    after: Item | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
-    """Archived items, best first; `mode` says what answered, `left` why each left working memory."""
+    """Archived items, best first; `mode` says what answered, `left` why each left working memory.
+
+    `excerpts` are, by number, the parts of long texts that answer the query. `neighbours` are, by the
+    number of a hit, the items before and after it in its thread, where they are asked for.
+    """
 
     items: tuple[Item, ...]
     mode: str
     notice: str
     left: dict[int, Event]
     seq: int
+    excerpts: dict[int, str] = field(default_factory=dict)
+    neighbours: dict[int, Around] = field(default_factory=dict)
 
 
 async def search(
@@ -51,21 +68,27 @@ async def search(
     answer, the store is searched by words, and the notice says so.
     """
     board, limit = query.board, query.limit
+    if query.thread is not None:
+        # Any item names its thread; the index knows it by its first.
+        named = await store.read(board, agent, [Ref(query.thread)], [])
+        query = replace(query, thread=named.items[0].thread if named.items else query.thread)
     if not query.text.strip():
         page = await store.query(board, agent, words)
         return await _with_reasons(store, board, agent, list(page.items), "listing", "", page.seq)
     query = replace(query, text=_VERSION.sub("", query.text) if _IDS.search(query.text) else query.text)
     if _NUMBERS.match(query.text):
         numbers = list(dict.fromkeys(int(n) for n in re.findall("[0-9]+", query.text)))[:limit]
-        if named := await _confirm(store, agent, query, numbers):
-            return await _with_reasons(store, board, agent, named, "exact", "", 0)
+        if exact := await _confirm(store, agent, query, numbers):
+            return await _with_reasons(store, board, agent, exact, "exact", "", 0)
     exact = await _exact(store, agent, query)
     if _IDS.search(query.text) and not _WORD.search(_IDS.sub(" ", query.text)):
         return await _with_reasons(store, board, agent, exact, "exact", "", 0)
     notice = ""
+    starts: dict[int, int] = {}
     try:
         answer = await archive.search(replace(query, limit=min(limit * _DEPTH, 1000)))
         mode, notice = str(answer.mode), answer.notice
+        starts = {hit.number: hit.start for hit in answer.hits}
         ranked = [hit.number for hit in answer.hits if hit.number not in {i.number for i in exact}]
         confirmed = await _confirm(store, agent, query, ranked)
         items = [*exact, *confirmed]
@@ -76,7 +99,47 @@ async def search(
             "lexical",
             "The search index is behind or being rebuilt; these hits contain every word.",
         )
-    return await _with_reasons(store, board, agent, items[:limit], mode, notice, 0)
+    found = await _with_reasons(store, board, agent, items[:limit], mode, notice, 0)
+    parts = {i.number: excerpt(i.text, query.text, starts.get(i.number)) for i in found.items}
+    return replace(found, excerpts={number: part for number, part in parts.items() if part is not None})
+
+
+async def with_neighbours(store: BoardStore, board: str, agent: str, found: Found) -> Found:
+    """`found` with the items around each hit that the agent may see; hits are no neighbours of hits."""
+    hits = [item.number for item in found.items]
+    around = await store.around(board, agent, hits) if hits else {}
+    wanted = {n for pair in around.values() for n in pair if n is not None} - set(hits)
+    read = await store.read(board, agent, [Ref(n) for n in sorted(wanted)], []) if wanted else None
+    there = {item.number: item for item in read.items} if read is not None else {}
+    neighbours = {
+        number: Around(there.get(before or 0), there.get(after or 0))
+        for number, (before, after) in around.items()
+        if before in there or after in there
+    }
+    return replace(found, neighbours=neighbours)
+
+
+def wire_found(found: Found, seq: int, left: dict[int, str]) -> SearchAnswer:
+    """What was found as structured results have it; `left` says by number why an item left."""
+    ids = {item.number: item.id for item in found.items}
+    neighbours = [
+        WireNeighbour(of=ids[number], place=place, item=wire_item(item))
+        for number in ids
+        for place, item in (
+            ("before", found.neighbours.get(number, Around()).before),
+            ("after", found.neighbours.get(number, Around()).after),
+        )
+        if item is not None
+    ]
+    return SearchAnswer(
+        items=[wire_item(item) for item in found.items],
+        seq=seq,
+        mode=found.mode,
+        notice=found.notice,
+        left={ids[number]: why for number, why in left.items() if number in ids},
+        excerpts={ids[number]: part for number, part in found.excerpts.items() if number in ids},
+        neighbours=neighbours,
+    )
 
 
 async def _exact(store: BoardStore, agent: str, query: ArchiveQuery) -> list[Item]:

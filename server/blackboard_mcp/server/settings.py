@@ -48,6 +48,11 @@ class Settings:
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     log_level: str = "WARNING"
+    embedder: str = "wordllama"
+    embedding_url: str | None = None
+    embedding_model: str | None = None
+    embedding_query_prefix: str = ""
+    embedding_passage_prefix: str = ""
     summariser: str = EXTRACTIVE
     summary_url: str | None = None
     summary_model: str | None = None
@@ -94,6 +99,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "transport": ("stdio", "http"),
     "structured": ("ask", "always"),
     "synchronous": ("FULL", "NORMAL"),
+    "embedder": ("wordllama", "openai", "none"),
     "summariser": SUMMARISERS,
     "log_level": ("DEBUG", "INFO", "WARNING", "ERROR"),
 }
@@ -103,11 +109,12 @@ _RANGES: dict[str, tuple[int, int]] = {
     "target_tokens": (200, 10_000_000),
     "summary_timeout_seconds": (1, 300),
 }
+_PREFIXES = ("embedding_query_prefix", "embedding_passage_prefix")
 _AGENTS = frozenset({"deciders", "stewards"})
 _LISTS = frozenset({"tools", "deciders", "stewards", "policy", "allowed_hosts", "allowed_origins"})
 NAMES = tuple(f.name for f in fields(Settings))
 # Environment variables with our prefix that are no settings.
-_OTHER_VARIABLES = frozenset({"CONFIG", "TOKEN", "SUMMARY_KEY"})
+_OTHER_VARIABLES = frozenset({"CONFIG", "TOKEN", "SUMMARY_KEY", "EMBEDDING_KEY"})
 
 
 def load(
@@ -184,11 +191,15 @@ def _checked(key: str, value: Any, where: str) -> Any:
         return _table(value, where)
     if not isinstance(value, str | Path):
         raise InvalidInput(f"{where} is {value!r}; it must be a text.")
+    if key in _PREFIXES:
+        if len(str(value)) > 200 or not str(value).isprintable():
+            raise InvalidInput(f"{where} must be at most 200 printable characters.")
+        return str(value)
     if not str(value) and key != "tool_prefix":
         raise InvalidInput(f"{where} is empty; leave it out for the default.")
     if key == "tool_prefix" and not _TOOL_PREFIX.fullmatch(str(value)):
         raise InvalidInput(f"{where} is {value!r}; it may have 32 of A-Z a-z 0-9 _ - and no others.")
-    if key == "summary_url":
+    if key in ("summary_url", "embedding_url"):
         return _url(str(value), where)
     if key in ("agent", "owner", "board"):
         _named(key, str(value), where)
@@ -218,7 +229,8 @@ def _url(value: str, where: str) -> str:
         raise InvalidInput(f"{where} must be an http or https address, such as http://127.0.0.1:11434.")
     if "@" in parts.netloc or parts.query or parts.fragment or "?" in value or "#" in value:
         raise InvalidInput(
-            f"{where} must have no user, query or fragment; a key goes into {PREFIX}SUMMARY_KEY in the environment."
+            f"{where} must have no user, query or fragment; a key goes into "
+            f"{PREFIX}SUMMARY_KEY or {PREFIX}EMBEDDING_KEY in the environment."
         )
     return value
 
@@ -240,6 +252,24 @@ def check_endpoint(settings: Settings) -> None:
             raise InvalidInput(
                 f"{idle[0]} is given, and summariser is {settings.summariser}; name {' or '.join(ENDPOINTS)}."
             )
+
+
+def check_embedder(settings: Settings) -> None:
+    """Refuses an endpoint of embeddings without its address or model, and either without the kind.
+
+    Raises:
+        InvalidInput: it names what is missing or idle.
+    """
+    given = {name: getattr(settings, name) for name in ("embedding_url", "embedding_model")}
+    if settings.embedder == "openai":
+        missing = [name for name, value in given.items() if value is None]
+        if missing:
+            raise InvalidInput(f"embedder openai needs {' and '.join(missing)}.")
+    else:
+        given |= {name: getattr(settings, name) or None for name in _PREFIXES}
+        idle = [name for name, value in given.items() if value is not None]
+        if idle:
+            raise InvalidInput(f"{idle[0]} is given, and embedder is {settings.embedder}; name openai.")
 
 
 def _named(key: str, name: str, where: str) -> None:

@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING
 from blackboard_mcp.protocols.archive import ArchiveAnswer, ArchiveIndex, ArchiveQuery, ArchiveSource
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 
+from .lance.embedders.choice import EmbedderChoice
+
 if TYPE_CHECKING:
     from .lance.indexer import Indexer
 
+__all__ = ["EmbedderChoice", "SearchableArchive"]
+
 _ATTEMPTS = 4
+BUNDLED = EmbedderChoice()
 
 
 class SearchableArchive:
@@ -21,7 +26,7 @@ class SearchableArchive:
 
     `eager` starts the indexer at once, which loads the index with the first archived item; otherwise it
     starts with the first search, so that a process nobody searches in never loads the index. Without an
-    `index` it is the LanceDB index in the folder at `path`, with the embedding model that is installed.
+    `index` it is the LanceDB index in the folder at `path`, with the embedding model that `embedder` names.
     """
 
     def __init__(
@@ -32,12 +37,14 @@ class SearchableArchive:
         *,
         eager: bool,
         index: ArchiveIndex | None = None,
+        embedder: EmbedderChoice = BUNDLED,
     ) -> None:
         self._source = source
         self._path = path
         self._holder = holder
         self._eager = eager
         self._index = index
+        self._embedder = embedder
         self._indexer: Indexer | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -49,12 +56,13 @@ class SearchableArchive:
     def _parts(self) -> tuple[ArchiveIndex, Indexer]:
         """The index and its indexer, made at first use."""
         if self._index is None or self._indexer is None:
-            from .lance.embedders.wordllama import load_bundled_embedder
             from .lance.index import LanceArchiveIndex
             from .lance.indexer import Indexer
 
             if self._index is None:
-                self._index = LanceArchiveIndex(self._path, load_bundled_embedder())
+                self._index = LanceArchiveIndex(
+                    self._path, self._embedder.load(), vector_weight=self._embedder.vector_weight
+                )
             self._indexer = Indexer(self._source, self._index, self._holder)
         return self._index, self._indexer
 

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from blackboard_mcp.protocols.archive import ArchiveDocument, OutboxBatch, Waiting
+from blackboard_mcp.protocols.archive import ArchiveDocument, OutboxBatch, Settled, Waiting
 from blackboard_mcp.protocols.board import AgentInfo, Board, BoardChange, BoardConfig, Core
 from blackboard_mcp.protocols.clock import Clock, SystemClock, new_token
 from blackboard_mcp.protocols.debates import StandingWatch
@@ -263,6 +263,12 @@ class SqlBoardStore:
     ) -> tuple[Endorsement, ...]:
         return await self.engine.read(lambda: endorsing.listed(board, agent, number, limit))
 
+    async def around(
+        self, board: str, agent: str, wanted: Iterable[int]
+    ) -> dict[int, tuple[int | None, int | None]]:
+        hits = tuple(wanted)
+        return await self.engine.read(lambda: reading.around(board, agent, hits))
+
     async def guarded(self, board: str, wanted: Iterable[int]) -> dict[int, Protection]:
         numbers = tuple(wanted)
         return await self.engine.read(lambda: reading.guarded(board, numbers))
@@ -416,6 +422,9 @@ class SqlBoardStore:
 
     async def settled_keys(self) -> dict[tuple[str, int], int]:
         return await self.engine.read(indexing.settled_keys)
+
+    async def settled(self, most: int) -> Settled | None:
+        return await self.engine.read(lambda: indexing.settled(most))
 
     async def waiting(self, board: str, limit: int) -> Waiting:
         return await self.engine.read(lambda: indexing.waiting(board, limit))

@@ -1,4 +1,4 @@
-"""`query_archive` over an index that is lost: the words of the store, said to be so, until it is whole."""
+"""`query_archive`: long items, neighbours, filters, restore, and an index that is lost or rebuilt."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ import shutil
 import sys
 from pathlib import Path
 from typing import Any
+
+import pytest
+from blackboard_mcp.protocols.errors import ArchiveUnavailable
+from blackboard_mcp.protocols.items import MAX_TEXT
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
@@ -55,3 +59,145 @@ async def test_an_archive_whose_index_is_lost_answers_by_words_until_it_is_whole
                 break
             await asyncio.sleep(0.05)
     assert again["mode"] == whole["mode"]
+
+
+async def archived(agent: Any, *texts: str, **more: Any) -> list[str]:
+    """Items of these texts that left working memory: each is superseded by a later one."""
+    ids = []
+    for text in texts:
+        ids.append((await agent.post(text, **more))["id"])
+        await agent.post("Done.", edges={"supersedes": [ids[-1]]})
+    return ids
+
+
+FILLER = "Routine entry about the weekly schedule of meetings, nothing came of it. "
+MIDDLE = "The turbine overheats because the coolant valve sticks below freezing."
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+async def test_the_largest_post_is_found_by_a_sentence_in_its_middle_and_shows_it(
+    board: Any, indexed: bool
+) -> None:
+    alice, bob = await board.join("alice", "bob")
+    half = FILLER * (MAX_TEXT // len(FILLER) // 2 - 1)
+    (long,) = await archived(alice, f"{half}{MIDDLE} {half}")
+    await archived(alice, *(f"Valve {n} of the turbine was painted." for n in range(5)))
+    if indexed:
+        while not await board.opened.archive.drain():
+            pass
+    for query in ("why does the coolant valve stick in frost?", "turbine overheats"):
+        found = await bob.do("query_archive", text=query)
+        assert long in [i["id"] for i in found["items"]]
+        assert "coolant valve" in found["excerpts"][long]
+        said = await bob.say("query_archive", text=query)
+        (line,) = (line for line in said.splitlines() if line.startswith(f"{long} "))
+        assert "coolant valve sticks" in line
+        assert boards.TOKENIZER.count(said) < 700
+
+
+async def test_the_store_itself_shows_the_excerpt_when_there_is_no_index(
+    board: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice = await board.join("alice")
+    (long,) = await archived(alice, f"{FILLER * 300}{MIDDLE} {FILLER * 300}")
+
+    async def down(query: Any) -> Any:
+        raise ArchiveUnavailable("gone", reason="damaged")
+
+    monkeypatch.setattr(board.opened.archive, "search", down)
+    found = await alice.do("query_archive", text="coolant valve")
+    assert [i["id"] for i in found["items"]] == [long]
+    assert MIDDLE in found["excerpts"][long]
+
+
+async def test_neighbours_of_a_hit_are_shown_on_request_as_far_as_one_may_see_them(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    root = (await alice.post("Pump seven"))["id"]
+    before = (await bob.post("It rattled all night", "REPLY", edges={"replies_to": [root]}))["id"]
+    hit = (await alice.post("Bearing grease was zirconium blue", "REPLY", edges={"replies_to": [root]}))["id"]
+    secret = (await bob.post("mine alone", "REPLY", edges={"replies_to": [root]}, visibility="private"))["id"]
+    after = (await bob.post("Ordered a new one", "REPLY", edges={"replies_to": [root]}))["id"]
+    await alice.post("Solved.", edges={"supersedes": [hit]})
+
+    plain = await alice.do("query_archive", text="zirconium")
+    assert plain["neighbours"] == []
+    found = await alice.do("query_archive", text="zirconium", neighbours=True)
+    assert [i["id"] for i in found["items"]] == [hit]
+    around = [(n["of"], n["place"], n["item"]["id"]) for n in found["neighbours"]]
+    assert around == [(hit, "before", before), (hit, "after", after)]
+    said = (await alice.say("query_archive", text="zirconium", neighbours=True)).splitlines()
+    assert said[1].startswith(f"  before it: {before} ")
+    assert said[2].startswith(f"  after it: {after} ")
+    mine = await bob.do("query_archive", text="zirconium", neighbours=True)
+    assert [n["item"]["id"] for n in mine["neighbours"]] == [before, secret]
+
+
+async def test_a_hit_is_no_neighbour_of_another_and_neighbours_are_not_restored(board: Any) -> None:
+    alice = await board.join("alice")
+    root = (await alice.post("Osmium one"))["id"]
+    second = (await alice.post("Osmium two", "REPLY", edges={"replies_to": [root]}))["id"]
+    third = (await alice.post("Three", "REPLY", edges={"replies_to": [root]}))["id"]
+    await alice.post("x", edges={"supersedes": [root, second]})
+    found = await alice.do("query_archive", text="osmium", neighbours=True, restore=True)
+    assert {i["id"] for i in found["items"]} == {root, second}
+    assert {i["zone"] for i in found["items"]} == {"working"}
+    assert [(n["of"], n["item"]["id"]) for n in found["neighbours"]] == [(second, third)]
+
+
+async def test_restore_works_by_search_and_by_id(board: Any) -> None:
+    alice = await board.join("alice")
+    one, two = await archived(alice, "Gallium melts in the hand", "Indium cries when it is bent")
+    back = await alice.do("query_archive", text=one, restore=True)
+    assert [(i["id"], i["zone"]) for i in back["items"]] == [(one, "working")]
+    assert back["mode"] == "exact"
+    back = await alice.do("query_archive", text="crying indium", limit=1, restore=True)
+    assert [(i["id"], i["zone"]) for i in back["items"]] == [(two, "working")]
+    assert (await alice.do("query_archive", text=f"{one} {two}"))["items"] == []
+
+
+async def test_filters_hold_whatever_answers_and_any_item_names_its_thread(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    root = (await alice.post("Cobalt in the glaze", tags=["kiln"]))["id"]
+    reply = (await bob.post("Cobalt, indeed", "REPLY", edges={"replies_to": [root]}))["id"]
+    other = (await bob.post("Cobalt elsewhere", "LOG", tags=["kiln", "lab"]))["id"]
+    board.clock.advance(3600)
+    late = (await bob.post("Cobalt late"))["id"]
+    await alice.post("x", edges={"supersedes": [root]})
+    await bob.post("y", edges={"supersedes": [reply, other, late]})
+    hour = board.clock.now().isoformat()
+    expected = [
+        ({"thread": reply}, {root, reply}),
+        ({"thread": root}, {root, reply}),
+        ({"author": "bob"}, {reply, other, late}),
+        ({"tags": ["kiln"]}, {root, other}),
+        ({"tags": ["kiln", "lab"]}, {other}),
+        ({"type": "LOG"}, {other}),
+        ({"after": hour}, {late}),
+        ({"before": hour}, {root, reply, other}),
+        ({"thread": other, "author": "alice"}, set()),
+    ]
+    for _ in range(2):
+        for filters, ids in expected:
+            found = await alice.do("query_archive", text="cobalt", **filters)
+            assert {i["id"] for i in found["items"]} == ids, filters
+        while not await board.opened.archive.drain():
+            pass
+
+
+async def test_the_same_question_has_the_same_answer_before_and_after_a_rebuild(board: Any) -> None:
+    """I37 through the tool: ids in order, excerpts and notices."""
+    alice = await board.join("alice")
+    metals = ("tin", "lead", "zinc", "iron")
+    await archived(alice, *(f"{metals[n % 4]} alloy, sample {n % 7}, melts" for n in range(24)))
+    while not await board.opened.archive.drain():
+        pass
+    queries = ("tin", "alloy sample 3", "melting metals", "a soft grey element")
+
+    async def answers() -> list[Any]:
+        found = [await alice.do("query_archive", text=q, limit=30) for q in queries]
+        return [([i["id"] for i in f["items"]], f["mode"], f["notice"], f["excerpts"]) for f in found]
+
+    first = await answers()
+    assert await answers() == first
+    assert await board.opened.archive.rebuild() == 24
+    assert await answers() == first

@@ -249,7 +249,9 @@ async def test_two_models_never_share_a_column(
     other = LanceArchiveIndex(index._folder._path, _Failing())
     answer = await other.search(ArchiveQuery("main", "alpha"))
     assert (answer.mode, answer.notice) == ("lexical", index_module.OTHER_MODEL)
-    for attempt in (other.upsert([document(2)]), other.remove([("main", 1)]), other.keys()):
+    assert await index.fits()
+    assert not await other.fits()
+    for attempt in (other.upsert([document(2)]), other.remove([("main", 1)])):
         with pytest.raises(ArchiveUnavailable) as caught:
             await attempt
         assert caught.value.facts["reason"] == "model"

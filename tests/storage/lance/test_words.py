@@ -73,10 +73,11 @@ def test_no_word_carries_white_space_or_grows_long(text: str) -> None:
 
 
 @given(st.integers(0, 1000))
-def test_windows_overlap_and_cover_every_word(count: int) -> None:
+def test_windows_overlap_cover_every_word_and_know_their_place(count: int) -> None:
     text = " ".join(f"w{i}" for i in range(count))
     cut = windows(text)
-    assert {w for part in cut for w in part.split()} == set(text.split())
-    assert all(len(part.split()) <= WINDOW_WORDS for part in cut)
+    assert {w for part in cut for w in part.text.split()} == set(text.split())
+    assert all(len(part.text.split()) <= WINDOW_WORDS for part in cut)
+    assert all(text.startswith(part.text, part.start) for part in cut)
     for before, after in pairwise(cut):
-        assert set(before.split()) & set(after.split())
+        assert set(before.text.split()) & set(after.text.split())

@@ -172,6 +172,7 @@ def _query(text: str | None, given: dict[str, Any], zone: Zone | None) -> ItemQu
 @_agent
 @_json
 @_filters
+@click.option("--neighbours", is_flag=True, help="Also what stands before and after each hit in its thread.")
 @click.argument("text", required=False)
 def archive(
     config: Path | None,
@@ -179,11 +180,12 @@ def archive(
     board: str | None,
     agent: str,
     as_json: bool,
+    neighbours: bool,
     text: str | None,
     **given: Any,
 ) -> None:
     """Search what was pruned from a board, by meaning and words; without TEXT list it, newest first."""
-    from blackboard_mcp.protocols.wire import SearchAnswer, wire_item
+    from ..searching import wire_found
 
     words = _query(text, given, Zone.ARCHIVE)
     asked = ArchiveQuery(
@@ -197,10 +199,12 @@ def archive(
     )
 
     async def look(opened: Installation, say: Rendering) -> None:
-        found, waiting, seq = await opened.blackboard.search(agent, None, asked, words, restore=False)
+        found, waiting, seq = await opened.blackboard.search(
+            agent, None, asked, words, restore=False, neighbours=neighbours
+        )
         if as_json:
-            items = [wire_item(item) for item in found.items]
-            answer = SearchAnswer(items=items, seq=seq, mode=found.mode, notice=found.notice)
+            why = {number: say.why(event) for number, event in found.left.items()}
+            answer = wire_found(found, seq, why)
             click.echo(answer.model_dump_json())
         else:
             click.echo(say.found(found, waiting, seq, restored=False))

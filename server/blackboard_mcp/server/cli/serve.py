@@ -53,6 +53,18 @@ from .options import settings_of
 @click.option("--allowed-origins", metavar="ORIGINS", help="Exact Origin values of browser clients.")
 @click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), help="On stderr.")
 @click.option(
+    "--embedder",
+    type=click.Choice(["wordllama", "openai", "none"]),
+    help="What the archive's search knows of meaning: the model that comes as a package (wordllama, the "
+    "default), a model at --embedding-url, or nothing but words (none).",
+)
+@click.option(
+    "--embedding-url", metavar="URL", help="Base address of the model, say http://127.0.0.1:11434/v1."
+)
+@click.option("--embedding-model", metavar="NAME", help="The model's name there.")
+@click.option("--embedding-query-prefix", metavar="TEXT", help="Stands before every query sent to the model.")
+@click.option("--embedding-passage-prefix", metavar="TEXT", help="Stands before every passage sent to it.")
+@click.option(
     "--summariser",
     type=click.Choice(["extractive", "openai", "ollama", "agent"]),
     help="Who summarises finished threads where a board does not say: sentences of the thread (extractive, the "

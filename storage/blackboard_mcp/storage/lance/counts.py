@@ -1,7 +1,11 @@
-"""How often words occur on a board, counted exactly.
+"""How often words occur on a board, counted by us and not by the driver.
 
 The driver's own scores keep counting replaced rows until it is compacted; these counts do not, so the
-same documents always score the same.
+same documents always score the same. Up to `EXACT` windows a word is counted exactly; a more frequent
+one is counted in one bucket of `rows.BUCKETS`, which the same documents always share out alike.
+
+On a board with more than `LARGE` windows counts are kept until its table has grown or shrunk by a
+hundredth; on a smaller one they are renewed with every change.
 """
 
 from __future__ import annotations
@@ -12,50 +16,87 @@ from collections.abc import Sequence
 from typing import Any
 
 from blackboard_mcp.storage.lance import rows
+from blackboard_mcp.storage.lance.engines import MOST, Reach, by_words
 from blackboard_mcp.storage.lance.fusion import Corpus
 
 RARE = 50
-"""A word that so many documents hold, or fewer, brings all of them into the comparison."""
+"""A word that so many windows hold, or fewer, brings all of them into the comparison."""
 
-_CACHED_WORDS = 4096
+EXACT = 2000
+LARGE = 20_000
+
+_DRIFT = 0.01
+_SAMPLED = 0
+_CACHED_WORDS = 16_384
 
 
 class BoardCounts:
-    """Counts for BM25, remembered until the table changes. Worker threads only."""
+    """Counts for BM25. Worker threads only."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._version = -1
+        self._rows = 0
         self._boards: dict[str, tuple[int, float]] = {}
         self._words: OrderedDict[tuple[str, str], tuple[int, tuple[int, ...]]] = OrderedDict()
 
-    def of(self, table: Any, board: str, asked: Sequence[str]) -> tuple[Corpus, set[int]]:
-        """What BM25 needs for the words `asked`, and the numbers of the documents with a rare one."""
-        where = rows.on_board(board)
+    def of(self, table: Any, board: str, asked: Sequence[str]) -> tuple[Corpus, dict[str, tuple[int, ...]]]:
+        """What BM25 needs for the words `asked`, and by rare word the numbers of the documents with it."""
         with self._lock:
-            version = table.version
-            if version != self._version:
-                self._version = version
-                self._boards.clear()
-                self._words.clear()
+            self._renew(table)
             if board not in self._boards:
-                lengths = table.search().where(where).select(["length"]).to_arrow()["length"].to_numpy()
-                mean = float(lengths.mean()) if len(lengths) else 0.0
-                self._boards[board] = (len(lengths), mean)
-            documents, mean = self._boards[board]
+                lengths = (
+                    table.search()
+                    .where(rows.on_board(board))
+                    .select(["length"])
+                    .to_arrow()["length"]
+                    .to_numpy()
+                )
+                self._boards[board] = (len(lengths), float(lengths.mean()) if len(lengths) else 0.0)
+            windows, mean = self._boards[board]
             holding: dict[str, int] = {}
-            rare: set[int] = set()
+            rare: dict[str, tuple[int, ...]] = {}
             for word in asked:
                 if (board, word) not in self._words:
-                    matches = table.search(rows.holding([word])).where(where, prefilter=True)
-                    numbers = (
-                        matches.limit(max(documents, 1)).select(["number", "_score"]).to_arrow()["number"]
-                    )
-                    few = tuple(numbers.to_pylist()) if len(numbers) <= RARE else ()
-                    self._words[board, word] = (len(numbers), few)
+                    self._words[board, word] = self._count(table, board, word, windows)
                     if len(self._words) > _CACHED_WORDS:
                         self._words.popitem(last=False)
-                count, few = self._words[board, word]
-                holding[word] = count
-                rare.update(few)
-            return Corpus(documents, mean, holding), rare
+                self._words.move_to_end((board, word))
+                holding[word], few = self._words[board, word]
+                if few:
+                    rare[word] = few
+            return Corpus(windows, mean, holding), rare
+
+    def _renew(self, table: Any) -> None:
+        version = table.version
+        if version == self._version:
+            return
+        self._version = version
+        count = table.count_rows()
+        drifted = abs(count - self._rows) > self._rows * _DRIFT
+        known = self._boards.items()
+        gone = {board for board, (windows, _) in known if drifted or windows <= LARGE}
+        if drifted:
+            self._rows = count
+        self._boards = {b: known for b, known in self._boards.items() if b not in gone}
+        for key in [key for key in self._words if key[0] in gone]:
+            del self._words[key]
+
+    def _count(self, table: Any, board: str, word: str, windows: int) -> tuple[int, tuple[int, ...]]:
+        """How many windows of the board hold `word`, and in which documents where they are few."""
+        most = EXACT if windows > LARGE else max(windows, 1)
+        reach = Reach(rows.stored(board), rows.on_board(board), self._fills(windows))
+        numbers = by_words(table, [word], reach, ["number"], most + 1)["number"].to_pylist()
+        if len(numbers) <= most:
+            return len(numbers), tuple(sorted(set(numbers))) if len(numbers) <= RARE else ()
+        sample = Reach(reach.board, reach.where & rows.in_bucket(_SAMPLED))
+        few = by_words(table, [word], sample, [], windows).num_rows
+        return max(few * rows.BUCKETS, most + 1), ()
+
+    def fills(self, board: str) -> bool:
+        """Whether the board fills most of a large table, as far as its counts are known."""
+        with self._lock:
+            return self._fills(self._boards.get(board, (0, 0.0))[0])
+
+    def _fills(self, windows: int) -> bool:
+        return windows > LARGE and windows >= MOST * self._rows

@@ -25,13 +25,19 @@ _LIFE = "life"
 
 
 class IndexFolder:
-    """A folder with at most one table in use."""
+    """A folder with at most one table in use.
 
-    def __init__(self, path: Path) -> None:
+    With `draft` it is about the draft of that name instead: a table nobody reads until `publish`.
+    """
+
+    def __init__(self, path: Path, *, draft: str = "") -> None:
         self._path = path
+        self._draft = f"d-{draft}" if draft else ""
 
     def generation(self) -> str:
         """The name of the generation in use, whether or not it has a table yet."""
+        if self._draft:
+            return self._draft
         try:
             name = (self._path / _POINTER).read_text(encoding="ascii").strip()
         except (FileNotFoundError, NotADirectoryError):
@@ -74,18 +80,30 @@ class IndexFolder:
         return self.open(generation)
 
     def reset(self) -> None:
-        """Begin a new, empty generation and delete what was before."""
+        """Begin a new, empty generation and delete what was before; a draft deletes itself alone."""
+        if self._draft:
+            shutil.rmtree(self._path / self._draft, ignore_errors=True)
+        else:
+            self._use(f"g-{new_token()}")
+
+    def publish(self) -> None:
+        """Make the draft the generation in use and delete what was before, other drafts too."""
+        fresh = f"g-{new_token()}"
+        if (self._path / self._draft).exists():
+            _retry(lambda: os.rename(self._path / self._draft, self._path / fresh))
+        self._use(fresh)
+
+    def _use(self, fresh: str) -> None:
         if self._path.exists() and not self._path.is_dir():
             self._path.unlink()
         self._path.mkdir(parents=True, exist_ok=True)
-        fresh = f"g-{new_token()}"
         pointer = self._path / f"pointer-{new_token()}"
         pointer.write_text(fresh, encoding="ascii")
         if (self._path / _POINTER).is_dir():
             shutil.rmtree(self._path / _POINTER)
         _retry(lambda: os.replace(pointer, self._path / _POINTER))
         for old in self._path.iterdir():
-            if old.name.startswith(("g-", "new-")) and old.name != fresh:
+            if old.name.startswith(("g-", "d-", "new-")) and old.name != fresh:
                 shutil.rmtree(old, ignore_errors=True)
                 with suppress(OSError):
                     old.unlink()
@@ -105,7 +123,7 @@ def _make_table(folder: Path, schema: Any) -> None:
     table.set_unenforced_primary_key("id")
     # The words are made by `words.py`; the driver only splits them at spaces.
     table.create_index(
-        "windows",
+        "words",
         config=FTS(
             with_position=False,
             base_tokenizer="whitespace",

@@ -23,53 +23,53 @@ VECTOR_WEIGHT = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A document that one of the engines found.
+class Passage:
+    """A window of a document: its words, where it begins, and its cosine with the query, -1 to 1, or `None`
+    where either has no vector."""
 
-    `windows` are the words of each of its windows; `cosine` is that of its best window with the query,
-    -1 to 1, or `None` where either has no vector.
-    """
-
-    number: int
-    thread: int
-    windows: tuple[Sequence[str], ...]
+    words: Sequence[str]
+    start: int = 0
     cosine: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Corpus:
-    """What BM25 must know of the board: documents, mean words in a document's window, and for each word
-    of the query the number of documents that hold it."""
+class Candidate:
+    """A document and those of its windows that an engine found, in the text's order."""
 
-    documents: int
+    number: int
+    thread: int
+    passages: tuple[Passage, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """What BM25 must know of the board: windows, mean words in a window, and for each word of the query the
+    number of windows that hold it."""
+
+    windows: int
     mean_length: float
     holding: Mapping[str, int]
 
     def weight(self, word: str) -> float:
         """The inverse document frequency of `word`, above 0: rare words weigh more."""
-        held = min(self.holding.get(word, 0), self.documents)
-        return math.log(1 + (self.documents - held + 0.5) / (held + 0.5))
+        held = min(self.holding.get(word, 0), self.windows)
+        return math.log(1 + (self.windows - held + 0.5) / (held + 0.5))
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
+    """A document's score, and the beginning of the window that earned most of it."""
+
     number: int
     score: float
+    start: int = 0
 
 
-def full_text(candidate: Candidate, query: Iterable[str], corpus: Corpus) -> float:
-    """The BM25 score of the candidate's best window: 0 when it holds no word of the query."""
-    wanted = sorted(set(query))
-    best = 0.0
-    for window in candidate.windows:
-        counts = Counter(window)
-        norm = K1 * (1 - B + B * len(window) / max(corpus.mean_length, 1.0))
-        score = 0.0
-        for word in wanted:
-            if times := counts.get(word):
-                score += corpus.weight(word) * times * (K1 + 1) / (times + norm)
-        best = max(best, score)
-    return best
+def full_text(passage: Sequence[str], weights: Mapping[str, float], mean_length: float) -> float:
+    """The BM25 score of a window's words: 0 when it holds no word of the query."""
+    counts = Counter(word for word in passage if word in weights)
+    norm = K1 * (1 - B + B * len(passage) / max(mean_length, 1.0))
+    return sum(weights[w] * times * (K1 + 1) / (times + norm) for w, times in sorted(counts.items()))
 
 
 def fuse(
@@ -82,22 +82,34 @@ def fuse(
 ) -> list[Scored]:
     """Every candidate that has anything to do with the query, best first; equal scores by number.
 
-    The cosines are stretched from 0 to 1 between the `depth`-th best of the candidates and the best.
-    Without any cosine the order is full text's alone.
+    A document counts by its best window for the words and its best for the meaning. The cosines are
+    stretched from 0 to 1 between the `depth`-th best of the candidates and the best. Without any cosine
+    the order is full text's alone.
     """
-    wanted = sorted(set(query))
-    lexical = {c.number: full_text(c, wanted, corpus) for c in candidates}
-    top = max(lexical.values(), default=0.0)
-    cosines = sorted((c.cosine for c in candidates if c.cosine is not None), reverse=True)[:depth]
+    weights = {word: corpus.weight(word) for word in sorted(set(query))}
+    by_words = {
+        c.number: [full_text(p.words, weights, corpus.mean_length) for p in c.passages] for c in candidates
+    }
+    top = max((score for scores in by_words.values() for score in scores), default=0.0)
+    nearest = {c.number: _nearest(c) for c in candidates}
+    cosines = sorted((n for n in nearest.values() if n is not None), reverse=True)[:depth]
     weight = vector_weight if cosines else 0.0
 
+    def meant(cosine: float | None) -> float:
+        return 0.0 if cosine is None or not cosines else _stretch(cosine, cosines[-1], cosines[0])
+
     base: dict[int, float] = {}
+    starts: dict[int, int] = {}
     for c in candidates:
-        score = (1 - weight) * lexical[c.number] / top if top > 0 else 0.0
-        if c.cosine is not None:
-            score += weight * _stretch(c.cosine, cosines[-1], cosines[0])
+        lexical = [score / top if top > 0 else 0.0 for score in by_words[c.number]]
+        score = (1 - weight) * max(lexical, default=0.0) + weight * meant(nearest[c.number])
         if score > 0:
             base[c.number] = score
+            each = [
+                ((1 - weight) * said + weight * meant(p.cosine), -p.start)
+                for p, said in zip(c.passages, lexical, strict=True)
+            ]
+            starts[c.number] = -max(each)[1]
 
     threads: dict[int, list[int]] = {}
     for c in sorted(candidates, key=lambda c: c.number):
@@ -109,8 +121,12 @@ def fuse(
             lent[before] = max(lent[before], base[after])
             lent[after] = max(lent[after], base[before])
 
-    scored = [Scored(n, round(s + NEIGHBOUR_WEIGHT * lent[n], 6)) for n, s in base.items()]
+    scored = [Scored(n, round(s + NEIGHBOUR_WEIGHT * lent[n], 6), starts[n]) for n, s in base.items()]
     return sorted(scored, key=lambda hit: (-hit.score, hit.number))
+
+
+def _nearest(candidate: Candidate) -> float | None:
+    return max((p.cosine for p in candidate.passages if p.cosine is not None), default=None)
 
 
 def _lent(number: int, base: Mapping[int, float]) -> float:

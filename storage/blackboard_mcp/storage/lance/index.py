@@ -7,11 +7,12 @@ call that needs them; an index that was never written answers without either.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -19,21 +20,31 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from blackboard_mcp.protocols.archive import (
     NOTHING_WAITS,
+    SUM_FACTOR,
+    SUM_MODULUS,
     ArchiveAnswer,
     ArchiveDocument,
     ArchiveHit,
     ArchiveQuery,
     Embedder,
     SearchMode,
+    Sum,
     Waiting,
 )
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.storage.lance import rows
 from blackboard_mcp.storage.lance.counts import BoardCounts
+from blackboard_mcp.storage.lance.engines import Reach, by_vector, by_words
 from blackboard_mcp.storage.lance.folder import IndexFolder
-from blackboard_mcp.storage.lance.fusion import VECTOR_WEIGHT, Candidate, Corpus, fuse
-from blackboard_mcp.storage.lance.pending import EMBEDDED, WaitingTexts, candidates, with_waiting
-from blackboard_mcp.storage.lance.words import STOP_WORDS, clean, windows, words
+from blackboard_mcp.storage.lance.fusion import VECTOR_WEIGHT, Candidate, Corpus, Passage, fuse
+from blackboard_mcp.storage.lance.pending import (
+    EMBEDDED,
+    WaitingTexts,
+    candidates,
+    first_windows,
+    with_waiting,
+)
+from blackboard_mcp.storage.lance.words import STOP_WORDS, Window, clean, windows, words
 
 log = logging.getLogger(__name__)
 
@@ -41,12 +52,16 @@ _DEPTH = 200
 _DEPTH_PER_HIT = 4
 _QUERY_WORDS = 64
 _STOP_WORD_WEIGHT = 0.3
-_UPSERT_ROWS = 500
+_UPSERT_ROWS = 2000
 _DELETE_ROWS = 500
+_INDEXED_ROWS = 50_000
+_MOST_RARE = 400
+_PARTS_OF_RARE = 4
+_STATE = ["id", "number", "seq", "parts"]
 _KEEP_VERSIONS = timedelta(minutes=30)
 _CONFLICT_ATTEMPTS = 8
 
-NO_MODEL = "No embedding model is installed here: matched by words only."
+NO_MODEL = "No embedding model is in use here: matched by words only."
 MODEL_DOWN = "The embedding model did not answer: matched by words only."
 OTHER_MODEL = (
     "The archive index was made with another embedding model and is being rebuilt: matched by words only."
@@ -64,6 +79,15 @@ class WeighingEmbedder(Protocol):
         ...
 
 
+@runtime_checkable
+class ClosableEmbedder(Protocol):
+    """An embedder that holds something open: the optional power of endpoints."""
+
+    def close(self) -> None:
+        """End what is open. Twice is harmless."""
+        ...
+
+
 class LanceArchiveIndex:
     """The archive index in a folder; without an embedder it searches by words alone.
 
@@ -72,9 +96,16 @@ class LanceArchiveIndex:
     """
 
     def __init__(
-        self, path: Path, embedder: Embedder | None, *, vector_weight: float = VECTOR_WEIGHT
+        self,
+        path: Path,
+        embedder: Embedder | None,
+        *,
+        vector_weight: float = VECTOR_WEIGHT,
+        folder: IndexFolder | None = None,
     ) -> None:
-        self._folder = IndexFolder(path)
+        self._path = path
+        self._folder = folder or IndexFolder(path)
+        self._is_draft = folder is not None
         self._embedder = embedder
         self._vector_weight = vector_weight
         self._lock = threading.Lock()
@@ -98,6 +129,28 @@ class LanceArchiveIndex:
     async def life(self) -> str:
         return await self._in_worker(lambda: self._folder.life(self._folder.generation()) or "")
 
+    async def fits(self) -> bool:
+        def look() -> bool:
+            table = self._table(create=False)
+            return table is None or self._fits(table)
+
+        return await self._in_worker(lambda: self._twice(look))
+
+    def draft(self) -> LanceArchiveIndex:
+        made_for = hashlib.sha256(f"{rows.SCHEMA_VERSION} {self._name()}".encode()).hexdigest()[:16]
+        return LanceArchiveIndex(
+            self._path,
+            self._embedder,
+            vector_weight=self._vector_weight,
+            folder=IndexFolder(self._path, draft=made_for),
+        )
+
+    async def publish(self) -> None:
+        await self._in_worker(self._publish)
+
+    async def sums(self, apart: Mapping[str, Sequence[int]]) -> dict[str, Sum]:
+        return await self._in_worker(lambda: self._twice(lambda: self._sums(apart)))
+
     async def keys(self) -> dict[tuple[str, int], int]:
         return await self._in_worker(lambda: self._twice(self._keys))
 
@@ -114,6 +167,8 @@ class LanceArchiveIndex:
         if workers is not None:
             await asyncio.to_thread(workers.shutdown)
         self._opened = None
+        if not self._is_draft and isinstance(self._embedder, ClosableEmbedder):
+            await asyncio.to_thread(self._embedder.close)
 
     # Everything below runs in a worker thread.
 
@@ -160,8 +215,7 @@ class LanceArchiveIndex:
             if life is not None:
                 table = self._folder.open(generation)
             elif create:
-                model, dimension = self._model()
-                table = self._folder.create(generation, rows.schema(model, dimension))
+                table = self._folder.create(generation, rows.schema(self._name(), self._dimension()))
                 life = self._folder.life(generation)
             else:
                 return None
@@ -180,75 +234,164 @@ class LanceArchiveIndex:
     def _own_table(self, *, create: bool) -> Any | None:
         """Like `_table`, and refuses a table of another model."""
         table = self._table(create=create)
-        if table is not None and (made_for := rows.described(table.schema)[1]) != self._model()[0]:
+        if table is not None and not self._fits(table):
             raise ArchiveUnavailable(
-                f"The archive index was made with the model {made_for!r}, here is {self._model()[0]!r}: "
-                "it must be rebuilt.",
+                f"The archive index was made with the model {rows.described(table.schema)[1]!r}, here is "
+                f"{self._name()!r}: it must be rebuilt.",
                 reason="model",
             )
         return table
 
-    def _model(self) -> tuple[str | None, int]:
-        return (None, 0) if self._embedder is None else (self._embedder.name, self._embedder.dimension)
+    def _fits(self, table: Any) -> bool:
+        return rows.described(table.schema)[1] == self._name()
+
+    def _name(self) -> str | None:
+        return None if self._embedder is None else self._embedder.name
+
+    def _dimension(self) -> int:
+        try:
+            return 0 if self._embedder is None else self._embedder.dimension
+        except Exception as error:
+            raise ArchiveUnavailable(f"The embedding model failed: {error}", reason="embedder") from error
 
     def _upsert(self, documents: Sequence[ArchiveDocument]) -> None:
-        newest: dict[str, ArchiveDocument] = {}
+        newest: dict[tuple[str, int], ArchiveDocument] = {}
         for document in documents:
-            key = rows.row_id(document.board, document.number)
+            key = (rows.stored(document.board), document.number)
             if key not in newest or newest[key].seq < document.seq:
                 newest[key] = document
-        wanted = list(newest.values())
-        for start in range(0, len(wanted), _UPSERT_ROWS):
-            batch = wanted[start : start + _UPSERT_ROWS]
-            made = self._rows(batch)
-            _unless_conflicting(lambda made=made: self._merge(made))  # type: ignore[misc]
+        batch: list[tuple[ArchiveDocument, list[Window]]] = []
+        count = 0
+        for document in newest.values():
+            batch.append((document, windows(clean(document.text))))
+            count += max(len(batch[-1][1]), 1)
+            if count >= _UPSERT_ROWS:
+                self._store(batch)
+                batch, count = [], 0
+        self._store(batch)
 
-    def _rows(self, documents: Sequence[ArchiveDocument]) -> list[dict[str, Any]]:
-        cut = [windows(clean(document.text)) for document in documents]
+    def _store(self, batch: Sequence[tuple[ArchiveDocument, list[Window]]]) -> None:
+        if not batch:
+            return
+        made = self._rows(batch)
+        _unless_conflicting(lambda: self._merge(made))
+
+    def _rows(self, batch: Sequence[tuple[ArchiveDocument, list[Window]]]) -> list[dict[str, Any]]:
         if self._embedder is None:
-            return [rows.row(d, c, None) for d, c in zip(documents, cut, strict=True)]
-        flat = [window for c in cut for window in c]
+            return [row for document, cut in batch for row in rows.made(document, cut, None)]
+        # Not a word is embedded for a table that cannot take it.
+        self._own_table(create=False)
+        flat = [window.text for _, cut in batch for window in cut]
         try:
             vectors = cast(Any, self._embedder.embed_documents(flat)) if flat else []
         except Exception as error:
             raise ArchiveUnavailable(f"The embedding model failed: {error}", reason="embedder") from error
-        made, start = [], 0
-        for document, c in zip(documents, cut, strict=True):
-            made.append(rows.row(document, c, vectors[start : start + len(c)]))
-            start += len(c)
-        return made
+        found, start = [], 0
+        for document, cut in batch:
+            found += rows.made(document, cut, vectors[start : start + len(cut)])
+            start += len(cut)
+        return found
 
     def _merge(self, made: list[dict[str, Any]]) -> None:
         import pyarrow as pa
 
         table = self._own_table(create=True)
         assert table is not None
+        if (
+            self._embedder is not None
+            and (first := next((r["vector"] for r in made if r["vector"] is not None), None)) is not None
+        ):
+            rows.check_dimension(table.schema, len(first))
         # The unenforced primary key and the scan instead of an index keep racing processes from
         # inserting a new id twice; the condition names columns only, never a value.
-        (
+        merged = (
             table.merge_insert("id")
             .use_index(False)
             .when_matched_update_all(where="source.seq >= target.seq")
             .when_not_matched_insert_all()
-            .execute(pa.Table.from_pylist(made, schema=table.schema))
+            .execute(pa.Table.from_pylist(made, schema=table.schema), on_bad_vectors="null")
         )
+        if merged.num_inserted_rows != len(made):
+            self._sweep(table, made)
+
+    def _sweep(self, table: Any, made: list[dict[str, Any]]) -> None:
+        """Delete what is left of former states of these documents, also a state older than another's."""
+        by_board: dict[str, set[int]] = {}
+        for row in made:
+            by_board.setdefault(row["board"], set()).add(row["number"])
+        for board, numbers in by_board.items():
+            found = (
+                table.search().where(rows.of_documents(board, numbers)).select(_STATE).to_arrow().to_pylist()
+            )
+            newest: dict[int, tuple[int, int]] = {}
+            for row in found:
+                state = (row["seq"], row["parts"])
+                newest[row["number"]] = max(newest.get(row["number"], state), state)
+            left = [r["id"] for r in found if (r["seq"], r["parts"]) != newest[r["number"]]]
+            for start in range(0, len(left), _DELETE_ROWS):
+                table.delete(rows.identified(left[start : start + _DELETE_ROWS]))
 
     def _remove(self, keys: Sequence[tuple[str, int]]) -> None:
         table = self._own_table(create=False)
         if table is None:
             return
-        wanted = sorted(set(keys))
-        for start in range(0, len(wanted), _DELETE_ROWS):
-            which = rows.identified(wanted[start : start + _DELETE_ROWS])
-            _unless_conflicting(lambda which=which: table.delete(which))  # type: ignore[misc]
+        by_board: dict[str, set[int]] = {}
+        for board, number in keys:
+            by_board.setdefault(board, set()).add(number)
+        for board, numbers in by_board.items():
+            wanted = sorted(numbers)
+            for start in range(0, len(wanted), _DELETE_ROWS):
+                which = rows.of_documents(board, wanted[start : start + _DELETE_ROWS])
+                _unless_conflicting(lambda which=which: table.delete(which))  # type: ignore[misc]
+
+    def _whole(self) -> Any | None:
+        """Every document as Arrow columns: board, number, seq, and -1 for the seq of one that is not whole."""
+        table = self._table(create=False)
+        if table is None:
+            return None
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found = table.search().select(["board", "number", "seq", "parts"]).to_arrow()
+        aggregates = [("seq", "min"), ("seq", "max"), ("seq", "count"), ("parts", "min"), ("parts", "max")]
+        each = found.group_by(["board", "number"]).aggregate(aggregates)
+        whole = pc.and_(
+            pc.equal(each["seq_min"], each["seq_max"]),
+            pc.and_(
+                pc.equal(each["parts_min"], each["parts_max"]), pc.equal(each["seq_count"], each["parts_max"])
+            ),
+        )
+        seq = pc.if_else(whole, each["seq_max"], pa.scalar(-1, pa.int64()))
+        return pa.table({"board": each["board"], "number": each["number"], "seq": seq})
 
     def _keys(self) -> dict[tuple[str, int], int]:
-        table = self._own_table(create=False)
-        if table is None:
+        whole = self._whole()
+        if whole is None:
             return {}
-        found = table.search().select(["board", "number", "seq"]).to_arrow()
-        pairs = zip(found["board"].to_pylist(), found["number"].to_pylist(), strict=True)
-        return dict(zip(pairs, found["seq"].to_pylist(), strict=True))
+        pairs = zip(whole["board"].to_pylist(), whole["number"].to_pylist(), strict=True)
+        return dict(zip(pairs, whole["seq"].to_pylist(), strict=True))
+
+    def _sums(self, apart: Mapping[str, Sequence[int]]) -> dict[str, Sum]:
+        whole = self._whole()
+        if whole is None:
+            return {}
+        import numpy as np
+        import pyarrow.compute as pc
+
+        sums = {}
+        for board in pc.unique(whole["board"]).to_pylist():
+            own = whole.filter(pc.equal(whole["board"], board))
+            number, seq = own["number"].to_numpy(), own["seq"].to_numpy()
+            kept = ~np.isin(number, np.array(apart.get(board, ()), dtype=np.int64))
+            number, seq = number[kept], seq[kept]
+            if len(number):
+                mixed = (number % SUM_FACTOR) * (seq % SUM_FACTOR) % SUM_MODULUS
+                sums[board] = Sum(len(number), int(number.sum()), int(seq.sum()), int(mixed.sum()))
+        return sums
+
+    def _publish(self) -> None:
+        self._forget()
+        self._folder.publish()
 
     def _reset(self) -> None:
         self._forget()
@@ -258,12 +401,29 @@ class LanceArchiveIndex:
         try:
             table = self._table(create=False)
             if table is not None:
-                table.checkout_latest()
-                table.optimize(cleanup_older_than=_KEEP_VERSIONS)
+                _unless_conflicting(lambda: self._compact(table))
+                _unless_conflicting(lambda: self._hasten(table))
         except Exception as error:
             # Another process is at it, or the table is gone: the next round will do.
             log.debug("archive index not compacted this time: %s", error)
             self._forget()
+
+    def _compact(self, table: Any) -> None:
+        table.checkout_latest()
+        table.optimize(cleanup_older_than=_KEEP_VERSIONS)
+
+    def _hasten(self, table: Any) -> None:
+        """Give a table that has grown large the indexes that a small one is quicker without."""
+        if table.count_rows() < _INDEXED_ROWS:
+            return
+        from lancedb.index import Bitmap, IvfSq
+
+        there = {column for index in table.list_indices() for column in index.columns}
+        for column in ("board", "bucket"):
+            if column not in there:
+                table.create_index(column, config=Bitmap())
+        if "vector" in table.schema.names and "vector" not in there:
+            table.create_index("vector", config=IvfSq(distance_type="cosine"))
 
     def _search(self, query: ArchiveQuery, waiting: Waiting) -> ArchiveAnswer:
         mode: SearchMode = "lexical" if self._embedder is None else "hybrid"
@@ -274,40 +434,46 @@ class LanceArchiveIndex:
             return ArchiveAnswer((), mode, notice, life)
         text = clean(query.text)
         asked = list(dict.fromkeys(words(text)))[:_QUERY_WORDS]
-        corpus, rare = Corpus(0, 0.0, {}), set[int]()
+        corpus, rare = Corpus(0, 0.0, {}), dict[str, tuple[int, ...]]()
         if table is not None:
             corpus, rare = self._counts.of(table, query.board, asked)
         cuts = self._waiting.cuts(documents)
         corpus = with_waiting(corpus, cuts, asked)
 
-        vector, cosines = None, dict[int, float]()
-        by_words = documents
+        vector, cosines = None, dict[int, list[float | None]]()
+        unmeant = documents
         if self._embedder is None:
             pass
-        elif table is not None and rows.described(table.schema)[1] != self._embedder.name:
+        elif table is not None and not self._fits(table):
             mode, notice = "lexical", OTHER_MODEL
         else:
             try:
                 vector = self._query_vector(self._embedder, text, corpus)
+                if table is not None and vector is not None:
+                    rows.check_dimension(table.schema, len(vector))
+                # An endpoint is not asked for what waits: a search would wait for it.
+                quick = isinstance(self._embedder, WeighingEmbedder)
+                embedded = first_windows(documents, cuts, EMBEDDED) if quick else 0
                 if vector is not None:
-                    cosines = self._waiting.cosines(documents[:EMBEDDED], self._embedder, vector)
-                by_words = documents[EMBEDDED:]
+                    cosines = self._waiting.cosines(documents[:embedded], self._embedder, vector)
+                unmeant = documents[embedded:]
             except Exception as error:
                 log.warning("the embedding model failed on a query: %s", error)
-                vector = None
+                vector, cosines = None, {}
                 mode, notice = "lexical", MODEL_DOWN
-        if count := sum(document.number not in waiting.private for document in by_words):
+        if count := sum(document.number not in waiting.private for document in unmeant):
             notice = f"{notice} {_not_indexed(count)}".strip()
 
         depth = max(_DEPTH, _DEPTH_PER_HIT * query.limit)
         found = []
         if table is not None:
             outdated = {*cuts, *waiting.removed}
-            indexed = self._candidates(table, query, asked, vector, rare, depth)
+            reach = Reach.of(query, fills=self._counts.fills(query.board))
+            indexed = _candidates(table, reach, asked, vector, rare, depth)
             found = [candidate for candidate in indexed if candidate.number not in outdated]
         found += candidates(documents, query, asked, cuts, cosines, depth)
         scored = fuse(found, asked, corpus, depth=depth, vector_weight=self._vector_weight)
-        hits = tuple(ArchiveHit(s.number, s.score) for s in scored[: query.limit])
+        hits = tuple(ArchiveHit(s.number, s.score, s.start) for s in scored[: query.limit])
         return ArchiveAnswer(hits, mode, notice, life)
 
     def _query_vector(self, embedder: Embedder, text: str, corpus: Corpus) -> Any | None:
@@ -323,59 +489,64 @@ class LanceArchiveIndex:
             vector = cast(Any, embedder.embed_query(text))
         return vector if vector.any() else None
 
-    def _candidates(
-        self,
-        table: Any,
-        query: ArchiveQuery,
-        asked: list[str],
-        vector: Any | None,
-        rare: set[int],
-        depth: int,
-    ) -> list[Candidate]:
-        """What either engine finds, and every document that holds a rare word of the query."""
-        columns = ["number", "seq", "thread", "windows", *(["vectors"] if vector is not None else [])]
-        where = rows.matching(query)
-        found: dict[int, tuple[int, Candidate]] = {}
 
-        def take(answer: Any) -> None:
-            for seq, candidate in _read(answer, vector):
-                if candidate.number not in found or found[candidate.number][0] < seq:
-                    found[candidate.number] = (seq, candidate)
+def _candidates(
+    table: Any,
+    reach: Reach,
+    asked: list[str],
+    vector: Any | None,
+    rare: Mapping[str, tuple[int, ...]],
+    depth: int,
+) -> list[Candidate]:
+    """What either engine finds, and the documents that hold the rarest words of the query."""
+    columns = [
+        "number",
+        "part",
+        "start",
+        "seq",
+        "thread",
+        "words",
+        *(["vector"] if vector is not None else []),
+    ]
+    found: dict[int, tuple[int, int, dict[int, Passage]]] = {}
 
-        if asked:
-            by_words = table.search(rows.holding(asked))
-            take(by_words.where(where, prefilter=True).limit(depth).select([*columns, "_score"]).to_arrow())
-        if vector is not None:
-            by_vector = table.search(vector, vector_column_name="vectors").distance_type("cosine")
-            near = by_vector.where(where, prefilter=True).limit(depth).select([*columns, "_distance"])
-            take(near.to_arrow())
-        if missing := rare - found.keys():
-            take(table.search().where(where & rows.numbered(missing)).select(columns).to_arrow())
-        return [candidate for _, candidate in found.values()]
+    def take(answer: Any) -> None:
+        for number, part, seq, thread, passage in _read(answer, vector):
+            if number not in found or found[number][0] < seq:
+                found[number] = (seq, thread, {})
+            if found[number][0] == seq:
+                found[number][2][part] = passage
 
-
-def _read(answer: Any, vector: Any | None) -> list[tuple[int, Candidate]]:
-    """(seq, candidate) of each row of a driver's answer."""
-    cosines: list[float | None] = [None] * answer.num_rows
+    if asked:
+        take(by_words(table, asked, reach, columns, depth))
     if vector is not None:
+        take(by_vector(table, vector, reach, columns, depth))
+    wanted = dict.fromkeys(n for w in sorted(rare, key=lambda w: (len(rare[w]), w)) for n in rare[w])
+    if missing := {*list(wanted)[:_MOST_RARE]} - found.keys():
+        among = Reach(reach.board, reach.where & rows.numbered(missing))
+        take(by_words(table, list(rare), among, columns, _MOST_RARE * _PARTS_OF_RARE))
+    return [
+        Candidate(number, thread, tuple(passages[part] for part in sorted(passages)))
+        for number, (_, thread, passages) in found.items()
+    ]
+
+
+def _read(answer: Any, vector: Any | None) -> Iterator[tuple[int, int, int, int, Passage]]:
+    """(number, part, seq, thread, passage) of each row of a driver's answer."""
+    cosines: list[float | None] = [None] * answer.num_rows
+    if vector is not None and answer.num_rows:
         import numpy as np
 
-        for place, own in enumerate(answer["vectors"]):
-            if own.values is not None and len(own.values):
-                flat = own.values.flatten().to_numpy(zero_copy_only=False)
-                products = (flat.reshape(-1, len(vector)) * vector).sum(axis=1, dtype=np.float64)
-                cosines[place] = round(float(products.max()), 6)
-    return [
-        (seq, Candidate(number, thread, tuple(w.split(" ") for w in cut or () if w), cosine))
-        for number, seq, thread, cut, cosine in zip(
-            answer["number"].to_pylist(),
-            answer["seq"].to_pylist(),
-            answer["thread"].to_pylist(),
-            answer["windows"].to_pylist(),
-            cosines,
-            strict=True,
-        )
-    ]
+        column = answer["vector"].combine_chunks()
+        there = column.is_valid().to_numpy(zero_copy_only=False)
+        flat = column.drop_null().flatten().to_numpy(zero_copy_only=False)
+        products = (flat.reshape(-1, len(vector)) * vector).sum(axis=1, dtype=np.float64)
+        for place, product in zip(np.flatnonzero(there).tolist(), products.tolist(), strict=True):
+            cosines[place] = round(product, 6)
+    columns = [answer[name].to_pylist() for name in ("number", "part", "seq", "thread", "words", "start")]
+    for place, (number, part, seq, thread, said, start) in enumerate(zip(*columns, strict=True)):
+        passage = Passage(said.split(" ") if said else (), start, cosines[place])
+        yield number, part, seq, thread, passage
 
 
 def _not_indexed(count: int) -> str:

@@ -17,8 +17,15 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import cast
 
-from blackboard_mcp.protocols.archive import ArchiveIndex, ArchiveSource
+from blackboard_mcp.protocols.archive import (
+    ArchiveIndex,
+    ArchiveSource,
+    ReplaceableIndex,
+    SummingIndex,
+    SummingSource,
+)
 from blackboard_mcp.protocols.errors import ArchiveUnavailable, BlackboardError
 
 log = logging.getLogger(__name__)
@@ -34,6 +41,10 @@ _FAILURES_BEFORE_RESET = 3
 _CHECK_SECONDS = 5.0
 _CHECK_SHARE = 4.0
 _CHECK_ATTEMPTS = 3
+_WAITING = 10_000
+_CLEANUP_SECONDS = 600.0
+_CLEANUPS = 4
+_REBUILD_BATCH = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +85,8 @@ class Indexer:
         self._repaired = False
         self._broken = False
         self._commits = 0
+        self._cleanups = 0
+        self._cleanup_at = 0.0
         self._failures = 0
         self._rebuilding = False
         self._complete_life: str | None = None
@@ -122,6 +135,11 @@ class Indexer:
         started = time.monotonic()
         for _ in range(_CHECK_ATTEMPTS):
             life = await self._index.life()
+            if await self._equal_sums():
+                if await self._index.life() == life:
+                    self._complete_life = life
+                    return
+                continue
             # The store first: what comes to it after this look has its own outbox row.
             wanted = await self._source.settled_keys()
             there = await self._index.keys() if wanted else {}
@@ -135,6 +153,14 @@ class Indexer:
         self._check_again = now + _CHECK_SHARE * (now - started)
         self._repaired = False
         self.wake()
+
+    async def _equal_sums(self) -> bool:
+        """Whether store and index sum up alike; false also where one of them cannot, or much waits."""
+        if not isinstance(self._source, SummingSource) or not isinstance(self._index, SummingIndex):
+            return False
+        # The store first: what comes to it after this look has its own outbox row.
+        settled = await self._source.settled(_WAITING)
+        return settled is not None and await self._index.sums(settled.waiting) == settled.sums
 
     async def close(self) -> None:
         """End a comparison under way."""
@@ -193,6 +219,7 @@ class Indexer:
         self._wake.clear()
         first = await self._source.outbox_batch(1)
         if not (first.ids or self._broken or (self._repair_due and not self._repaired)):
+            await self._clean_up()
             return True
         async with self._leased() as mine:
             if not mine:
@@ -216,6 +243,12 @@ class Indexer:
 
     async def _repair(self) -> Repair:
         try:
+            if isinstance(self._index, ReplaceableIndex) and not await self._index.fits():
+                log.warning("the archive index was made with another embedding model and is built anew")
+                return Repair(stored=await self._rebuild(anew=False), rebuilt=True)
+            if await self._equal_sums():
+                self._repaired = True
+                return Repair()
             # The store first: what is archived after this look has its own outbox row.
             wanted = await self._source.archived_keys()
             there = await self._index.keys()
@@ -235,28 +268,73 @@ class Indexer:
         self._repaired = True
         return Repair(stored=len(lacking), forgotten=len(surplus))
 
-    async def _rebuild(self) -> int:
+    async def _rebuild(self, *, anew: bool = True) -> int:
+        """Refill the index: beside the one in use where it can, in its place where not.
+
+        Unless `anew`, what an earlier attempt has filled is kept where it is still right.
+        """
         self._rebuilding = True
         try:
-            await self._index.reset()
-            count = 0
-            async for documents in self._source.archived_documents(self._batch):
-                await self._index.upsert(documents)
-                count += len(documents)
-                await self._committed()
-            if count:
-                await self._index.maintain()
+            if isinstance(self._index, ReplaceableIndex):
+                draft = self._index.draft()
+                try:
+                    count = await self._fill(draft, anew=anew)
+                    await cast(ReplaceableIndex, draft).publish()
+                finally:
+                    await draft.close()
+            else:
+                count = await self._fill(self._index, anew=True)
             self._repaired = True
             self._broken = False
             return count
         finally:
             self._rebuilding = False
 
+    async def _fill(self, index: ArchiveIndex, *, anew: bool) -> int:
+        there: dict[tuple[str, int], int] = {}
+        if anew:
+            await index.reset()
+        else:
+            try:
+                there = await index.keys()
+            except ArchiveUnavailable:
+                await index.reset()
+        count = commits = 0
+        async for documents in self._source.archived_documents(max(self._batch, _REBUILD_BATCH)):
+            lacking = [d for d in documents if there.pop((d.board, d.number), None) != d.seq]
+            count += len(documents)
+            if lacking:
+                await index.upsert(lacking)
+                commits += 1
+                if commits % self._maintain_every == 0:
+                    await index.maintain()
+        await index.remove(list(there))
+        if count:
+            await index.maintain()
+        self._committing()
+        return count
+
     async def _committed(self) -> None:
+        self._committing()
         self._commits += 1
         if self._commits >= self._maintain_every:
             self._commits = 0
             await self._index.maintain()
+
+    def _committing(self) -> None:
+        self._cleanups = _CLEANUPS
+        self._cleanup_at = time.monotonic() + _CLEANUP_SECONDS
+
+    async def _clean_up(self) -> None:
+        """After the last commits, compact every ten minutes until nothing old is left to delete."""
+        if not self._cleanups or time.monotonic() < self._cleanup_at:
+            return
+        async with self._leased() as mine:
+            if mine:
+                self._commits = 0
+                self._cleanups -= 1
+                self._cleanup_at = time.monotonic() + _CLEANUP_SECONDS
+                await self._index.maintain()
 
     async def _after(self, error: Exception) -> None:
         """Wait after a failure, and see to it that the next step looks at the index first."""

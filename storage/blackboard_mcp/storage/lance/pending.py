@@ -20,17 +20,19 @@ from blackboard_mcp.protocols.archive import (
     Embedder,
 )
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
-from blackboard_mcp.storage.lance.fusion import Candidate, Corpus
+from blackboard_mcp.storage.lance.fusion import Candidate, Corpus, Passage
 from blackboard_mcp.storage.lance.words import clean, windows, words
 
-EMBEDDED = 2000
-"""So many of a board's waiting documents, the newest, are compared by meaning as well."""
+EMBEDDED = 4000
+"""So many windows of a board's waiting documents, the newest, are compared by meaning as well."""
 
 _WAITING = 5000
 _REMEMBERED = 6000
 
-Cut = tuple[tuple[str, ...], ...]
-"""The words of each window of a document."""
+Cut = tuple[tuple[int, tuple[str, ...]], ...]
+"""The beginning and the words of each window of a document."""
+
+Key = tuple[str, int, int]
 
 
 async def search_archive(source: ArchiveSource, index: ArchiveIndex, query: ArchiveQuery) -> ArchiveAnswer:
@@ -53,35 +55,36 @@ class WaitingTexts:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._vectors: OrderedDict[tuple[str, int, int], Any] = OrderedDict()
-        self._cuts: OrderedDict[tuple[str, int, int], list[str]] = OrderedDict()
+        self._vectors: OrderedDict[Key, Any] = OrderedDict()
+        self._cuts: OrderedDict[Key, list[tuple[int, str]]] = OrderedDict()
 
     def cuts(self, documents: Sequence[ArchiveDocument]) -> dict[int, Cut]:
-        """The words of each document, by number."""
+        """The windows of each document, by number."""
         made = {}
         for document in documents:
-            key = (document.board, document.number, document.seq)
+            key = _key(document)
             known = _recall(self._lock, self._cuts, key)
             if known is None:
-                known = [" ".join(words(window)) for window in windows(clean(document.text))]
+                cut = windows(clean(document.text))
+                known = [(window.start, " ".join(words(window.text))) for window in cut]
                 _remember(self._lock, self._cuts, key, known)
-            made[document.number] = tuple(tuple(w.split(" ")) for w in known if w)
+            made[document.number] = tuple((start, tuple(w.split(" ")) if w else ()) for start, w in known)
         return made
 
     def cosines(
         self, documents: Sequence[ArchiveDocument], embedder: Embedder, vector: Any
-    ) -> dict[int, float]:
-        """How near each document's best window comes to `vector`, by number."""
-        found: dict[tuple[str, int, int], Any] = {}
+    ) -> dict[int, list[float | None]]:
+        """How near each window of each document comes to `vector`, by number."""
+        found: dict[Key, Any] = {}
         texts: list[str] = []
-        places: list[tuple[tuple[str, int, int], int, int]] = []
+        places: list[tuple[Key, int, int]] = []
         for document in documents:
-            key = (document.board, document.number, document.seq)
+            key = _key(document)
             known = _recall(self._lock, self._vectors, key)
             if known is None:
                 cut = windows(clean(document.text))
                 places.append((key, len(texts), len(texts) + len(cut)))
-                texts += cut
+                texts += [window.text for window in cut]
             else:
                 found[key] = known
         made: Any = embedder.embed_documents(texts) if texts else ()
@@ -90,11 +93,26 @@ class WaitingTexts:
             own: Any = made[start:end].copy() if end > start else ()
             found[key] = own
             _remember(self._lock, self._vectors, key, own)
-        nearest = {}
-        for (_, number, _), own in found.items():
-            if len(own) and own.any():
-                nearest[number] = round(float((own * vector).sum(axis=1, dtype="float64").max()), 6)
-        return nearest
+        return {
+            number: [
+                round(float(near), 6) if there else None
+                for near, there in zip(
+                    (own * vector).sum(axis=1, dtype="float64"), own.any(axis=1), strict=True
+                )
+            ]
+            for (_, number, _), own in found.items()
+            if len(own)
+        }
+
+
+def first_windows(documents: Sequence[ArchiveDocument], cuts: dict[int, Cut], most: int) -> int:
+    """How many of `documents` have `most` windows together at most."""
+    total = 0
+    for place, document in enumerate(documents):
+        total += len(cuts[document.number])
+        if total > most:
+            return place
+    return len(documents)
 
 
 def with_waiting(corpus: Corpus, cuts: dict[int, Cut], asked: Sequence[str]) -> Corpus:
@@ -103,13 +121,13 @@ def with_waiting(corpus: Corpus, cuts: dict[int, Cut], asked: Sequence[str]) -> 
         return corpus
     wanted = set(asked)
     holding = Counter(dict(corpus.holding))
-    total = 0.0
+    total, count = corpus.mean_length * corpus.windows, corpus.windows
     for cut in cuts.values():
-        holding.update(wanted.intersection(word for window in cut for word in window))
-        total += sum(map(len, cut)) / max(len(cut), 1)
-    documents = corpus.documents + len(cuts)
-    mean = (corpus.mean_length * corpus.documents + total) / documents
-    return Corpus(documents, mean, holding)
+        for _, window in cut:
+            holding.update(wanted.intersection(window))
+            total += len(window)
+            count += 1
+    return Corpus(count, total / max(count, 1), holding)
 
 
 def candidates(
@@ -117,19 +135,26 @@ def candidates(
     query: ArchiveQuery,
     asked: Sequence[str],
     cuts: dict[int, Cut],
-    cosines: dict[int, float],
+    cosines: dict[int, list[float | None]],
     depth: int,
 ) -> list[Candidate]:
     """Those that match the query's filters and hold a word of it, and the `depth` nearest by meaning."""
-    kept = [document for document in documents if _matches(document, query)]
-    ranked = sorted((d.number for d in kept if d.number in cosines), key=lambda n: (-cosines[n], n))
+    kept = [document for document in documents if matches(document, query)]
+    best = {n: max((c for c in own if c is not None), default=-2.0) for n, own in cosines.items()}
+    ranked = sorted((d.number for d in kept if best.get(d.number, -2.0) > -2), key=lambda n: (-best[n], n))
     near = set(ranked[:depth])
     wanted = set(asked)
-    return [
-        Candidate(d.number, d.thread, cuts[d.number], cosines.get(d.number))
-        for d in kept
-        if d.number in near or any(not wanted.isdisjoint(window) for window in cuts[d.number])
-    ]
+    found = []
+    for d in kept:
+        own = cosines.get(d.number) or [None] * len(cuts[d.number])
+        if d.number in near or any(not wanted.isdisjoint(window) for _, window in cuts[d.number]):
+            passages = [Passage(w, start, c) for (start, w), c in zip(cuts[d.number], own, strict=True)]
+            found.append(Candidate(d.number, d.thread, tuple(passages)))
+    return found
+
+
+def _key(document: ArchiveDocument) -> Key:
+    return (document.board, document.number, document.seq)
 
 
 def _recall(lock: threading.Lock, memory: OrderedDict[Any, Any], key: object) -> Any | None:
@@ -147,7 +172,7 @@ def _remember(lock: threading.Lock, memory: OrderedDict[Any, Any], key: object, 
             memory.popitem(last=False)
 
 
-def _matches(document: ArchiveDocument, query: ArchiveQuery) -> bool:
+def matches(document: ArchiveDocument, query: ArchiveQuery) -> bool:
     return (
         document.board == query.board
         and (not query.types or document.type in query.types)

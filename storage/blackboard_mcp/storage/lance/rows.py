@@ -1,8 +1,8 @@
 """How a document lies in the table, and how a query's filters are said to the driver.
 
-One row a document, keyed by `id`, its windows inside it as lists: replacing a document replaces all its
-windows at once. Bodies stay in the store; the row holds words, vectors and what filters need. Every
-value reaches the driver as a literal expression, never inside a string of its own language.
+One row a window of a document, keyed by `id`; a document without words has one row all the same. Bodies
+stay in the store; the row holds the window's words, its vector, its place in the text and what filters
+need. Every value reaches the driver as a literal expression, never inside a string of its own language.
 
 `lancedb` and `pyarrow` are imported inside the functions: this module costs nothing to import.
 """
@@ -15,18 +15,22 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery
-from blackboard_mcp.storage.lance.words import clean, words
+from blackboard_mcp.protocols.errors import ArchiveUnavailable
+from blackboard_mcp.storage.lance.words import Window, clean, words
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised whenever a row or a word would come out differently: older tables are then rebuilt."""
+
+BUCKETS = 32
+"""Every document is in one of so many buckets, by its number: a sample that no history changes."""
 
 _SEPARATOR = "\x1f"
 _METADATA = b"blackboard"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def row_id(board: str, number: int) -> str:
-    return f"{clean(board)}{_SEPARATOR}{number}"
+def row_id(board: str, number: int, part: int) -> str:
+    return f"{clean(board)}{_SEPARATOR}{number}{_SEPARATOR}{part}"
 
 
 def schema(model: str | None, dimension: int) -> Any:
@@ -37,17 +41,21 @@ def schema(model: str | None, dimension: int) -> Any:
         pa.field("id", pa.string(), nullable=False),
         pa.field("board", pa.string(), nullable=False),
         pa.field("number", pa.int64(), nullable=False),
+        pa.field("part", pa.int32(), nullable=False),
+        pa.field("parts", pa.int32(), nullable=False),
+        pa.field("start", pa.int64(), nullable=False),
+        pa.field("bucket", pa.int8(), nullable=False),
         pa.field("seq", pa.int64(), nullable=False),
         pa.field("type", pa.string(), nullable=False),
         pa.field("author", pa.string(), nullable=False),
         pa.field("thread", pa.int64(), nullable=False),
         pa.field("tags", pa.string(), nullable=False),
         pa.field("created_us", pa.int64(), nullable=False),
-        pa.field("length", pa.int64(), nullable=False),
-        pa.field("windows", pa.list_(pa.string())),
+        pa.field("length", pa.int32(), nullable=False),
+        pa.field("words", pa.string(), nullable=False),
     ]
     if model is not None:
-        fields.append(pa.field("vectors", pa.list_(pa.list_(pa.float32(), dimension))))
+        fields.append(pa.field("vector", pa.list_(pa.float32(), dimension)))
     described = json.dumps({"schema": SCHEMA_VERSION, "model": model})
     return pa.schema(fields, metadata={_METADATA: described.encode()})
 
@@ -61,34 +69,65 @@ def described(table_schema: Any) -> tuple[int, str | None]:
         return 0, None
 
 
-def row(document: ArchiveDocument, cut: Sequence[str], vectors: Any | None) -> dict[str, Any]:
-    """The row of a document: `cut` are its windows, `vectors` theirs, `(len(cut), dimension)`.
+def check_dimension(table_schema: Any, dimension: int) -> None:
+    """Raises `ArchiveUnavailable` where the table's vectors have another dimension."""
+    stored = table_schema.field("vector").type.list_size
+    if stored != dimension:
+        raise ArchiveUnavailable(
+            f"The archive index has vectors of {stored} dimensions, the model makes {dimension}: it must be "
+            "rebuilt.",
+            reason="model",
+        )
 
-    Windows whose vector is zero have none: a zero has no direction, and the driver would drop the row.
+
+def made(document: ArchiveDocument, cut: Sequence[Window], vectors: Any | None) -> list[dict[str, Any]]:
+    """The rows of a document: `cut` are its windows, `vectors` theirs, `(len(cut), dimension)`.
+
+    A window whose vector is zero has none: a zero has no direction.
     """
-    counted = [words(window) for window in cut]
-    made: dict[str, Any] = {
-        "id": row_id(document.board, document.number),
+    shared: dict[str, Any] = {
         "board": clean(document.board),
         "number": document.number,
+        "parts": max(len(cut), 1),
+        "bucket": bucket(document.number),
         "seq": document.seq,
         "type": clean(document.type),
         "author": clean(document.author),
         "thread": document.thread,
         "tags": _SEPARATOR.join(["", *(_tag(t) for t in document.tags), ""]),
         "created_us": _microseconds(document.created_at),
-        "length": round(sum(map(len, counted)) / len(counted)) if counted else 0,
-        "windows": [" ".join(w) for w in counted],
     }
-    if vectors is not None:
-        made["vectors"] = [vector for vector in vectors if vector.any()]
-    return made
+    rows = []
+    for part, window in enumerate(cut or (Window(0, ""),)):
+        counted = words(window.text)
+        row = {
+            **shared,
+            "id": row_id(document.board, document.number, part),
+            "part": part,
+            "start": window.start,
+            "length": len(counted),
+            "words": " ".join(counted),
+        }
+        if vectors is not None:
+            row["vector"] = vectors[part] if part < len(vectors) and vectors[part].any() else None
+        rows.append(row)
+    return rows
+
+
+def bucket(number: int) -> int:
+    """The bucket of a document, spread evenly over runs of numbers as well."""
+    return (number * 2_654_435_761 >> 16) % BUCKETS
+
+
+def stored(board: str) -> str:
+    """A board's name as the column has it."""
+    return clean(board)
 
 
 def on_board(board: str) -> Any:
     from lancedb.expr import col, lit
 
-    return col("board") == lit(clean(board))
+    return col("board") == lit(stored(board))
 
 
 def matching(query: ArchiveQuery) -> Any:
@@ -112,11 +151,17 @@ def matching(query: ArchiveQuery) -> Any:
 
 
 def holding(asked: Iterable[str]) -> Any:
-    """The full-text query for documents with any of these words, as `words.py` makes them."""
+    """The full-text query for windows with any of these words, as `words.py` makes them."""
     from lancedb.query import MatchQuery
 
     make: Any = MatchQuery
-    return make(" ".join(asked), "windows")
+    return make(" ".join(asked), "words")
+
+
+def in_bucket(chosen: int) -> Any:
+    from lancedb.expr import col, lit
+
+    return col("bucket") == lit(chosen)
 
 
 def numbered(numbers: Iterable[int]) -> Any:
@@ -125,10 +170,15 @@ def numbered(numbers: Iterable[int]) -> Any:
     return col("number").isin([lit(n) for n in sorted(numbers)])
 
 
-def identified(keys: Iterable[tuple[str, int]]) -> Any:
+def of_documents(board: str, numbers: Iterable[int]) -> Any:
+    """The rows of these documents of a board."""
+    return on_board(board) & numbered(numbers)
+
+
+def identified(ids: Iterable[str]) -> Any:
     from lancedb.expr import col, lit
 
-    return col("id").isin([lit(row_id(board, number)) for board, number in keys])
+    return col("id").isin([lit(i) for i in sorted(ids)])
 
 
 def _tag(tag: str) -> str:

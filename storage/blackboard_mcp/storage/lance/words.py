@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from dataclasses import dataclass
 from itertools import pairwise
 
 from blackboard_mcp.storage.lance.stemming import stem
@@ -68,15 +69,23 @@ def words(text: str) -> list[str]:
     return found
 
 
-def windows(text: str) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A stretch of a text and the character it begins at."""
+
+    start: int
+    text: str
+
+
+def windows(text: str) -> list[Window]:
     """`text` cut into overlapping windows of about two hundred words; a short text is one window."""
     spans = [m.span() for m in _CHUNK.finditer(text)]
     if len(spans) <= WINDOW_WORDS:
-        return [text] if spans else []
+        return [Window(0, text)] if spans else []
     cut = []
     for start in range(0, len(spans), WINDOW_STEP):
-        last = spans[min(start + WINDOW_WORDS, len(spans)) - 1]
-        cut.append(text[spans[start][0] : last[1]])
+        first = spans[start][0]
+        cut.append(Window(first, text[first : spans[min(start + WINDOW_WORDS, len(spans)) - 1][1]]))
         if start + WINDOW_WORDS >= len(spans):
             break
     return cut

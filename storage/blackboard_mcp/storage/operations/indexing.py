@@ -6,7 +6,15 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from blackboard_mcp.protocols.archive import ArchiveDocument, OutboxBatch, Waiting
+from blackboard_mcp.protocols.archive import (
+    SUM_FACTOR,
+    SUM_MODULUS,
+    ArchiveDocument,
+    OutboxBatch,
+    Settled,
+    Sum,
+    Waiting,
+)
 from blackboard_mcp.protocols.items import Zone
 
 from .ledger import find_board, load_any
@@ -47,6 +55,17 @@ def archived_keys() -> Steps[dict[tuple[str, int], int]]:
 
 def settled_keys() -> Steps[dict[tuple[str, int], int]]:
     return {(r[0], r[1]): r[2] for r in (yield sql("settled_keys"), ())}
+
+
+def settled(most: int) -> Steps[Settled | None]:
+    rows = yield sql("outbox_items"), (most + 1,)
+    if len(rows) > most:
+        return None
+    waiting: dict[str, list[int]] = {}
+    for board, number in rows:
+        waiting.setdefault(board, []).append(number)
+    sums = yield sql("settled_sums"), (SUM_FACTOR, SUM_MODULUS)
+    return Settled({r[0]: Sum(*r[1:]) for r in sums}, {b: tuple(n) for b, n in waiting.items()})
 
 
 def waiting(board: str, limit: int) -> Steps[Waiting]:

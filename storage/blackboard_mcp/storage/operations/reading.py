@@ -240,6 +240,13 @@ def why_left(board: str, agent: str, wanted: Iterable[int]) -> Steps[dict[int, E
     return left
 
 
+def around(board: str, agent: str, wanted: Iterable[int]) -> Steps[dict[int, tuple[int | None, int | None]]]:
+    """For visible items, the visible items before and after each in its thread."""
+    row = yield from get_board(board)
+    rows = yield sql("items_around"), (row.no, numbers(wanted), agent)
+    return {number: (before, after) for number, before, after in rows}
+
+
 def guarded(board: str, wanted: Iterable[int]) -> Steps[dict[int, Protection]]:
     """What the guard holds of the items."""
     row = yield from get_board(board)

@@ -683,6 +683,30 @@ SELECT b.id, i.number, i.seq FROM item i JOIN board b ON b.no = i.board
 WHERE i.zone = 'archive'
   AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.board = i.board AND o.number = i.number);
 
+-- name: outbox_items
+-- What waits for the index.
+SELECT DISTINCT b.id, o.number FROM outbox o JOIN board b ON b.no = o.board LIMIT ?1;
+
+-- name: settled_sums
+-- By board, sums over every archived item that does not wait for the index.
+SELECT b.id, s.items, s.numbers, s.seqs, s.mixed
+FROM (SELECT i.board AS board, count(*) AS items, sum(i.number) AS numbers, sum(i.seq) AS seqs,
+             sum((i.number % ?1) * (i.seq % ?1) % ?2) AS mixed
+      FROM item i WHERE i.zone = 'archive'
+        AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.board = i.board AND o.number = i.number)
+      GROUP BY i.board) s
+JOIN board b ON b.no = s.board;
+
+-- name: items_around
+-- For some items (a JSON list) the ones before and after each in its thread, of those an agent may see.
+SELECT i.number,
+       (SELECT n.number FROM item n WHERE n.board = ?1 AND n.thread = i.thread AND n.number < i.number
+          AND n.owner IN ('', ?3) ORDER BY n.number DESC LIMIT 1),
+       (SELECT n.number FROM item n WHERE n.board = ?1 AND n.thread = i.thread AND n.number > i.number
+          AND n.owner IN ('', ?3) ORDER BY n.number LIMIT 1)
+FROM item i
+WHERE i.board = ?1 AND i.number IN (SELECT value FROM json_each(?2)) AND i.owner IN ('', ?3);
+
 -- name: waiting_of_board
 -- The present state of what waits on a board for the index, newest first.
 SELECT i.number, i.seq, i.type, i.author, i.thread, i.tags, i.created_at, i.text, i.zone, i.owner

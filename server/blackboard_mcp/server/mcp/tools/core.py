@@ -49,6 +49,7 @@ from ...requests import (
     VisibilityName,
     instant,
 )
+from ...searching import wire_found
 from ...text import one_line
 from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
 from ..adapter_arguments import Arguments
@@ -57,6 +58,7 @@ from .debating import DebateTool
 ITEMS_BUDGET = 6_000
 MAX_BUDGET = 200_000
 QUERY_PAGE = 20
+HITS = 10
 EVENTS_PAGE = 50
 WAIT_SECONDS = 25.0
 
@@ -127,7 +129,7 @@ class CoreTools:
         server.tool(
             self.query_archive,
             name="query_archive",
-            description=("Search what was pruned, by meaning and words. restore=true brings hits back."),
+            description=("Search what was pruned by meaning and words. restore=true brings it back."),
             annotations=WRITE,
             output=SearchAnswer,
         )
@@ -321,9 +323,10 @@ class CoreTools:
         author: Agent | None = None,
         after: Instant | None = None,
         before: Instant | None = None,
-        limit: Hits = 10,
+        limit: Hits | None = None,
         restore: bool = False,
         thread: Id | None = None,
+        neighbours: bool = False,
         board: BoardId | None = None,
     ) -> Answer:
         since, until = instant(after, "after"), instant(before, "before")
@@ -332,7 +335,7 @@ class CoreTools:
         query = ArchiveQuery(
             board="",
             text=text or "",
-            limit=limit,
+            limit=limit or HITS,
             types=tuple(str(k) for k in kinds),
             tags=tuple(tags or ()),
             author=author,
@@ -349,19 +352,15 @@ class CoreTools:
             zone=Zone.ARCHIVE,
             after=since,
             before=until,
-            limit=limit,
+            limit=limit or HITS,
         )
-        found, waiting, seq = await self._board.search(caller.agent, board, query, words, restore=restore)
+        found, waiting, seq = await self._board.search(
+            caller.agent, board, query, words, restore=restore, neighbours=neighbours
+        )
         return Answer(
             self._say.found(found, waiting, seq, restored=restore),
-            lambda: SearchAnswer(
-                items=[wire_item(item) for item in found.items],
-                seq=seq,
-                mode=found.mode,
-                notice=found.notice,
-                left={
-                    i.id: self._say.why(found.left[i.number]) for i in found.items if i.number in found.left
-                },
+            lambda: wire_found(
+                found, seq, {number: self._say.why(event) for number, event in found.left.items()}
             ),
         )
 

@@ -1,0 +1,235 @@
+"""Embeddings by an OpenAI-compatible endpoint: `POST {base}/embeddings`.
+
+What the endpoint says is not trusted: its answer is bounded in bytes and in time, and taken only when it
+has one finite vector of one dimension for every text. `httpx` is imported at the first call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+BATCH = 64
+MOST_BYTES = 32_000_000
+LONGEST_TEXT = 8_000
+"""Characters of a text that are sent: a window of two hundred words has about a fifth of that."""
+
+_MOST_DIMENSIONS = 8_192
+_LARGEST = 1e12
+_ATTEMPTS = 4
+_BATCH_SECONDS = 60.0
+_QUERY_SECONDS = 5.0
+_CONNECT_SECONDS = 5.0
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 10.0
+_REST_SECONDS = 30.0
+
+
+class EndpointError(RuntimeError):
+    """The endpoint gave no vectors: why, without what it said."""
+
+
+class _Passing(EndpointError):
+    """One that may pass: `pause` is how long the endpoint asked to be left alone, in seconds."""
+
+    def __init__(self, why: str, pause: float = 0.0) -> None:
+        super().__init__(why)
+        self.pause = pause
+
+
+class EndpointEmbedder:
+    """The model named `model` at `url`, the base of an OpenAI-compatible interface. Safe for threads.
+
+    The prefixes go before every query and every passage, as some models want it. After a query that
+    failed, queries fail at once for half a minute: a search never waits twice for an endpoint that is down.
+
+    Raises:
+        ValueError: `url` is no plain http or https address, or `key` cannot be sent.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        *,
+        key: str = "",
+        query_prefix: str = "",
+        passage_prefix: str = "",
+        pause: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._url = f"{checked_url(url)}/embeddings"
+        self._model = model
+        if not key.isascii() or not (key.isprintable() and key == key.strip()):
+            raise ValueError("the key has characters that no header may have")
+        self._headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        if key:
+            self._headers["Authorization"] = f"Bearer {key}"
+        self._query_prefix, self._passage_prefix = query_prefix, passage_prefix
+        self._pause, self._clock = pause, clock
+        self._lock = threading.Lock()
+        self._client: Any = None
+        self._dimension = 0
+        self._rests_until = float("-inf")
+
+    @property
+    def name(self) -> str:
+        """The model with a mark of the prefix that passages get: other prefixes make other vectors."""
+        if not self._passage_prefix:
+            return f"endpoint:{self._model}"
+        mark = hashlib.sha256(self._passage_prefix.encode("utf-8", "replace")).hexdigest()[:8]
+        return f"endpoint:{self._model}:{mark}"
+
+    @property
+    def dimension(self) -> int:
+        """What the first answer had; asks the endpoint where there was none yet."""
+        if not self._dimension:
+            self.embed_documents(["dimension"])
+        return self._dimension
+
+    def embed_documents(self, texts: Sequence[str]) -> object:
+        import numpy as np
+
+        said = [self._prepared(self._passage_prefix, text) for text in texts]
+        asked = [place for place, text in enumerate(said) if text]
+        found: list[tuple[list[int], Any]] = []
+        for start in range(0, len(asked), BATCH):
+            places = asked[start : start + BATCH]
+            found.append((places, self._patiently([said[place] for place in places])))
+        out = np.zeros((len(said), self._dimension), dtype=np.float32)
+        for places, vectors in found:
+            out[places] = vectors
+        return out
+
+    def embed_query(self, text: str) -> object:
+        import numpy as np
+
+        said = self._prepared(self._query_prefix, text)
+        if not said:
+            return np.zeros(self._dimension, dtype=np.float32)
+        if self._clock() < self._rests_until:
+            raise EndpointError("the endpoint failed a moment ago")
+        try:
+            return self._ask([said], _QUERY_SECONDS)[0]
+        except EndpointError:
+            self._rests_until = self._clock() + _REST_SECONDS
+            raise
+
+    def close(self) -> None:
+        """End the connections; another call opens new ones."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _prepared(self, prefix: str, text: str) -> str:
+        """What is sent of a text, without what UTF-8 cannot carry; empty for a text of white space."""
+        kept = text[:LONGEST_TEXT].encode("utf-8", "replace").decode("utf-8")
+        return prefix + kept if kept.strip() else ""
+
+    def _patiently(self, texts: list[str]) -> Any:
+        """The vectors of a batch, asked for again while the trouble may pass."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return self._ask(texts, _BATCH_SECONDS)
+            except _Passing as error:
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+                self._pause(min(max(_FIRST_PAUSE * 2**attempt, error.pause), _LONGEST_PAUSE))
+        raise AssertionError("unreachable")
+
+    def _ask(self, texts: list[str], seconds: float) -> Any:
+        """The endpoint's vectors of the texts, rows unit length, after one request."""
+        import httpx
+
+        deadline = time.monotonic() + seconds
+        body = {"model": self._model, "input": texts, "encoding_format": "float"}
+        timeout = httpx.Timeout(seconds, connect=min(_CONNECT_SECONDS, seconds))
+        try:
+            with self._wire().stream("POST", self._url, json=body, timeout=timeout) as answer:
+                if answer.status_code == 429 or answer.status_code >= 500:
+                    raise _Passing(f"the endpoint answered {answer.status_code}", _asked_pause(answer))
+                if answer.status_code != 200:
+                    raise EndpointError(f"the endpoint answered {answer.status_code}")
+                data = _body(answer, deadline)
+        except httpx.HTTPError as error:
+            raise _Passing(f"the endpoint did not answer ({type(error).__name__})") from error
+        return self._vectors(data, len(texts))
+
+    def _wire(self) -> Any:
+        import httpx
+
+        with self._lock:
+            if self._client is None:
+                self._client = httpx.Client(follow_redirects=False, trust_env=False, headers=self._headers)
+            return self._client
+
+    def _vectors(self, data: bytes, count: int) -> Any:
+        import numpy as np
+
+        try:
+            rows = sorted(json.loads(data)["data"], key=lambda row: row["index"])
+            indices = [row["index"] for row in rows]
+            vectors = np.array([row["embedding"] for row in rows], dtype=np.float64)
+        except (ValueError, TypeError, KeyError, IndexError, RecursionError, OverflowError) as error:
+            raise EndpointError("the endpoint's answer is no list of vectors") from error
+        if indices != list(range(count)):
+            raise EndpointError(f"the endpoint answered {len(rows)} vectors to {count} texts, or others")
+        if vectors.ndim != 2 or not 1 <= vectors.shape[1] <= _MOST_DIMENSIONS:
+            raise EndpointError("the endpoint's vectors have no usable dimension")
+        if not np.isfinite(vectors).all() or np.abs(vectors).max() > _LARGEST:
+            raise EndpointError("the endpoint's vectors are not finite")
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if lengths.min() < 1 / _LARGEST:
+            raise EndpointError("the endpoint's vectors have no direction")
+        with self._lock:
+            if self._dimension not in (0, vectors.shape[1]):
+                raise EndpointError(
+                    f"the endpoint's vectors have {vectors.shape[1]} dimensions, before it were {self._dimension}"
+                )
+            self._dimension = int(vectors.shape[1])
+        return (vectors / lengths).astype(np.float32)
+
+
+def checked_url(url: str) -> str:
+    """`url` without a slash at its end.
+
+    Raises:
+        ValueError: it is no plain http or https address.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("it must begin with http:// or https:// and name a host")
+    if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
+        raise ValueError("it must not hold a name, a password, a query or a fragment")
+    if not url.isascii() or not url.isprintable() or " " in url:
+        raise ValueError("it must be plain ASCII")
+    return url.rstrip("/")
+
+
+def _asked_pause(answer: Any) -> float:
+    try:
+        return max(0.0, float(answer.headers.get("retry-after", "0")))
+    except ValueError:
+        return 0.0
+
+
+def _body(answer: Any, deadline: float) -> bytes:
+    """The answer's body, as far as it is neither too large nor too slow."""
+    if answer.headers.get("content-encoding", "identity").lower() != "identity":
+        raise EndpointError("the endpoint's answer is encoded, which was not asked for")
+    parts: list[bytes] = []
+    size = 0
+    for part in answer.iter_raw():
+        size += len(part)
+        if size > MOST_BYTES:
+            raise EndpointError(f"the endpoint's answer is larger than {MOST_BYTES:,} bytes")
+        if time.monotonic() > deadline:
+            raise _Passing("the endpoint was too slow")
+        parts.append(part)
+    return b"".join(parts)

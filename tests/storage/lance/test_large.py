@@ -1,0 +1,199 @@
+"""Large items, large tables, long histories: still found, still the same, still bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery, Embedder
+from blackboard_mcp.storage.lance import counts as counts_module
+from blackboard_mcp.storage.lance import index as index_module
+from blackboard_mcp.storage.lance.index import LanceArchiveIndex
+from blackboard_mcp.storage.lance.indexer import Indexer
+from blackboard_mcp.storage.lance.pending import search_archive
+
+Make = Callable[..., ArchiveDocument]
+
+MIDDLE = "The turbine overheats because the coolant valve sticks below freezing."
+MEGABYTES = 5_000_000
+
+
+@pytest.fixture(scope="module")
+def huge() -> tuple[str, int]:
+    """A text of five megabytes, and the place of `MIDDLE` in it."""
+    half, place = [], 0
+    while place < MEGABYTES // 2:
+        half.append(
+            f"routine entry {len(half)} about the weekly schedule of meetings in room {len(half) % 97}."
+        )
+        place += len(half[-1]) + 1
+    before = " ".join(half)
+    return f"{before} {MIDDLE} {before}", len(before) + 1
+
+
+@pytest.mark.parametrize("query", ["coolant valve stuck in frost", "turbine overheats"])
+@pytest.mark.parametrize("how", ["hybrid", "lexical", "waiting"])
+async def test_an_item_of_five_megabytes_is_found_by_a_sentence_in_its_middle(
+    tmp_path: Path,
+    embedder: Embedder,
+    journal: Any,
+    document: Make,
+    huge: tuple[str, int],
+    how: str,
+    query: str,
+) -> None:
+    text, place = huge
+    index = LanceArchiveIndex(tmp_path / "archive", None if how == "lexical" else embedder)
+    valves = [
+        document(n, f"valve {n} of the turbine hall was painted in room {n % 9}") for n in range(1, 300)
+    ]
+    journal.archive([*valves, document(1000, text)] if how != "waiting" else valves)
+    await Indexer(journal, index, "me").drain()
+    if how == "waiting":
+        journal.archive([document(1000, text)])
+    answer = await search_archive(journal, index, ArchiveQuery("main", query))
+    assert answer.hits[0].number == 1000
+    assert place - 2000 <= answer.hits[0].start <= place
+    await index.close()
+
+
+async def test_a_long_item_crowds_nothing_out(index: LanceArchiveIndex, document: Make) -> None:
+    long = " ".join(f"pump {n} runs well today" for n in range(2000))
+    await index.upsert([document(1, long), document(2, "pump seven leaks oil"), document(3, "a pump")])
+    found = await index.search(ArchiveQuery("main", "pump leaks oil"))
+    assert found.hits[0].number == 2
+    assert {hit.number for hit in found.hits} == {1, 2, 3}
+
+
+@pytest.fixture
+def soon_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables count as large from a few hundred windows on."""
+    monkeypatch.setattr(index_module, "_INDEXED_ROWS", 300)
+    monkeypatch.setattr(counts_module, "LARGE", 200)
+    monkeypatch.setattr(counts_module, "EXACT", 40)
+
+
+TOPICS = ["valve pressure", "disk latency in rack_7", "billing rounding error", "login token expiry"]
+
+
+def notes(document: Make, count: int, **other: Any) -> list[ArchiveDocument]:
+    return [
+        document(n, f"{TOPICS[n % 4]} seen in run {n % 31} by team{n % 13} at dock {n}", seq=9, **other)
+        for n in range(1, count + 1)
+    ]
+
+
+@pytest.mark.usefixtures("soon_large")
+async def test_a_large_index_finds_its_unindexed_tail_and_narrow_filters(
+    index: LanceArchiveIndex, document: Make
+) -> None:
+    await index.upsert(notes(document, 900))
+    await index.upsert([document(5000 + n, f"{TOPICS[0]} elsewhere {n}", board="other") for n in range(40)])
+    await index.maintain()
+    table = index._table(create=False)
+    assert table is not None
+    assert {c for i in table.list_indices() for c in i.columns} == {"words", "board", "bucket", "vector"}
+    await index.upsert([document(2000, "a kitten sleeps on the sofa", author="bob")])
+    assert (await index.search(ArchiveQuery("main", "cat nap on a couch"))).hits[0].number == 2000
+    narrow = await index.search(ArchiveQuery("main", "cat nap on a couch", author="bob", limit=50))
+    assert [hit.number for hit in narrow.hits] == [2000]
+    other = await index.search(ArchiveQuery("other", "valve pressure", limit=100))
+    assert sorted(hit.number for hit in other.hits) == list(range(5000, 5040))
+
+
+@pytest.mark.usefixtures("soon_large")
+async def test_a_large_index_gives_the_same_answers_when_it_is_rebuilt(
+    index: LanceArchiveIndex, document: Make, tmp_path: Path, embedder: Embedder
+) -> None:
+    """I37, with the indexes that only large tables have, and words too frequent to be counted exactly."""
+    final = notes(document, 700)
+    for start in range(0, len(final), 150):
+        part = final[start : start + 150]
+        await index.upsert([replace(d, seq=1, text="valve valve " + d.text * 2) for d in part])
+        await index.upsert(part)
+        await index.maintain()
+    fresh = LanceArchiveIndex(tmp_path / "fresh", embedder)
+    await fresh.upsert(final)
+    await fresh.maintain()
+    for text in ("valve pressure", "rack_7 in run 3", "expired tokens of team5", "dock 77", "slow storage"):
+        query = ArchiveQuery("main", text, limit=15)
+        worn = await index.search(query)
+        assert len(worn.hits) == 15
+        assert worn == await fresh.search(query)
+        assert worn == await index.search(query)
+    await fresh.close()
+
+
+@pytest.mark.usefixtures("soon_large")
+async def test_frequent_words_are_counted_well_enough(lexical: LanceArchiveIndex, document: Make) -> None:
+    await lexical.upsert(notes(document, 3000))
+    table = lexical._table(create=False)
+    corpus, rare = counts_module.BoardCounts().of(
+        table, "main", ["valv", "team3", "=rack_7", "dock", "unseen"]
+    )
+    assert corpus.windows == 3000
+    for word, exact in (("valv", 750), ("=rack_7", 750), ("dock", 3000), ("team3", 231)):
+        assert corpus.holding[word] == pytest.approx(exact, rel=0.35)
+    assert corpus.holding["unseen"] == 0
+    assert rare == {}
+
+
+async def test_sums_tell_whether_store_and_index_hold_the_same(
+    lexical: LanceArchiveIndex, journal: Any, document: Make
+) -> None:
+    journal.archive([document(n, seq=n) for n in range(1, 40)])
+    await Indexer(journal, lexical, "me").drain()
+    whole = await lexical.sums({})
+    assert whole["main"].documents == 39
+    assert await lexical.sums({"main": (39, 99)}) == {
+        "main": whole["main"]._replace(
+            documents=38,
+            numbers=whole["main"].numbers - 39,
+            seqs=whole["main"].seqs - 39,
+            mixed=whole["main"].mixed - 39 * 39,
+        )
+    }
+    table = lexical._table(create=False)
+    assert table is not None
+    table.update(where="number = 7", values={"seq": 8})
+    changed = await lexical.sums({})
+    assert changed["main"].documents == 39
+    assert changed != whole
+    table.update(where="number = 8", values={"parts": 2})
+    assert (await lexical.keys())["main", 8] == -1
+
+
+def files(folder: Path) -> tuple[int, int]:
+    found = [p.stat().st_size for p in folder.rglob("*") if p.is_file()]
+    return len(found), sum(found)
+
+
+async def test_after_many_small_changes_the_folder_is_within_three_times_a_fresh_one(
+    tmp_path: Path, embedder: Embedder, document: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worn = LanceArchiveIndex(tmp_path / "worn", embedder)
+    for n in range(1, 121):
+        await worn.upsert([document(n, f"{TOPICS[n % 4]} {n} " + "and so on " * 60)])
+        if n % 2:
+            await worn.remove([("main", n)])
+        if n % 40 == 0:
+            await worn.maintain()
+    count, size = files(tmp_path / "worn")
+    # The old files stay half an hour for other processes that may still read them; then they go.
+    monkeypatch.setattr(index_module, "_KEEP_VERSIONS", timedelta(milliseconds=1))
+    await worn.maintain()
+    fresh = LanceArchiveIndex(tmp_path / "fresh", embedder)
+    await fresh.upsert([document(n, f"{TOPICS[n % 4]} {n} " + "and so on " * 60) for n in range(2, 121, 2)])
+    await fresh.maintain()
+    after = files(tmp_path / "worn")
+    assert count > 10 * after[0]
+    for left, least in zip(after, files(tmp_path / "fresh"), strict=True):
+        assert left <= 3 * least
+    assert await worn.keys() == await fresh.keys()
+    assert size > after[1]
+    await worn.close()
+    await fresh.close()
