@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from blackboard_mcp.protocols.errors import BlackboardError, StoreError
+from blackboard_mcp.protocols.errors import BlackboardError, StoreError, UnderPressure
 from blackboard_mcp.protocols.items import FINISHED, content_hash
 from blackboard_mcp.protocols.pruning import EXEMPT
 from mcp.client import Client
@@ -102,7 +102,14 @@ async def replay(
         items = [item]
         if post.analyses is not None:
             items.append({"id": done[post.analyses].id, "edges": {"analyzed_by": ["$1"]}})
-        answer = await call(clients[post.agent], "post", items=items, board=board)
+        try:
+            answer = await call(clients[post.agent], "post", items=items, board=board)
+        except ToolFailed as refused:
+            if refused.facts.get("error") != UnderPressure.code:
+                raise
+            # A recorded session cannot close its debates: the agent insists that the post matters.
+            item["importance"] = refused.facts["ceiling"] + 1
+            answer = await call(clients[post.agent], "post", items=items, board=board)
         stands = answer["items"][0]
         # Where another agent had said the same, its wording is what stands.
         sha256 = stands["sha256"] if answer["endorsed"] else content_hash(post.text)
