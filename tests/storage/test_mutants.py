@@ -17,16 +17,18 @@ from blackboard_mcp.protocols.debates import ObligationState
 from blackboard_mcp.protocols.errors import BlackboardError, StoreError
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.guard import Hold, spread
-from blackboard_mcp.protocols.items import Edge, EdgeKind, Status, Zone
+from blackboard_mcp.protocols.items import Draft, Edge, EdgeKind, Status, Zone
 from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Plan, Workspace
 from blackboard_mcp.storage.operation import Rows
 from blackboard_mcp.storage.operations import (
     debate_calls,
     debating,
+    endorsing,
     guarding,
     linking,
     posting,
     pruning,
+    retracting,
     rows,
     summarising,
     voting,
@@ -242,6 +244,37 @@ def supersede_at_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(linking, "connect", connect)
 
 
+def same_but_for_edges(patch: pytest.MonkeyPatch) -> None:
+    """A finding that rests on something else is taken for the same."""
+    honest = endorsing.find
+
+    def find(opened: Ledger, draft: Draft, edges: Any) -> rows.Steps[rows.ItemRow | None]:
+        return (yield from honest(opened, draft, ()))
+
+    patch.setattr(endorsing, "find", find)
+
+
+def same_whatever_is_asked(patch: pytest.MonkeyPatch) -> None:
+    """A question mark is taken for spelling."""
+    honest = endorsing.normal_form
+    patch.setattr(endorsing, "normal_form", lambda text: honest(text.rstrip("?")))
+    patch.setattr(endorsing, "fingerprint", lambda text: honest(text.rstrip("?")))
+
+
+def one_step(patch: pytest.MonkeyPatch) -> None:
+    """Notices reach what cites the retracted item and go no further."""
+    patch.setattr(retracting, "_PASSED_ON", ())
+    text = rows.sql("citing")
+    statement(
+        "citing", text.replace("WHERE board = ?1 AND target = ?2", "WHERE ?5 AND board = ?1 AND target = ?2")
+    )(patch)
+
+
+def notices_for_all(patch: pytest.MonkeyPatch) -> None:
+    """What rests on a private item says so to everybody."""
+    patch.setattr(retracting, "_told", lambda source, row: True)
+
+
 NEVER_OWED = "SELECT number FROM held WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2))"
 VOTES_MOVED_ON = (
     "SELECT v.debate, v.owner, v.agent, i.version, v.approve, v.reason, v.at FROM vote v "
@@ -382,6 +415,30 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
         "test_a_private_item_leaves_no_trace_in_the_log_of_others",
         {},
     ),
+    (
+        "the same but for edges",
+        same_but_for_edges,
+        "test_edges_the_first_has_are_no_difference_and_others_are",
+        {},
+    ),
+    (
+        "notices go one step",
+        one_step,
+        "test_a_notice_follows_what_depends_and_derives_and_stops_at_support",
+        {},
+    ),
+    (
+        "notices leave what is private",
+        notices_for_all,
+        "test_a_retracted_private_item_marks_its_owners_private_items_alone",
+        {},
+    ),
+    (
+        "notices wait for nobody",
+        statement("spreading_add", "SELECT 1 WHERE 0 AND ?1 AND ?2 AND ?3 AND ?4 AND ?5 AND ?6"),
+        "test_a_wide_and_deep_retraction_reaches_everything_in_slices",
+        {},
+    ),
 ]
 
 BY_THE_WALK: list[tuple[str, Mutate, str]] = [
@@ -406,6 +463,9 @@ BY_THE_WALK: list[tuple[str, Mutate, str]] = [
     ("summary unchecked", summary_unchecked, "I14"),
     ("waive silently", waive_silently, "waiver"),
     ("supersede unguarded", supersede_unguarded, "I3"),
+    ("the same but for edges", same_but_for_edges, "model"),
+    ("the same but for what is asked", same_whatever_is_asked, "I40"),
+    ("notices go one step", one_step, "model"),
 ]
 
 

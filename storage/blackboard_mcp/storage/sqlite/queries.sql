@@ -823,10 +823,11 @@ FROM (
                       WHERE r.board = e.board AND r.target = e.source AND r.kind = 'supersedes'
                         AND a.author = i.author AND a.owner = '')
       AND NOT (e.kind = 'critiques' AND EXISTS (
-          SELECT 1 FROM debate_critique c JOIN debate d ON d.board = c.board AND d.id = c.debate
-          JOIN obligation o ON o.board = d.board AND o.debate = d.id
+          SELECT 1 FROM debate_critique c CROSS JOIN debate d ON d.board = c.board AND d.id = c.debate
+          CROSS JOIN obligation o ON o.board = d.board AND o.agent = i.author AND o.item = d.root
+            AND o.duty = 'acknowledge' AND o.debate = d.id
           WHERE c.board = e.board AND c.critique = e.source AND d.outcome <> 'rejected'
-            AND o.agent = i.author AND o.duty = 'acknowledge' AND o.state = 'acknowledged'
+            AND o.state = 'acknowledged'
             AND (d.root = e.target OR EXISTS (
                 SELECT 1 FROM debate_critique t
                 WHERE t.board = d.board AND t.debate = d.id AND t.critique = e.target))))
@@ -874,10 +875,10 @@ SELECT board, number, type, key, version, status, zone, importance, author, owne
 FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
 
 -- name: watchers_of
--- Who watches some items (a JSON list) or acknowledged them.
-SELECT DISTINCT item, agent FROM obligation
-WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2)) AND duty = 'acknowledge'
-  AND state IN ('outstanding', 'acknowledged') ORDER BY item, agent;
+-- Who watches some items (a JSON list) or acknowledged them. The order of the join is forced: by item.
+SELECT DISTINCT o.item, o.agent FROM json_each(?2) w CROSS JOIN obligation o
+WHERE o.board = ?1 AND o.item = w.value AND o.duty = 'acknowledge'
+  AND o.state IN ('outstanding', 'acknowledged') ORDER BY o.item, o.agent;
 
 -- name: retraction_add
 -- An item rests on something that was retracted.

@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.board import Board
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.guard import Protection
-from blackboard_mcp.protocols.items import Edge, Item, Ref, Zone, content_hash
+from blackboard_mcp.protocols.items import Edge, EdgeKind, Item, Ref, Zone, content_hash
 from blackboard_mcp.protocols.store import DebateView, Found, Log, Snapshot
 from hypothesis.stateful import invariant
 
@@ -170,6 +170,11 @@ class Invariants(Walker):
             same = old is not None and plain(old) == plain(item)
             self.check("I19", same or (n in touched and item.seq > (old.seq if old else 0)), item)
             self.check("I19", item.seq <= len(self.log), item)
+            news = {r.id for r in item.retracted} - {r.id for r in (old.retracted if old else ())}
+            doubts = [e for e in recent if e.event == "item.doubted" and e.item == item.id]
+            once = bool(news) == bool(doubts) and len(doubts) <= len(news)  # at most one for each retraction
+            self.check("I19", once or item.version > 1, (item, doubts))
+            self.outcome.happened["doubted"] += bool(news)
             self.check("I18", self.fold.get(n) == [item.zone, item.version, item.status], item)
         self.same_as_the_model(items)
         self.seen.update(items)
@@ -219,6 +224,7 @@ class Invariants(Walker):
             self.check("I25", seen <= visible, (agent, seen - visible))
             for item in found.items:
                 ends = {n for e in (*item.edges, *item.incoming) for n in (e.source, e.target)}
+                ends |= {int(id_.split("-")[1]) for r in item.retracted for id_ in (r.id, r.via, r.by) if id_}
                 self.check("I25", ends <= visible, (agent, item.id, ends - visible))
                 items[item.number] = item
                 leaving.setdefault(item.number, set()).update(item.edges)
@@ -240,6 +246,19 @@ class Invariants(Walker):
             self.check("model", item.status == thing.status, (item.id, item.status, thing.status))
             self.check("model", item.thread == thing.thread, (item.id, item.thread, thing.thread))
             self.debate_of(item)
+            self.footing_of(item)
+
+    def footing_of(self, item: Item) -> None:
+        """Who stands for and against it, and what it rests on that was retracted."""
+        n, model = item.number, self.model
+        for agents, owners in (
+            (item.supporters, model.supporters(n)),
+            (item.opponents, model.opponents(n)),
+        ):
+            same = len(agents) == len(owners) and {model.owner(agent) for agent in agents} == owners
+            self.check("model", same, (item.id, agents, owners))
+        notices = {int(r.id.split("-")[1]): r.kind is not EdgeKind.SUPPORTS for r in item.retracted}
+        self.check("model", notices == model.notices.get(n, {}), (item.id, notices, model.notices.get(n)))
 
     def debate_of(self, item: Item) -> None:
         about = [d for d in self.model.debates if item.number == d.root]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
 from .commissioning import Commissioning
+from .finding import Finding
 from .harness import CONFIG, draft, these
 from .leaving import summary
 from .model import MOVES, Model, Nope
@@ -36,7 +37,7 @@ from .walking import (
 __all__ = ["AGENTS", "BoardMachine", "Broken", "Outcome", "walk"]
 
 
-class BoardMachine(Commissioning):
+class BoardMachine(Commissioning, Finding):
     """One board, three agents, any order of calls. `walk` gives it a store and an `Outcome`."""
 
     @initialize()
@@ -98,7 +99,7 @@ class BoardMachine(Commissioning):
         self.say(agent, "CRITIQUE", "critiques", self.pick(back))
 
     @rule(agent=agents, back=near, against=st.sampled_from(["", "", "", "refutes", "critiques"]))
-    def find_again(self, agent: str, back: int, against: str) -> None:
+    def say_again(self, agent: str, back: int, against: str) -> None:
         """The same words once more: support, when another agent's finding stands; never when it contradicts."""
         thing = self.model.things[self.pick(back)]
         if thing.private or thing.type == "SUMMARY":
@@ -107,9 +108,9 @@ class BoardMachine(Commissioning):
         pairs = [(against, thing.number)] if against else []
         expected: list[int] = []
         posted = self.both(
-            "find again",
+            "say again",
             self.at.batch(agent, draft(text, type_, **grouped(pairs))),
-            lambda m: expected.append(m.say_again(agent, text, type_, pairs)),
+            lambda m: expected.append(m.post(agent, text, type_, pairs)),
         )
         if posted is not None:
             self.outcome.happened["endorsed"] += bool(posted.endorsed)

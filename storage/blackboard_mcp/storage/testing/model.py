@@ -11,10 +11,10 @@ import pickle
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from .footing import Footing
+
 BOTH_WAYS = ("replies_to", "critiques", "supports", "refutes")
 FINAL = ("WITHDRAWN", "INVALIDATED")
-FOUND = ("FACT", "HYPOTHESIS", "PROBLEM", "RESULT")
-"""Types of which a second agent's same text is support of the first."""
 MOVES = {
     "ACTIVE": ("DEBATED", "RESOLVED", "WITHDRAWN", "INVALIDATED"),
     "DEBATED": ("ACTIVE", "RESOLVED", "WITHDRAWN", "INVALIDATED"),
@@ -79,10 +79,11 @@ class Asked:
     lease: int = 0
 
 
-class Model:
+class Model(Footing):
     """The board; its methods raise `Nope` where the store must refuse."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.now = 0.0
         self.things: dict[int, Thing] = {}
         self.edges: set[tuple[int, str, int]] = set()
@@ -90,7 +91,6 @@ class Model:
         self.watches: dict[tuple[str, int], str] = {}
         self.watched_since: dict[tuple[str, int], float] = {}
         self.topics: dict[tuple[str, str], float] = {}
-        self.owners: dict[str, str] = {}
         self.last_seen: dict[str, float] = {}
         self.quorum = self.expiry = 0
         self.lease = 86_400
@@ -110,9 +110,6 @@ class Model:
         """Open debates about an item, first the one of which it is the root."""
         listed = [d for d in self.open_debates() if number == d.root or number in d.critiques]
         return sorted(listed, key=lambda d: d.root != number)
-
-    def owner(self, agent: str) -> str:
-        return self.owners.get(agent, agent)
 
     def in_debate(self) -> set[int]:
         """The closure of all open debates."""
@@ -215,6 +212,12 @@ class Model:
         if expected and key is not None:
             raise Nope
         self.was_here(agent)
+        if key is None and not private and ttl is None and status is None and expected is None:
+            known = self.found_before(agent, text, type_, edges)
+            if known is not None:
+                self.endorse(agent, known)
+                self.restore_one(known)
+                return known
         number = len(self.things) + 1
         thread = number
         for kind, target in edges:
@@ -224,30 +227,11 @@ class Model:
         self.things[number] = Thing(number, type_, agent, private, key, [text], thread)
         self.things[number].ttl = ttl
         self.things[number].expires = None if ttl is None else self.now + ttl
-        self.connect(agent, number, edges)
+        gone = self.connect(agent, number, edges)
         if status not in (None, "ACTIVE"):
             self.set_status(agent, number, str(status))
-        self.replace(agent, number, edges)
+        self.replace(agent, number, edges, gone)
         return number
-
-    def say_again(self, agent: str, text: str, type_: str, edges: Said) -> int:
-        """A post that may only repeat what another agent found: then it is counted there."""
-        for thing in self.things.values():
-            replaced = any(
-                k == "supersedes" and t == thing.number and self.replaces(s, thing.author)
-                for s, k, t in self.edges
-            )
-            same = (thing.type, thing.texts[-1], thing.key, thing.private) == (type_, text, None, False)
-            lasting = thing.ttl is None or thing.zone == "archive"
-            stands = thing.status in ("ACTIVE", "DEBATED") and lasting and not replaced
-            if same and stands and type_ in FOUND and thing.author != agent and not edges:
-                self.was_here(agent)
-                self.restore_one(thing.number)
-                return thing.number
-        return self.post(agent, text, type_, edges)
-
-    def replaces(self, number: int, author: str) -> bool:
-        return self.things[number].author == author and not self.things[number].private
 
     def amend(
         self,
@@ -280,6 +264,7 @@ class Model:
             edges = [(k, t) for k, t in edges if (number, k, t) not in self.edges]
         else:
             self.restore_one(number)
+            self.notices.pop(number, None)
             thing.texts.append(text)
             thing.expires = None if thing.ttl is None else self.now + thing.ttl
             if thing.status != "DEBATED":
@@ -288,21 +273,24 @@ class Model:
         if ttl is not None:
             thing.ttl, thing.expires = ttl, self.now + ttl
         thing.importance = importance or thing.importance
-        self.connect(agent, number, edges)
+        gone = self.connect(agent, number, edges)
         if status is not None and status != thing.status:
             self.set_status(agent, number, status)
-        self.replace(agent, number, edges)
+        self.replace(agent, number, edges, gone)
 
-    def connect(self, agent: str, number: int, edges: Said) -> None:
+    def connect(self, agent: str, number: int, edges: Said) -> set[int]:
+        """Adds edges; answers with those superseded by them that had been retracted before."""
         thing = self.things[number]
+        gone = {target for kind, target in edges if kind == "supersedes" and self.fallen(target)}
         for kind, target in edges:
             if target == number:
                 raise Nope
             self.edges.add((number, kind, target))
             if kind == "depends_on" and number in self.leans_on(number):
                 raise Nope
+        self.cite(number, edges)
         if thing.private:
-            return
+            return gone
         for kind, target in edges:
             cited = self.things[target]
             theirs = agent != cited.author and not cited.private
@@ -313,13 +301,17 @@ class Model:
                     if debate.duties.get((agent, target, "respond")) == "outstanding":
                         debate.duties[agent, target, "respond"] = "acknowledged"
                         debate.moved = self.now
+        return gone
 
-    def replace(self, agent: str, number: int, edges: Said) -> None:
+    def replace(self, agent: str, number: int, edges: Said, gone: set[int]) -> None:
         """After everything else: what one's own item supersedes leaves, unless something holds it by then."""
         for kind, target in [] if self.things[number].private else edges:
             cited = self.things[target]
-            if kind == "supersedes" and cited.author == agent and target not in self.protected():
-                cited.zone = "archive"
+            if kind == "supersedes" and cited.author == agent:
+                if target not in self.protected():
+                    cited.zone = "archive"
+                if target not in gone:
+                    self.retract(target)
 
     def leans_on(self, number: int) -> set[int]:
         """What is reached over `depends_on` in one step or more."""
@@ -352,6 +344,8 @@ class Model:
             if status == "ACTIVE":
                 self.restore_one(number)
             thing.status = status
+            if status in FINAL:
+                self.retract(number)
 
     # Debates
 
@@ -549,12 +543,15 @@ class Model:
             root.status = "INVALIDATED"
         elif root.status == "DEBATED":
             root.status = "ACTIVE"
+        if outcome == "rejected":
+            self.retract(debate.root)
 
     def take_back(self, number: int) -> None:
         critique = self.things[number]
         if critique.status in FINAL:
             raise Nope
         critique.status = "WITHDRAWN"
+        self.retract(number)
         for debate in [d for d in self.open_debates() if number in d.critiques]:
             left = [n for n in debate.critiques if self.things[n].status != "WITHDRAWN"]
             if not left and not debate.explicit:
@@ -677,6 +674,7 @@ class Model:
         for source in sources:
             self.things[source].zone = "archive"
             self.edges.add((number, "derived_from", source))
+        self.cite(number, [("derived_from", source) for source in sources], aware=True)
         self.asked.pop(thread, None)
         return number
 

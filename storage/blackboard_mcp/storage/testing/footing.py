@@ -1,0 +1,145 @@
+"""What the plain model knows of support and retraction: who says the same, and what rests on what.
+
+Like the rest of the model it shares no code with the stores, and is written for reading, not for speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+FINDINGS = ("FACT", "HYPOTHESIS", "PROBLEM", "RESULT")
+QUIET = ("depends_on", "derived_from", "analyzed_by")
+LEANING = ("depends_on", "derived_from")
+FALLEN = ("WITHDRAWN", "INVALIDATED")
+
+Edges = Iterable[tuple[str, int]]
+
+
+def spelt(text: str) -> str:
+    """A text of the walk without its spelling: the walk uses no units and no mixed case."""
+    plain = " ".join(text.lower().split())
+    return plain[:-1].strip() if plain.endswith(".") and not plain.endswith("..") else plain
+
+
+class Footing:
+    """The part of the model about findings found again and about what was retracted."""
+
+    things: dict[int, Any]
+    edges: set[tuple[int, str, int]]
+    debates: list[Any]
+
+    def __init__(self) -> None:
+        self.owners: dict[str, str] = {}
+        self.endorsed: dict[int, list[str]] = {}
+        self.notices: dict[int, dict[int, bool]] = {}
+        """By item, what it rests on that was retracted; false where it merely supports it."""
+
+    def owner(self, agent: str) -> str:
+        return self.owners.get(agent, agent)
+
+    def fallen(self, number: int) -> bool:
+        """Withdrawn, invalidated, or superseded by its own author for all to see."""
+        thing = self.things[number]
+        return thing.status in FALLEN or any(
+            kind == "supersedes"
+            and target == number
+            and self.things[source].author == thing.author
+            and not self.things[source].private
+            for source, kind, target in self.edges
+        )
+
+    # Findings
+
+    def found_before(self, agent: str, text: str, type_: str, said: Sequence[tuple[str, int]]) -> int | None:
+        """The oldest finding of somebody else that says this already."""
+        if type_ not in FINDINGS or any(kind not in QUIET for kind, _ in said):
+            return None
+        for number, thing in sorted(self.things.items()):
+            if (
+                thing.type == type_
+                and thing.author != agent
+                and not thing.private
+                and thing.key is None
+                and thing.status in ("ACTIVE", "DEBATED")
+                and (thing.ttl is None or thing.zone == "archive")
+                and not self.fallen(number)
+                and spelt(thing.texts[-1]) == spelt(text)
+                and all((number, kind, target) in self.edges for kind, target in said)
+            ):
+                return number
+        return None
+
+    def endorse(self, agent: str, number: int) -> None:
+        agents = self.endorsed.setdefault(number, [])
+        if agent not in agents:
+            agents.append(agent)
+
+    def opponents(self, number: int) -> set[str]:
+        """Owners, not agents."""
+        found = set()
+        for source, kind, target in self.edges:
+            thing = self.things[source]
+            if target != number or kind not in ("refutes", "critiques") or thing.private:
+                continue
+            agreed = kind == "critiques" and any(
+                source in d.critiques
+                and d.outcome != "rejected"
+                and (d.root == number or number in d.critiques)
+                and d.duties.get((thing.author, d.root, "acknowledge")) == "acknowledged"
+                for d in self.debates
+            )
+            if thing.status != "RESOLVED" and not self.fallen(source) and not agreed:
+                found.add(self.owner(thing.author))
+        return found - {self.owner(self.things[number].author)}
+
+    def supporters(self, number: int) -> set[str]:
+        """Owners, not agents."""
+        found = {self.owner(agent) for agent in self.endorsed.get(number, ())}
+        for source, kind, target in self.edges:
+            thing = self.things[source]
+            if target == number and kind == "supports" and not thing.private and not self.fallen(source):
+                found.add(self.owner(thing.author))
+        return found - {self.owner(self.things[number].author)} - self.opponents(number)
+
+    # Retraction
+
+    def hears(self, via: int, number: int) -> bool:
+        """Whether a notice may go from `via` to the item."""
+        one, other = self.things[via], self.things[number]
+        return not one.private or (other.private and other.author == one.author)
+
+    def mark(self, number: int, source: int, leaning: bool) -> None:
+        """Gives an item a notice, and passes it on when it is news."""
+        if number == source or (number, "supersedes", source) in self.edges:
+            return
+        known = self.notices.setdefault(number, {})
+        if known.get(source) or (source in known and not leaning):
+            return
+        known[source] = leaning
+        if leaning:
+            self.pass_on(source, number)
+
+    def pass_on(self, source: int, via: int) -> None:
+        for citing, kind, target in sorted(self.edges):
+            if target == via and (kind in LEANING or (kind == "supports" and via == source)):
+                if self.hears(via, citing):
+                    self.mark(citing, source, kind in LEANING)
+            elif citing == via == source and kind == "analyzed_by" and self.hears(via, target):
+                self.mark(target, source, True)
+
+    def retract(self, number: int) -> None:
+        self.pass_on(number, number)
+
+    def cite(self, number: int, said: Edges, *, aware: bool = False) -> None:
+        """What by new edges rests on something that was retracted before."""
+        for kind, target in said:
+            if kind in (*LEANING, "supports") and self.hears(target, number):
+                if self.fallen(target) and not aware:
+                    self.mark(number, target, kind in LEANING)
+                if kind in LEANING:
+                    for source, leaning in list(self.notices.get(target, {}).items()):
+                        if leaning:
+                            self.mark(number, source, True)
+            elif kind == "analyzed_by" and self.fallen(number) and self.hears(number, target):
+                self.mark(target, number, True)
