@@ -81,6 +81,10 @@ WORDS: dict[str, list[Any]] = {
     "items": [[{"txt": "x"}], [{"text": "good"}, {}], [{"text": "a", "edges": {"critiques": ["$2"]}}], [[]]],
     "constraints": [["x" * 200_001]],
     "restore": [],
+    "lease": [],
+    "explain": [],
+    "neighbours": [],
+    "approve": [True, False],  # for votes alone
     "dry_run": [],
     "parent": ["no such board!"],
     "settings": [{"no_such_setting": 1}, {"target_tokens": -1}],
