@@ -325,3 +325,28 @@ async def test_a_killed_indexer_loses_nothing_and_doubles_nothing(
     assert table is not None
     assert table.count_rows() == len(wanted)
     await index.close()
+
+
+async def test_after_the_last_change_the_index_is_cleaned_up_a_few_times_and_then_left_alone(
+    journal: Any, document: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("blackboard_mcp.storage.lance.indexer._CLEANUP_SECONDS", 0.0)
+    index = MemoryIndex()
+    indexer = Indexer(journal, index, "me")
+    journal.archive([document(1)])
+    for _ in range(8):
+        await indexer._step()
+    assert index.calls.count("maintain") == 4
+    journal.archive([document(2)])
+    for _ in range(8):
+        await indexer._step()
+    assert index.calls.count("maintain") == 8
+
+
+async def test_while_changes_are_recent_nothing_is_cleaned_up(journal: Any, document: Make) -> None:
+    index = MemoryIndex()
+    indexer = Indexer(journal, index, "me")
+    journal.archive([document(1)])
+    for _ in range(3):
+        await indexer._step()
+    assert "maintain" not in index.calls

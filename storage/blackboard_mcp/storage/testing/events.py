@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 
 import pytest
+from blackboard_mcp.protocols.archive import SUM_MODULUS, SummingSource
 from blackboard_mcp.protocols.board import BoardChange, Core
 from blackboard_mcp.protocols.errors import BlackboardError, Refused, UnknownReference
 from blackboard_mcp.protocols.events import SYSTEM, Event
@@ -282,6 +283,25 @@ class EventTests:
         assert set(keys) == set(walked)
         found = await store.documents([("one", 1), ("one", 3), ("two", 5), ("none", 1), ("one", 99)])
         assert {(d.board, d.number, d.text) for d in found} == {("one", 1, "one 0"), ("two", 5, "two 4")}
+
+    async def test_sums_are_those_of_every_archived_item_that_does_not_wait(self, store: BoardStore) -> None:
+        if not isinstance(store, SummingSource):
+            pytest.skip("the store does not sum up its archive")
+        for board in ("one", "two"):
+            at = Table(store, board)
+            await at.batch("alice", *(draft(f"{board} {n}") for n in range(5)))
+            await at.gone(1, 2, 4, 5)
+        await store.outbox_done((await store.outbox_batch(7)).ids)
+        settled = await store.settled(1)
+        assert settled is not None
+        assert settled.waiting == {"two": (5,)}
+        assert await store.settled(0) is None
+        known = await store.archived_keys()
+        for board, numbers in (("one", (1, 2, 4, 5)), ("two", (1, 2, 4))):
+            seqs = [known[board, n] for n in numbers]
+            mixed = sum(n * s % SUM_MODULUS for n, s in zip(numbers, seqs, strict=True))
+            assert settled.sums[board] == (len(numbers), sum(numbers), sum(seqs), mixed)
+        assert settled.sums.keys() == {"one", "two"}
 
     async def test_a_lease_has_one_holder_until_it_runs_out(
         self, store: BoardStore, clock: HandClock

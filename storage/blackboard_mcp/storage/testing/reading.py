@@ -180,6 +180,26 @@ class ReadingTests:
 
     # Attention
 
+    async def test_around_names_the_visible_neighbours_in_the_thread(self, at: Table) -> None:
+        root = (await at.post("alice", "root")).number
+        first = (await at.post("bob", "first", replies_to=root)).number
+        await at.post("carol", "of another thread")
+        secret = (await at.post("bob", "secret", replies_to=root, private=True)).number
+        last = (await at.post("alice", "last", replies_to=first)).number
+        await at.gone(first)
+        wanted = [root, first, secret, last, 99]
+        assert await at.store.around(at.board, "bob", wanted) == {
+            root: (None, first),
+            first: (root, secret),
+            secret: (first, last),
+            last: (secret, None),
+        }
+        assert await at.store.around(at.board, "alice", wanted) == {
+            root: (None, first),
+            first: (root, last),
+            last: (first, None),
+        }
+
     async def test_attention_names_what_an_agent_owes_and_what_concerned_it(self, at: Table) -> None:
         a = await at.post("alice", "a")
         assert await at.attention("alice") == ()
