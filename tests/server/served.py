@@ -15,6 +15,7 @@ from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.items import Item, Zone, item_id
+from blackboard_mcp.protocols.pressure import Describe
 from blackboard_mcp.protocols.pruning import Plan, Workspace
 from blackboard_mcp.server.activity import Activity
 from blackboard_mcp.server.blackboard import Blackboard
@@ -53,6 +54,8 @@ class Served(BoardMachine):
     def make(self) -> None:
         self.run(self.store.ensure_board(self.at.board, "alice", SMALL))
         super().make()
+        # The hot issue that tells of pressure, and what is refused under it, are not in the model.
+        self.store.judge_pressure = calm  # type: ignore[method-assign]
         self.pruner = Pruner(self.store, TOKENIZER, "walk")
         self.stewardship = Stewardship(
             Blackboard(
@@ -335,6 +338,10 @@ class Served(BoardMachine):
             self.id_of(n) for n in self.model.visible(agent)
         }
         self.check("I25", not hidden & {*view.shown, *view.excerpts, *view.stubs}, (hidden, view))
+
+
+async def calm(board: str, describe: Describe) -> None:
+    """Finds no pressure."""
 
 
 def number(id_: str) -> int:

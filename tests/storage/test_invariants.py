@@ -23,7 +23,7 @@ from blackboard_mcp.storage.testing.walks import stride, walk_far
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 STEPS = 200_000 if NIGHTLY else 20_000
 """What the walk has to make at least."""
-SEEDS, EXAMPLES = (480, 16) if NIGHTLY else (48, 14)
+SEEDS, EXAMPLES = (480, 16) if NIGHTLY else (48, 15)
 
 pytestmark = pytest.mark.timeout(7_200 if NIGHTLY else 1_800)
 

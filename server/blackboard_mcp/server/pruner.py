@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import BlackboardError, StoreBusy
+from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import ItemType, Status
 from blackboard_mcp.protocols.pruning import Candidate, Move, PassOutcome, Plan, Reach, Workspace
 from blackboard_mcp.protocols.store import BoardStore, NewSummary
@@ -92,6 +93,7 @@ class _Rehearsal:
             del left[move.number]
         posted: list[Candidate] = []
         number = max(left, default=0)
+        newest = max((max(c.updated_at, c.last_read or c.updated_at) for c in left.values()), default=None)
         for summary in self._summaries:
             sources = [left[n] for n, seq in summary.seen.items() if n in left and left[n].seq == seq]
             if len(sources) < len(summary.seen) or any(c.number in space.protected for c in sources):
@@ -106,6 +108,11 @@ class _Rehearsal:
                     status=Status.ACTIVE,
                     importance=summary.importance,
                     tokens=summary.tokens,
+                    author=summary.author or SYSTEM,
+                    owner=summary.author or SYSTEM,
+                    updated_at=newest or first.updated_at,
+                    reads=0,
+                    last_read=None,
                     seq=first.seq + (1 << 40) + number,
                     expired=False,
                     superseded=False,
