@@ -205,8 +205,8 @@ def replies_ignored(patch: pytest.MonkeyPatch) -> None:
 def summary_unchecked(patch: pytest.MonkeyPatch) -> None:
     """A summary takes the place of its sources whatever became of them while it was written."""
 
-    def standing(no: int, thread: int, seen: Mapping[int, int]) -> rows.Steps[dict[int, rows.ItemRow]]:
-        return (yield from load_any(no, seen))
+    def standing(no: int, thread: int, seen: Mapping[int, int]) -> rows.Steps[dict[int, rows.ItemRow] | None]:
+        return (yield from load_any(no, seen)) or None
 
     patch.setattr(summarising, "_standing", standing)
 
