@@ -55,7 +55,7 @@ def test_an_installation_gains_one_folder_beside_its_metadata(wheel: ZipFile) ->
     "name",
     [
         *(f"blackboard_mcp/{part}/py.typed" for part in PARTS),
-        "blackboard_mcp/storage/sqlite/queries.sql",
+        "blackboard_mcp/storage/sqlite/queries/debates.sql",
         "blackboard_mcp/storage/sqlite/migrations/0001_initial.sql",
         "blackboard_mcp/storage/sqlite/migrations/0003_debates.sql",
         "blackboard_mcp/server/demo/logs/LICENSE",

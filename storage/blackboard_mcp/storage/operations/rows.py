@@ -37,10 +37,13 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 @cache
 def _statements() -> dict[str, str]:
-    source = resources.files("blackboard_mcp.storage.sqlite").joinpath("queries.sql").read_text("utf-8")
-    parts = _NAME.split(source)[1:]
-    named = zip(parts[::2], parts[1::2], strict=True)
-    return {name: _COMMENT.sub("", body).strip().rstrip(";") for name, body in named}
+    named: dict[str, str] = {}
+    for file in resources.files("blackboard_mcp.storage.sqlite").joinpath("queries").iterdir():
+        parts = _NAME.split(file.read_text("utf-8"))[1:]
+        for name, body in zip(parts[::2], parts[1::2], strict=True):
+            assert name not in named, name
+            named[name] = _COMMENT.sub("", body).strip().rstrip(";")
+    return named
 
 
 def sql(name: str) -> str:

@@ -1,0 +1,43 @@
+-- Agents: when they were there, what they read, whom they act for. Values are bound by position: ?1, ?2, …
+
+-- name: owner_of
+-- Whom an agent acts for.
+SELECT owner FROM principal WHERE agent = ?1;
+
+-- name: owners_of
+-- Whom some agents (a JSON list of names) act for, where that is not themselves.
+SELECT agent, owner FROM principal WHERE agent IN (SELECT value FROM json_each(?1));
+
+-- name: owner_set
+-- An agent acts for somebody.
+INSERT INTO principal(agent, owner) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET owner = excluded.owner;
+
+-- name: owner_drop
+-- An agent acts for itself.
+DELETE FROM principal WHERE agent = ?1;
+
+-- name: agent_seen
+-- An agent did something on a board.
+INSERT INTO agent(board, name, posts, first_seen, last_seen) VALUES (?1, ?2, ?3, ?4, ?4)
+ON CONFLICT DO UPDATE SET posts = posts + excluded.posts, last_seen = max(last_seen, excluded.last_seen);
+
+-- name: agents_seen
+-- Agents were there (a JSON list of [name, instant]); those that never did anything and owe nothing are passed over.
+INSERT INTO agent(board, name, posts, first_seen, last_seen)
+SELECT ?1, s.name, 0, s.at, s.at
+FROM (SELECT json_extract(value, '$[0]') AS name, json_extract(value, '$[1]') AS at FROM json_each(?2)) s
+WHERE EXISTS (SELECT 1 FROM agent a WHERE a.board = ?1 AND a.name = s.name)
+   OR EXISTS (SELECT 1 FROM obligation o WHERE o.board = ?1 AND o.agent = s.name AND o.state = 'outstanding')
+ON CONFLICT DO UPDATE SET last_seen = max(last_seen, excluded.last_seen);
+
+-- name: items_read
+-- Items were read (a JSON list of [number, times, instant]). The order of the join is forced: the list first.
+INSERT INTO item_use(board, number, reads, last_read)
+SELECT ?1, i.number, json_extract(r.value, '$[1]'), json_extract(r.value, '$[2]')
+FROM json_each(?2) r CROSS JOIN item i ON i.board = ?1 AND i.number = json_extract(r.value, '$[0]')
+WHERE true
+ON CONFLICT DO UPDATE SET reads = reads + excluded.reads, last_read = max(last_read, excluded.last_read);
+
+-- name: agents
+-- Agents of a board by name.
+SELECT name, posts, first_seen, last_seen FROM agent WHERE board = ?1 ORDER BY name;

@@ -1,0 +1,45 @@
+-- Boards, and the leases that many processes share. Values are bound by position: ?1, ?2, …
+
+-- name: board_by_id
+-- The board row of an id.
+SELECT no, id, title, parent, lifecycle, config, core, seq, last_number, created_at,
+       working_items, working_tokens, archived_items, private_items, private_tokens, pressure
+FROM board WHERE id = ?1;
+
+-- name: boards
+-- All boards by id.
+SELECT no, id, title, parent, lifecycle, config, core, seq, last_number, created_at,
+       working_items, working_tokens, archived_items, private_items, private_tokens, pressure
+FROM board ORDER BY id;
+
+-- name: board_add
+-- A new board.
+INSERT INTO board(id, title, parent, lifecycle, config, core, seq, last_number, created_at,
+                  working_items, working_tokens, archived_items)
+VALUES (?1, ?2, ?3, 'open', ?4, ?5, 0, 0, ?6, 0, 0, 0);
+
+-- name: board_counters
+-- The counters of a board at the end of a change.
+UPDATE board SET seq = ?2, last_number = ?3, working_items = working_items + ?4,
+       working_tokens = working_tokens + ?5, archived_items = archived_items + ?6,
+       private_items = private_items + ?7, private_tokens = private_tokens + ?8
+WHERE no = ?1;
+
+-- name: board_core
+-- A new core.
+UPDATE board SET core = ?2 WHERE no = ?1;
+
+-- name: board_change
+-- What a steward may change of a board. Settings that a newer version wrote stay.
+UPDATE board SET title = ?2, parent = ?3, lifecycle = ?4, config = json_patch(config, ?5) WHERE no = ?1;
+
+-- name: lease_take
+-- Take or renew a lease.
+INSERT INTO lease(name, holder, until) VALUES (?1, ?2, ?3)
+ON CONFLICT DO UPDATE SET holder = excluded.holder, until = excluded.until
+WHERE lease.holder = excluded.holder OR lease.until <= ?4
+RETURNING holder;
+
+-- name: lease_release
+-- Give a lease back.
+DELETE FROM lease WHERE name = ?1 AND holder = ?2;

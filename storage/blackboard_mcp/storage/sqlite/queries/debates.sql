@@ -1,0 +1,180 @@
+-- Debates, what is owed in them, votes, topics, and what lapses. Values are bound by position: ?1, ?2, …
+
+-- name: debate_add
+-- A new open debate.
+INSERT INTO debate(board, id, root, state, opened_by, explicit, opened_at, reason, moved_at)
+VALUES (?1, ?2, ?3, 'OPEN', ?4, ?5, ?6, ?7, ?6);
+
+-- name: debate_moved
+-- Something happened in a debate.
+UPDATE debate SET moved_at = ?3 WHERE board = ?1 AND id = ?2;
+
+-- name: debate_critique_add
+-- A critique joins a debate.
+INSERT INTO debate_critique(board, critique, debate) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING;
+
+-- name: debate_close
+-- A debate reaches a final state.
+UPDATE debate SET state = ?3, closed_by = ?4, closed_at = ?5, reason = ?6, outcome = ?7
+WHERE board = ?1 AND id = ?2;
+
+-- name: debates_open
+-- Open debates, oldest first.
+SELECT id, root, state, opened_by, explicit, opened_at, closed_by, closed_at, reason, outcome
+FROM debate WHERE board = ?1 AND state = 'OPEN' ORDER BY id;
+
+-- name: debates_on
+-- Debates whose root is one of some items (a JSON list), oldest first.
+SELECT id, root, state, opened_by, explicit, opened_at, closed_by, closed_at, reason, outcome
+FROM debate WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2)) ORDER BY id;
+
+-- name: debates_of_critique
+-- Debates that a critique is part of, oldest first.
+SELECT d.id, d.root, d.state, d.opened_by, d.explicit, d.opened_at, d.closed_by, d.closed_at, d.reason, d.outcome
+FROM debate_critique c JOIN debate d ON d.board = c.board AND d.id = c.debate
+WHERE c.board = ?1 AND c.critique = ?2 ORDER BY d.id;
+
+-- name: critiques_of
+-- The critiques of some debates (a JSON list of debate ids).
+SELECT debate, critique FROM debate_critique
+WHERE board = ?1 AND debate IN (SELECT value FROM json_each(?2)) ORDER BY debate, critique;
+
+-- name: obligation_add
+-- Somebody owes something; owing it again makes it outstanding again.
+INSERT INTO obligation(board, agent, item, duty, debate, state, reason, since)
+VALUES (?1, ?2, ?3, ?4, ?5, 'outstanding', '', ?6)
+ON CONFLICT DO UPDATE SET state = 'outstanding', reason = '', since = excluded.since;
+
+-- name: obligation_set
+-- An obligation is met or waived.
+UPDATE obligation SET state = ?6, reason = ?7
+WHERE board = ?1 AND agent = ?2 AND item = ?3 AND duty = ?4 AND debate = ?5;
+
+-- name: obligations_of_debates
+-- Obligations of some debates (a JSON list of ids; 0 is none). The order of the join is forced: the list first.
+SELECT o.agent, o.item, o.duty, o.state, o.debate, o.reason, o.since FROM json_each(?2) d
+CROSS JOIN obligation o INDEXED BY obligation_debate ON o.board = ?1 AND o.debate = d.value
+ORDER BY o.since, o.agent, o.item, o.duty;
+
+-- name: obligations_of_item
+-- Obligations that name one item, or that arose in debates on it.
+SELECT agent, item, duty, state, debate, reason, since FROM obligation
+WHERE board = ?1 AND item = ?2 ORDER BY since, agent, duty;
+
+-- name: obligations_outstanding
+-- Those of some items (a JSON list) with an outstanding obligation, and whose.
+SELECT item, agent, duty FROM obligation
+WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2)) AND state = 'outstanding'
+ORDER BY item, agent, duty;
+
+-- name: debated
+-- Those of some items (a JSON list) that open debates are about, by debate.
+SELECT root AS number, id FROM debate
+WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2)) AND state = 'OPEN'
+UNION
+SELECT c.critique, c.debate FROM debate_critique c CROSS JOIN debate d ON d.board = c.board AND d.id = c.debate
+WHERE c.board = ?1 AND c.critique IN (SELECT value FROM json_each(?2)) AND d.state = 'OPEN'
+ORDER BY id, number;
+
+-- name: item_debated
+-- A debate on an item was closed.
+UPDATE item SET debated = 1 WHERE board = ?1 AND number = ?2;
+
+-- name: obligations_of_agent
+-- What an agent owes on items it may see, oldest first.
+SELECT o.item, o.duty, i.type FROM obligation o JOIN item i ON i.board = o.board AND i.number = o.item
+WHERE o.board = ?1 AND o.agent = ?2 AND o.state = 'outstanding' AND i.owner IN ('', ?2)
+ORDER BY o.since, o.item LIMIT 50;
+
+-- name: vote_put
+-- An owner votes in a debate; its former vote is replaced.
+INSERT INTO vote(board, debate, owner, agent, version, approve, reason, at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+ON CONFLICT DO UPDATE SET agent = excluded.agent, version = excluded.version, approve = excluded.approve,
+    reason = excluded.reason, at = excluded.at;
+
+-- name: vote_drop
+-- The vote that an agent gave is gone, whoever it then acted for.
+DELETE FROM vote WHERE board = ?1 AND debate = ?2 AND agent = ?3;
+
+-- name: votes_of
+-- Votes in some debates (a JSON list of ids), in the order in which they were given.
+SELECT debate, owner, agent, version, approve, reason, at FROM vote
+WHERE board = ?1 AND debate IN (SELECT value FROM json_each(?2)) ORDER BY debate, at, owner;
+
+-- name: watch_add
+-- An agent watches a topic.
+INSERT INTO watch(board, agent, topic, since) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING;
+
+-- name: watch_drop
+-- An agent watches a topic no more.
+DELETE FROM watch WHERE board = ?1 AND agent = ?2 AND topic = ?3;
+
+-- name: watches
+-- The topics an agent watches, longest first.
+SELECT topic, since FROM watch WHERE board = ?1 AND agent = ?2 ORDER BY since, topic;
+
+-- name: watches_on_board
+-- How many standing watches a board has.
+SELECT count(*) FROM watch WHERE board = ?1;
+
+-- name: globs_on_board
+-- How many different globs of keys are watched on a board.
+SELECT count(DISTINCT topic) FROM watch
+WHERE board = ?1 AND topic >= 'key:' AND topic < 'key;' AND instr(topic, '*') > 0;
+
+-- name: watched_globs
+-- The watched globs of keys that begin as the key ?2 does, up to their first star.
+SELECT DISTINCT topic FROM watch
+WHERE board = ?1 AND topic >= 'key:' AND topic < 'key;' AND instr(topic, '*') > 0
+  AND substr(topic, 5, instr(topic, '*') - 5) = substr(?2, 1, instr(topic, '*') - 5);
+
+-- name: watchers_of_topics
+-- Who watches any of some topics (a JSON list), longest first. The order of the join is forced: the list first.
+SELECT w.agent FROM json_each(?2) t
+CROSS JOIN watch w INDEXED BY watch_topic ON w.board = ?1 AND w.topic = t.value
+GROUP BY w.agent ORDER BY min(w.since), w.agent;
+
+-- name: lapsing_boards
+-- Boards where at ?1 a watcher's lease has ended, or a debate stands still for too long. ?2 and ?3 are the
+-- settings of boards that were made before there were these; boards in the state ?4 are left as they are.
+WITH rule(no, id, lease, expiry) AS (
+    SELECT no, id, coalesce(json_extract(config, '$.watch_lease_seconds'), ?2) * 1000000,
+           coalesce(json_extract(config, '$.debate_expiry_seconds'), ?3) * 1000000
+    FROM board WHERE lifecycle <> ?4
+)
+SELECT r.id FROM obligation o JOIN rule r ON r.no = o.board
+LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent
+WHERE o.state = 'outstanding' AND o.duty = 'acknowledge' AND o.since < ?1 AND r.lease > 0
+  AND max(o.since, coalesce(a.last_seen, 0)) + r.lease <= ?1
+UNION
+SELECT r.id FROM watch w JOIN rule r ON r.no = w.board
+LEFT JOIN agent a ON a.board = w.board AND a.name = w.agent
+WHERE w.since < ?1 AND r.lease > 0 AND max(w.since, coalesce(a.last_seen, 0)) + r.lease <= ?1
+UNION
+SELECT r.id FROM debate d JOIN rule r ON r.no = d.board
+WHERE d.state = 'OPEN' AND d.moved_at < ?1 AND r.expiry > 0 AND d.moved_at + r.expiry <= ?1;
+
+-- name: duties_of_the_absent
+-- Acknowledgements owed since ?2 or longer by agents who were last there then or before, oldest first.
+SELECT o.agent, o.item, o.duty, o.state, o.debate, o.reason, o.since
+FROM obligation o INDEXED BY obligation_waiting LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent
+WHERE o.board = ?1 AND o.state = 'outstanding' AND o.duty = 'acknowledge' AND o.since <= ?2
+  AND coalesce(a.last_seen, 0) <= ?2
+ORDER BY o.since, o.agent, o.item, o.debate LIMIT ?3;
+
+-- name: watches_of_the_absent
+-- Standing watches as old as ?2 of agents who were last there then or before, oldest first.
+SELECT w.agent, w.topic FROM watch w LEFT JOIN agent a ON a.board = w.board AND a.name = w.agent
+WHERE w.board = ?1 AND w.since <= ?2 AND coalesce(a.last_seen, 0) <= ?2
+ORDER BY w.since, w.agent, w.topic LIMIT ?3;
+
+-- name: debates_standing_still
+-- Open debates in which nothing happened since ?2, oldest first.
+SELECT id FROM debate INDEXED BY debate_moved
+WHERE board = ?1 AND state = 'OPEN' AND moved_at <= ?2 ORDER BY id LIMIT ?3;
+
+-- name: debates_of_critiques
+-- Debates by critique, for some critiques (a JSON list), oldest first.
+SELECT c.critique, d.state FROM debate_critique c JOIN debate d ON d.board = c.board AND d.id = c.debate
+WHERE c.board = ?1 AND c.critique IN (SELECT value FROM json_each(?2)) ORDER BY d.id;

@@ -1,0 +1,54 @@
+-- The log of a board, whom it concerns, and the places kept in it. Values are bound by position: ?1, ?2, …
+
+-- name: event_add
+-- One line of the log.
+INSERT INTO event(board, seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14);
+
+-- name: concern_add
+-- An event concerns an agent.
+INSERT INTO concern(board, agent, seq, item) VALUES (?1, ?2, ?3, ?4);
+
+-- name: concerns_after
+-- What concerned an agent after a sequence: items, newest first.
+SELECT DISTINCT c.item FROM concern c JOIN item i ON i.board = c.board AND i.number = c.item
+WHERE c.board = ?1 AND c.agent = ?2 AND c.seq > ?3 AND i.owner IN ('', ?2)
+ORDER BY c.seq DESC LIMIT 50;
+
+-- name: events_after
+-- The log after a sequence that an agent may see.
+SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
+FROM event WHERE board = ?1 AND seq > ?2 AND owner IN ('', ?3) ORDER BY seq LIMIT ?4;
+
+-- name: events_of_item
+-- The log of one item that an agent may see, newest first.
+SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
+FROM event WHERE board = ?1 AND item = ?2 AND owner IN ('', ?3) ORDER BY seq DESC LIMIT ?4;
+
+-- name: subscription_add
+-- A new subscription.
+INSERT INTO subscription(board, id, agent, name, filter, cursor, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);
+
+-- name: subscriptions
+-- An agent's subscriptions, oldest first.
+SELECT id, agent, name, filter, cursor, created_at FROM subscription
+WHERE board = ?1 AND agent = ?2 ORDER BY created_at, id;
+
+-- name: subscription
+-- One subscription of an agent.
+SELECT id, agent, name, filter, cursor, created_at FROM subscription
+WHERE board = ?1 AND agent = ?2 AND (id = ?3 OR (name = ?3 AND name <> '')) ORDER BY id = ?3 DESC LIMIT 1;
+
+-- name: subscription_drop
+-- End a subscription.
+DELETE FROM subscription WHERE board = ?1 AND agent = ?2 AND id = ?3;
+
+-- name: subscription_cursor
+-- Move a cursor.
+UPDATE subscription SET cursor = ?4 WHERE board = ?1 AND agent = ?2 AND id = ?3;
+
+-- name: pass_of_item
+-- The event by which an item last left working memory.
+SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
+FROM event WHERE board = ?1 AND item = ?2
+  AND event IN ('item.archived', 'item.expired', 'item.superseded') ORDER BY seq DESC LIMIT 1;

@@ -1,0 +1,161 @@
+-- Support for findings, and retraction of what others rest on. Values are bound by position: ?1, ?2, …
+
+-- name: finding_add
+-- What a finding says, so that it is recognised when it is said again.
+INSERT INTO finding(board, fingerprint, number) VALUES (?1, ?2, ?3);
+
+-- name: findings_page
+-- Items of some types (a JSON list) that everybody sees and that have no key, after a place.
+SELECT board, number, text FROM item
+WHERE (board, number) > (?1, ?2) AND owner = '' AND key IS NULL AND type IN (SELECT value FROM json_each(?3))
+ORDER BY board, number LIMIT ?4;
+
+-- name: same_findings
+-- Findings of one type that say the same, by others than an agent, and stand; oldest first.
+SELECT f.number FROM finding f JOIN item i ON i.board = f.board AND i.number = f.number
+WHERE f.board = ?1 AND f.fingerprint = ?2 AND i.type = ?3 AND i.author <> ?4
+  AND i.status IN ('ACTIVE', 'DEBATED') AND (i.ttl IS NULL OR i.zone = 'archive')
+  AND NOT EXISTS (SELECT 1 FROM edge e JOIN item a ON a.board = e.board AND a.number = e.source
+                  WHERE e.board = f.board AND e.target = f.number AND e.kind = 'supersedes'
+                    AND a.author = i.author AND a.owner = '')
+ORDER BY f.number LIMIT 20;
+
+-- name: endorsement_add
+-- An agent says the same as an item; once.
+INSERT INTO endorsement(board, item, agent, tags, metadata, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+ON CONFLICT DO NOTHING RETURNING item;
+
+-- name: endorsements
+-- Who said the same as an item, and with what; oldest first.
+SELECT agent, tags, metadata, at FROM endorsement WHERE board = ?1 AND item = ?2 ORDER BY at, agent LIMIT ?3;
+
+-- name: stances
+-- Who stands for and against some items (a JSON list), and whom each acts for, oldest first.
+-- What is private, retracted or, against, resolved does not count; nor does a critique once its author
+-- acknowledged the debate about it.
+SELECT s.item, s.against, s.agent, COALESCE(p.owner, s.agent)
+FROM (
+    SELECT n.item, 0 AS against, n.agent, n.at
+    FROM endorsement n WHERE n.board = ?1 AND n.item IN (SELECT value FROM json_each(?2))
+    UNION ALL
+    SELECT e.target, e.kind <> 'supports', i.author, i.created_at
+    FROM edge e CROSS JOIN item i ON i.board = e.board AND i.number = e.source
+    WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2))
+      AND e.kind IN ('supports', 'refutes', 'critiques')
+      AND i.owner = '' AND i.status NOT IN ('WITHDRAWN', 'INVALIDATED')
+      AND (e.kind = 'supports' OR i.status <> 'RESOLVED')
+      AND NOT EXISTS (SELECT 1 FROM edge r JOIN item a ON a.board = r.board AND a.number = r.source
+                      WHERE r.board = e.board AND r.target = e.source AND r.kind = 'supersedes'
+                        AND a.author = i.author AND a.owner = '')
+      AND NOT (e.kind = 'critiques' AND EXISTS (
+          SELECT 1 FROM debate_critique c CROSS JOIN debate d ON d.board = c.board AND d.id = c.debate
+          CROSS JOIN obligation o ON o.board = d.board AND o.agent = i.author AND o.item = d.root
+            AND o.duty = 'acknowledge' AND o.debate = d.id
+          WHERE c.board = e.board AND c.critique = e.source AND d.outcome <> 'rejected'
+            AND o.state = 'acknowledged'
+            AND (d.root = e.target OR EXISTS (
+                SELECT 1 FROM debate_critique t
+                WHERE t.board = d.board AND t.debate = d.id AND t.critique = e.target))))
+) s LEFT JOIN principal p ON p.agent = s.agent
+ORDER BY s.item, s.at, s.agent;
+
+-- name: successors
+-- By what the authors of some items (a JSON list) superseded them: the first item of each.
+SELECT e.target, min(e.source) FROM edge e
+JOIN item i ON i.board = e.board AND i.number = e.target
+JOIN item a ON a.board = e.board AND a.number = e.source
+WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2)) AND e.kind = 'supersedes'
+  AND a.author = i.author AND a.owner = '' GROUP BY e.target;
+
+-- name: superseding
+-- What supersedes an item, whoever says so.
+SELECT source FROM edge WHERE board = ?1 AND target = ?2 AND kind = 'supersedes';
+
+-- name: superseded_by
+-- What an item supersedes.
+SELECT target FROM edge WHERE board = ?1 AND source = ?2 AND kind = 'supersedes';
+
+-- name: citing
+-- What rests on an item, by number after ?3, with the closest way it does: 1 depends_on, 2 derived_from,
+-- and, where ?5 is set, 3 analyzed_by, which leads from what was analysed to the analysis, 4 supports.
+SELECT number, min(way) FROM (
+    SELECT * FROM (SELECT source AS number, 1 AS way FROM edge
+        WHERE board = ?1 AND target = ?2 AND kind = 'depends_on' AND source > ?3 ORDER BY source LIMIT ?4)
+    UNION ALL
+    SELECT * FROM (SELECT source, 2 FROM edge
+        WHERE board = ?1 AND target = ?2 AND kind = 'derived_from' AND source > ?3 ORDER BY source LIMIT ?4)
+    UNION ALL
+    SELECT * FROM (SELECT target, 3 FROM edge
+        WHERE ?5 AND board = ?1 AND source = ?2 AND kind = 'analyzed_by' AND target > ?3
+        ORDER BY target LIMIT ?4)
+    UNION ALL
+    SELECT * FROM (SELECT source, 4 FROM edge
+        WHERE ?5 AND board = ?1 AND target = ?2 AND kind = 'supports' AND source > ?3 ORDER BY source LIMIT ?4)
+) GROUP BY number ORDER BY number LIMIT ?4;
+
+-- name: items_brief
+-- Items by number (a JSON list) without their texts, whoever may see them: for the server's own work.
+SELECT board, number, type, key, version, status, zone, importance, author, owner, '', tags, '{}',
+       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by
+FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
+
+-- name: watchers_of
+-- Who watches some items (a JSON list) or acknowledged them. The order of the join is forced: by item.
+SELECT DISTINCT o.item, o.agent FROM json_each(?2) w CROSS JOIN obligation o
+WHERE o.board = ?1 AND o.item = w.value AND o.duty = 'acknowledge'
+  AND o.state IN ('outstanding', 'acknowledged') ORDER BY o.item, o.agent;
+
+-- name: retraction_add
+-- An item rests on something that was retracted.
+INSERT INTO retraction(board, item, source, kind, via, status, successor, seq)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+
+-- name: retraction_closer
+-- An item that was told to support something retracted rests on it as well.
+UPDATE retraction SET kind = ?4, via = ?5 WHERE board = ?1 AND item = ?2 AND source = ?3;
+
+-- name: retractions_passed_on
+-- What rests on some items (a JSON list) is taken to rest on as well, oldest first.
+SELECT item, source, status, successor FROM retraction
+WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2)) AND kind <> 'supports'
+ORDER BY seq, source LIMIT ?3;
+
+-- name: retractions_known
+-- What one item is known to rest on, and how.
+SELECT source, kind FROM retraction WHERE board = ?1 AND item = ?2;
+
+-- name: retractions_clear
+-- A new version of an entry rests on nothing yet.
+DELETE FROM retraction WHERE board = ?1 AND item = ?2;
+
+-- name: retractions
+-- Retraction notices of some items (a JSON list), oldest first.
+SELECT r.item, s.type, r.source, r.status, r.kind, v.type, r.via, n.type, r.successor
+FROM retraction r
+JOIN item s ON s.board = r.board AND s.number = r.source
+JOIN item v ON v.board = r.board AND v.number = r.via
+LEFT JOIN item n ON n.board = r.board AND n.number = r.successor
+WHERE r.board = ?1 AND r.item IN (SELECT value FROM json_each(?2)) ORDER BY r.item, r.seq, r.source;
+
+-- name: spreading_add
+-- What rests on an item is yet to be told of a retraction.
+INSERT INTO spreading(board, source, item, after, status, successor, agent) VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6)
+ON CONFLICT DO UPDATE SET after = 0, status = excluded.status, successor = excluded.successor,
+                          agent = excluded.agent;
+
+-- name: spreading_next
+-- An item of a board whose dependants are yet to be told; of one retraction where ?2 names it.
+SELECT source, item, after, status, successor, agent FROM spreading
+WHERE board = ?1 AND (?2 = 0 OR source = ?2) ORDER BY source, item LIMIT 1;
+
+-- name: spreading_moved
+-- They were told up to a number.
+UPDATE spreading SET after = ?4 WHERE board = ?1 AND source = ?2 AND item = ?3;
+
+-- name: spreading_done
+-- They were all told.
+DELETE FROM spreading WHERE board = ?1 AND source = ?2 AND item = ?3;
+
+-- name: spreading_boards
+-- Boards with somebody yet to be told of a retraction.
+SELECT id FROM board WHERE no IN (SELECT DISTINCT board FROM spreading) ORDER BY id;

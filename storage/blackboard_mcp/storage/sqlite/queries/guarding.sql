@@ -1,0 +1,110 @@
+-- What the guard holds, and by what. Values are bound by position: ?1, ?2, …
+
+-- name: protected_among
+-- Those of some items (a JSON list) that may not leave.
+SELECT DISTINCT number FROM protected WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
+
+-- name: protected_figures
+-- How much of working memory may not leave: items and tokens.
+SELECT count(*), coalesce(sum(tokens), 0) FROM item
+WHERE board = ?1 AND number IN (SELECT number FROM protected WHERE board = ?1) AND zone = 'working';
+
+-- name: protected_figures_visible
+-- The same of what an agent may see.
+SELECT count(*), coalesce(sum(tokens), 0) FROM item
+WHERE board = ?1 AND number IN (SELECT number FROM protected WHERE board = ?1) AND zone = 'working'
+  AND owner IN ('', ?2);
+
+-- name: held_add
+-- Items are held: a JSON list of [number, debate, source, kind, target, depth].
+INSERT INTO held(board, number, debate, source, kind, target, depth)
+SELECT ?1, json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+       json_extract(value, '$[3]'), json_extract(value, '$[4]'), json_extract(value, '$[5]')
+FROM json_each(?2);
+
+-- name: held
+-- Those of some items (a JSON list) that debates hold.
+SELECT number, debate, depth FROM held WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
+
+-- name: held_drop
+-- A debate holds nothing more.
+DELETE FROM held WHERE board = ?1 AND debate = ?2 RETURNING number;
+
+-- name: held_clear
+-- No debate holds anything.
+DELETE FROM held;
+
+-- name: holding
+-- Those of some items (a JSON list) that debates hold or are about, by open debate, what they are about last.
+SELECT number, debate, 0 AS about FROM held WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2))
+UNION ALL
+SELECT root, id, 1 FROM debate
+WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2)) AND state = 'OPEN'
+UNION ALL
+SELECT c.critique, c.debate, 1 FROM debate_critique c
+CROSS JOIN debate d ON d.board = c.board AND d.id = c.debate
+WHERE c.board = ?1 AND c.critique IN (SELECT value FROM json_each(?2)) AND d.state = 'OPEN'
+ORDER BY about, 2 DESC;
+
+-- name: root_of_debate
+-- What a debate is about.
+SELECT i.number, i.type FROM debate d JOIN item i ON i.board = d.board AND i.number = d.root
+WHERE d.board = ?1 AND d.id = ?2;
+
+-- name: held_for
+-- For those of some items (a JSON list) that debates hold: how far, and the root of the debate.
+SELECT h.number, h.depth, d.root, i.type
+FROM held h JOIN debate d ON d.board = h.board AND d.id = h.debate
+JOIN item i ON i.board = d.board AND i.number = d.root
+WHERE h.board = ?1 AND h.number IN (SELECT value FROM json_each(?2));
+
+-- name: chains
+-- The edges from a debate to each of some items (a JSON list) it holds, at most ?3 of them, in order.
+WITH RECURSIVE up(item, number, source, kind, target, step) AS (
+    SELECT number, number, source, kind, target, 1 FROM held
+    WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND kind <> ''
+    UNION ALL
+    SELECT u.item, h.number, h.source, h.kind, h.target, u.step + 1
+    FROM up u CROSS JOIN held h ON h.board = ?1 AND h.kind <> ''
+         AND h.number = CASE u.number WHEN u.source THEN u.target ELSE u.source END
+    WHERE u.step < ?3
+)
+SELECT item, source, kind, target FROM up ORDER BY item, step DESC;
+
+-- name: debated_for
+-- The same with the root of the debate, newest first.
+SELECT a.number, d.root, i.type FROM (
+    SELECT root AS number, id FROM debate WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2))
+    UNION
+    SELECT critique, debate FROM debate_critique
+    WHERE board = ?1 AND critique IN (SELECT value FROM json_each(?2))
+) a
+CROSS JOIN debate d ON d.board = ?1 AND d.id = a.id AND d.state = 'OPEN'
+CROSS JOIN item i ON i.board = ?1 AND i.number = d.root
+ORDER BY d.id DESC;
+
+-- name: debated_anywhere
+-- What open debates are about, on every board.
+SELECT board, root AS number, id FROM debate WHERE state = 'OPEN'
+UNION
+SELECT d.board, c.critique, d.id FROM debate d JOIN debate_critique c ON c.board = d.board AND c.debate = d.id
+WHERE d.state = 'OPEN'
+ORDER BY 1, 3, 2;
+
+-- name: edges_to_free
+-- Edges that touch some items (a JSON list) and whose other end no debate holds.
+SELECT source, kind, target FROM edge e WHERE board = ?1 AND source IN (SELECT value FROM json_each(?2))
+  AND NOT EXISTS (SELECT 1 FROM held h WHERE h.board = ?1 AND h.number = e.target)
+UNION ALL
+SELECT source, kind, target FROM edge e WHERE board = ?1 AND target IN (SELECT value FROM json_each(?2))
+  AND NOT EXISTS (SELECT 1 FROM held h WHERE h.board = ?1 AND h.number = e.source);
+
+-- name: edges_from_held
+-- Edges that touch some items (a JSON list) and whose other end a debate holds, with that end's hold.
+SELECT e.source, e.kind, e.target, h.number, h.debate, h.depth
+FROM edge e CROSS JOIN held h ON h.board = ?1 AND h.number = e.target
+WHERE e.board = ?1 AND e.source IN (SELECT value FROM json_each(?2))
+UNION ALL
+SELECT e.source, e.kind, e.target, h.number, h.debate, h.depth
+FROM edge e CROSS JOIN held h ON h.board = ?1 AND h.number = e.source
+WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2));

@@ -1,0 +1,156 @@
+-- What leaves working memory and in what order; pressure; requests for summaries. Values are bound by position: ?1, ?2, …
+
+-- name: board_pressure
+-- The hot issue of a board's pressure, or 0 when it ended.
+UPDATE board SET pressure = ?2 WHERE no = ?1;
+
+-- name: pressure_causes
+-- What everybody sees of what the guard holds but for one item (?2), by why: the debate that reached it, else
+-- the law it is, else what somebody owes. With the root of the debate; most tokens first.
+SELECT why, root, type, count(*), sum(tokens) FROM (
+    SELECT i.tokens,
+           CASE WHEN d.id IS NOT NULL THEN 'debate'
+                WHEN i.type IN ('CONSTRAINT', 'HOT_ISSUE') AND i.status IN ('ACTIVE', 'DEBATED') THEN i.type
+                ELSE 'owed' END AS why,
+           d.root AS root, r.type AS type
+    FROM (SELECT DISTINCT number FROM protected WHERE board = ?1) p
+    CROSS JOIN item i ON i.board = ?1 AND i.number = p.number AND i.zone = 'working' AND i.owner = ''
+    LEFT JOIN held h ON h.board = ?1 AND h.number = i.number
+    LEFT JOIN debate d ON d.board = ?1 AND d.id = h.debate
+    LEFT JOIN item r ON r.board = ?1 AND r.number = d.root
+    WHERE i.number <> ?2
+) GROUP BY why, root ORDER BY sum(tokens) DESC, root;
+
+-- name: pressure_owing
+-- Who owes what on items of working memory that everybody sees, longest waiting first.
+SELECT o.agent, o.duty, o.item, i.type FROM obligation o
+CROSS JOIN item i ON i.board = o.board AND i.number = o.item AND i.zone = 'working' AND i.owner = ''
+WHERE o.board = ?1 AND o.state = 'outstanding' AND o.item <> ?2 AND o.agent <> ?3
+ORDER BY o.since, o.item, o.agent LIMIT ?4;
+
+-- name: pressure_law
+-- Active constraints and open hot issues that everybody sees, longest text first, and who wrote them.
+SELECT author, number, type FROM item
+WHERE board = ?1 AND zone = 'working' AND type IN ('CONSTRAINT', 'HOT_ISSUE') AND status IN ('ACTIVE', 'DEBATED')
+  AND owner = '' AND number <> ?2 AND author <> ?3
+ORDER BY tokens DESC, number LIMIT ?4;
+
+-- name: working_among
+-- Those of some items (a JSON list) that are in working memory, as a pass sees them.
+SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, i.owner <> '', i.updated_at,
+       i.seq, i.expires_at, i.superseded, i.analysed, i.debated,
+       u.reads, u.last_read,
+       COALESCE((SELECT p.owner FROM principal p WHERE p.agent = i.author), i.author)
+FROM item i LEFT JOIN item_use u ON u.board = i.board AND u.number = i.number
+WHERE i.board = ?1 AND i.number IN (SELECT value FROM json_each(?2)) AND i.zone = 'working';
+
+-- name: going_expired
+-- What step 1 takes whatever the level: the expired, but for the protected.
+SELECT number FROM item i WHERE board = ?1 AND expires_at IS NOT NULL AND expires_at <= ?2 AND zone = 'working'
+  AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number);
+
+-- name: going_done
+-- What step 1 takes as well, after a place (seq, number), in order: the finished and the superseded.
+SELECT number, tokens, seq FROM item i
+WHERE board = ?1 AND zone = 'working' AND (superseded = 1 OR status IN ('RESOLVED', 'WITHDRAWN', 'INVALIDATED'))
+  AND (seq, number) > (?2, ?3)
+  AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
+ORDER BY seq, number LIMIT ?4;
+
+-- name: going_logs
+-- What step 2 takes, after a place, in order: logs that have been analysed.
+SELECT number, tokens, seq FROM item i
+WHERE board = ?1 AND zone = 'working' AND type = 'LOG' AND analysed = 1 AND (seq, number) > (?2, ?3)
+  AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
+ORDER BY seq, number LIMIT ?4;
+
+-- name: going_threads
+-- Threads after a thread that something settles and that have more than ?3 items which all may see.
+SELECT DISTINCT thread FROM item i
+WHERE board = ?1 AND zone = 'working' AND owner = ''
+  AND (debated = 1 OR status = 'RESOLVED' OR (type IN ('DECISION', 'ANSWER') AND number <> thread))
+  AND thread > ?2
+  AND (SELECT count(*) FROM (
+      SELECT 1 FROM item m WHERE m.board = ?1 AND m.thread = i.thread AND m.zone = 'working' AND m.owner = ''
+        AND m.type <> 'CONSTRAINT' LIMIT ?3 + 1)) > ?3
+ORDER BY thread LIMIT ?4;
+
+-- name: ahead_done
+-- How much step 1 takes before a place (seq, number): items and tokens that an agent may know of, counted to
+-- ?4 items.
+SELECT count(*), coalesce(sum(tokens), 0) FROM (
+    SELECT tokens FROM item i
+    WHERE board = ?1 AND zone = 'working' AND (superseded = 1 OR status IN ('RESOLVED', 'WITHDRAWN', 'INVALIDATED'))
+      AND (seq, number) < (?2, ?3)
+      AND owner IN ('', ?5)
+      AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
+    LIMIT ?4);
+
+-- name: ahead_logs
+-- How much step 2 takes before a place, of what step 1 leaves.
+SELECT count(*), coalesce(sum(tokens), 0) FROM (
+    SELECT tokens FROM item i
+    WHERE board = ?1 AND zone = 'working' AND type = 'LOG' AND analysed = 1 AND (seq, number) < (?2, ?3)
+      AND owner IN ('', ?5)
+      AND NOT (superseded = 1 OR status IN ('RESOLVED', 'WITHDRAWN', 'INVALIDATED'))
+      AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
+    LIMIT ?4);
+
+-- name: ahead_least
+-- How much step 4 takes before a place (importance, seq, number), of what steps 1 and 2 leave.
+SELECT count(*), coalesce(sum(tokens), 0) FROM (
+    SELECT tokens FROM item i
+    WHERE board = ?1 AND zone = 'working' AND (importance, seq, number) < (?2, ?3, ?4)
+      AND owner IN ('', ?8)
+      AND (?6 = 0 OR NOT (superseded = 1 OR status IN ('RESOLVED', 'WITHDRAWN', 'INVALIDATED')))
+      AND (?7 = 0 OR NOT (type = 'LOG' AND analysed = 1))
+      AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
+    LIMIT ?5);
+
+-- name: going_least
+-- What step 4 takes, after a place (importance, seq, number), in order, up to an importance.
+SELECT number, tokens, seq, importance FROM item i
+WHERE board = ?1 AND zone = 'working' AND (importance, seq, number) > (?2, ?3, ?4) AND importance <= ?5
+  AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
+ORDER BY importance, seq, number LIMIT ?6;
+
+-- name: items_analysed
+-- An `analyzed_by` edge joins two items.
+UPDATE item SET analysed = 1 WHERE board = ?1 AND number IN (?2, ?3);
+
+-- name: expiring
+-- Expired items of working memory after a place, oldest expiry first.
+SELECT b.id, i.number, i.expires_at, i.board FROM item i JOIN board b ON b.no = i.board
+WHERE i.expires_at <= ?1 AND i.expires_at IS NOT NULL AND i.zone = 'working'
+  AND (i.expires_at, i.board, i.number) > (?3, ?4, ?5)
+ORDER BY i.expires_at, i.board, i.number LIMIT ?2;
+
+-- name: summary_requests
+-- Open requests for summaries of a board, oldest first, and whether the thread moved since.
+SELECT r.thread, r.item, r.seen, r.seq, r.opened_at, r.due_at, r.holder, r.held_until, r.lease,
+       EXISTS (SELECT 1 FROM item i
+               WHERE i.board = r.board AND i.thread = r.thread AND i.owner = '' AND i.seq > r.seq)
+FROM summary_request r WHERE r.board = ?1 ORDER BY r.opened_at, r.thread;
+
+-- name: summaries_due
+-- Requests of all boards that nobody met in time, or whose thread moved.
+SELECT * FROM (
+    SELECT b.id, r.thread, r.seen,
+           EXISTS (SELECT 1 FROM item i
+                   WHERE i.board = r.board AND i.thread = r.thread AND i.owner = '' AND i.seq > r.seq) AS moved,
+           r.due_at, r.held_until
+    FROM summary_request r JOIN board b ON b.no = r.board
+) WHERE moved OR (due_at <= ?1 AND (held_until IS NULL OR held_until <= ?1));
+
+-- name: summary_request_add
+-- A new request.
+INSERT INTO summary_request(board, thread, item, seen, seq, opened_at, due_at, holder, held_until, lease)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, NULL, 0);
+
+-- name: summary_request_take
+-- Somebody takes it, or takes it again.
+UPDATE summary_request SET holder = ?3, held_until = ?4, lease = ?5 WHERE board = ?1 AND thread = ?2;
+
+-- name: summary_request_drop
+-- It is met, or void.
+DELETE FROM summary_request WHERE board = ?1 AND thread = ?2;

@@ -1,0 +1,54 @@
+-- Writing items, their versions and edges, and what was posted once. Values are bound by position: ?1, ?2, …
+
+-- name: item_add
+-- A new item in working memory.
+INSERT INTO item(board, number, type, key, version, status, zone, importance, author, owner, text, tags,
+                 metadata, tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'working', ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?17, ?18, ?19, ?8);
+
+-- name: item_of_key
+-- The entry of a key with one owner.
+SELECT number FROM item WHERE board = ?1 AND owner = ?2 AND key = ?3;
+
+-- name: version_keep
+-- Keep the current content as a former version.
+INSERT INTO item_version(board, number, version, text, tags, metadata, tokens, sha256, updated_at, updated_by)
+SELECT board, number, version, text, tags, metadata, tokens, sha256, updated_at, updated_by
+FROM item WHERE board = ?1 AND number = ?2;
+
+-- name: item_change
+-- Everything of an item that may change.
+UPDATE item SET version = ?3, status = ?4, zone = ?5, importance = ?6, text = ?7, tags = ?8, metadata = ?9,
+       tokens = ?10, sha256 = ?11, updated_at = ?12, ttl = ?13, expires_at = ?14, seq = ?15, updated_by = ?16
+WHERE board = ?1 AND number = ?2;
+
+-- name: item_move
+-- Put an item into a zone.
+UPDATE item SET zone = ?3, seq = ?4, ttl = CASE WHEN ?3 = 'working' THEN NULL ELSE ttl END,
+       expires_at = CASE WHEN ?3 = 'working' THEN NULL ELSE expires_at END
+WHERE board = ?1 AND number = ?2;
+
+-- name: item_status
+-- Set the status of an item.
+UPDATE item SET status = ?3, seq = ?4, updated_at = ?5, updated_by = ?6 WHERE board = ?1 AND number = ?2;
+
+-- name: edge_add
+-- An edge; the same one twice is one.
+INSERT INTO edge(board, source, kind, target) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING;
+
+-- name: depends_reaches
+-- Whether `depends_on` leads from ?2 to ?3.
+WITH RECURSIVE reach(n) AS (
+    SELECT ?2
+    UNION
+    SELECT e.target FROM edge e JOIN reach r ON e.board = ?1 AND e.source = r.n AND e.kind = 'depends_on'
+)
+SELECT 1 FROM reach WHERE n = ?3;
+
+-- name: idempotency_get
+-- What a mutation answered the first time.
+SELECT digest, answer FROM idempotency WHERE board = ?1 AND agent = ?2 AND key = ?3;
+
+-- name: idempotency_put
+-- Remember what a mutation answered.
+INSERT INTO idempotency(board, agent, key, digest, answer, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6);

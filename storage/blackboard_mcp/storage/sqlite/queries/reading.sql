@@ -1,0 +1,105 @@
+-- Items as agents and operations read them. Values are bound by position: ?1, ?2, …
+
+-- name: items_by_number
+-- Items by number (a JSON list) that an agent may see.
+SELECT board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata,
+       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by
+FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND owner IN ('', ?3);
+
+-- name: items_by_key
+-- Items by key (a JSON list) that an agent may see, an own private entry before the shared one.
+SELECT board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata,
+       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by
+FROM item WHERE board = ?1 AND key IN (SELECT value FROM json_each(?2)) AND owner IN ('', ?3)
+ORDER BY owner;
+
+-- name: versions
+-- Versions of an item that are no longer current.
+SELECT version, text, tags, metadata, tokens, sha256, updated_at, updated_by
+FROM item_version WHERE board = ?1 AND number = ?2 ORDER BY version;
+
+-- name: working
+-- Working memory as a pass sees it, oldest change first.
+SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, i.owner <> '', i.updated_at,
+       i.seq, i.expires_at, i.superseded, i.analysed, i.debated,
+       u.reads, u.last_read,
+       COALESCE((SELECT p.owner FROM principal p WHERE p.agent = i.author), i.author)
+FROM item i LEFT JOIN item_use u ON u.board = i.board AND u.number = i.number
+WHERE i.board = ?1 AND i.zone = 'working' ORDER BY i.seq;
+
+-- name: law
+-- Active constraints and open hot issues in working memory, by number. The plus keeps SQLite from reading
+-- the whole board in that order.
+SELECT number, type FROM item
+WHERE board = ?1 AND zone = 'working' AND type IN ('CONSTRAINT', 'HOT_ISSUE')
+  AND status IN ('ACTIVE', 'DEBATED') AND owner IN ('', ?2) ORDER BY +number;
+
+-- name: law_among
+-- Those of some items (a JSON list) that are such, of every owner: for the guard.
+SELECT number, type FROM item
+WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND zone = 'working'
+  AND type IN ('CONSTRAINT', 'HOT_ISSUE') AND status IN ('ACTIVE', 'DEBATED');
+
+-- name: top
+-- The most important items of working memory that an agent may see, newest first among equals.
+SELECT number FROM item WHERE board = ?1 AND zone = 'working' AND owner IN ('', ?2)
+ORDER BY importance DESC, seq DESC LIMIT ?3;
+
+-- name: own_notes
+-- How many private items an agent has in working memory, and their tokens.
+SELECT count(*), coalesce(sum(tokens), 0) FROM item WHERE board = ?1 AND zone = 'working' AND owner <> '' AND owner = ?2;
+
+-- name: thread_members
+-- Items of a thread in working memory.
+SELECT number, seq FROM item WHERE board = ?1 AND thread = ?2 AND zone = 'working' ORDER BY number;
+
+-- name: edges_touching
+-- Edges that leave or reach any of some items (a JSON list).
+SELECT source, kind, target FROM edge WHERE board = ?1 AND source IN (SELECT value FROM json_each(?2))
+UNION
+SELECT source, kind, target FROM edge WHERE board = ?1 AND target IN (SELECT value FROM json_each(?2));
+
+-- name: edges_visible
+-- The same, where an agent may see both ends. The order of the joins is forced: edges first.
+SELECT e.source, e.kind, e.target, a.type, b.type FROM (
+    SELECT source, kind, target FROM edge WHERE board = ?1 AND source IN (SELECT value FROM json_each(?2))
+    UNION
+    SELECT source, kind, target FROM edge WHERE board = ?1 AND target IN (SELECT value FROM json_each(?2))
+) e
+CROSS JOIN item a ON a.board = ?1 AND a.number = e.source AND a.owner IN ('', ?3)
+CROSS JOIN item b ON b.board = ?1 AND b.number = e.target AND b.owner IN ('', ?3);
+
+-- name: item_superseded
+-- Another item supersedes it.
+UPDATE item SET superseded = 1 WHERE board = ?1 AND number = ?2;
+
+-- name: items_around
+-- For some items (a JSON list) the ones before and after each in its thread, of those an agent may see.
+SELECT i.number,
+       (SELECT n.number FROM item n WHERE n.board = ?1 AND n.thread = i.thread AND n.number < i.number
+          AND n.owner IN ('', ?3) ORDER BY n.number DESC LIMIT 1),
+       (SELECT n.number FROM item n WHERE n.board = ?1 AND n.thread = i.thread AND n.number > i.number
+          AND n.owner IN ('', ?3) ORDER BY n.number LIMIT 1)
+FROM item i
+WHERE i.board = ?1 AND i.number IN (SELECT value FROM json_each(?2)) AND i.owner IN ('', ?3);
+
+-- name: status_counts
+-- How many items an agent may see by zone, type and status, with tokens.
+SELECT zone, type, status, count(*), sum(tokens) FROM item WHERE board = ?1 AND owner IN ('', ?2)
+GROUP BY zone, type, status ORDER BY zone, type, status;
+
+-- name: tags_of_board
+-- Tags in use in working memory, most used first.
+SELECT t.value, count(*) FROM item i, json_each(i.tags) t
+WHERE i.board = ?1 AND i.zone = 'working' AND i.owner IN ('', ?2) GROUP BY t.value ORDER BY count(*) DESC, t.value LIMIT 100;
+
+-- name: items_any
+-- Items by number (a JSON list), whoever may see them: for the server's own work.
+SELECT board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata,
+       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by
+FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
+
+-- name: types
+-- The types of some items (a JSON list) that an agent may see.
+SELECT number, type FROM item
+WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND owner IN ('', ?3);
