@@ -114,7 +114,7 @@ seen.unknownArgument = await one.call("query", { colour: "red" }).catch((error) 
 const base = "board://main";
 const places = [
   "", "/core", "/working", "/agenda", "/threads", "/agents", "/events", "/constraints",
-  "/hot-issues", "/answer", "/stats", "/outline", "/view/ts", `/items/${id}`,
+  "/hot-issues", "/answer", "/stats", "/outline", "/view/ts", `/items/${id}`, `/items/${id}/explain`,
 ];
 for (const place of places) {
   for (const ending of ["", ".json"]) {

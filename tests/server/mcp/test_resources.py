@@ -27,7 +27,7 @@ SECTIONS = (
     *("", "/core", "/working", "/agenda", "/threads", "/agents", "/constraints", "/hot-issues", "/answer"),
     *("/stats", "/outline"),
 )
-VIEWS = ("/view/{agent}", "/items/{id}")
+VIEWS = ("/view/{agent}", "/items/{id}", "/items/{id}/explain")
 
 
 async def furnish(boards_: Any) -> tuple[Any, Any]:
@@ -58,7 +58,7 @@ async def test_every_resource_reads_as_text_and_as_json(board: Any, mode: str) -
     alice, _ = await furnish(board)
     text: dict[str, str] = {}
     facts: dict[str, Any] = {}
-    for section in (*SECTIONS, "/view/alice", "/items/F-1", "/events"):
+    for section in (*SECTIONS, "/view/alice", "/items/F-1", "/items/F-1/explain", "/events"):
         text[section] = await alice.resource(f"board://main{section}")
         facts[section] = await alice.facts(f"board://main{section}.json")
         assert text[section].strip()
@@ -107,7 +107,7 @@ async def test_every_resource_reads_as_text_and_as_json(board: Any, mode: str) -
 
 async def test_what_is_private_is_in_no_resource_of_another(board: Any) -> None:
     alice, bob = await furnish(board)
-    for section in (*SECTIONS, "/view/alice", "/items/F-1", "/events"):
+    for section in (*SECTIONS, "/view/alice", "/items/F-1", "/items/F-1/explain", "/events"):
         for ending in ("", ".json"):
             shown = await alice.resource(f"board://main{section}{ending}")
             assert "zebra" not in shown, section
@@ -118,6 +118,8 @@ async def test_what_is_private_is_in_no_resource_of_another(board: Any) -> None:
     for id_ in ("P-8", "K-9"):
         with pytest.raises(MCPError, match="There is no item"):
             await alice.resource(f"board://main/items/{id_}")
+        with pytest.raises(MCPError, match="There is no item"):
+            await alice.resource(f"board://main/items/{id_}/explain")
     assert (await alice.facts("board://main/stats.json"))["visible"]["working"]["items"] == 7
 
 
@@ -216,7 +218,7 @@ async def test_templates_are_listed_with_their_kinds(board: Any, mode: str) -> N
         assert kinds[f"board://{{board}}{section}.json"] == "application/json"
     assert kinds["board://{board}/events{?after}"] == "text/markdown"
     assert kinds["board://{board}/events.json{?after}"] == "application/json"
-    assert len({t.name for t in listed}) == len(listed) == 2 * (len(SECTIONS) + 3)
+    assert len({t.name for t in listed}) == len(listed) == 2 * (len(SECTIONS) + len(VIEWS) + 1)
     assert all(t.description for t in listed)
 
 
