@@ -185,7 +185,7 @@ class EndpointEmbedder:
         if not np.isfinite(vectors).all() or np.abs(vectors).max() > _LARGEST:
             raise EndpointError("the endpoint's vectors are not finite")
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        if lengths.min() < 1 / _LARGEST:
+        if (lengths < 1 / _LARGEST).any():
             raise EndpointError("the endpoint's vectors have no direction")
         with self._lock:
             if self._dimension not in (0, vectors.shape[1]):
