@@ -14,7 +14,7 @@ from typing import Any, cast
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.protocols.events import Event
-from blackboard_mcp.protocols.items import Item, Zone, item_id
+from blackboard_mcp.protocols.items import Item, Visibility, Zone, item_id
 from blackboard_mcp.protocols.pressure import Describe
 from blackboard_mcp.protocols.pruning import Plan, Workspace
 from blackboard_mcp.server.activity import Activity
@@ -251,8 +251,8 @@ class Served(BoardMachine):
             self.check("I9", all(why == "expired" for _, _, why in moved), moved)
         if now > config.low_tokens:
             self.check("I9", not any(i.status in FINISHED for i in free), free)
-            self.check("I9", not any(e.kind == "supersedes" for i in free for e in i.incoming), free)
-            self.check("I9", not any(i.type == "LOG" and analysed(i) for i in free), free)
+            self.check("I9", not any(superseded(i, after) for i in free), free)
+            self.check("I9", not any(i.type == "LOG" and analysed(i, after) for i in free), free)
             self.check("I9", all(i.importance > config.ceiling for i in free), (now, free))
         if now > config.high_tokens:
             self.outcome.happened["pass ended above high water"] += 1
@@ -269,10 +269,10 @@ class Served(BoardMachine):
             if why != "expired" and number(id_) in before:
                 by_step.setdefault(step, []).append(before[number(id_)])
         if 1 in by_step:
-            left = [i for i in free if i.status in FINISHED or superseded(i)]
+            left = [i for i in free if i.status in FINISHED or superseded(i, after)]
             self.check("I11", older(by_step[1], left), (by_step[1], left))
         if 2 in by_step:
-            left = [i for i in free if i.type == "LOG" and analysed(i)]
+            left = [i for i in free if i.type == "LOG" and analysed(i, after)]
             self.check("I11", older(by_step[2], left), (by_step[2], left))
         if 4 in by_step and policy == "token-importance":
             last = max((i.importance, i.seq) for i in by_step[4])
@@ -348,12 +348,22 @@ def number(id_: str) -> int:
     return int(id_.split("-")[1])
 
 
-def analysed(item: Item) -> bool:
-    return any(e.kind == "analyzed_by" for e in (*item.edges, *item.incoming))
+def analysed(item: Item, items: dict[int, Item]) -> bool:
+    """An `analyzed_by` edge joins it with something that all who see it see."""
+    ends = [(e.source, e.target) for e in (*item.edges, *item.incoming) if e.kind == "analyzed_by"]
+    return any(seen_with(item, items[n]) for pair in ends for n in pair if n != item.number)
 
 
-def superseded(item: Item) -> bool:
-    return any(e.kind == "supersedes" for e in item.incoming)
+def superseded(item: Item, items: dict[int, Item]) -> bool:
+    """By its own author, in sight of all who see it."""
+    newer = [items[e.source] for e in item.incoming if e.kind == "supersedes"]
+    return any(n.author == item.author and seen_with(item, n) for n in newer)
+
+
+def seen_with(item: Item, other: Item) -> bool:
+    return other.visibility is Visibility.BOARD or (
+        item.visibility is Visibility.PRIVATE and item.author == other.author
+    )
 
 
 def older(gone: Sequence[Item], left: Sequence[Item]) -> bool:

@@ -32,7 +32,7 @@ def connect(no: int, source: int, edges: Sequence[tuple[EdgeKind, int]]) -> Step
     for kind, target in edges:
         yield sql("edge_add"), (no, source, str(kind), target)
         if kind is EdgeKind.SUPERSEDES:
-            yield sql("item_superseded"), (no, target)
+            yield sql("item_superseded"), (no, target, source)
         elif kind is EdgeKind.ANALYZED_BY:
             yield sql("items_analysed"), (no, source, target)
     followed = [e for e in (Edge(source, kind, target) for kind, target in edges) if steps(e, e.source)]

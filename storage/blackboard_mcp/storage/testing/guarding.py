@@ -173,12 +173,29 @@ class GuardTests:
         assert await at.store.snapshot(at.board, "alice") == before
         assert (await at.prune()).moved == outcome.moved
 
+    async def test_what_others_post_or_cannot_see_makes_an_item_go_no_sooner(self, at: Table) -> None:
+        log = await at.post("alice", "log", "LOG")
+        old = await at.post("alice", "old")
+        await at.post("bob", "better", supersedes=old)
+        await at.post("alice", "mine alone", private=True, supersedes=old)
+        await at.change("bob", log, analyzed_by=await at.post("bob", "note", private=True))
+        told: list[Workspace] = []
+
+        def look(space: Workspace) -> Plan:
+            told.append(space)
+            return Plan()
+
+        await at.prune(look, apply=False)
+        seen = {c.number: c for c in told[0].candidates}
+        assert not seen[old.number].superseded
+        assert not seen[log.number].analysed
+
     async def test_a_pass_describes_its_candidates(self, at: Table, clock: HandClock) -> None:
         log = await at.post("alice", "log", "LOG", importance=1, ttl=10)
         old = await at.post("alice", "old", "CONSTRAINT")
         note = await at.post("bob", "note", private=True)
         await at.post("alice", "new", "CONSTRAINT", supersedes=old)
-        await at.change("bob", log, analyzed_by=note)
+        await at.change("bob", log, analyzed_by=await at.post("bob", "analysis"))
         root, _ = await argue(at)
         await at.decide("carol", root)
         clock.advance(10)

@@ -24,15 +24,24 @@ UNION ALL
 SELECT board, number FROM item
 WHERE zone = 'working' AND type IN ('CONSTRAINT', 'HOT_ISSUE') AND status IN ('ACTIVE', 'DEBATED');
 
--- What the steps of a pass look for, so that each finds its candidates by an index: another item
--- supersedes it, an `analyzed_by` edge touches it, a debate on it was closed.
+-- What the steps of a pass look for, so that each finds its candidates by an index: its author
+-- supersedes it, an `analyzed_by` edge touches it, a debate on it was closed. What only some can see
+-- does not count against what others see.
 ALTER TABLE item ADD COLUMN superseded INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE item ADD COLUMN analysed INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE item ADD COLUMN debated INTEGER NOT NULL DEFAULT 0;
-UPDATE item SET superseded = 1 WHERE (board, number) IN (SELECT board, target FROM edge WHERE kind = 'supersedes');
-UPDATE item SET analysed = 1 WHERE (board, number) IN (
-    SELECT board, target FROM edge WHERE kind = 'analyzed_by'
-    UNION SELECT board, source FROM edge WHERE kind = 'analyzed_by');
+UPDATE item SET superseded = 1 WHERE EXISTS (
+    SELECT 1 FROM edge e JOIN item s ON s.board = e.board AND s.number = e.source
+    WHERE e.board = item.board AND e.target = item.number AND e.kind = 'supersedes'
+      AND s.author = item.author AND s.owner IN ('', item.owner));
+UPDATE item SET analysed = 1 WHERE EXISTS (
+    SELECT 1 FROM edge e JOIN item o ON o.board = e.board AND o.number = e.source
+    WHERE e.board = item.board AND e.target = item.number AND e.kind = 'analyzed_by'
+      AND o.owner IN ('', item.owner))
+  OR EXISTS (
+    SELECT 1 FROM edge e JOIN item o ON o.board = e.board AND o.number = e.target
+    WHERE e.board = item.board AND e.source = item.number AND e.kind = 'analyzed_by'
+      AND o.owner IN ('', item.owner));
 UPDATE item SET debated = 1 WHERE (board, number) IN (SELECT board, root FROM debate WHERE state <> 'OPEN');
 
 CREATE INDEX item_done ON item(board, seq)

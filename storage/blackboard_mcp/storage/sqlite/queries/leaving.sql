@@ -115,8 +115,10 @@ WHERE board = ?1 AND zone = 'working' AND (importance, seq, number) > (?2, ?3, ?
 ORDER BY importance, seq, number LIMIT ?6;
 
 -- name: items_analysed
--- An `analyzed_by` edge joins two items.
-UPDATE item SET analysed = 1 WHERE board = ?1 AND number IN (?2, ?3);
+-- An `analyzed_by` edge joins two items: whoever sees one sees the other.
+UPDATE item SET analysed = 1 WHERE board = ?1 AND number IN (?2, ?3) AND EXISTS (
+    SELECT 1 FROM item o WHERE o.board = ?1 AND o.number IN (?2, ?3)
+      AND o.number <> item.number AND o.owner IN ('', item.owner));
 
 -- name: expiring
 -- Expired items of working memory after a place, oldest expiry first.

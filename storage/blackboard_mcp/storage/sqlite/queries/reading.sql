@@ -70,8 +70,10 @@ CROSS JOIN item a ON a.board = ?1 AND a.number = e.source AND a.owner IN ('', ?3
 CROSS JOIN item b ON b.board = ?1 AND b.number = e.target AND b.owner IN ('', ?3);
 
 -- name: item_superseded
--- Another item supersedes it.
-UPDATE item SET superseded = 1 WHERE board = ?1 AND number = ?2;
+-- Its author supersedes it, in sight of all who see it.
+UPDATE item SET superseded = 1 WHERE board = ?1 AND number = ?2 AND EXISTS (
+    SELECT 1 FROM item s WHERE s.board = ?1 AND s.number = ?3
+      AND s.author = item.author AND s.owner IN ('', item.owner));
 
 -- name: items_around
 -- For some items (a JSON list) the ones before and after each in its thread, of those an agent may see.
