@@ -182,3 +182,12 @@ async def test_a_failure_inside_ends_in_the_footer_and_a_footer_that_fails_hides
     text = boards.text_of(await alice.client.call_tool("query", {}))
     assert text.startswith("Internal error (reference ")
     assert "seq " not in text
+
+
+async def test_all_who_are_called_to_a_debate_hear_of_it_as_what_concerns_them(board: Any) -> None:
+    alice, bob, last = await board.join("alice", "bob", "w31")
+    await alice.post("The pump holds 9 bar.")
+    await last.do("subscribe", filter={"mentions": True}, name="mine")
+    await bob.do("debate", op="open", id="F-1", watchers=[f"w{n}" for n in range(32)])
+    news = await last.do("wait", subscription="mine", seconds=0)
+    assert [e["event"] for e in news["events"]] == ["debate.opened"]

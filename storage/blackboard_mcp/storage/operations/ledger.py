@@ -14,7 +14,8 @@ from blackboard_mcp.protocols.store import Attention
 
 from .rows import BoardRow, ItemRow, Steps, config_json, core_json, dumps, numbers, sql
 
-MAX_CONCERNS = 16
+MAX_CONCERNS = 128
+"""Most agents whom one event concerns: more than a debate can oblige at once, by name and by topic."""
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ import pytest
 from blackboard_mcp.protocols.debates import Duty, ObligationState
 from blackboard_mcp.protocols.errors import Conflict, Refused
 from blackboard_mcp.protocols.items import Item, Status, Zone
+from blackboard_mcp.protocols.topics import parse_topic
 
 from .harness import Table, draft, edge
 
@@ -43,6 +44,15 @@ class DebateTests:
         root = await at.post("alice", "root")
         await at.post("bob", "no", "CRITIQUE", critiques=[root, root])
         assert [str(e.event) for e in (await at.events())[2:]] == ["item.posted", "debate.opened"]
+
+    async def test_everybody_whom_a_debate_obliges_is_concerned_by_its_opening(self, at: Table) -> None:
+        root = await at.post("alice", "root")
+        named = [f"w{n}" for n in range(32)]
+        for n in range(64):
+            await at.store.watch_topic(at.board, f"t{n}", parse_topic("type:FACT"))
+        await at.open("bob", root, *named)
+        opened = (await at.events())[-1]
+        assert set(opened.concerns) == {"alice", *named, *(f"t{n}" for n in range(64))}
 
     async def test_only_a_critique_critiques(self, at: Table) -> None:
         root = await at.post("alice", "root")
