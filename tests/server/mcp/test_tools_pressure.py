@@ -114,6 +114,23 @@ async def test_it_ends_by_itself_when_debates_close_and_nothing_is_lost(small: A
             assert (await carol.item(item["id"]))["sha256"] == item["sha256"]
 
 
+async def test_the_issue_resolves_though_it_is_itself_debated_when_pressure_ends(small: Any) -> None:
+    alice, bob, carol = await small.join("alice", "bob", "carol")
+    pairs = await argue(alice, bob)
+    await small.settled()
+    issue = (await under(carol))["id"]
+    await carol.post("it is not that bad", "CRITIQUE", edges={"critiques": [issue]})
+    said = await carol.say("debate", op="status", id=issue)
+    assert "system" not in said, "the server owes no answer"
+    for claim, _ in pairs:
+        await carol.do("debate", op="decide", id=claim["id"], reason="enough")
+    await small.settled()
+    assert await under(carol) is None
+    assert (await carol.item(issue))["status"] == "DEBATED"
+    await carol.do("debate", op="acknowledge", id=issue)
+    assert (await carol.item(issue))["status"] == "RESOLVED"
+
+
 async def test_a_larger_budget_ends_it_and_a_smaller_one_begins_it(small: Any) -> None:
     alice, bob = await small.join("alice", "bob")
     await argue(alice, bob, claims=3)

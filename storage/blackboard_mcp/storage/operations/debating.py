@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from blackboard_mcp.protocols.debates import ACCEPTED, REJECTED, DebateState, Duty, ObligationState
 from blackboard_mcp.protocols.errors import Conflict, Refused
-from blackboard_mcp.protocols.events import EventType
+from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import TRANSITIONS, ItemType, Status, Zone
 
 from ..operation import Rows
-from . import guarding, retracting
+from . import guarding, pressing, retracting
 from .ledger import Ledger, load_any
 from .principals import owner_of, owners_of
 from .rows import ItemRow, Steps, numbers, sql
@@ -142,7 +142,8 @@ def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
         yield from moved(ledger, debate.id)
     yield sql("debate_critique_add"), (ledger.no, item.number, debate.id)
     yield from guarding.hold(ledger.no, debate.id, [item.number])
-    yield from owe(ledger, target.author, item.number, Duty.RESPOND, debate.id)
+    if target.author != SYSTEM:  # the server never answers
+        yield from owe(ledger, target.author, item.number, Duty.RESPOND, debate.id)
 
 
 def respond(ledger: Ledger, target: ItemRow) -> Steps[None]:
@@ -228,6 +229,7 @@ def _close(ledger: Ledger, debate: Open, state: DebateState, reason: str, outcom
     yield sql("item_debated"), (ledger.no, root.number)
     yield from guarding.release(ledger.no, debate.id)
     yield from waive(ledger, left, f"debate {state}")
+    yield from pressing.resolve_if_over(ledger, root)
     if outcome == REJECTED:
         yield from retracting.retract(ledger, root, root.status)
 

@@ -191,16 +191,24 @@ def _write(ledger: Ledger, issue: ItemRow, found: Pressure, wording: Wording) ->
 
 
 def _end(ledger: Ledger, issue: ItemRow, found: Pressure) -> Steps[None]:
-    if issue.status == Status.ACTIVE:
-        seq = yield from ledger.emit(
-            EventType.ITEM_CHANGED, issue, data={"status": [issue.status, str(Status.RESOLVED)]}
-        )
-        issue.status, issue.seq = str(Status.RESOLVED), seq
-        yield sql("item_status"), (ledger.no, issue.number, issue.status, seq, ledger.now, SYSTEM)
     yield sql("board_pressure"), (ledger.no, 0)
-    yield from ledger.emit(EventType.PRESSURE, issue, data={"state": "ended", **_figures(found)})
     ledger.board.pressure = 0
+    yield from resolve_if_over(ledger, issue)
+    yield from ledger.emit(EventType.PRESSURE, issue, data={"state": "ended", **_figures(found)})
     yield from ledger.close()
+
+
+def resolve_if_over(ledger: Ledger, row: ItemRow) -> Steps[None]:
+    """Resolves the server's issue once there is no pressure; while it is debated, the debate's end does."""
+    if row.author != SYSTEM or row.type != ItemType.HOT_ISSUE or row.status != Status.ACTIVE:
+        return
+    if row.number == ledger.board.pressure:
+        return
+    seq = yield from ledger.emit(
+        EventType.ITEM_CHANGED, row, agent=SYSTEM, data={"status": [row.status, str(Status.RESOLVED)]}
+    )
+    row.status, row.seq = str(Status.RESOLVED), seq
+    yield sql("item_status"), (ledger.no, row.number, row.status, seq, ledger.now, SYSTEM)
 
 
 def admit(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.errors import UnknownReference
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Zone, content_hash
 from blackboard_mcp.protocols.store import BoardStore, NewSummary
@@ -29,6 +30,17 @@ def seen(items: list[Item]) -> dict[int, int]:
 
 
 class LeavingTests:
+    async def test_the_server_owes_no_answer_to_a_critique_of_its_words(self, at: Table) -> None:
+        items = await thread(at)
+        id_ = await at.store.apply_summary(at.board, summary(items[0].thread, seen(items)))
+        assert id_ is not None
+        made = await at.item(int(id_[2:]))
+        critique = await at.post("carol", "that is not what we said", "CRITIQUE", critiques=made)
+        owed = (await at.debate(made)).debate.obligations
+        assert [(o.agent, o.item, o.duty) for o in owed] == [("carol", made.number, Duty.ACKNOWLEDGE)]
+        await at.withdraw("carol", critique)
+        assert await at.state(made) == "WITHDRAWN"
+
     async def test_superseding_ones_own_item_archives_it(self, at: Table) -> None:
         old = await at.post("alice", "old")
         new = await at.post("alice", "new", supersedes=old)

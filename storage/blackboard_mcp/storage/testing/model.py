@@ -394,7 +394,8 @@ class Model(Footing):
         debate = about[0] if about else self.begin(target, agent, [agent], explicit=False)
         debate.moved = self.now
         self.ask(debate, agent, debate.root)
-        self.ask(debate, self.things[target].author, number, "respond")
+        if self.things[target].author != "system":
+            self.ask(debate, self.things[target].author, number, "respond")
         if number not in debate.critiques:
             debate.critiques.append(number)
 

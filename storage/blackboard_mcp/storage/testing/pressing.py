@@ -207,6 +207,30 @@ class PressureTests:
         await at.prune()
         assert await at.zone(issue) is Zone.WORKING
 
+    async def test_an_issue_that_is_debated_when_pressure_ends_resolves_with_the_debate(
+        self, at: Table
+    ) -> None:
+        claim, _, judge = await pressed(at)
+        issue = await issue_of(at)
+        await at.post("carol", "no", "CRITIQUE", critiques=issue)
+        await at.decide("dora", claim)
+        assert await judge(at) == "ended"
+        assert await at.status(issue) is Status.DEBATED
+        await at.acknowledge("carol", issue)
+        assert await at.status(issue) is Status.RESOLVED
+        last = (await at.events())[-1]
+        assert (last.event, last.item, last.agent) == ("item.changed", issue.id, "system")
+        await at.open("carol", issue)
+        await at.decide("dora", issue)
+        assert await at.status(issue) is Status.RESOLVED, "nobody else could resolve it"
+
+    async def test_a_debate_on_the_issue_leaves_it_open_while_there_is_pressure(self, at: Table) -> None:
+        await pressed(at)
+        issue = await issue_of(at)
+        await at.post("carol", "no", "CRITIQUE", critiques=issue)
+        await at.acknowledge("carol", issue)
+        assert await at.status(issue) is Status.ACTIVE
+
     async def test_somebody_elses_entry_of_that_name_is_left_alone(self, at: Table) -> None:
         mine = await at.post("alice", "mine", key=KEY)
         claim, _, judge = await pressed(at)
