@@ -67,9 +67,10 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The votes that count: one an owner, on the present `version`, without `author`'s.
+    """The votes that count: one an owner, on the present `version`, without `author`'s and `writers`'.
 
-    `author` owns the author under criticism; `quorum` owners on one side close the debate, 0: none do.
+    `author` owns the author under criticism, `writers` whoever else wrote the present version; `quorum` owners
+    on one side close the debate, 0: none do.
     Owners are in the order in which they voted.
     """
 
@@ -78,6 +79,7 @@ class Tally:
     author: str
     approving: tuple[str, ...] = ()
     rejecting: tuple[str, ...] = ()
+    writers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,12 +56,14 @@ def what_closes(view: DebateView) -> str:
     if count.quorum:
         how = f'with {count.quorum} owners\' votes on one side: debate(op="vote", id="{id_}", approve=true|false)'
         how += f"; {count.author}, its author's owner, does not count"
+        if count.writers:
+            how += f", nor {_some(count.writers)}, who wrote this version"
     else:
         missing = [o.agent for o in debate.outstanding if o.duty is Duty.ACKNOWLEDGE]
         who = (
             f"{_some(missing)} acknowledged"
             if missing
-            else f"anybody not acting for {count.author} acknowledged"
+            else f"anybody not acting for {' or '.join((count.author, *count.writers))} acknowledged"
         )
         how = f"when {who}"
         if count.approving or count.rejecting:

@@ -184,3 +184,20 @@ async def test_settings_of_debates_are_checked(board: Any, name: str, value: Any
     alice = await board.join("alice")
     await alice.post("x")
     assert name in (await alice.fail("board", settings={name: value}))["message"]
+
+
+async def test_nobody_closes_alone_the_debate_about_a_version_they_wrote(board: Any) -> None:
+    alice, bob, carol = await board.join("alice", "bob", "carol")
+    await alice.post("one", "PLAN", key="plan:a")
+    await bob.post("two", key="plan:a")
+    await carol.post("two is wrong", "CRITIQUE", edges={"critiques": ["P-1"]})
+    refused = await bob.fail("debate", op="decide", id="P-1", reason="I like it")
+    assert "who wrote it as it stands" in refused["message"]
+    await carol.do("debate", op="unwatch", id="P-1")
+    assert (await bob.do("debate", op="acknowledge", id="P-1"))["state"] == "OPEN"
+    said = (await bob.say("debate", op="status", id="P-1")).splitlines()
+    assert said[-2].startswith("closes when anybody not acting for alice or bob acknowledged")
+    await carol.do("board", settings={"quorum": 1})
+    last = await bob.do("debate", op="vote", id="P-1")
+    assert (last["state"], last["votes_for"]) == ("OPEN", [])
+    assert "alice, its author's owner, does not count, nor bob, who wrote this version" in last["closes"]

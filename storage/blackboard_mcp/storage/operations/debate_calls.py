@@ -153,11 +153,11 @@ def debate_decide(
     critics = yield from load_any(ledger.no, debate.critiques)
     parties = {debate.root.author, *(row.author for row in critics.values())}
     owners = yield from owners_of([agent, *parties])
-    if owners[agent] == owners[debate.root.author] or (deciders and agent not in deciders):
+    if (yield from acts_for_author(ledger, debate)) or (deciders and agent not in deciders):
         who = ", ".join(deciders) or "any agent that is neither author nor critic"
         raise Refused(
-            f"You cannot decide the debate on {debate.root.id}. Allowed: {who}; nobody who acts for its author. "
-            "Nothing was changed."
+            f"You cannot decide the debate on {debate.root.id}. Allowed: {who}; nobody who acts for its "
+            "author, or for who wrote it as it stands. Nothing was changed."
         )
     if not deciders and owners[agent] in {owners[party] for party in parties}:
         raise Refused(

@@ -17,7 +17,7 @@ from blackboard_mcp.protocols.items import TRANSITIONS, ItemType, Status, Zone
 from ..operation import Rows
 from . import guarding, pressing, retracting
 from .ledger import Ledger, load_any
-from .principals import owner_of, owners_of
+from .principals import behind, owner_of, owners_of, writer_of
 from .rows import ItemRow, Steps, numbers, sql
 from .topics import watchers_of
 from .voting import tally
@@ -125,6 +125,8 @@ def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
     """What a critique of somebody else's item does: opens a debate on it or joins the open one."""
     if item.type != ItemType.CRITIQUE or not TRANSITIONS[Status(item.status)]:
         return
+    if ledger.agent == target.author == (yield from writer_of(target)):
+        return
     if target.zone == Zone.ARCHIVE:
         yield from ledger.restore(target, why=f"critique {item.id}")
     debate = yield from debate_about(ledger.no, target)
@@ -142,8 +144,11 @@ def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
         yield from moved(ledger, debate.id)
     yield sql("debate_critique_add"), (ledger.no, item.number, debate.id)
     yield from guarding.hold(ledger.no, debate.id, [item.number])
-    if target.author != SYSTEM:  # the server never answers
-        yield from owe(ledger, target.author, item.number, Duty.RESPOND, debate.id)
+    answers = target.author
+    if answers == ledger.agent:  # who doubts what another wrote into an entry of theirs
+        answers = yield from writer_of(target)
+    if answers not in (SYSTEM, ledger.agent):  # the server never answers
+        yield from owe(ledger, answers, item.number, Duty.RESPOND, debate.id)
 
 
 def respond(ledger: Ledger, target: ItemRow) -> Steps[None]:
@@ -260,14 +265,14 @@ def settle(ledger: Ledger, debate: Open) -> Steps[bool]:
 
 
 def _settle_if_agreed(ledger: Ledger, debate: Open) -> Steps[bool]:
-    """CONSENSUS when every watcher acknowledged, and one of them not for the author under criticism."""
+    """CONSENSUS when every watcher acknowledged, and neither the author nor who wrote the version did so alone."""
     rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
     watching = [row for row in rows if row[2] == Duty.ACKNOWLEDGE]
     if any(row[3] == ObligationState.OUTSTANDING for row in watching):
         return False
     agreed = [row[0] for row in watching if row[3] == ObligationState.ACKNOWLEDGED]
-    owners = yield from owners_of([debate.root.author, *agreed])
-    if all(owners[agent] == owners[debate.root.author] for agent in agreed):
+    agreeing = set((yield from owners_of(agreed)).values())
+    if any(agreeing <= {own} for own in (yield from behind(debate.root))):
         return False
     yield from _close(ledger, debate, DebateState.CONSENSUS, "all watchers acknowledged", ACCEPTED)
     return True
@@ -335,5 +340,5 @@ def _leave(ledger: Ledger, debate: Open, item: ItemRow, reason: str) -> Steps[No
 
 
 def acts_for_author(ledger: Ledger, debate: Open) -> Steps[bool]:
-    """Whether the ledger's agent is the author under criticism, or another agent of the same owner."""
-    return (yield from owner_of(ledger.agent)) == (yield from owner_of(debate.root.author))
+    """Whether the ledger's agent is the author under criticism or wrote the present version, or acts for them."""
+    return (yield from owner_of(ledger.agent)) in (yield from behind(debate.root))

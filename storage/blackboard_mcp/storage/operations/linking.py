@@ -53,7 +53,7 @@ def connect(
         return []  # what nobody else sees moves nothing that others see
     for kind, number in edges:
         cited = targets[number]
-        if kind is EdgeKind.CRITIQUES and ledger.agent != cited.author and not cited.owner:
+        if kind is EdgeKind.CRITIQUES and not cited.owner:
             yield from debating.critique(ledger, row, cited)
         if kind in FOLLOWED_BOTH_WAYS:
             yield from debating.respond(ledger, cited)

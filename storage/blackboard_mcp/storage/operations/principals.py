@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .rows import Steps, dumps, sql
+from .rows import ItemRow, Steps, dumps, sql
 
 
 def owner_of(agent: str) -> Steps[str]:
@@ -20,6 +20,18 @@ def owners_of(agents: Iterable[str]) -> Steps[dict[str, str]]:
         for agent, owner in (yield sql("owners_of"), (dumps(sorted(found)),)):
             found[agent] = owner
     return found
+
+
+def writer_of(row: ItemRow) -> Steps[str]:
+    """Who wrote the item as it stands: its author, or of an entry whoever gave it its present version."""
+    rows = (yield sql("written_by"), (row.board, row.number)) if row.version > 1 else ()
+    return str(rows[0][0]) if rows else row.author
+
+
+def behind(row: ItemRow) -> Steps[set[str]]:
+    """The owners of the item's author and of who wrote it as it stands: none of them closes a debate on it."""
+    writer = yield from writer_of(row)
+    return set((yield from owners_of({row.author, writer})).values())
 
 
 def set_owner(agent: str, owner: str) -> Steps[None]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from blackboard_mcp.protocols.debates import Tally, Vote
 
 from .ledger import Ledger
-from .principals import owner_of
+from .principals import behind, owner_of
 from .rows import ItemRow, Steps, instant, numbers, sql
 
 
@@ -34,12 +34,14 @@ def votes_of(no: int, debates: Iterable[int]) -> Steps[dict[int, list[Vote]]]:
 def tally(no: int, debate: int, root: ItemRow, quorum: int) -> Steps[Tally]:
     """The votes that count now."""
     author = yield from owner_of(root.author)
+    own = yield from behind(root)
     votes = (yield from votes_of(no, [debate])).get(debate, [])
-    counted = [v for v in votes if v.version == root.version and v.owner != author]
+    counted = [v for v in votes if v.version == root.version and v.owner not in own]
     return Tally(
         quorum=quorum,
         version=root.version,
         author=author,
+        writers=tuple(sorted(own - {author})),
         approving=tuple(v.owner for v in counted if v.approve),
         rejecting=tuple(v.owner for v in counted if not v.approve),
     )

@@ -148,6 +148,38 @@ class DebateTests:
         await at.acknowledge("alice", root)
         assert await at.state(root) == "OPEN"
 
+    async def test_who_wrote_the_present_version_never_closes_alone_either(self, at: Table) -> None:
+        root = await at.post("alice", "one", "PLAN", key="k")
+        await at.post("bob", "two", "PLAN", key="k")
+        await at.store.set_owner("bob2", "bob")
+        critique = await at.post("carol", "no", "CRITIQUE", critiques=root)
+        for agent in ("bob", "bob2"):
+            with pytest.raises(Refused, match="who wrote it as it stands"):
+                await at.decide(agent, root)
+        await at.unwatch("carol", root)
+        await at.acknowledge("bob", root)
+        await at.acknowledge("bob2", root)
+        await at.configure(quorum=1)
+        await at.vote("bob", root)
+        view = await at.debate(root)
+        assert (view.debate.state, view.tally.approving, view.tally.writers) == ("OPEN", (), ("bob",))
+        await at.configure(quorum=0)
+        await at.acknowledge("alice", critique)
+        await at.acknowledge("alice", root)
+        assert await at.state(root) == "CONSENSUS", "two of them agree"
+
+    async def test_an_author_may_doubt_what_another_wrote_into_their_entry(self, at: Table) -> None:
+        root = await at.post("alice", "one", "PLAN", key="k")
+        await at.post("bob", "two", "PLAN", key="k")
+        critique = await at.post("alice", "not so", "CRITIQUE", critiques=root)
+        assert await at.owed("bob") == {(critique.number, RESPOND)}
+        assert await at.owed("alice") == {(root.number, ACK)}
+        await at.acknowledge("alice", root)
+        assert await at.state(root) == "OPEN"
+        await at.acknowledge("bob", critique)
+        await at.acknowledge("bob", root)
+        assert await at.state(root) == "CONSENSUS"
+
     async def test_the_author_alone_never_closes_a_debate_of_their_own_opening(self, at: Table) -> None:
         root = await at.post("alice", "root")
         await at.open("alice", root)

@@ -47,6 +47,11 @@ class Thing:
     importance: int = 3
     expires: float | None = None
     ttl: float | None = None
+    writer: str = ""
+    """Who wrote the last version, if it is not the first."""
+
+    def behind(self) -> set[str]:
+        return {self.author, self.writer or self.author}
 
 
 @dataclass
@@ -266,6 +271,7 @@ class Model(Footing):
             self.restore_one(number)
             self.notices.pop(number, None)
             thing.texts.append(text)
+            thing.writer = agent
             thing.expires = None if thing.ttl is None else self.now + thing.ttl
             if thing.status != "DEBATED":
                 thing.status = "ACTIVE"
@@ -293,7 +299,7 @@ class Model(Footing):
             return gone
         for kind, target in edges:
             cited = self.things[target]
-            theirs = agent != cited.author and not cited.private
+            theirs = {agent} != cited.behind() and not cited.private
             if kind == "critiques" and thing.type == "CRITIQUE" and theirs and thing.status not in FINAL:
                 self.criticise(agent, number, target)
             if kind in BOTH_WAYS:
@@ -394,8 +400,10 @@ class Model(Footing):
         debate = about[0] if about else self.begin(target, agent, [agent], explicit=False)
         debate.moved = self.now
         self.ask(debate, agent, debate.root)
-        if self.things[target].author != "system":
-            self.ask(debate, self.things[target].author, number, "respond")
+        cited = self.things[target]
+        answers = cited.writer if cited.author == agent else cited.author
+        if answers != "system":
+            self.ask(debate, answers, number, "respond")
         if number not in debate.critiques:
             debate.critiques.append(number)
 
@@ -520,11 +528,12 @@ class Model(Footing):
         if debate.state != "OPEN":
             return
         root = self.things[debate.root]
+        own = {self.owner(who) for who in root.behind()}
         if self.quorum:
             counted = [
                 approve
                 for owner, (_, version, approve) in debate.votes.items()
-                if owner != self.owner(root.author) and version == len(root.texts)
+                if owner not in own and version == len(root.texts)
             ]
             in_favour, against = counted.count(True), counted.count(False)
             if in_favour != against and max(in_favour, against) >= self.quorum:
@@ -532,7 +541,7 @@ class Model(Footing):
             return
         watching = {k[0]: state for k, state in debate.duties.items() if k[2] == "acknowledge"}
         agreed = [self.owner(who) for who, state in watching.items() if state == "acknowledged"]
-        if set(agreed) - {self.owner(root.author)} and "outstanding" not in watching.values():
+        if all(set(agreed) - {who} for who in own) and "outstanding" not in watching.values():
             self.close(debate, "CONSENSUS", "accepted")
 
     def close(self, debate: Quarrel, state: str, outcome: str = "") -> None:
@@ -585,18 +594,21 @@ class Model(Footing):
         elif (
             debate.explicit
             and debate.opener == agent
-            and self.owner(agent) != self.owner(self.things[debate.root].author)
+            and not self.speaks_for(agent, debate.root)
             and all(c.status == "WITHDRAWN" for c in critics)
         ):
             self.close(debate, "WITHDRAWN")
         else:
             raise Nope
 
+    def speaks_for(self, agent: str, root: int) -> bool:
+        return self.owner(agent) in {self.owner(who) for who in self.things[root].behind()}
+
     def decide(self, agent: str, number: int, deciders: Sequence[str]) -> None:
         self.see(agent, number)
         self.was_here(agent)
         about = self.about(number)
-        if not about or self.owner(agent) == self.owner(self.things[about[0].root].author):
+        if not about or self.speaks_for(agent, about[0].root):
             raise Nope
         critics = [self.owner(self.things[n].author) for n in about[0].critiques]
         if agent not in deciders if deciders else self.owner(agent) in critics:

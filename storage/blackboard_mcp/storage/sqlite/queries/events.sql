@@ -25,6 +25,10 @@ FROM event WHERE board = ?1 AND seq > ?2 AND owner IN ('', ?3) ORDER BY seq LIMI
 SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
 FROM event WHERE board = ?1 AND item = ?2 AND owner IN ('', ?3) ORDER BY seq DESC LIMIT ?4;
 
+-- name: written_by
+-- Who wrote the newest version of an entry that has several.
+SELECT agent FROM event WHERE board = ?1 AND item = ?2 AND event = 'item.versioned' ORDER BY seq DESC LIMIT 1;
+
 -- name: subscription_add
 -- A new subscription.
 INSERT INTO subscription(board, id, agent, name, filter, cursor, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);
