@@ -268,17 +268,29 @@ class BoardStore(Protocol):
         """
         ...
 
-    async def debate_acknowledge(self, board: str, agent: str, number: int) -> None:
+    async def debate_acknowledge(
+        self, board: str, agent: str, number: int, *, version: int | None = None
+    ) -> None:
         """Meets what the agent owes; closes the debate when every watcher has acknowledged.
 
         On a board with a quorum votes close debates, and acknowledgements do not. Somebody who does not act
         for the author under criticism must be among those who acknowledged. A new version of what is
         debated asks for all of them again.
+
+        Raises:
+            Conflict: nothing is owed and no debate open, or `version` is given and no longer the present one.
         """
         ...
 
     async def debate_vote(
-        self, board: str, agent: str, number: int, *, approve: bool, reason: str = ""
+        self,
+        board: str,
+        agent: str,
+        number: int,
+        *,
+        approve: bool,
+        reason: str = "",
+        version: int | None = None,
     ) -> None:
         """Records the vote of the agent's owner on the present version, in place of its former vote.
 
@@ -287,7 +299,7 @@ class BoardStore(Protocol):
         voted down is INVALIDATED.
 
         Raises:
-            Conflict: no debate is open.
+            Conflict: no debate is open, or `version` is given and no longer the present one.
         """
         ...
 
@@ -296,11 +308,22 @@ class BoardStore(Protocol):
         ...
 
     async def debate_decide(
-        self, board: str, agent: str, number: int, reason: str, deciders: Sequence[str]
+        self,
+        board: str,
+        agent: str,
+        number: int,
+        reason: str,
+        deciders: Sequence[str],
+        *,
+        version: int | None = None,
     ) -> None:
         """Closes the debate. Without `deciders`, any agent that is no party to it, and acts for none, may.
 
         Who acts for the author under criticism may never.
+
+        Raises:
+            Conflict: no debate is open, or `version` is given and no longer the present one.
+            Refused: not this agent's to decide.
         """
         ...
 

@@ -223,7 +223,8 @@ class Blackboard:
                 f'op="{op}" takes the id of an item, say H-17; topics go with {", ".join(_BY_TOPIC)}. Nothing was '
                 "changed."
             )
-        number = parse_ref(id_).number
+        ref = parse_ref(id_)
+        number = ref.number
         name = await self.board_of(board, agent)
         check_agent(agent)
         match op:
@@ -234,15 +235,19 @@ class Blackboard:
             case "unwatch":
                 await self.store.debate_unwatch(name, agent, number)
             case "vote":
-                await self.store.debate_vote(name, agent, number, approve=approve is not False, reason=reason)
+                await self.store.debate_vote(
+                    name, agent, number, approve=approve is not False, reason=reason, version=ref.version
+                )
             case "acknowledge":
-                await self.store.debate_acknowledge(name, agent, number)
+                await self.store.debate_acknowledge(name, agent, number, version=ref.version)
             case "withdraw":
                 await self.store.debate_withdraw(name, agent, number, reason)
             case "decide":
                 if not reason.strip():
                     raise InvalidInput("A decision needs a reason. Nothing was changed.")
-                await self.store.debate_decide(name, agent, number, reason, self.deciders)
+                await self.store.debate_decide(
+                    name, agent, number, reason, self.deciders, version=ref.version
+                )
             case "status":
                 pass
         if op != "status":

@@ -169,27 +169,47 @@ class SqlBoardStore:
         now = self._now()
         await self.engine.write(lambda: debate_calls.debate_watch(board, agent, number, now))
 
-    async def debate_acknowledge(self, board: str, agent: str, number: int) -> None:
+    async def debate_acknowledge(
+        self, board: str, agent: str, number: int, *, version: int | None = None
+    ) -> None:
         now = self._now()
-        await self.engine.write(lambda: debate_calls.debate_acknowledge(board, agent, number, now))
+        await self.engine.write(
+            lambda: debate_calls.debate_acknowledge(board, agent, number, now, version=version)
+        )
 
     async def debate_withdraw(self, board: str, agent: str, number: int, reason: str) -> None:
         now = self._now()
         await self.engine.write(lambda: debate_calls.debate_withdraw(board, agent, number, reason, now))
 
     async def debate_decide(
-        self, board: str, agent: str, number: int, reason: str, deciders: Sequence[str]
+        self,
+        board: str,
+        agent: str,
+        number: int,
+        reason: str,
+        deciders: Sequence[str],
+        *,
+        version: int | None = None,
     ) -> None:
         now = self._now()
         await self.engine.write(
-            lambda: debate_calls.debate_decide(board, agent, number, reason, deciders, now)
+            lambda: debate_calls.debate_decide(board, agent, number, reason, deciders, now, version=version)
         )
 
     async def debate_vote(
-        self, board: str, agent: str, number: int, *, approve: bool, reason: str = ""
+        self,
+        board: str,
+        agent: str,
+        number: int,
+        *,
+        approve: bool,
+        reason: str = "",
+        version: int | None = None,
     ) -> None:
         now = self._now()
-        await self.engine.write(lambda: debate_calls.debate_vote(board, agent, number, approve, reason, now))
+        await self.engine.write(
+            lambda: debate_calls.debate_vote(board, agent, number, approve, reason, now, version=version)
+        )
 
     async def debate_unwatch(self, board: str, agent: str, number: int) -> None:
         now = self._now()

@@ -201,3 +201,21 @@ async def test_nobody_closes_alone_the_debate_about_a_version_they_wrote(board: 
     last = await bob.do("debate", op="vote", id="P-1")
     assert (last["state"], last["votes_for"]) == ("OPEN", [])
     assert "alice, its author's owner, does not count, nor bob, who wrote this version" in last["closes"]
+
+
+@pytest.mark.parametrize(
+    "call", [{"op": "acknowledge"}, {"op": "vote"}, {"op": "decide", "reason": "it is right"}]
+)
+async def test_who_names_a_version_agrees_to_that_one_or_to_none(board: Any, call: dict[str, str]) -> None:
+    alice, bob, carol = await board.join("alice", "bob", "carol")
+    await alice.post("one", "PLAN", key="plan:a")
+    await bob.post("one is wrong", "CRITIQUE", edges={"critiques": ["P-1"]})
+    await alice.post("two", key="plan:a")
+    agent = carol if call["op"] == "decide" else bob
+    before = await board.seq()
+    failure = await agent.fail("debate", id="P-1@1", **call)
+    assert (failure["error"], failure["item"], failure["current_version"]) == ("conflict", "P-1", 2)
+    assert failure["message"].startswith("P-1 is at version 2, not 1. Nothing was changed; ")
+    assert await board.seq() == before
+    await agent.do("debate", id="P-1@2", **call)
+    assert await board.seq() > before

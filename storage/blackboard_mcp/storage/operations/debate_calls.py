@@ -36,9 +36,22 @@ def _begin(board: str, agent: str, now: int) -> Steps[Ledger]:
     return ledger
 
 
-def _item(ledger: Ledger, number: int) -> Steps[ItemRow]:
+def _item(ledger: Ledger, number: int, version: int | None = None) -> Steps[ItemRow]:
+    """
+    Raises:
+        UnknownReference: the agent sees no such item.
+        Conflict: it is not at `version`: nobody agrees to a text they have not seen.
+    """
     found = yield from load_visible(ledger.no, [number], ledger.agent, ledger.board.id)
-    return found[number]
+    item = found[number]
+    if version is not None and version != item.version:
+        raise Conflict(
+            f"{item.id} is at version {item.version}, not {version}. Nothing was changed; "
+            f'read(ids=["{item.id}"]) shows how it stands, and {item.id}@{item.version} means that.',
+            item=item.id,
+            current_version=item.version,
+        )
+    return item
 
 
 def debate_open(board: str, agent: str, number: int, watchers: Sequence[str], now: int) -> Steps[None]:
@@ -65,10 +78,12 @@ def debate_watch(board: str, agent: str, number: int, now: int) -> Steps[None]:
     yield from ledger.close()
 
 
-def debate_acknowledge(board: str, agent: str, number: int, now: int) -> Steps[None]:
+def debate_acknowledge(
+    board: str, agent: str, number: int, now: int, *, version: int | None = None
+) -> Steps[None]:
     """Meets what the agent owes to the item, or to all of the debate it is the root of."""
     ledger = yield from _begin(board, agent, now)
-    item = yield from _item(ledger, number)
+    item = yield from _item(ledger, number, version)
     debate = yield from debate_about(ledger.no, item)
     met: set[int] = set()
     rows = list((yield sql("obligations_of_item"), (ledger.no, item.number)))
@@ -142,11 +157,18 @@ def debate_withdraw(board: str, agent: str, number: int, reason: str, now: int) 
 
 
 def debate_decide(
-    board: str, agent: str, number: int, reason: str, deciders: Sequence[str], now: int
+    board: str,
+    agent: str,
+    number: int,
+    reason: str,
+    deciders: Sequence[str],
+    now: int,
+    *,
+    version: int | None = None,
 ) -> Steps[None]:
     """A decider closes the debate with a reason; without named deciders, any agent that is not a party."""
     ledger = yield from _begin(board, agent, now)
-    item = yield from _item(ledger, number)
+    item = yield from _item(ledger, number, version)
     debate = yield from debate_about(ledger.no, item)
     if debate is None:
         raise Conflict(f"No debate is open on {item.id}. Nothing was changed.", item=item.id)
@@ -168,14 +190,23 @@ def debate_decide(
     yield from ledger.close()
 
 
-def debate_vote(board: str, agent: str, number: int, approve: bool, reason: str, now: int) -> Steps[None]:
+def debate_vote(
+    board: str,
+    agent: str,
+    number: int,
+    approve: bool,
+    reason: str,
+    now: int,
+    *,
+    version: int | None = None,
+) -> Steps[None]:
     """The vote of the agent's owner on the item as it stands; it closes the debate where it makes the quorum.
 
     Raises:
-        Conflict: no debate is open.
+        Conflict: no debate is open, or the item is not at the version named.
     """
     ledger = yield from _begin(board, agent, now)
-    item = yield from _item(ledger, number)
+    item = yield from _item(ledger, number, version)
     debate = yield from debate_about(ledger.no, item)
     if debate is None:
         raise Conflict(
