@@ -116,7 +116,10 @@ def freed_by_summary(sources: Iterable[Candidate]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PassOutcome:
-    """What a pass did. `moved` are ids with step and reason; tokens count working memory before and after."""
+    """What a pass did. `moved` are ids with step and reason; tokens count working memory before and after.
+
+    `private_freed` is the part of the tokens that only the authors of what was moved may know of.
+    """
 
     moved: tuple[tuple[str, int, str], ...]
     tokens_before: int
@@ -127,3 +130,4 @@ class PassOutcome:
     seq: int
     policy: str = DEFAULT_POLICY
     warning: str = ""
+    private_freed: int = 0

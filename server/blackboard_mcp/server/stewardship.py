@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from blackboard_mcp.protocols.board import Board, BoardChange, Core
 from blackboard_mcp.protocols.errors import Refused
-from blackboard_mcp.protocols.items import parse_ref
+from blackboard_mcp.protocols.items import Visibility, Zone, parse_ref
 from blackboard_mcp.protocols.pruning import PassOutcome
+from blackboard_mcp.protocols.store import Statistics
 
 from .blackboard import Blackboard
 from .board_settings import check_settings
@@ -88,25 +89,64 @@ class Stewardship:
         """
         found = await self._board.board(agent, board)
         if change == BoardChange():
-            return found
+            return await self._as_seen(agent, found.id)
         self._check(agent)
         pruner = self._board.pruner
         settings = check_settings(found.config, change.settings, pruner.policies, pruner.writer.configured)
         after = await self._board.store.change_board(found.id, agent, replace(change, settings=settings))
         if after.pass_due:
             self._board.pruner.kick(after.id)
-        return after
+        return await self._as_seen(agent, after.id)
+
+    async def _as_seen(self, agent: str, board: str) -> Board:
+        """The board with the figures of what the agent may see."""
+        figures = await self._board.store.statistics(board, agent)
+        items = dict.fromkeys(Zone, 0)
+        for (zone, _, _), (count, _) in figures.counts.items():
+            items[Zone(zone)] += count
+        return replace(
+            figures.board,
+            working_items=items[Zone.WORKING],
+            working_tokens=figures.board.working_tokens - _hidden(figures),
+            archived_items=items[Zone.ARCHIVE],
+        )
 
     async def prune(self, agent: str, board: str | None, *, dry_run: bool) -> list[PassOutcome]:
         """A pass down to the low-water mark; with `dry_run`, which anybody may, what it would move.
 
-        Of what is private only the agent's own is named. Empty: another process is at it.
+        Of what is private only the agent's own is named and counted. Empty: another process is at it.
         """
         if not dry_run:
             self._check(agent)
         found = await self._board.board(agent, board)
-        pruner = self._board.pruner
+        pruner, store = self._board.pruner, self._board.store
+        figures = await store.statistics(found.id, agent)
         outcomes = [await pruner.preview(found.id)] if dry_run else await pruner.run_pass(found.id)
         moved = [parse_ref(id_) for outcome in outcomes for id_, _, _ in outcome.moved]
-        seen = {item.id for item in (await self._board.store.read(found.id, agent, moved, [])).items}
-        return [replace(o, moved=tuple(line for line in o.moved if line[0] in seen)) for o in outcomes]
+        seen = {item.id: item for item in (await store.read(found.id, agent, moved, [])).items}
+        hidden, told = _hidden(figures), []
+        for outcome in outcomes:
+            lines = tuple(line for line in outcome.moved if line[0] in seen)
+            own = sum(seen[id_].tokens for id_, _, _ in lines if seen[id_].visibility is Visibility.PRIVATE)
+            left = hidden - (outcome.private_freed - own)
+            told.append(
+                replace(
+                    outcome,
+                    moved=lines,
+                    tokens_before=outcome.tokens_before - hidden,
+                    tokens_after=outcome.tokens_after - left,
+                    private_freed=own,
+                )
+            )
+            hidden = left
+        after = figures if dry_run else await store.statistics(found.id, agent)
+        return [
+            replace(o, protected_items=after.protected_items, protected_tokens=after.protected_tokens)
+            for o in told
+        ]
+
+
+def _hidden(figures: Statistics) -> int:
+    """Tokens of working memory in items that are private to others."""
+    seen = sum(tokens for (zone, _, _), (_, tokens) in figures.counts.items() if zone == Zone.WORKING)
+    return figures.board.working_tokens - seen

@@ -247,3 +247,31 @@ async def test_a_dry_run_says_what_the_pass_then_does_and_changes_nothing(small:
         assert item["zone"] == "archive"
         assert moved["why"] in await alice.say("read", ids=[moved["id"]])
     assert (await alice.do("prune"))["moved"] == [], "a pass is idempotent"
+
+
+async def test_figures_count_nothing_that_is_private_to_others(small: Any) -> None:
+    alice, bob = await small.join("alice", "bob")
+    await small.opened.pruner.close()
+    small.opened.pruner.kick = lambda _: None  # the pass is run by hand
+    public = [await alice.post(f"log {n} " + "word " * 60, "LOG", importance=1 + n % 2) for n in range(6)]
+    notes = [await bob.post("zebra " * 60, visibility="private", importance=1) for _ in range(2)]
+    law = await bob.post("hush " * 20, "CONSTRAINT", visibility="private")
+    tokens = sum(item["tokens"] for item in public)
+    own = tokens + sum(item["tokens"] for item in [*notes, law])
+    figures = await alice.do("board")
+    assert (figures["working_items"], figures["working_tokens"], figures["archived_items"]) == (6, tokens, 0)
+    assert f"working 6 items, {tokens} tokens; archive 0 items" in await alice.say("board")
+    assert (await bob.do("board"))["working_tokens"] == own
+    for agent, all_, held in ((alice, tokens, 0), (bob, own, law["tokens"])):
+        dry = await agent.do("prune", dry_run=True)
+        assert (dry["tokens_before"], dry["protected_tokens"]) == (all_, held)
+        gone = [item for item in [*public, *notes] if item["id"] in [m["id"] for m in dry["moved"]]]
+        assert dry["tokens_after"] == all_ - sum(item["tokens"] for item in gone)
+    done = await alice.do("prune")
+    left = [item for item in public if (await alice.item(item["id"]))["zone"] == "working"]
+    assert done["tokens_before"] == tokens
+    assert done["tokens_after"] == sum(item["tokens"] for item in left)
+    assert (done["protected_items"], done["protected_tokens"]) == (0, 0)
+    assert (await bob.item(notes[0]["id"]))["zone"] == "archive"
+    after = await alice.do("board", title="ours")
+    assert (after["working_items"], after["archived_items"]) == (len(left), 6 - len(left))

@@ -62,6 +62,7 @@ def prune(
         seq=ledger.board.seq,
         policy=plan.policy,
         warning=plan.warning,
+        private_freed=sum(rows[move.number].tokens for move in moves if rows[move.number].owner),
     )
 
 
