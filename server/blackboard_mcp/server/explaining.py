@@ -39,7 +39,7 @@ _DUTIES = {Duty.ACKNOWLEDGE: "acknowledge", Duty.RESPOND: "answer"}
 def lines(explanation: Explanation, explained: Explained, now: datetime) -> list[str]:
     """What there is to say of one item, a sentence a line."""
     if explanation.protection is not None:
-        return _stays(explanation, explanation.protection)
+        return _stays(explanation, explanation.protection, explained.config.quorum)
     if explanation.turn is not None:
         said = [_goes(explanation.item, explanation.turn, explained), *_when(explanation.turn, explained)]
     else:
@@ -102,12 +102,15 @@ def _beginning(end: int, chain: Sequence[Edge]) -> int:
     return place
 
 
-def _stays(explanation: Explanation, protection: Protection) -> list[str]:
+def _stays(explanation: Explanation, protection: Protection, quorum: int) -> list[str]:
     reason = protection.reason
     chain = chain_words(explanation.item, protection, dict(explanation.names))
     waits = _named(explanation.waits, explanation.item)
     said = f"stays: {chain}; {reason}" if chain else f"stays: {reason}"
-    if explanation.root is not None:
+    if explanation.root is not None and quorum:
+        owners = "an owner's vote" if quorum == 1 else f"{quorum} owners' votes on one side"
+        said += f', waits for {owners}: debate(op="vote", id="{explanation.root}")'
+    elif explanation.root is not None:
         said += (
             f", waits for {waits}"
             if waits

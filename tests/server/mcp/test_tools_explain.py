@@ -197,3 +197,15 @@ async def test_the_resource_says_the_same_as_text_and_as_json_and_completes_ids(
     assert "board://{board}/items/{id}/explain" in {t.uri_template for t in templates}
     with pytest.raises(Exception, match="H-99"):
         await bob.client.read_resource("board://main/items/H-99/explain")
+
+
+async def test_where_a_quorum_closes_debates_an_item_waits_for_votes(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    root = await alice.post("claim", "HYPOTHESIS")
+    await bob.post("no", "CRITIQUE", edges={"critiques": [root["id"]]})
+    await bob.do("board", settings={"quorum": 2})
+    await bob.do("debate", op="vote", id=root["id"], approve=False)
+    assert await says(alice, root["id"]) == [
+        f"stays: open debate on {root['id']}, waits for 2 owners' votes on one side: "
+        f'debate(op="vote", id="{root["id"]}")'
+    ]
