@@ -1,9 +1,10 @@
 """When two findings say the same, so that the second is counted as support of the first.
 
-Only spelling is looked through: the width and the composition of characters, white space, the case of
-plain words, one full stop at the end. Whatever could change what is said keeps texts apart: every other
-word and sign, digits, superscripts and fractions, question marks, the case of units, symbols and names
-written in mixed case.
+Only spelling is looked through: the width and the composition of characters, white space between words,
+the case of plain words, one full stop at the end. Whatever could change what is said keeps texts apart:
+every other word and sign, digits, superscripts and fractions, question marks, the case of units, symbols,
+short abbreviations, addresses, options and names written in mixed case, indentation, and all that stands
+in backticks.
 """
 
 from __future__ import annotations
@@ -25,17 +26,40 @@ MAX_FINDING = 10_000
 
 _SPELLING = frozenset({"<wide>", "<narrow>", "<compat>", "<noBreak>"})
 """Compatibility forms that are another spelling; superscripts, fractions and the like say something else."""
+_SYMBOL = re.compile("[\u03d0-\u03ff\u2100-\u214f]")
+"""Letters that formulas use beside the ones they look like (ϕ and φ)."""
+_VERBATIM = re.compile(r"(```.*?```|`[^`]*`|(?<=[\"'“‘«])\s+(?=[\"'”’»]))", re.DOTALL)
+"""Code, and white space that is quoted by itself: every character of it counts."""
+_OPENING = re.compile(r"[:{(\[]\n[^\S\n]+\S")
+_INDENTATION = re.compile(r"\n([^\S\n]*)(?=\S)")
+_TOKEN = re.compile(r"\S+")
+_PLAIN = re.compile(r"([\"'“‘«(\[*]*)([^\W\d_]+(?:['’-][^\W\d_]+)*)([\"'”’»)\]*.,;:!?…]*)")
+"""A word as prose has it; addresses, paths, options and identifiers are none, and their case counts."""
 _WORD = re.compile(r"[^\W_]+")
+_STOP = re.compile(r"(?<=[\w%)\]}\"'”’»`])\.\Z")
 _UNIT = 5
 """Longest word after a number that is taken for a unit, whose case counts (mW, MW)."""
+_SHORT = 3
+"""Longest word in capitals that is taken for an abbreviation or a symbol (CO and Co, MB and Mb)."""
 
 
 def normal_form(text: str) -> str:
     """`text` without what is mere spelling: equal for two findings that say the same."""
-    flat = " ".join(_plain(text).split())
-    if flat.endswith(".") and not flat.endswith("..") and len(flat) > 1:
-        flat = flat[:-1].rstrip()
-    return _WORD.sub(_fold, flat)
+    text = "\n".join(_plain(text).strip().splitlines())
+    # Lines all indented alike are merely wrapped, unless what stands before them opens a block.
+    indented = len(set(_INDENTATION.findall(text))) > 1 or _OPENING.search(text) is not None
+    shouted = text.isupper() and len(text.split()) > 2
+    parts = _VERBATIM.split(text)
+    for place in range(0, len(parts), 2):
+        parts[place] = _folded(_spaced(parts[place], indented=indented), shouted=shouted)
+    return _STOP.sub("", "".join(parts))
+
+
+def _spaced(text: str, *, indented: bool) -> str:
+    """`text` with single spaces; where lines are indented, as in code, with its line ends and indentation."""
+    if not indented:
+        return re.sub(r"\s+", " ", text)
+    return re.sub(r"(?<!\s)[^\S\n]+", " ", re.sub(r"[^\S\n]+(?=\n)", "", text))
 
 
 def fingerprint(text: str) -> str:
@@ -47,19 +71,31 @@ def _plain(text: str) -> str:
     if text.isascii():
         return text
     spelt = (
-        unicodedata.normalize("NFKC", c) if unicodedata.decomposition(c).split(" ")[0] in _SPELLING else c
+        unicodedata.normalize("NFKC", c)
+        if unicodedata.decomposition(c).split(" ")[0] in _SPELLING and not _SYMBOL.match(c)
+        else c
         for c in text
     )
     return unicodedata.normalize("NFC", "".join(spelt))
 
 
-def _fold(match: re.Match[str]) -> str:
-    """The word without its case where that says nothing."""
-    word = match[0]
+def _folded(text: str, *, shouted: bool) -> str:
+    def fold(match: re.Match[str]) -> str:
+        found = _PLAIN.fullmatch(match[0])
+        if found is None:
+            return match[0]
+        before = text[max(0, match.start() - 4) : match.start()].rstrip()[-1:]
+        said = _WORD.sub(lambda word: _small(word[0], before, shouted=shouted), found[2])
+        return found[1] + said + found[3]
+
+    return _TOKEN.sub(fold, text)
+
+
+def _small(word: str, before: str, *, shouted: bool) -> str:
+    """The word without its case where that says nothing; `before` is the last character before it."""
     cased = word.islower() or word.isupper() or (word[0].isupper() and word[1:].islower())
-    if not cased or len(word) == 1 or any(c.isdigit() or c.isnumeric() for c in word):
+    if not cased or len(word) == 1 or (len(word) <= _UNIT and before.isnumeric()):
         return word
-    before = match.string[max(0, match.start() - 4) : match.start()].rstrip(" -")[-1:]
-    if len(word) <= _UNIT and before.isnumeric():
+    if len(word) <= _SHORT and word.isupper() and not shouted:
         return word
     return word.lower()
