@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.debates import DebateState
 from blackboard_mcp.protocols.items import Item, ItemType, Status, Visibility
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from ..text import visible
+from ..text import clip, visible
 from .sentences import CITATION, ID, SOURCES, TAG, numbers, sentences, terms
 
 SHARE = 3
@@ -40,7 +40,12 @@ _GROUNDED = 0.3
 """Part of a line's words that its sources have to have."""
 
 _RULE = re.compile(r"(?<![\w-])K-\d{1,15}(?![\w-])")
-_URL = re.compile(r"\bhttps?://[^\s\])>\"']+", re.IGNORECASE)
+_ADDRESS = re.compile(
+    r"\b[a-z][a-z0-9+.-]{1,20}://[^\s\])>\"']+|\b[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+"
+    r"|\b(?:[\w-]+\.)+[^\W\d_]{2,24}\b(?:[:/][^\s\])>\"']*)?",
+    re.IGNORECASE,
+)
+"""What leads somewhere: with a scheme, of a mailbox, or by the name of a host alone."""
 _MARKUP: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"```|~~~"), "a code fence"),
     (re.compile(r"\]\(|!\["), "a markdown link or image"),
@@ -198,14 +203,15 @@ def _figures(lines: Sequence[_Line], thread: Sequence[Item]) -> Iterator[str]:
     by_id = {item.id: item for item in thread}
     whole = "\n".join(f"{item.author} {item.text}" for item in thread)
     there = all_numbers(whole)
+    known_places = whole.casefold()
     sources: dict[str, frozenset[str]] = {}
     for place, line in enumerate(lines, 1):
         for number in line.numbers:
             if number not in there:
                 yield f"says {number}, which no source says"
-        for url in _URL.findall(line.said):
-            if url.rstrip(".,;:…") not in whole:
-                yield f"line {place} has an address that no source has"
+        for address in _ADDRESS.findall(line.said):
+            if address.rstrip(".,;:…").casefold() not in known_places:
+                yield f"line {place} has {clip(address, 60)}, an address that no source has"
         cited = [by_id[id_] for id_ in line.cited if id_ in by_id]
         if not cited:
             continue
