@@ -24,6 +24,8 @@ _NUMBERS = re.compile(r"\s*[0-9]{1,15}(?:[\s,;]+[0-9]{1,15})*\s*\Z")
 _VERSION = re.compile(r"@[0-9]{1,9}(?!\w)")
 _DEPTH = 4
 """How many candidates are asked for per hit wanted: some may be gone or hidden."""
+_DEEPEST = 1_000
+"""Most candidates that are asked for; what they hide is looked for in the store."""
 
 
 class ArchiveSearch(Protocol):
@@ -82,16 +84,26 @@ async def search(
             return await _with_reasons(store, board, agent, exact, "exact", "", 0)
     exact = await _exact(store, agent, query)
     if _IDS.search(query.text) and not _WORD.search(_IDS.sub(" ", query.text)):
-        return await _with_reasons(store, board, agent, exact, "exact", "", 0)
+        notice = await _live(store, agent, query)
+        return await _with_reasons(store, board, agent, exact, "exact", notice, 0)
     notice = ""
     starts: dict[int, int] = {}
     try:
-        answer = await archive.search(replace(query, limit=min(limit * _DEPTH, 1000)))
+        depth = min(limit * _DEPTH, _DEEPEST)
+        known = {item.number for item in exact}
+        while True:
+            answer = await archive.search(replace(query, limit=depth))
+            ranked = [hit.number for hit in answer.hits if hit.number not in known]
+            items = [*exact, *await _confirm(store, agent, query, ranked)]
+            if len(items) >= limit or len(answer.hits) < depth or depth == _DEEPEST:
+                break
+            depth = min(depth * _DEPTH, _DEEPEST)  # what others keep private must not hide what is not
         mode, notice = str(answer.mode), answer.notice
         starts = {hit.number: hit.start for hit in answer.hits}
-        ranked = [hit.number for hit in answer.hits if hit.number not in {i.number for i in exact}]
-        confirmed = await _confirm(store, agent, query, ranked)
-        items = [*exact, *confirmed]
+        if len(items) < limit and len(answer.hits) >= depth:
+            page = await store.query(board, agent, words)
+            known |= {item.number for item in items}
+            items += [item for item in page.items if item.number not in known]
     except ArchiveUnavailable:
         page = await store.query(board, agent, words)
         items = [*exact, *(i for i in page.items if i.number not in {e.number for e in exact})]
@@ -145,6 +157,14 @@ def wire_found(found: Found, seq: int, left: dict[int, str]) -> SearchAnswer:
 async def _exact(store: BoardStore, agent: str, query: ArchiveQuery) -> list[Item]:
     named = list(dict.fromkeys(int(n) for n in _IDS.findall(query.text)))[: query.limit]
     return await _confirm(store, agent, query, named) if named else []
+
+
+async def _live(store: BoardStore, agent: str, query: ArchiveQuery) -> str:
+    """Where those of the items that the query names are that never left, or came back; empty without any."""
+    refs = [Ref(n) for n in dict.fromkeys(int(n) for n in _IDS.findall(query.text))][: query.limit]
+    found = await store.read(query.board, agent, refs, [])
+    live = [item.id for item in found.items if item.zone is not Zone.ARCHIVE]
+    return f"not archived, read() has it: {', '.join(live)}" if live else ""
 
 
 async def _confirm(store: BoardStore, agent: str, query: ArchiveQuery, numbers: list[int]) -> list[Item]:

@@ -201,3 +201,45 @@ async def test_the_same_question_has_the_same_answer_before_and_after_a_rebuild(
     assert await answers() == first
     assert await board.opened.archive.rebuild() == 24
     assert await answers() == first
+
+
+@pytest.mark.parametrize("notes", [60, 1_200])
+async def test_what_others_keep_private_does_not_hide_what_they_do_not(board: Any, notes: int) -> None:
+    alice, bob, eve = await board.join("alice", "bob", "eve")
+    (hit,) = await archived(alice, "The valve of the coolant circuit of plant seven sticks in hard frost.")
+    for start in range(0, notes, 50):
+        batch = [
+            {"text": f"coolant valve sticks {start + n}", "visibility": "private", "ttl_seconds": 1}
+            for n in range(min(50, notes - start))
+        ]
+        await bob.do("post", items=batch)
+    board.clock.advance(2)
+    await board.opened.store.expire()
+    found = await eve.do("query_archive", text="coolant valve sticks")
+    assert [i["id"] for i in found["items"]] == [hit]
+    own = await bob.do("query_archive", text="coolant valve sticks", limit=5)
+    assert {i["author"] for i in own["items"]} == {"bob"}
+
+
+async def test_long_items_leave_room_for_short_ones(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    short = await archived(
+        alice, *(f"Plant {n}: the valve of the coolant circuit sticks in frost." for n in range(3))
+    )
+    said = "coolant valve sticks yes "
+    long = await archived(bob, *(f"Report {n} {said * (MAX_TEXT // len(said) - 1)}" for n in range(3)))
+    while not await board.opened.archive.drain():
+        pass
+    found = await alice.do("query_archive", text="coolant valve sticks")
+    assert {i["id"] for i in found["items"]} >= {*short, *long}
+
+
+async def test_an_id_of_a_live_item_is_said_to_be_live(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    (old,) = await archived(alice, "Rust.")
+    secret = (await bob.post("mine alone", visibility="private"))["id"]
+    assert "read()" not in await alice.say("query_archive", text=old)
+    assert "restored 1" in await alice.say("query_archive", text=old, restore=True)
+    again = await alice.do("query_archive", text=f"{old} {secret}", restore=True)
+    assert (again["items"], again["mode"]) == ([], "exact")
+    assert again["notice"] == f"not archived, read() has it: {old}"

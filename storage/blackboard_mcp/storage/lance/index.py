@@ -57,6 +57,7 @@ _DELETE_ROWS = 500
 _INDEXED_ROWS = 50_000
 _MOST_RARE = 400
 _PARTS_OF_RARE = 4
+_ROUNDS = 5
 _STATE = ["id", "number", "seq", "parts"]
 _KEEP_VERSIONS = timedelta(minutes=30)
 _CONFLICT_ATTEMPTS = 8
@@ -469,7 +470,7 @@ class LanceArchiveIndex:
         if table is not None:
             outdated = {*cuts, *waiting.removed}
             reach = Reach.of(query, fills=self._counts.fills(query.board))
-            indexed = _candidates(table, reach, asked, vector, rare, depth)
+            indexed = _candidates(table, reach, asked, vector, rare, depth, query.limit)
             found = [candidate for candidate in indexed if candidate.number not in outdated]
         found += candidates(documents, query, asked, cuts, cosines, depth)
         scored = fuse(found, asked, corpus, depth=depth, vector_weight=self._vector_weight)
@@ -497,8 +498,13 @@ def _candidates(
     vector: Any | None,
     rare: Mapping[str, tuple[int, ...]],
     depth: int,
+    wanted: int,
 ) -> list[Candidate]:
-    """What either engine finds, and the documents that hold the rarest words of the query."""
+    """What either engine finds, and the documents that hold the rarest words of the query.
+
+    Where a few long documents take all the room, the engines are asked again for what is beside them,
+    until `wanted` documents are there.
+    """
     columns = [
         "number",
         "part",
@@ -517,12 +523,22 @@ def _candidates(
             if found[number][0] == seq:
                 found[number][2][part] = passage
 
-    if asked:
-        take(by_words(table, asked, reach, columns, depth))
-    if vector is not None:
-        take(by_vector(table, vector, reach, columns, depth))
-    wanted = dict.fromkeys(n for w in sorted(rare, key=lambda w: (len(rare[w]), w)) for n in rare[w])
-    if missing := {*list(wanted)[:_MOST_RARE]} - found.keys():
+    beside = reach
+    said, meant = bool(asked), vector is not None
+    for _ in range(_ROUNDS):
+        if said:
+            answer = by_words(table, asked, beside, columns, depth)
+            take(answer)
+            said = answer.num_rows >= depth
+        if meant:
+            answer = by_vector(table, vector, beside, columns, depth)
+            take(answer)
+            meant = answer.num_rows >= depth
+        if len(found) >= wanted or not (said or meant):
+            break
+        beside = Reach(reach.board, reach.where & ~rows.numbered(found))
+    order = dict.fromkeys(n for w in sorted(rare, key=lambda w: (len(rare[w]), w)) for n in rare[w])
+    if missing := {*list(order)[:_MOST_RARE]} - found.keys():
         among = Reach(reach.board, reach.where & rows.numbered(missing))
         take(by_words(table, list(rare), among, columns, _MOST_RARE * _PARTS_OF_RARE))
     return [
