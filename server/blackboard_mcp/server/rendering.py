@@ -336,7 +336,7 @@ def _endorsed(item: Item, *, repeated: bool) -> str:
     before = " (posted before with this idempotency_key)" if repeated else ""
     return (
         f"{item.id} by {item.author} says the same: counted as your support ({owners}), nothing stored twice"
-        f"{before}"
+        f"{before}{' ' if item.retracted else ''}{notices(item, _NAMED_APART)}"
     )
 
 

@@ -131,3 +131,12 @@ def _all(space: Any) -> Any:
     from blackboard_mcp.protocols.pruning import Move, Plan
 
     return Plan(moves=tuple(Move(c.number, 4, "all of it") for c in space.candidates))
+
+
+async def test_who_finds_the_same_as_what_rests_on_a_retracted_item_is_told(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    premise = (await ada.post("A premise", "HYPOTHESIS"))["id"]
+    await ada.post("The conclusion", edges={"depends_on": [premise]})
+    await ada.post(id=premise, status="WITHDRAWN")
+    text = await ben.say("post", text="the conclusion")
+    assert text.splitlines()[0].endswith(f"nothing stored twice ⚠ rests on {premise} WITHDRAWN")
