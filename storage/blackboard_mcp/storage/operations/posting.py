@@ -59,18 +59,7 @@ def post(
             items = yield from values(ledger.board, [known[n] for n in numbers], agent)
             waiting = yield from attention(ledger.no, agent, look)
             return Posted(tuple(items), seq, ledger.board.value(), waiting, repeated=True, endorsed=places)
-    if ledger.board.lifecycle is not Lifecycle.OPEN:
-        raise Refused(f"Board '{board}' is {ledger.board.lifecycle} and takes no posts. Nothing was changed.")
-    placed: list[int] = []
-    first = ledger.board.last_number
-    endorsed: list[int] = []
-    for draft in drafts:
-        placed.append((yield from _place(ledger, draft, placed, endorsed)))
-    # What nobody else sees is not counted where others look.
-    shown = {
-        n for n, d in zip(placed, drafts, strict=True) if n > first and d.visibility is not Visibility.PRIVATE
-    }
-    yield sql("agent_seen"), (ledger.no, agent, len(shown), now)
+    placed, endorsed = yield from apply(ledger, drafts)
     yield from ledger.close()
     if once is not None:
         yield (
@@ -80,6 +69,34 @@ def post(
     items = yield from _answer(ledger, drafts, placed)
     waiting = yield from attention(ledger.no, agent, look)
     return Posted(tuple(items), ledger.board.seq, ledger.board.value(), waiting, endorsed=tuple(endorsed))
+
+
+def apply(ledger: Ledger, drafts: Sequence[Draft]) -> Steps[tuple[list[int], list[int]]]:
+    """Writes the drafts in order within an open ledger: what `post` does between opening and closing it.
+
+    Returns, in the order of the drafts, the number of the item that each made, changed or endorsed, and the
+    places (from 0) of those that endorsed one.
+
+    Raises:
+        UnknownReference: an edge or id names what is not there.
+        Conflict: an expected version or a status moved.
+        Refused: the board is closed, or a change is not this agent's to make.
+    """
+    if ledger.board.lifecycle is not Lifecycle.OPEN:
+        raise Refused(
+            f"Board '{ledger.board.id}' is {ledger.board.lifecycle} and takes no posts. Nothing was changed."
+        )
+    placed: list[int] = []
+    first = ledger.board.last_number
+    endorsed: list[int] = []
+    for draft in drafts:
+        placed.append((yield from _place(ledger, draft, placed, endorsed)))
+    # What nobody else sees is not counted where others look.
+    shown = {
+        n for n, d in zip(placed, drafts, strict=True) if n > first and d.visibility is not Visibility.PRIVATE
+    }
+    yield sql("agent_seen"), (ledger.no, ledger.agent, len(shown), ledger.now)
+    return placed, endorsed
 
 
 def _answer(ledger: Ledger, drafts: Sequence[Draft], placed: list[int]) -> Steps[list[Item]]:
