@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from blackboard_mcp.server import blackboard, compose
+from blackboard_mcp.server import compose, following
 from blackboard_mcp.server.settings import Settings
 
 
@@ -13,7 +13,7 @@ from blackboard_mcp.server.settings import Settings
 async def test_a_wait_without_news_looks_once_a_report_and_no_oftener(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reported: bool
 ) -> None:
-    monkeypatch.setattr(blackboard, "_REPORT_EVERY", 0.05)
+    monkeypatch.setattr(following, "_REPORT_EVERY", 0.05)
     told: list[float] = []
 
     async def report(progress: float, total: float | None, message: str | None) -> None:
@@ -30,7 +30,7 @@ async def test_a_wait_without_news_looks_once_a_report_and_no_oftener(
             return await log(*args, **options)  # type: ignore[arg-type]
 
         monkeypatch.setattr(opened.store, "log", counted)
-        news = await opened.blackboard.wait(
+        news = await opened.blackboard.following.wait(
             "ada",
             None,
             subscription=None,

@@ -6,11 +6,10 @@ Every method takes the agent's authenticated name and a board id. Nothing here k
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.board import Board, BoardConfig
@@ -18,7 +17,7 @@ from blackboard_mcp.protocols.debates import StandingWatch
 from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.explain import Explained
-from blackboard_mcp.protocols.filters import EventFilter, ItemQuery, parse_event_filter
+from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Draft, Item, Ref, Zone, parse_ref
 from blackboard_mcp.protocols.keys import parse_key
@@ -29,7 +28,6 @@ from blackboard_mcp.protocols.store import (
     Once,
     Posted,
     Snapshot,
-    Subscription,
 )
 from blackboard_mcp.protocols.store import (
     Found as FoundItems,
@@ -41,38 +39,22 @@ from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.topics import is_topic, parse_topic
 
 from .activity import Activity
+from .following import Following
+from .looks import Looks
 from .pruner import Pruner
 from .requests import PostFields, check_agent, check_board, digest, draft
 from .searching import ArchiveSearch, Found, search, with_neighbours
 from .views import View, render_view
 
 VIEW_BUDGET = 1_500
-NAMED_IN_FOOTER = 3
-"""How many ids a footer names."""
-_SCAN = 500
 _END = 1 << 62
 """A sequence that no log reaches."""
 _COUNTED_INLINE = 20_000
-_REPORT_EVERY = 5.0
 MAX_EXPLAINED = 20
-_LOOKS = 10_000
+_OWNERS = 10_000
 
-Report = Callable[[float, float | None, str | None], Awaitable[None]]
 DebateOp = Literal["open", "acknowledge", "vote", "withdraw", "decide", "status", "watch", "unwatch"]
 _BY_TOPIC = ("watch", "unwatch", "status")
-
-
-@dataclass(frozen=True, slots=True)
-class News:
-    """Events that were waited for, in order; `cursor` is where to go on."""
-
-    events: tuple[Event, ...]
-    cursor: int
-    seq: int
-    subscription: Subscription | None
-    items: dict[int, Item] = field(default_factory=dict)
-    """Present items that the events are about, where the agent may see them."""
-    attention: Attention = field(default_factory=Attention)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +94,8 @@ class Blackboard:
         self.default_board = check_board(default_board)
         self.deciders = tuple(deciders)
         self._summarizes = summarizes
-        self._looks: dict[tuple[str, str], int] = {}
+        self.looks = Looks()
+        self.following = Following(store, self.looks, self.board_of, activity)
         self._owners: dict[str, str] = {}
 
     async def introduce(self, agent: str, owner: str) -> None:
@@ -124,25 +107,9 @@ class Blackboard:
         if self._owners.get(agent) == owner:
             return
         await self.store.set_owner(check_agent(agent), check_agent(owner))
-        if len(self._owners) >= _LOOKS:
+        if len(self._owners) >= _OWNERS:
             self._owners.pop(next(iter(self._owners)))
         self._owners[agent] = owner
-
-    # Where the agent looked last: it only serves the footer, and may be forgotten.
-
-    def _look(self, board: str, agent: str) -> int:
-        return self._looks.get((board, agent), 0)
-
-    def saw(self, board: str, agent: str, seq: int) -> None:
-        """The agent has been shown the board up to `seq`."""
-        if len(self._looks) >= _LOOKS and (board, agent) not in self._looks:
-            self._looks.pop(next(iter(self._looks)))
-        self._looks[board, agent] = max(seq, self._looks.get((board, agent), 0))
-
-    def _noticed(self, board: str, agent: str, seq: int, attention: Attention) -> None:
-        """The agent has been told in a footer what is new; where that named all of it, it is news no more."""
-        if len(attention.ids) <= NAMED_IN_FOOTER:
-            self.saw(board, agent, seq)
 
     async def board_of(self, board: str | None, agent: str) -> str:
         """The board a call is about; the default board comes into being when it is first named.
@@ -175,12 +142,12 @@ class Blackboard:
         once = None if idempotency_key is None else Once(idempotency_key, digest(list(posts)))
         try:
             posted = await self.store.post(
-                name, agent, drafts, config=self.config, once=once, look=self._look(name, agent)
+                name, agent, drafts, config=self.config, once=once, look=self.looks.of(name, agent)
             )
         except UnknownReference as error:
             raise _as_asked(error, posts) from None
         self.activity.seen(name, agent)
-        self._noticed(name, agent, posted.seq, posted.attention)
+        self.looks.told(name, agent, posted.seq, posted.attention)
         for fields in posts:
             if fields.ttl_seconds is not None:
                 self.pruner.expect(fields.ttl_seconds)
@@ -252,9 +219,9 @@ class Blackboard:
                 pass
         if op != "status":
             await self._prune_if_due(name)
-        state = await self.store.debate_status(name, agent, number, look=self._look(name, agent))
+        state = await self.store.debate_status(name, agent, number, look=self.looks.of(name, agent))
         if isinstance(state, DebateView):
-            self._noticed(name, agent, state.seq, state.attention)
+            self.looks.told(name, agent, state.seq, state.attention)
         return name, state
 
     async def watch_topic(
@@ -274,8 +241,8 @@ class Blackboard:
 
     async def attention(self, agent: str, board: str) -> tuple[Attention, int]:
         """What waits for the agent on an existing board, and the board's sequence; it has been told then."""
-        log = await self.store.log(board, agent, _END, 1, look=self._look(board, agent))
-        self._noticed(board, agent, log.seq, log.attention)
+        log = await self.store.log(board, agent, _END, 1, look=self.looks.of(board, agent))
+        self.looks.told(board, agent, log.seq, log.attention)
         return log.attention, log.seq
 
     async def _prune_if_due(self, board: str) -> None:
@@ -290,7 +257,7 @@ class Blackboard:
     ) -> tuple[View, Snapshot]:
         """The board as one agent sees it within a budget of tokens, of which `reserve` stay free."""
         name = await self.board_of(board, agent)
-        snapshot = await self.store.snapshot(name, agent, look=self._look(name, agent))
+        snapshot = await self.store.snapshot(name, agent, look=self.looks.of(name, agent))
         if not self._summarizes:
             snapshot = replace(snapshot, summaries=())
         view = render_view(snapshot, agent=agent, budget=budget, reserve=reserve, tokenizer=self.tokenizer)
@@ -316,10 +283,10 @@ class Blackboard:
                 asked[_plain(refs[-1])] = text
             else:
                 unread.append(text)
-        found = await self.store.read(name, agent, refs, plain, look=self._look(name, agent))
+        found = await self.store.read(name, agent, refs, plain, look=self.looks.of(name, agent))
         if found.missing or unread:
             found = replace(found, missing=(*unread, *(asked.get(m, m) for m in found.missing)))
-        self._noticed(name, agent, found.seq, found.attention)
+        self.looks.told(name, agent, found.seq, found.attention)
         numbers = [item.number for item in found.items]
         self.activity.read(name, numbers)
         protected = await self.store.guarded(name, numbers) if numbers else {}
@@ -347,15 +314,15 @@ class Blackboard:
             found = await self.store.read(name, agent, [], [parse_key(key)[0] for key in keys])
             numbers += [item.number for item in found.items]
             unread += found.missing
-        explained = await self.store.explain(name, agent, numbers, look=self._look(name, agent))
-        self._noticed(name, agent, explained.seq, explained.attention)
+        explained = await self.store.explain(name, agent, numbers, look=self.looks.of(name, agent))
+        self.looks.told(name, agent, explained.seq, explained.attention)
         missing = (*unread, *(asked.get(int(number), number) for number in explained.missing))
         return replace(explained, missing=missing)
 
     async def query(self, agent: str, board: str | None, wanted: ItemQuery) -> ItemPage:
         name = await self.board_of(board, agent)
-        page = await self.store.query(name, agent, wanted, look=self._look(name, agent))
-        self._noticed(name, agent, page.seq, page.attention)
+        page = await self.store.query(name, agent, wanted, look=self.looks.of(name, agent))
+        self.looks.told(name, agent, page.seq, page.attention)
         self.activity.read(name, [item.number for item in page.items])
         return page
 
@@ -375,7 +342,7 @@ class Blackboard:
         found = await search(self.store, self.archive, agent, named, words)
         if neighbours:
             found = await with_neighbours(self.store, name, agent, found)
-        look = self._look(name, agent)
+        look = self.looks.of(name, agent)
         if restore and found.items:
             check_agent(agent)
             back = await self.store.restore(name, agent, [i.number for i in found.items], look=look)
@@ -386,118 +353,6 @@ class Blackboard:
             return replace(found, items=items, seq=back.seq), back.attention, back.seq
         log = await self.store.log(name, agent, _END, 1, look=look)
         return found, log.attention, log.seq
-
-    # Events
-
-    async def subscribe(
-        self, agent: str, board: str | None, filter_: dict[str, Any], name: str | None
-    ) -> tuple[Subscription, int]:
-        parse_event_filter(filter_)
-        board_id = await self.board_of(board, agent)
-        held = await self.store.subscribe(board_id, agent, name or "", filter_)
-        return held, held.cursor
-
-    async def unsubscribe(self, agent: str, board: str | None, id_or_name: str) -> None:
-        name = await self.board_of(board, agent)
-        if not await self.store.unsubscribe(name, agent, id_or_name):
-            raise UnknownReference(
-                f"You hold no subscription '{id_or_name}' on '{name}'. Nothing was changed; subscribe() lists "
-                "yours."
-            )
-
-    async def subscriptions(self, agent: str, board: str | None) -> tuple[list[Subscription], int]:
-        name = await self.board_of(board, agent)
-        held = await self.store.subscriptions(name, agent)
-        found = await self.store.find_board(name)
-        return held, 0 if found is None else found.seq
-
-    async def changes_since(self, agent: str, board: str | None, since: int, limit: int) -> News:
-        """Events after `since`, without waiting."""
-        return await self.wait(agent, board, subscription=None, since=since, seconds=0.0, limit=limit)
-
-    async def wait(
-        self,
-        agent: str,
-        board: str | None,
-        *,
-        subscription: str | None,
-        since: int | None,
-        seconds: float,
-        limit: int,
-        report: Report | None = None,
-    ) -> News:
-        """Events after a place in the log, as soon as there are any, or none after `seconds`.
-
-        The place is `since`, else the subscription's cursor, else the present end. A subscription's
-        cursor moves to the last event delivered; going back with `since` delivers again.
-
-        Raises:
-            UnknownReference: no such subscription, or `since` is ahead of the log.
-        """
-        name = await self.board_of(board, agent)
-        held: Subscription | None = None
-        condition = EventFilter()
-        if subscription is not None:
-            held = await self.store.find_subscription(name, agent, subscription)
-            if held is None:
-                raise UnknownReference(
-                    f"You hold no subscription '{subscription[:40]}' on '{name}'; subscribe() lists yours."
-                )
-            condition = parse_event_filter(held.filter)
-        board_now = await self.store.find_board(name)
-        end = 0 if board_now is None else board_now.seq
-        place = since if since is not None else (end if held is None else held.cursor)
-        if place > end:
-            raise UnknownReference(f"since={place} is ahead of '{name}', which stands at seq {end}.", seq=end)
-        started = place if since is None or held is None else held.cursor
-        news = await self._watch(agent, name, condition, place, seconds, limit, report)
-        self.activity.seen(name, agent)
-        if held is not None and news.cursor != started:
-            await self.store.move_cursor(name, agent, held.id, news.cursor)
-        numbers = [parse_ref(e.item).number for e in news.events if e.item is not None]
-        items: dict[int, Item] = {}
-        if numbers:
-            found = await self.store.read(name, agent, [Ref(n) for n in dict.fromkeys(numbers)], [])
-            items = {item.number: item for item in found.items}
-        return News(news.events, news.cursor, news.seq, held, items, news.attention)
-
-    async def _watch(
-        self,
-        agent: str,
-        board: str,
-        condition: EventFilter,
-        place: int,
-        seconds: float,
-        limit: int,
-        report: Report | None,
-    ) -> News:
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-        deadline = started + seconds
-        next_report = math.inf if report is None else started + _REPORT_EVERY
-        look = self._look(board, agent)
-        while True:
-            seen = self.store.changes()
-            matching: list[Event] = []
-            while True:
-                log = await self.store.log(board, agent, place, _SCAN, look=look)
-                for event in log.events:
-                    place = event.seq
-                    if condition.matches(event, agent):
-                        matching.append(event)
-                        if len(matching) == limit:
-                            break
-                else:
-                    place = log.cursor
-                if len(matching) == limit or not log.more:
-                    break
-            now = loop.time()
-            if matching or now >= deadline:
-                return News(tuple(matching), place, log.seq, None, {}, log.attention)
-            if report is not None and now >= next_report:
-                next_report = now + _REPORT_EVERY
-                await report(round(now - started, 1), seconds, "waiting for news")
-            await self.store.wait_for_change(seen, max(0.0, min(deadline, next_report) - now))
 
     # Figures
 

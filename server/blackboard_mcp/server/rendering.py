@@ -17,8 +17,10 @@ from blackboard_mcp.protocols.store import Attention, DebateView, Page, Posted, 
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from . import explaining
-from .blackboard import NAMED_IN_FOOTER, News, Reading
+from .blackboard import Reading
 from .debate_text import debate_lines, standing_lines
+from .following import News
+from .looks import NAMED_IN_FOOTER
 from .searching import Around, Found
 from .text import QUOTE, excerpt, item_line, notices, one_line, quoted, relative_age
 

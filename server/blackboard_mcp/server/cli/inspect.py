@@ -236,7 +236,7 @@ def watch(
         place = since
         while True:
             left = 30.0 if end is None else min(30.0, max(0.0, end - loop.time()))
-            news = await opened.blackboard.wait(
+            news = await opened.blackboard.following.wait(
                 agent, None, subscription=None, since=place, seconds=left, limit=200
             )
             place = news.cursor

@@ -234,9 +234,9 @@ class CoreTools:
         if since is not None:
             if ids or keys:
                 raise InvalidInput("read takes since, or ids and keys, not both.")
-            news = await self._board.changes_since(agent, board, since, 200)
+            news = await self._board.following.changes_since(agent, board, since, 200)
             name = board or self._board.default_board
-            self._board.saw(name, agent, news.cursor)
+            self._board.looks.saw(name, agent, news.cursor)
             return Answer(
                 self._say.news(news, agent, budget or VIEW_BUDGET),
                 lambda: EventsAnswer(
@@ -256,7 +256,7 @@ class CoreTools:
             )
         view, snapshot = await self._board.view(agent, board, budget or VIEW_BUDGET, reserve=FOOTER_TOKENS)
         text = self._say.with_footer(view.text, snapshot.board.seq, snapshot.attention)
-        self._board.saw(snapshot.board.id, agent, snapshot.board.seq)
+        self._board.looks.saw(snapshot.board.id, agent, snapshot.board.seq)
         answer = ViewAnswer(
             view=text,
             tokens=self._board.tokenizer.count(text),
@@ -376,8 +376,8 @@ class CoreTools:
         if unsubscribe is not None:
             if filter is not None or name is not None:
                 raise InvalidInput("subscribe takes unsubscribe alone. Nothing was changed.")
-            await self._board.unsubscribe(agent, board, unsubscribe)
-            held, seq = await self._board.subscriptions(agent, board)
+            await self._board.following.unsubscribe(agent, board, unsubscribe)
+            held, seq = await self._board.following.subscriptions(agent, board)
             text = f"ended {one_line(unsubscribe)}; {len(held)} left"
             listed = [wire_subscription(s, seq) for s in held]
             return Answer(
@@ -385,14 +385,14 @@ class CoreTools:
                 SubscriptionsAnswer(subscriptions=listed, seq=seq, ended=unsubscribe),
             )
         if filter is None and name is None:
-            held, seq = await self._board.subscriptions(agent, board)
+            held, seq = await self._board.following.subscriptions(agent, board)
             listed = [wire_subscription(s, seq) for s in held]
             return Answer(
                 self._say.subscriptions(held, seq), SubscriptionsAnswer(subscriptions=listed, seq=seq)
             )
         if name is not None:
             requests.check_text(name)
-        new, seq = await self._board.subscribe(agent, board, filter or {}, name)
+        new, seq = await self._board.following.subscribe(agent, board, filter or {}, name)
         return Answer(self._say.subscribed(new), wire_subscription(new, seq))
 
     async def wait(
@@ -404,7 +404,7 @@ class CoreTools:
         limit: Page | None = None,
         board: BoardId | None = None,
     ) -> Answer:
-        news = await self._board.wait(
+        news = await self._board.following.wait(
             caller.agent,
             board,
             subscription=subscription,
@@ -414,7 +414,7 @@ class CoreTools:
             report=caller.report,
         )
         if subscription is None and since is not None:
-            self._board.saw(board or self._board.default_board, caller.agent, news.cursor)
+            self._board.looks.saw(board or self._board.default_board, caller.agent, news.cursor)
         return Answer(
             self._say.news(news, caller.agent, VIEW_BUDGET),
             lambda: EventsAnswer(
