@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from blackboard_mcp.server import blackboard
+from blackboard_mcp.server import following
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
@@ -239,7 +239,7 @@ async def test_without_news_a_wait_ends_after_its_seconds(board: Any, mode: str)
 async def test_a_long_wait_reports_its_progress(
     board: Any, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blackboard, "_REPORT_EVERY", 0.02)
+    monkeypatch.setattr(following, "_REPORT_EVERY", 0.02)
     alice, bob = await board.join("alice", "bob")
     heard: list[tuple[float, float | None, str | None]] = []
     enough = asyncio.Event()
