@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery, Embedder
 from blackboard_mcp.storage.lance import counts as counts_module
-from blackboard_mcp.storage.lance import index as index_module
+from blackboard_mcp.storage.lance import upkeep
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 from blackboard_mcp.storage.lance.indexer import Indexer
 from blackboard_mcp.storage.lance.pending import search_archive
@@ -72,7 +72,7 @@ async def test_a_long_item_crowds_nothing_out(index: LanceArchiveIndex, document
 @pytest.fixture
 def soon_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables count as large from a few hundred windows on."""
-    monkeypatch.setattr(index_module, "_INDEXED_ROWS", 300)
+    monkeypatch.setattr(upkeep, "_INDEXED_ROWS", 300)
     monkeypatch.setattr(counts_module, "LARGE", 200)
     monkeypatch.setattr(counts_module, "EXACT", 40)
 
@@ -184,7 +184,7 @@ async def test_after_many_small_changes_the_folder_is_within_three_times_a_fresh
             await worn.maintain()
     count, size = files(tmp_path / "worn")
     # The old files stay half an hour for other processes that may still read them; then they go.
-    monkeypatch.setattr(index_module, "_KEEP_VERSIONS", timedelta(milliseconds=1))
+    monkeypatch.setattr(upkeep, "_KEEP_VERSIONS", timedelta(milliseconds=1))
     await worn.maintain()
     fresh = LanceArchiveIndex(tmp_path / "fresh", embedder)
     await fresh.upsert([document(n, f"{TOPICS[n % 4]} {n} " + "and so on " * 60) for n in range(2, 121, 2)])

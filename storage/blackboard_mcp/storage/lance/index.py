@@ -9,19 +9,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import random
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 from blackboard_mcp.protocols.archive import (
     NOTHING_WAITS,
-    SUM_FACTOR,
-    SUM_MODULUS,
     ArchiveAnswer,
     ArchiveDocument,
     ArchiveHit,
@@ -32,11 +27,11 @@ from blackboard_mcp.protocols.archive import (
     Waiting,
 )
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
-from blackboard_mcp.storage.lance import rows
+from blackboard_mcp.storage.lance import holding, rows, upkeep
 from blackboard_mcp.storage.lance.counts import BoardCounts
-from blackboard_mcp.storage.lance.engines import Reach, by_vector, by_words
+from blackboard_mcp.storage.lance.engines import Reach
 from blackboard_mcp.storage.lance.folder import IndexFolder
-from blackboard_mcp.storage.lance.fusion import VECTOR_WEIGHT, Candidate, Corpus, Passage, fuse
+from blackboard_mcp.storage.lance.fusion import VECTOR_WEIGHT, Corpus, fuse
 from blackboard_mcp.storage.lance.pending import (
     EMBEDDED,
     WaitingTexts,
@@ -44,6 +39,7 @@ from blackboard_mcp.storage.lance.pending import (
     first_windows,
     with_waiting,
 )
+from blackboard_mcp.storage.lance.retrieving import retrieve
 from blackboard_mcp.storage.lance.words import STOP_WORDS, Window, clean, windows, words
 
 log = logging.getLogger(__name__)
@@ -54,13 +50,7 @@ _QUERY_WORDS = 64
 _STOP_WORD_WEIGHT = 0.3
 _UPSERT_ROWS = 2000
 _DELETE_ROWS = 500
-_INDEXED_ROWS = 50_000
-_MOST_RARE = 400
-_PARTS_OF_RARE = 4
-_ROUNDS = 5
 _STATE = ["id", "number", "seq", "parts"]
-_KEEP_VERSIONS = timedelta(minutes=30)
-_CONFLICT_ATTEMPTS = 8
 
 NO_MODEL = "No embedding model is in use here: matched by words only."
 MODEL_DOWN = "The embedding model did not answer: matched by words only."
@@ -275,7 +265,7 @@ class LanceArchiveIndex:
         if not batch:
             return
         made = self._rows(batch)
-        _unless_conflicting(lambda: self._merge(made))
+        upkeep.unless_conflicting(lambda: self._merge(made))
 
     def _rows(self, batch: Sequence[tuple[ArchiveDocument, list[Window]]]) -> list[dict[str, Any]]:
         if self._embedder is None:
@@ -343,52 +333,13 @@ class LanceArchiveIndex:
             wanted = sorted(numbers)
             for start in range(0, len(wanted), _DELETE_ROWS):
                 which = rows.of_documents(board, wanted[start : start + _DELETE_ROWS])
-                _unless_conflicting(lambda which=which: table.delete(which))  # type: ignore[misc]
-
-    def _whole(self) -> Any | None:
-        """Every document as Arrow columns: board, number, seq, and -1 for the seq of one that is not whole."""
-        table = self._table(create=False)
-        if table is None:
-            return None
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        found = table.search().select(["board", "number", "seq", "parts"]).to_arrow()
-        aggregates = [("seq", "min"), ("seq", "max"), ("seq", "count"), ("parts", "min"), ("parts", "max")]
-        each = found.group_by(["board", "number"]).aggregate(aggregates)
-        whole = pc.and_(
-            pc.equal(each["seq_min"], each["seq_max"]),
-            pc.and_(
-                pc.equal(each["parts_min"], each["parts_max"]), pc.equal(each["seq_count"], each["parts_max"])
-            ),
-        )
-        seq = pc.if_else(whole, each["seq_max"], pa.scalar(-1, pa.int64()))
-        return pa.table({"board": each["board"], "number": each["number"], "seq": seq})
+                upkeep.unless_conflicting(lambda which=which: table.delete(which))  # type: ignore[misc]
 
     def _keys(self) -> dict[tuple[str, int], int]:
-        whole = self._whole()
-        if whole is None:
-            return {}
-        pairs = zip(whole["board"].to_pylist(), whole["number"].to_pylist(), strict=True)
-        return dict(zip(pairs, whole["seq"].to_pylist(), strict=True))
+        return holding.keys(self._table(create=False))
 
     def _sums(self, apart: Mapping[str, Sequence[int]]) -> dict[str, Sum]:
-        whole = self._whole()
-        if whole is None:
-            return {}
-        import numpy as np
-        import pyarrow.compute as pc
-
-        sums = {}
-        for board in pc.unique(whole["board"]).to_pylist():
-            own = whole.filter(pc.equal(whole["board"], board))
-            number, seq = own["number"].to_numpy(), own["seq"].to_numpy()
-            kept = ~np.isin(number, np.array(apart.get(board, ()), dtype=np.int64))
-            number, seq = number[kept], seq[kept]
-            if len(number):
-                mixed = (number % SUM_FACTOR) * (seq % SUM_FACTOR) % SUM_MODULUS
-                sums[board] = Sum(len(number), int(number.sum()), int(seq.sum()), int(mixed.sum()))
-        return sums
+        return holding.sums(self._table(create=False), apart)
 
     def _publish(self) -> None:
         self._forget()
@@ -402,29 +353,11 @@ class LanceArchiveIndex:
         try:
             table = self._table(create=False)
             if table is not None:
-                _unless_conflicting(lambda: self._compact(table))
-                _unless_conflicting(lambda: self._hasten(table))
+                upkeep.maintain(table)
         except Exception as error:
             # Another process is at it, or the table is gone: the next round will do.
             log.debug("archive index not compacted this time: %s", error)
             self._forget()
-
-    def _compact(self, table: Any) -> None:
-        table.checkout_latest()
-        table.optimize(cleanup_older_than=_KEEP_VERSIONS)
-
-    def _hasten(self, table: Any) -> None:
-        """Give a table that has grown large the indexes that a small one is quicker without."""
-        if table.count_rows() < _INDEXED_ROWS:
-            return
-        from lancedb.index import Bitmap, IvfSq
-
-        there = {column for index in table.list_indices() for column in index.columns}
-        for column in ("board", "bucket"):
-            if column not in there:
-                table.create_index(column, config=Bitmap())
-        if "vector" in table.schema.names and "vector" not in there:
-            table.create_index("vector", config=IvfSq(distance_type="cosine"))
 
     def _search(self, query: ArchiveQuery, waiting: Waiting) -> ArchiveAnswer:
         mode: SearchMode = "lexical" if self._embedder is None else "hybrid"
@@ -470,7 +403,7 @@ class LanceArchiveIndex:
         if table is not None:
             outdated = {*cuts, *waiting.removed}
             reach = Reach.of(query, fills=self._counts.fills(query.board))
-            indexed = _candidates(table, reach, asked, vector, rare, depth, query.limit)
+            indexed = retrieve(table, reach, asked, vector, rare, depth, query.limit)
             found = [candidate for candidate in indexed if candidate.number not in outdated]
         found += candidates(documents, query, asked, cuts, cosines, depth)
         scored = fuse(found, asked, corpus, depth=depth, vector_weight=self._vector_weight)
@@ -491,97 +424,10 @@ class LanceArchiveIndex:
         return vector if vector.any() else None
 
 
-def _candidates(
-    table: Any,
-    reach: Reach,
-    asked: list[str],
-    vector: Any | None,
-    rare: Mapping[str, tuple[int, ...]],
-    depth: int,
-    wanted: int,
-) -> list[Candidate]:
-    """What either engine finds, and the documents that hold the rarest words of the query.
-
-    Where a few long documents take all the room, the engines are asked again for what is beside them,
-    until `wanted` documents are there.
-    """
-    columns = [
-        "number",
-        "part",
-        "start",
-        "seq",
-        "thread",
-        "words",
-        *(["vector"] if vector is not None else []),
-    ]
-    found: dict[int, tuple[int, int, dict[int, Passage]]] = {}
-
-    def take(answer: Any) -> None:
-        for number, part, seq, thread, passage in _read(answer, vector):
-            if number not in found or found[number][0] < seq:
-                found[number] = (seq, thread, {})
-            if found[number][0] == seq:
-                found[number][2][part] = passage
-
-    beside = reach
-    said, meant = bool(asked), vector is not None
-    for _ in range(_ROUNDS):
-        if said:
-            answer = by_words(table, asked, beside, columns, depth)
-            take(answer)
-            said = answer.num_rows >= depth
-        if meant:
-            answer = by_vector(table, vector, beside, columns, depth)
-            take(answer)
-            meant = answer.num_rows >= depth
-        if len(found) >= wanted or not (said or meant):
-            break
-        beside = Reach(reach.board, reach.where & ~rows.numbered(found))
-    order = dict.fromkeys(n for w in sorted(rare, key=lambda w: (len(rare[w]), w)) for n in rare[w])
-    if missing := {*list(order)[:_MOST_RARE]} - found.keys():
-        among = Reach(reach.board, reach.where & rows.numbered(missing))
-        take(by_words(table, list(rare), among, columns, _MOST_RARE * _PARTS_OF_RARE))
-    return [
-        Candidate(number, thread, tuple(passages[part] for part in sorted(passages)))
-        for number, (_, thread, passages) in found.items()
-    ]
-
-
-def _read(answer: Any, vector: Any | None) -> Iterator[tuple[int, int, int, int, Passage]]:
-    """(number, part, seq, thread, passage) of each row of a driver's answer."""
-    cosines: list[float | None] = [None] * answer.num_rows
-    if vector is not None and answer.num_rows:
-        import numpy as np
-
-        column = answer["vector"].combine_chunks()
-        there = column.is_valid().to_numpy(zero_copy_only=False)
-        flat = column.drop_null().flatten().to_numpy(zero_copy_only=False)
-        products = (flat.reshape(-1, len(vector)) * vector).sum(axis=1, dtype=np.float64)
-        for place, product in zip(np.flatnonzero(there).tolist(), products.tolist(), strict=True):
-            cosines[place] = round(product, 6)
-    columns = [answer[name].to_pylist() for name in ("number", "part", "seq", "thread", "words", "start")]
-    for place, (number, part, seq, thread, said, start) in enumerate(zip(*columns, strict=True)):
-        passage = Passage(said.split(" ") if said else (), start, cosines[place])
-        yield number, part, seq, thread, passage
-
-
 def _not_indexed(count: int) -> str:
     if count == 1:
         return "1 item is not indexed yet; it was searched by words."
     return f"{count} items are not indexed yet; they were searched by words."
-
-
-def _unless_conflicting(step: Callable[[], object]) -> None:
-    """Repeat `step` while another process commits in between."""
-    for attempt in range(_CONFLICT_ATTEMPTS):
-        try:
-            step()
-            return
-        except Exception as error:
-            said = str(error).lower()
-            if attempt + 1 == _CONFLICT_ATTEMPTS or not ("conflict" in said or "retry" in said):
-                raise
-            time.sleep(random.uniform(0.01, 0.05) * 2**attempt)
 
 
 def _translated(work: Callable[[], T]) -> T:

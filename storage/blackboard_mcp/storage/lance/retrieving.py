@@ -1,0 +1,88 @@
+"""What a table offers for a query: the documents that either engine finds, with the passages that match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from blackboard_mcp.storage.lance import rows
+from blackboard_mcp.storage.lance.engines import Reach, by_vector, by_words
+from blackboard_mcp.storage.lance.fusion import Candidate, Passage
+
+_MOST_RARE = 400
+_PARTS_OF_RARE = 4
+_ROUNDS = 5
+
+
+def retrieve(
+    table: Any,
+    reach: Reach,
+    asked: list[str],
+    vector: Any | None,
+    rare: Mapping[str, tuple[int, ...]],
+    depth: int,
+    wanted: int,
+) -> list[Candidate]:
+    """What either engine finds, and the documents that hold the rarest words of the query.
+
+    Where a few long documents take all the room, the engines are asked again for what is beside them,
+    until `wanted` documents are there.
+    """
+    columns = [
+        "number",
+        "part",
+        "start",
+        "seq",
+        "thread",
+        "words",
+        *(["vector"] if vector is not None else []),
+    ]
+    found: dict[int, tuple[int, int, dict[int, Passage]]] = {}
+
+    def take(answer: Any) -> None:
+        for number, part, seq, thread, passage in _read(answer, vector):
+            if number not in found or found[number][0] < seq:
+                found[number] = (seq, thread, {})
+            if found[number][0] == seq:
+                found[number][2][part] = passage
+
+    beside = reach
+    said, meant = bool(asked), vector is not None
+    for _ in range(_ROUNDS):
+        if said:
+            answer = by_words(table, asked, beside, columns, depth)
+            take(answer)
+            said = answer.num_rows >= depth
+        if meant:
+            answer = by_vector(table, vector, beside, columns, depth)
+            take(answer)
+            meant = answer.num_rows >= depth
+        if len(found) >= wanted or not (said or meant):
+            break
+        beside = Reach(reach.board, reach.where & ~rows.numbered(found))
+    order = dict.fromkeys(n for w in sorted(rare, key=lambda w: (len(rare[w]), w)) for n in rare[w])
+    if missing := {*list(order)[:_MOST_RARE]} - found.keys():
+        among = Reach(reach.board, reach.where & rows.numbered(missing))
+        take(by_words(table, list(rare), among, columns, _MOST_RARE * _PARTS_OF_RARE))
+    return [
+        Candidate(number, thread, tuple(passages[part] for part in sorted(passages)))
+        for number, (_, thread, passages) in found.items()
+    ]
+
+
+def _read(answer: Any, vector: Any | None) -> Iterator[tuple[int, int, int, int, Passage]]:
+    """(number, part, seq, thread, passage) of each row of a driver's answer."""
+    cosines: list[float | None] = [None] * answer.num_rows
+    if vector is not None and answer.num_rows:
+        import numpy as np
+
+        column = answer["vector"].combine_chunks()
+        there = column.is_valid().to_numpy(zero_copy_only=False)
+        flat = column.drop_null().flatten().to_numpy(zero_copy_only=False)
+        products = (flat.reshape(-1, len(vector)) * vector).sum(axis=1, dtype=np.float64)
+        for place, product in zip(np.flatnonzero(there).tolist(), products.tolist(), strict=True):
+            cosines[place] = round(product, 6)
+    columns = [answer[name].to_pylist() for name in ("number", "part", "seq", "thread", "words", "start")]
+    for place, (number, part, seq, thread, said, start) in enumerate(zip(*columns, strict=True)):
+        passage = Passage(said.split(" ") if said else (), start, cosines[place])
+        yield number, part, seq, thread, passage
