@@ -1,0 +1,121 @@
+"""How values of columns look in a line of history, and what is accepted back.
+
+Instants are ISO 8601 in UTC, JSON columns are JSON, flags are true and false: nothing of one engine's
+own representation leaves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from ..operations.rows import dumps, instant, micros
+
+_LARGEST = (1 << 63) - 1
+
+
+class Unfit(ValueError):
+    """A value that its place cannot hold; the message completes "… must be"."""
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One kind of column. `decode` raises `Unfit`; an `item` is the number of an item of the board."""
+
+    name: str
+    decode: Callable[[Any], Any]
+    encode: Callable[[Any], Any] = _same
+    optional: bool = False
+    """Whether the column may be empty (`null`)."""
+    default: Any = ...
+    """The column's value where a file was written before there was the column."""
+
+    def to_file(self, stored: Any) -> Any:
+        return None if stored is None else self.encode(stored)
+
+    def to_store(self, given: Any) -> Any:
+        if given is None and self.optional:
+            return None
+        return self.decode(given)
+
+    def or_null(self) -> Form:
+        return replace(self, optional=True)
+
+    def since(self, default: Any) -> Form:
+        """The form of a column that older files lack; there it is `default`, as the store has it."""
+        return replace(self, default=default)
+
+
+def _whole(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
+        raise Unfit("a whole number from 0")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Unfit("a text")
+    return value
+
+
+def _flag(value: Any) -> int:
+    if not isinstance(value, bool):
+        raise Unfit("true or false")
+    return int(value)
+
+
+def _instant(value: Any) -> int:
+    try:
+        at = datetime.fromisoformat(value)
+        if at.tzinfo is None:
+            raise ValueError
+        return micros(at.astimezone(UTC))
+    except (TypeError, ValueError, OverflowError):
+        raise Unfit("an instant such as 2026-11-21T08:00:00+00:00") from None
+
+
+def _object(value: Any) -> str:
+    if not isinstance(value, dict):
+        raise Unfit("an object")
+    return dumps(value)
+
+
+def _texts(value: Any) -> str:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise Unfit("a list of texts")
+    return dumps(value)
+
+
+def _any(value: Any) -> str:
+    return dumps(value)
+
+
+WHOLE = Form("whole", _whole)
+TEXT = Form("text", _text)
+FLAG = Form("flag", _flag, bool)
+INSTANT = Form("instant", _instant, lambda stored: instant(stored).isoformat())
+OBJECT = Form("object", _object, json.loads)
+TEXTS = Form("texts", _texts, json.loads)
+ANY = Form("any", _any, json.loads)
+ITEM = Form("item", _whole)
+"""The number of an item that the lines up to this one made."""
+
+
+def word(choices: Iterable[str]) -> Form:
+    """One of some words."""
+    allowed = frozenset(map(str, choices))
+    told = "one of " + ", ".join(sorted(allowed))
+
+    def decode(value: Any) -> str:
+        if not isinstance(value, str) or value not in allowed:
+            raise Unfit(told)
+        return value
+
+    return Form("word", decode)

@@ -1,0 +1,268 @@
+"""What each table of the schema is to a board's history, and how its rows stand in the file.
+
+Every table is here, and every column of it: a test compares this page with the schema. A new table of a
+board's truth is one more `Table` below, and is then exported, imported, compared and left out of
+`--public` without further code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from blackboard_mcp.protocols.board import Lifecycle
+from blackboard_mcp.protocols.debates import DebateState, Duty, ObligationState
+from blackboard_mcp.protocols.items import EdgeKind, Status, Zone
+
+from .forms import ANY, FLAG, INSTANT, ITEM, OBJECT, TEXT, TEXTS, WHOLE, Form, word
+
+
+class Role(StrEnum):
+    """What a table is to a board: its truth, computed from the truth, or nothing of one board's own."""
+
+    TRUTH = "truth"
+    DERIVED = "derived"
+    INSTALLATION = "installation"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table. `columns` are those of the truth, `derived` those that are computed from it anew.
+
+    Rows of a table of truth with `item` (the column that names the item) stand on the line of the last
+    event about that item; with `debate` (the column that names the debate) on that of the debate's
+    item; all others on the last line. `private` rows are an agent's own business, left out of a public
+    file. Derived tables are compared by `compared`, none of which means that they are not.
+    """
+
+    name: str
+    role: Role
+    key: tuple[str, ...] = ()
+    columns: Mapping[str, Form] = field(default_factory=dict)
+    derived: tuple[str, ...] = ()
+    item: str = ""
+    debate: str = ""
+    private: bool = False
+    compared: tuple[str, ...] = ()
+
+
+CONTENT: Mapping[str, Form] = {
+    "version": WHOLE,
+    "text": TEXT,
+    "tags": TEXTS,
+    "metadata": OBJECT,
+    "tokens": WHOLE,
+    "sha256": TEXT,
+    "updated_at": INSTANT,
+    "updated_by": TEXT,
+}
+"""A version of an item; it stands on the line of the first event at that version."""
+
+ITEM_STANDING: Mapping[str, Form] = {
+    "version": WHOLE,
+    "status": word(Status),
+    "zone": word((Zone.WORKING, Zone.ARCHIVE)),
+    "importance": WHOLE,
+    "author": TEXT,
+    "created_at": INSTANT,
+    "updated_at": INSTANT,
+    "updated_by": TEXT,
+    "ttl": WHOLE.or_null(),
+    "expires_at": INSTANT.or_null(),
+    "seq": WHOLE,
+}
+"""What of an item may change, or its events do not say; it stands on the line of its last event."""
+
+EVENT: Mapping[str, Form] = {
+    "event": TEXT,
+    "at": INSTANT,
+    "agent": TEXT,
+    "item": WHOLE.or_null(),
+    "type": TEXT.or_null(),
+    "key": TEXT.or_null(),
+    "version": WHOLE.or_null(),
+    "thread": WHOLE.or_null(),
+    "owner": TEXT,
+    "tags": TEXTS,
+    "data": OBJECT,
+    "concerns": TEXTS,
+}
+"""An event; what is empty is left out of the line."""
+
+BOARD: Mapping[str, Form] = {
+    "title": TEXT,
+    "parent": TEXT.or_null(),
+    "lifecycle": word(Lifecycle),
+    "config": OBJECT,
+    "core": OBJECT,
+    "last_number": WHOLE,
+    "created_at": INSTANT,
+    "pressure": WHOLE,
+}
+
+EDGE: Mapping[str, Form] = {"source": ITEM, "kind": word(EdgeKind), "target": ITEM}
+
+TABLES: tuple[Table, ...] = (
+    Table(
+        "board",
+        Role.TRUTH,
+        ("id",),
+        BOARD,
+        (
+            *("no", "id", "seq", "working_items", "working_tokens"),
+            *("archived_items", "private_items", "private_tokens"),
+        ),
+    ),
+    Table(
+        "item",
+        Role.TRUTH,
+        ("number",),
+        {
+            **{"number": ITEM, "type": TEXT, "key": TEXT.or_null(), "thread": ITEM, "owner": TEXT},
+            **CONTENT,
+            **ITEM_STANDING,
+        },
+        ("superseded", "analysed", "debated"),
+    ),
+    Table("item_version", Role.TRUTH, ("number", "version"), {"number": ITEM, **CONTENT}),
+    Table("edge", Role.TRUTH, ("source", "kind", "target"), EDGE),
+    Table("event", Role.TRUTH, ("seq",), {"seq": WHOLE, **EVENT}),
+    Table(
+        "debate",
+        Role.TRUTH,
+        ("id",),
+        {
+            "id": WHOLE,
+            "root": ITEM,
+            "state": word(DebateState),
+            "opened_by": TEXT,
+            "explicit": FLAG,
+            "opened_at": INSTANT,
+            "moved_at": INSTANT,
+            "closed_by": TEXT.or_null(),
+            "closed_at": INSTANT.or_null(),
+            "outcome": TEXT,
+            "reason": TEXT,
+        },
+        item="root",
+    ),
+    Table(
+        "debate_critique",
+        Role.TRUTH,
+        ("debate", "critique"),
+        {"debate": WHOLE, "critique": ITEM},
+        debate="debate",
+    ),
+    Table(
+        "vote",
+        Role.TRUTH,
+        ("debate", "owner"),
+        {
+            **{"debate": WHOLE, "owner": TEXT, "agent": TEXT, "version": WHOLE},
+            **{"approve": FLAG, "reason": TEXT, "at": INSTANT},
+        },
+        debate="debate",
+    ),
+    Table(
+        "obligation",
+        Role.TRUTH,
+        ("item", "agent", "duty", "debate"),
+        {
+            **{"item": ITEM, "agent": TEXT, "duty": word(Duty), "debate": WHOLE},
+            **{"state": word(ObligationState), "reason": TEXT, "since": INSTANT},
+        },
+        item="item",
+    ),
+    Table(
+        "endorsement",
+        Role.TRUTH,
+        ("item", "agent"),
+        {"item": ITEM, "agent": TEXT, "tags": TEXTS, "metadata": OBJECT, "at": INSTANT},
+        item="item",
+    ),
+    Table(
+        "retraction",
+        Role.TRUTH,
+        ("item", "source"),
+        {
+            **{"item": ITEM, "source": ITEM, "kind": word(EdgeKind), "via": ITEM},
+            **{"status": TEXT, "successor": ITEM.or_null(), "seq": WHOLE},
+        },
+        item="item",
+    ),
+    Table(
+        "spreading",
+        Role.TRUTH,
+        ("source", "item"),
+        {
+            **{"source": ITEM, "item": ITEM, "after": WHOLE},
+            **{"status": TEXT, "successor": ITEM.or_null(), "agent": TEXT},
+        },
+        item="source",
+    ),
+    Table(
+        "summary_request",
+        Role.TRUTH,
+        ("thread",),
+        {
+            **{"thread": WHOLE, "item": ITEM, "seen": ANY, "seq": WHOLE, "opened_at": INSTANT},
+            **{"due_at": INSTANT, "holder": TEXT.or_null(), "held_until": INSTANT.or_null(), "lease": WHOLE},
+        },
+        item="item",
+    ),
+    Table(
+        "item_use",
+        Role.TRUTH,
+        ("number",),
+        {"number": ITEM, "reads": WHOLE, "last_read": INSTANT},
+        item="number",
+        private=True,
+    ),
+    Table(
+        "agent",
+        Role.TRUTH,
+        ("name",),
+        {"name": TEXT, "posts": WHOLE, "first_seen": INSTANT, "last_seen": INSTANT},
+        private=True,
+    ),
+    Table(
+        "subscription",
+        Role.TRUTH,
+        ("id",),
+        {
+            **{"id": TEXT, "agent": TEXT, "name": TEXT, "filter": OBJECT},
+            **{"cursor": WHOLE, "created_at": INSTANT},
+        },
+        private=True,
+    ),
+    Table(
+        "idempotency",
+        Role.TRUTH,
+        ("agent", "key"),
+        {"agent": TEXT, "key": TEXT, "digest": TEXT, "answer": ANY, "at": INSTANT},
+        private=True,
+    ),
+    Table(
+        "watch",
+        Role.TRUTH,
+        ("agent", "topic"),
+        {"agent": TEXT, "topic": TEXT, "since": INSTANT},
+        private=True,
+    ),
+    Table("concern", Role.DERIVED, ("agent", "seq"), compared=("agent", "seq", "item")),
+    # Which debate reached an item first, and by which edge, is one of several right answers.
+    Table("held", Role.DERIVED, ("number",), compared=("number",)),
+    Table("finding", Role.DERIVED, ("fingerprint", "number"), compared=("fingerprint", "number")),
+    Table("outbox", Role.DERIVED),
+    Table("principal", Role.INSTALLATION),
+    Table("lease", Role.INSTALLATION),
+)
+
+BY_NAME: Mapping[str, Table] = {table.name: table for table in TABLES}
+
+_OWN = frozenset({"board", "item", "item_version", "edge", "event"})
+"""Tables whose rows have a member of their own in the lines."""
+
+OF_ITEMS = tuple(t for t in TABLES if t.role is Role.TRUTH and (t.item or t.debate) and t.name not in _OWN)
+AT_END = tuple(t for t in TABLES if t.role is Role.TRUTH and not (t.item or t.debate) and t.name not in _OWN)

@@ -1,0 +1,31 @@
+"""Every table and column of the schema is known to the history of a board."""
+
+from __future__ import annotations
+
+from blackboard_mcp.storage.history.tables import BY_NAME, TABLES, Role
+from blackboard_mcp.storage.memory import open_memory_store
+from blackboard_mcp.storage.operations.rows import Steps
+
+
+def schema() -> Steps[dict[str, set[str]]]:
+    """The tables with their columns."""
+    tables = yield "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'", ()
+    found = {}
+    for (table,) in tables:
+        rows = yield f"SELECT name FROM pragma_table_info('{table}')", ()  # noqa: S608 - names of ours
+        found[table] = {row[0] for row in rows}
+    return found
+
+
+async def test_every_table_is_truth_or_derived_or_of_the_installation() -> None:
+    store = await open_memory_store()
+    found = await store.engine.read(schema)
+    await store.close()
+    assert set(found) == set(BY_NAME), "say in history/tables.py what the table is to a board"
+    assert len(BY_NAME) == len(TABLES)
+    for table in TABLES:
+        if table.role is Role.TRUTH:
+            known = {*table.columns, *table.derived} | ({"board"} if table.name != "board" else set())
+            assert known == found[table.name], table.name
+        else:
+            assert set(table.compared) <= found[table.name]
