@@ -113,6 +113,7 @@ async def sizes(folder: Path, wanted: list[int], rounds: int) -> None:
         "read by id": lambda board, n: board.read("erin", None, [str(1 + n % 900)], []),
         "read by key": lambda board, n: board.read("erin", None, [], ["run:0:step:10"]),
         "query by glob": lambda board, n: board.query("erin", None, ItemQuery(key="run:0:step:*")),
+        "figures": lambda board, _: board.store.statistics("main", "erin"),
         "query, newest": lambda board, n: board.query("erin", None, ItemQuery()),
     }
     taken: dict[tuple[str, int], list[float]] = {(name, size): [] for name in calls for size in wanted}

@@ -184,6 +184,19 @@ class Invariants(Walker):
         for n, protection in sight.held.items():
             self.check("guard", self.leads_to(n, protection), (n, protection))
         self.figures(self.seen, sight)
+        if whole:
+            self.kinds(AGENTS[self.turns % len(AGENTS)], self.seen)
+
+    def kinds(self, who: str, items: dict[int, Item]) -> None:
+        """What an agent is told to be there of each kind is what it can see."""
+        counts: dict[tuple[str, str, str], tuple[int, int]] = {}
+        for n in self.model.visible(who):
+            item = items[n]
+            kind = (str(item.zone), str(item.type), str(item.status))
+            count, tokens = counts.get(kind, (0, 0))
+            counts[kind] = (count + 1, tokens + item.tokens)
+        told = self.run(self.store.statistics(self.at.board, who)).counts
+        self.check("figures", told == counts, (told, counts))
 
     def edges_fit(self, items: dict[int, Item]) -> None:
         known = {(e.source, str(e.kind), e.target) for item in items.values() for e in item.edges}
