@@ -36,6 +36,36 @@ class ObligationState(StrEnum):
     WAIVED = "waived"
 
 
+class DebateOp(StrEnum):
+    """What an agent can do in the debate about an item."""
+
+    OPEN = "open"
+    ACKNOWLEDGE = "acknowledge"
+    VOTE = "vote"
+    WITHDRAW = "withdraw"
+    DECIDE = "decide"
+    WATCH = "watch"
+    UNWATCH = "unwatch"
+
+
+@dataclass(frozen=True, slots=True)
+class DebateCall:
+    """One thing to do in the debate about item `number`; below zero that is a place among the drafts that the
+    same transaction writes, counted from -1.
+
+    `version` is the one that the agent means (acknowledge, vote, decide), `None` the present one. `watchers`
+    go with OPEN, `approve` with VOTE; `deciders` are those who may DECIDE, none named: whoever is no party.
+    """
+
+    op: DebateOp
+    number: int
+    version: int | None = None
+    reason: str = ""
+    watchers: tuple[str, ...] = ()
+    approve: bool = True
+    deciders: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Obligation:
     """What `agent` owes to item number `item`; `debate` is the debate it arose in, if any."""

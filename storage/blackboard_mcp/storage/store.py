@@ -12,7 +12,7 @@ from typing import Any, Literal
 from blackboard_mcp.protocols.archive import ArchiveDocument, OutboxBatch, Settled, Waiting
 from blackboard_mcp.protocols.board import AgentInfo, Board, BoardChange, BoardConfig, Core
 from blackboard_mcp.protocols.clock import Clock, SystemClock, new_token
-from blackboard_mcp.protocols.debates import StandingWatch
+from blackboard_mcp.protocols.debates import DebateCall, DebateOp, StandingWatch
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.filters import ItemQuery
@@ -162,24 +162,18 @@ class SqlBoardStore:
         )
 
     async def debate_open(self, board: str, agent: str, number: int, watchers: Sequence[str]) -> None:
-        now = self._now()
-        await self.engine.write(lambda: debate_calls.debate_open(board, agent, number, watchers, now))
+        await self._debate(board, agent, DebateCall(DebateOp.OPEN, number, watchers=tuple(watchers)))
 
     async def debate_watch(self, board: str, agent: str, number: int) -> None:
-        now = self._now()
-        await self.engine.write(lambda: debate_calls.debate_watch(board, agent, number, now))
+        await self._debate(board, agent, DebateCall(DebateOp.WATCH, number))
 
     async def debate_acknowledge(
         self, board: str, agent: str, number: int, *, version: int | None = None
     ) -> None:
-        now = self._now()
-        await self.engine.write(
-            lambda: debate_calls.debate_acknowledge(board, agent, number, now, version=version)
-        )
+        await self._debate(board, agent, DebateCall(DebateOp.ACKNOWLEDGE, number, version))
 
     async def debate_withdraw(self, board: str, agent: str, number: int, reason: str) -> None:
-        now = self._now()
-        await self.engine.write(lambda: debate_calls.debate_withdraw(board, agent, number, reason, now))
+        await self._debate(board, agent, DebateCall(DebateOp.WITHDRAW, number, reason=reason))
 
     async def debate_decide(
         self,
@@ -191,10 +185,8 @@ class SqlBoardStore:
         *,
         version: int | None = None,
     ) -> None:
-        now = self._now()
-        await self.engine.write(
-            lambda: debate_calls.debate_decide(board, agent, number, reason, deciders, now, version=version)
-        )
+        call = DebateCall(DebateOp.DECIDE, number, version, reason, deciders=tuple(deciders))
+        await self._debate(board, agent, call)
 
     async def debate_vote(
         self,
@@ -206,14 +198,14 @@ class SqlBoardStore:
         reason: str = "",
         version: int | None = None,
     ) -> None:
-        now = self._now()
-        await self.engine.write(
-            lambda: debate_calls.debate_vote(board, agent, number, approve, reason, now, version=version)
-        )
+        await self._debate(board, agent, DebateCall(DebateOp.VOTE, number, version, reason, approve=approve))
 
     async def debate_unwatch(self, board: str, agent: str, number: int) -> None:
+        await self._debate(board, agent, DebateCall(DebateOp.UNWATCH, number))
+
+    async def _debate(self, board: str, agent: str, call: DebateCall) -> None:
         now = self._now()
-        await self.engine.write(lambda: debate_calls.debate_unwatch(board, agent, number, now))
+        await self.engine.write(lambda: debate_calls.debate(board, agent, call, now))
 
     async def debate_status(self, board: str, agent: str, number: int, *, look: int = 0) -> DebateView | Item:
         return await self.engine.read(lambda: debate_views.debate_status(board, agent, number, look))

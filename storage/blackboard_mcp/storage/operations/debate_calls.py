@@ -1,10 +1,10 @@
-"""The operations of debating: each opens the board, does one thing to one item's debate, and closes it."""
+"""What agents do in debates: one thing at a time, to the debate about one item."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from blackboard_mcp.protocols.debates import DebateState, Duty, ObligationState
+from blackboard_mcp.protocols.debates import DebateCall, DebateOp, DebateState, Duty, ObligationState
 from blackboard_mcp.protocols.errors import Conflict, Refused
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import TRANSITIONS, ItemType, Status, Zone
@@ -29,11 +29,37 @@ from .rows import ItemRow, Steps, numbers, sql
 from .voting import cast, tally
 
 
-def _begin(board: str, agent: str, now: int) -> Steps[Ledger]:
-    """A ledger; who debates was there."""
+def debate(board: str, agent: str, call: DebateCall, now: int) -> Steps[None]:
+    """Opens the board, does one thing, and closes it.
+
+    Raises:
+        UnknownReference: the agent sees no such item.
+        Conflict: the item is at another version than named, or the debate does not stand so.
+        Refused: it is not this agent's to do.
+    """
     ledger = yield from open_ledger(board, agent, now)
-    yield sql("agent_seen"), (ledger.no, agent, 0, now)
-    return ledger
+    yield from act(ledger, call, call.number)
+    yield from ledger.close()
+
+
+def act(ledger: Ledger, call: DebateCall, number: int) -> Steps[None]:
+    """Does what the call says to the item `number` within an open ledger."""
+    yield sql("agent_seen"), (ledger.no, ledger.agent, 0, ledger.now)  # who debates was there
+    match call.op:
+        case DebateOp.OPEN:
+            yield from _open(ledger, number, call.watchers)
+        case DebateOp.WATCH:
+            yield from _watch(ledger, number)
+        case DebateOp.UNWATCH:
+            yield from _unwatch(ledger, number)
+        case DebateOp.ACKNOWLEDGE:
+            yield from _acknowledge(ledger, number, call.version)
+        case DebateOp.VOTE:
+            yield from _vote(ledger, number, call)
+        case DebateOp.WITHDRAW:
+            yield from _withdraw(ledger, number, call.reason)
+        case DebateOp.DECIDE:
+            yield from _decide(ledger, number, call)
 
 
 def _item(ledger: Ledger, number: int, version: int | None = None) -> Steps[ItemRow]:
@@ -54,35 +80,28 @@ def _item(ledger: Ledger, number: int, version: int | None = None) -> Steps[Item
     return item
 
 
-def debate_open(board: str, agent: str, number: int, watchers: Sequence[str], now: int) -> Steps[None]:
-    ledger = yield from _begin(board, agent, now)
+def _open(ledger: Ledger, number: int, watchers: Sequence[str]) -> Steps[None]:
     item = yield from _item(ledger, number)
     yield from open_explicitly(ledger, item, watchers)
-    yield from ledger.close()
 
 
-def debate_watch(board: str, agent: str, number: int, now: int) -> Steps[None]:
+def _watch(ledger: Ledger, number: int) -> Steps[None]:
     """The agent owes an acknowledgement of the item; it stays on the board until that is given."""
-    ledger = yield from _begin(board, agent, now)
     item = yield from _item(ledger, number)
     debate = yield from debate_about(ledger.no, item)
     if debate is not None:
-        yield from watch_debate(ledger, debate, agent)
+        yield from watch_debate(ledger, debate, ledger.agent)
     else:
         if item.zone == Zone.ARCHIVE:
-            yield from ledger.restore(item, why=f"watched by {agent}")
+            yield from ledger.restore(item, why=f"watched by {ledger.agent}")
         rows = yield sql("obligations_of_item"), (ledger.no, item.number)
-        if not any(r[0] == agent and r[2] == Duty.ACKNOWLEDGE and r[3] == "outstanding" for r in rows):
-            yield from owe(ledger, agent, item.number, Duty.ACKNOWLEDGE, 0)
-            yield from ledger.emit(EventType.OBLIGATION_ADDED, item, data={"watcher": agent})
-    yield from ledger.close()
+        if not any(r[0] == ledger.agent and r[2] == Duty.ACKNOWLEDGE and r[3] == "outstanding" for r in rows):
+            yield from owe(ledger, ledger.agent, item.number, Duty.ACKNOWLEDGE, 0)
+            yield from ledger.emit(EventType.OBLIGATION_ADDED, item, data={"watcher": ledger.agent})
 
 
-def debate_acknowledge(
-    board: str, agent: str, number: int, now: int, *, version: int | None = None
-) -> Steps[None]:
+def _acknowledge(ledger: Ledger, number: int, version: int | None) -> Steps[None]:
     """Meets what the agent owes to the item, or to all of the debate it is the root of."""
-    ledger = yield from _begin(board, agent, now)
     item = yield from _item(ledger, number, version)
     debate = yield from debate_about(ledger.no, item)
     met: set[int] = set()
@@ -93,14 +112,14 @@ def debate_acknowledge(
         rows += [row for row in whole if row[1] != item.number]
     names = yield from load_any(ledger.no, [row[1] for row in rows])
     for row in rows:
-        if row[0] == agent and row[3] == ObligationState.OUTSTANDING:
+        if row[0] == ledger.agent and row[3] == ObligationState.OUTSTANDING:
             met.add(row[4])
             yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "")
             yield from ledger.emit(
                 EventType.OBLIGATION_MET, names[row[1]], data={"duty": row[2]}, concerns=[item.author]
             )
     asked = debate is not None and any(
-        row[0] == agent
+        row[0] == ledger.agent
         and row[2] == Duty.ACKNOWLEDGE
         and row[4] == debate.id
         and row[3] != ObligationState.WAIVED
@@ -108,8 +127,8 @@ def debate_acknowledge(
     )
     if debate is not None and not met and not asked:
         # Agreement that nobody asked for counts as well: it is recorded as a watcher's.
-        yield from owe(ledger, agent, debate.root.number, Duty.ACKNOWLEDGE, debate.id)
-        row = (agent, debate.root.number, str(Duty.ACKNOWLEDGE), "", debate.id, "", 0)
+        yield from owe(ledger, ledger.agent, debate.root.number, Duty.ACKNOWLEDGE, debate.id)
+        row = (ledger.agent, debate.root.number, str(Duty.ACKNOWLEDGE), "", debate.id, "", 0)
         yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "")
         yield from ledger.emit(EventType.OBLIGATION_MET, debate.root, data={"duty": "acknowledge"})
         met.add(debate.id)
@@ -118,7 +137,6 @@ def debate_acknowledge(
             f"You owe nothing to {item.id}, and no debate is open on it. Nothing was changed.", item=item.id
         )
     yield from _go_on(ledger, met if debate is None else {*met, debate.id}, met)
-    yield from ledger.close()
 
 
 def _go_on(ledger: Ledger, debates: set[int], changed: set[int]) -> Steps[None]:
@@ -129,84 +147,63 @@ def _go_on(ledger: Ledger, debates: set[int], changed: set[int]) -> Steps[None]:
         yield from settle(ledger, debate)
 
 
-def debate_withdraw(board: str, agent: str, number: int, reason: str, now: int) -> Steps[None]:
+def _withdraw(ledger: Ledger, number: int, reason: str) -> Steps[None]:
     """Withdraws one's own critique, or a debate one opened by request that has no critique left."""
-    ledger = yield from _begin(board, agent, now)
     item = yield from _item(ledger, number)
     debate = yield from debate_about(ledger.no, item)
-    if item.type == ItemType.CRITIQUE and item.author == agent:
+    if item.type == ItemType.CRITIQUE and item.author == ledger.agent:
         yield from withdraw_critique(ledger, item, reason)
     elif debate is None:
         raise Conflict(f"No debate is open on {item.id}. Nothing was changed.", item=item.id)
     else:
         critics = yield from load_any(ledger.no, debate.critiques)
-        own = [row for row in critics.values() if row.author == agent and TRANSITIONS[Status(row.status)]]
+        own = [
+            row for row in critics.values() if row.author == ledger.agent and TRANSITIONS[Status(row.status)]
+        ]
         own_item = yield from acts_for_author(ledger, debate)
         argued = any(row.status != Status.WITHDRAWN for row in critics.values())
         if own:
             for row in own:
                 yield from withdraw_critique(ledger, row, reason)
-        elif debate.explicit and debate.opened_by == agent and not argued and not own_item:
+        elif debate.explicit and debate.opened_by == ledger.agent and not argued and not own_item:
             yield from close(ledger, debate, DebateState.WITHDRAWN, reason or "withdrawn by its opener")
         else:
             raise Refused(
                 f"You have no critique in the debate on {debate.root.id}; only a critic withdraws. Nothing was "
                 f'changed; use op="acknowledge" to agree.'
             )
-    yield from ledger.close()
 
 
-def debate_decide(
-    board: str,
-    agent: str,
-    number: int,
-    reason: str,
-    deciders: Sequence[str],
-    now: int,
-    *,
-    version: int | None = None,
-) -> Steps[None]:
+def _decide(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
     """A decider closes the debate with a reason; without named deciders, any agent that is not a party."""
-    ledger = yield from _begin(board, agent, now)
-    item = yield from _item(ledger, number, version)
+    item = yield from _item(ledger, number, call.version)
     debate = yield from debate_about(ledger.no, item)
     if debate is None:
         raise Conflict(f"No debate is open on {item.id}. Nothing was changed.", item=item.id)
     critics = yield from load_any(ledger.no, debate.critiques)
     parties = {debate.root.author, *(row.author for row in critics.values())}
-    owners = yield from owners_of([agent, *parties])
-    if (yield from acts_for_author(ledger, debate)) or (deciders and agent not in deciders):
-        who = ", ".join(deciders) or "any agent that is neither author nor critic"
+    owners = yield from owners_of([ledger.agent, *parties])
+    if (yield from acts_for_author(ledger, debate)) or (call.deciders and ledger.agent not in call.deciders):
+        who = ", ".join(call.deciders) or "any agent that is neither author nor critic"
         raise Refused(
             f"You cannot decide the debate on {debate.root.id}. Allowed: {who}; nobody who acts for its "
             "author, or for who wrote it as it stands. Nothing was changed."
         )
-    if not deciders and owners[agent] in {owners[party] for party in parties}:
+    if not call.deciders and owners[ledger.agent] in {owners[party] for party in parties}:
         raise Refused(
             f"You are, or act for, a party to the debate on {debate.root.id}; an agent that is neither author "
             "nor critic may decide. Nothing was changed."
         )
-    yield from close(ledger, debate, DebateState.DECIDED, reason)
-    yield from ledger.close()
+    yield from close(ledger, debate, DebateState.DECIDED, call.reason)
 
 
-def debate_vote(
-    board: str,
-    agent: str,
-    number: int,
-    approve: bool,
-    reason: str,
-    now: int,
-    *,
-    version: int | None = None,
-) -> Steps[None]:
+def _vote(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
     """The vote of the agent's owner on the item as it stands; it closes the debate where it makes the quorum.
 
     Raises:
         Conflict: no debate is open, or the item is not at the version named.
     """
-    ledger = yield from _begin(board, agent, now)
-    item = yield from _item(ledger, number, version)
+    item = yield from _item(ledger, number, call.version)
     debate = yield from debate_about(ledger.no, item)
     if debate is None:
         raise Conflict(
@@ -215,37 +212,35 @@ def debate_vote(
             item=item.id,
         )
     root, quorum = debate.root, ledger.board.config.quorum
-    owner = yield from cast(ledger, debate.id, root.version, approve=approve, reason=reason)
+    owner = yield from cast(ledger, debate.id, root.version, approve=call.approve, reason=call.reason)
     count = yield from tally(ledger.no, debate.id, root, quorum)
-    data: dict[str, object] = {"approve": approve, "owner": owner, "version": root.version}
+    data: dict[str, object] = {"approve": call.approve, "owner": owner, "version": root.version}
     data |= {"for": len(count.approving), "against": len(count.rejecting)}
-    if reason:
-        data["reason"] = reason[:100]
+    if call.reason:
+        data["reason"] = call.reason[:100]
     yield from ledger.emit(EventType.DEBATE_VOTED, root, data=data, concerns=[root.author])
     yield from moved(ledger, debate.id)
     if quorum:
         for row in (yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))):
             due = row[3] == ObligationState.OUTSTANDING
-            if row[0] == agent and row[2] == Duty.ACKNOWLEDGE and due:
+            if row[0] == ledger.agent and row[2] == Duty.ACKNOWLEDGE and due:
                 yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "voted")
                 yield from ledger.emit(EventType.OBLIGATION_MET, root, data={"duty": "acknowledge"})
         yield from settle(ledger, debate)
-    yield from ledger.close()
 
 
-def debate_unwatch(board: str, agent: str, number: int, now: int) -> Steps[None]:
+def _unwatch(ledger: Ledger, number: int) -> Steps[None]:
     """The agent watches the item, or its debate, no more: what it has yet to acknowledge is waived.
 
     Raises:
         Conflict: it has nothing to acknowledge there.
     """
-    ledger = yield from _begin(board, agent, now)
     item = yield from _item(ledger, number)
     debate = yield from debate_about(ledger.no, item)
     rows = list((yield sql("obligations_of_item"), (ledger.no, item.number)))
     if debate is not None:
         rows += yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
-    mine = [row for row in rows if row[0] == agent and row[2] == Duty.ACKNOWLEDGE]
+    mine = [row for row in rows if row[0] == ledger.agent and row[2] == Duty.ACKNOWLEDGE]
     left = list({row[:5]: row for row in mine if row[3] == ObligationState.OUTSTANDING}.values())
     if not left:
         raise Conflict(
@@ -256,4 +251,3 @@ def debate_unwatch(board: str, agent: str, number: int, now: int) -> Steps[None]
     yield from waive(ledger, left, "unwatched")
     among = {row[4] for row in left}
     yield from _go_on(ledger, among, among)
-    yield from ledger.close()
