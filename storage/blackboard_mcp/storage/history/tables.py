@@ -254,6 +254,12 @@ TABLES: tuple[Table, ...] = (
     # Which debate reached an item first, and by which edge, is one of several right answers.
     Table("held", Role.DERIVED, ("number",), compared=("number",)),
     Table("finding", Role.DERIVED, ("fingerprint", "number"), compared=("fingerprint", "number")),
+    Table(
+        "figure",
+        Role.DERIVED,
+        ("owner", "zone", "type", "status"),
+        compared=("owner", "zone", "type", "status", "items", "tokens"),
+    ),
     Table("outbox", Role.DERIVED),
     Table("principal", Role.INSTALLATION),
     Table("lease", Role.INSTALLATION),

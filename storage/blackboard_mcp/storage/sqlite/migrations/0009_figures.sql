@@ -22,6 +22,9 @@ CREATE TRIGGER figure_of_changed AFTER UPDATE OF zone, status, tokens ON item
 WHEN old.zone <> new.zone OR old.status <> new.status OR old.tokens <> new.tokens BEGIN
     UPDATE figure SET items = items - 1, tokens = tokens - old.tokens
     WHERE board = old.board AND owner = old.owner AND zone = old.zone AND type = old.type AND status = old.status;
+    DELETE FROM figure
+    WHERE board = old.board AND owner = old.owner AND zone = old.zone AND type = old.type AND status = old.status
+      AND items = 0;
     INSERT INTO figure(board, owner, zone, type, status, items, tokens)
     VALUES (new.board, new.owner, new.zone, new.type, new.status, 1, new.tokens)
     ON CONFLICT DO UPDATE SET items = items + 1, tokens = tokens + excluded.tokens;

@@ -88,7 +88,7 @@ WHERE i.board = ?1 AND i.number IN (SELECT value FROM json_each(?2)) AND i.owner
 -- name: status_counts
 -- How many items an agent may see by zone, type and status, with tokens.
 SELECT zone, type, status, sum(items), sum(tokens) FROM figure
-WHERE board = ?1 AND owner IN ('', ?2) AND items > 0
+WHERE board = ?1 AND owner IN ('', ?2)
 GROUP BY zone, type, status ORDER BY zone, type, status;
 
 -- name: tags_of_board
