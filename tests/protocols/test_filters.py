@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.events import Event, EventType
+from blackboard_mcp.protocols.events import WITHOUT_ITEM, Event, EventType
 from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter
 from blackboard_mcp.protocols.items import ItemType
 from hypothesis import given
@@ -173,6 +173,142 @@ json = st.recursive(
     ),
     max_leaves=10,
 )
+
+
+# A naive evaluator: written from the promise alone, on the JSON itself.
+
+AGENTS = ("alice", "bob", "system")
+KEYS = (None, "plan", "plan:a", "plan:a:b", "other")
+EVENTS = tuple(EventType)
+ITEM_TYPES = (None, "FACT", "CRITIQUE", "LOG")
+GLOBS = {
+    "plan": lambda key: key == "plan",
+    "plan:*": lambda key: key.startswith("plan:") and ":" not in key[5:],
+    "plan:**": lambda key: key.startswith("plan:"),
+    "*": lambda key: ":" not in key,
+    "**": lambda key: True,
+}
+
+
+def naive(given_: dict[str, Any], event: Event, subscriber: str) -> bool:
+    def listed(value: Any) -> list[Any]:
+        return value if isinstance(value, list) else [value]
+
+    for word, value in given_.items():
+        if word == "key":
+            holds = event.key is not None and GLOBS[value](event.key)
+        elif word == "event":
+            holds = any(
+                event.event == v or (v[-2:] == ".*" and event.event.split(".")[0] == v[:-2])
+                for v in listed(value)
+            )
+        elif word == "agent":
+            holds = event.agent in [subscriber if v == "me" else v for v in listed(value)]
+        elif word == "tags":
+            holds = all(v in event.tags for v in listed(value))
+        elif word == "type":
+            holds = event.type in listed(value)
+        elif word == "thread":
+            holds = event.thread == value
+        elif word == "mentions":
+            holds = not value or subscriber in event.concerns
+        elif word == "all":
+            holds = all(naive(part, event, subscriber) for part in value)
+        elif word == "any":
+            holds = any(naive(part, event, subscriber) for part in value)
+        else:
+            holds = not any(naive(part, event, subscriber) for part in listed(value))
+        if not holds:
+            return False
+    return True
+
+
+def some(values: tuple[str, ...]) -> st.SearchStrategy[Any]:
+    return st.sampled_from(values) | st.lists(st.sampled_from(values), min_size=1, max_size=3)
+
+
+leaves = st.fixed_dictionaries(
+    {},
+    optional={
+        "key": st.sampled_from(sorted(GLOBS)),
+        "event": some((*map(str, EVENTS), "item.*", "debate.*", "board.*")),
+        "agent": some((*AGENTS, "me")),
+        "tags": some(("a", "b")),
+        "type": some(("FACT", "CRITIQUE", "LOG")),
+        "thread": st.integers(1, 3),
+        "mentions": st.booleans(),
+    },
+)
+filters = st.recursive(
+    leaves,
+    lambda inner: st.tuples(
+        leaves,
+        st.fixed_dictionaries(
+            {},
+            optional={
+                "all": st.lists(inner, min_size=1, max_size=2),
+                "any": st.lists(inner, min_size=1, max_size=3),
+                "not": inner | st.lists(inner, min_size=1, max_size=2),
+            },
+        ),
+    ).map(lambda pair: {**pair[0], **pair[1]}),
+    max_leaves=6,
+)
+
+
+@st.composite
+def logged(draw: st.DrawFn) -> Event:
+    event = draw(st.sampled_from(EVENTS))
+    kind = None if event in WITHOUT_ITEM else draw(st.sampled_from(ITEM_TYPES[1:]))
+    return Event(
+        seq=1,
+        event=event,
+        item=None if kind is None else f"{kind[0]}-5",
+        key=None if kind is None else draw(st.sampled_from(KEYS)),
+        version=1,
+        agent=draw(st.sampled_from(AGENTS)),
+        tags=() if kind is None else tuple(draw(st.sets(st.sampled_from(("a", "b", "c"))))),
+        at=EVENT.at,
+        type=None if kind is None else ItemType(kind),
+        thread=None if kind is None else draw(st.integers(1, 3)),
+        concerns=tuple(draw(st.sets(st.sampled_from(AGENTS)))),
+    )
+
+
+@given(filters, st.lists(logged(), min_size=1, max_size=10), st.sampled_from(AGENTS))
+def test_a_filter_says_what_a_naive_reading_of_it_says(
+    given_: dict[str, Any], events: list[Event], subscriber: str
+) -> None:
+    said = ""
+    try:
+        parsed = parse_event_filter(given_)
+    except InvalidInput as refused:
+        said = refused.message
+    if said:
+        assert "deep" in said or not any(naive(given_, event, subscriber) for event in events), said
+        return
+    for event in events:
+        assert parsed.matches(event, subscriber) is naive(given_, event, subscriber), event
+
+
+def test_a_filter_that_was_stored_is_read_as_it_was_meant() -> None:
+    for former in ({"any": []}, {"all": [], "not": []}):
+        assert parse_event_filter(former, stored=True).matches(EVENT, "alice")
+    assert not parse_event_filter({"event": "board.created", "key": "*"}, stored=True).matches(BARE, "alice")
+
+
+@pytest.mark.parametrize(
+    ("given_", "personal"),
+    [
+        ({"mentions": True}, True),
+        ({"agent": ["bob", "me"]}, True),
+        ({"not": {"any": [{"agent": "me"}]}}, True),
+        ({"agent": "bob", "any": [{"mentions": False}]}, False),
+        ({}, False),
+    ],
+)
+def test_a_filter_knows_whether_it_depends_on_who_asks(given_: dict[str, Any], personal: bool) -> None:
+    assert parse_event_filter(given_).personal is personal
 
 
 @given(json)

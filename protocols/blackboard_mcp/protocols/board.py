@@ -52,6 +52,8 @@ class BoardConfig:
     """How long a watcher may be away before debates go on without it; 0: for ever."""
     debate_expiry_seconds: int = 0
     """How long a debate may stand still before it expires; 0: for ever."""
+    subscription_lease_seconds: int = 2_592_000
+    """How long a subscription may go unused before it expires; 0: for ever."""
     steps: tuple[str, ...] = STEPS
     policy: str = DEFAULT_POLICY
 
@@ -61,6 +63,11 @@ class BoardConfig:
             return f"low_water ({self.low_water:g}) must be below high_water ({self.high_water:g})."
         if self.ceiling > self.hard_ceiling:
             return f"ceiling ({self.ceiling}) must not be above hard_ceiling ({self.hard_ceiling})."
+        if 0 < self.subscription_lease_seconds < 60:
+            return (
+                f"subscription_lease_seconds ({self.subscription_lease_seconds}) must be 0 or at least 60: one call "
+                "of wait may take as long."
+            )
         return None
 
     @property

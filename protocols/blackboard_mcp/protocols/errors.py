@@ -3,6 +3,7 @@
     BlackboardError
     ├── InvalidInput            the caller's words are off: nothing was changed
     │   └── UnknownReference    an id, key or board that does not exist (or may not be seen)
+    ├── CursorExpired           a subscription expired unused, or stands after the end of the log
     ├── Conflict                the state moved meanwhile: an expected version, a transition
     ├── Refused                 understood, and not allowed: a rule of the board, a right, a limit
     │   └── UnderPressure       more is protected than the budget allows: no room for what matters less
@@ -46,6 +47,12 @@ class UnknownReference(InvalidInput):
     """Something named does not exist, or may not be seen: the two look the same."""
 
     code = "not_found"
+
+
+class CursorExpired(BlackboardError):
+    """A subscription's place is not kept any more; `facts` hold its last `cursor` and the board's `seq`."""
+
+    code = "cursor_expired"
 
 
 class Conflict(BlackboardError):

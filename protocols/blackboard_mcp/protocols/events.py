@@ -42,6 +42,19 @@ class EventType(StrEnum):
     PRESSURE = "board.pressure"
 
 
+WITHOUT_ITEM = frozenset(
+    {
+        EventType.BOARD_CREATED,
+        EventType.BOARD_CHANGED,
+        EventType.CORE_CHANGED,
+        EventType.PASS_ENDED,
+        EventType.WATCH_BEGAN,
+        EventType.WATCH_ENDED,
+    }
+)
+"""Events that are about no item."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One change of a board. `agent` caused it (`system` for the server's own); `data` is a few words on it.

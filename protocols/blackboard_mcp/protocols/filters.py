@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
 
 from .errors import InvalidInput
-from .events import Event, EventType
+from .events import WITHOUT_ITEM, Event, EventType
 from .items import ItemType, Status, Zone, parse_ref
 from .keys import check_glob, compile_glob
 
@@ -39,6 +40,8 @@ class ItemQuery:
 
 _E = TypeVar("_E", EventType, ItemType)
 
+ME = "me"
+"""In a filter's `agent`: whoever holds the subscription."""
 _FIELDS = "key, event, agent, tags, type, thread, mentions, all, any, not"
 _MAX_DEPTH = 5
 _MAX_PARTS = 32
@@ -48,8 +51,9 @@ _MAX_PARTS = 32
 class EventFilter:
     """A condition on events. Every given part must hold; the empty filter matches everything.
 
-    `mentions` holds for events that concern the subscriber: it is named with @, its item was replied to
-    or critiqued, or it owes something.
+    Of several `events`, `agents` or `types` one must fit; `tags` must all be there. `mentions` holds for events
+    that concern the subscriber: it is named with @, its item was replied to or critiqued, or it owes something.
+    `thread` is the number of the thread's first item.
     """
 
     key: str | None = None
@@ -66,7 +70,11 @@ class EventFilter:
     def matches(self, event: Event, subscriber: str) -> bool:
         if self.events and event.event not in self.events:
             return False
-        if self.agents and event.agent not in self.agents:
+        if (
+            self.agents
+            and event.agent not in self.agents
+            and not (ME in self.agents and event.agent == subscriber)
+        ):
             return False
         if self.key is not None and (event.key is None or not compile_glob(self.key).matches(event.key)):
             return False
@@ -84,18 +92,56 @@ class EventFilter:
             and not any(part.matches(event, subscriber) for part in self.none)
         )
 
+    @property
+    def personal(self) -> bool:
+        """Whether what matches depends on who asks."""
+        return (
+            self.mentions
+            or ME in self.agents
+            or any(part.personal for part in (*self.all, *self.any, *self.none))
+        )
 
-def parse_event_filter(given: dict[str, Any]) -> EventFilter:
-    """The filter that a JSON object describes, say `{"type": "CRITIQUE", "not": {"agent": "bob"}}`.
+
+def parse_event_filter(given: dict[str, Any], *, stored: bool = False) -> EventFilter:
+    """The filter that a JSON object describes, say `{"type": "CRITIQUE", "not": {"agent": "me"}}`.
+
+    One that was `stored` was accepted in its time, and is read as it was meant then.
 
     Raises:
-        InvalidInput: an unknown field, a wrong value, or a filter deeper than 5 or larger than 32 parts.
+        InvalidInput: an unknown field, a wrong value, what no event can match, or a filter deeper than 5 or
+            larger than 32 parts.
     """
     count = [0]
-    return _parse(given, 1, count)
+    parsed = _parse(given, 1, count, stored)
+    if not stored and (why := _impossible(parsed)) is not None:
+        raise InvalidInput(f"No event matches that filter: {why}")
+    return parsed
 
 
-def _parse(given: Any, depth: int, count: list[int]) -> EventFilter:
+def threads(given: Any) -> set[int]:
+    """The items that a filter names threads by; it has been parsed, so it is well-formed."""
+    if isinstance(given, list):
+        return {number for part in given for number in threads(part)}
+    found = {parse_ref(str(given["thread"])).number} if "thread" in given else set()
+    return found | {
+        number for word in ("all", "any", "not") if word in given for number in threads(given[word])
+    }
+
+
+def rethreaded(given: Any, first: Mapping[int, int]) -> Any:
+    """The same filter with each thread that was not named by its first item named by that one's number."""
+    if isinstance(given, list):
+        return [rethreaded(part, first) for part in given]
+    told = dict(given)
+    for word in ("all", "any", "not"):
+        if word in told:
+            told[word] = rethreaded(told[word], first)
+    if "thread" in told and first[number := parse_ref(str(told["thread"])).number] != number:
+        told["thread"] = first[number]
+    return told
+
+
+def _parse(given: Any, depth: int, count: list[int], stored: bool) -> EventFilter:
     count[0] += 1
     if depth > _MAX_DEPTH or count[0] > _MAX_PARTS:
         raise InvalidInput(f"A filter may nest {_MAX_DEPTH} deep and hold {_MAX_PARTS} parts.")
@@ -107,7 +153,9 @@ def _parse(given: Any, depth: int, count: list[int]) -> EventFilter:
             case "key":
                 known["key"] = check_glob(_one(name, value))
             case "event" | "events":
-                known["events"] = tuple(_choice(EventType, name, v) for v in _many(name, value))
+                known["events"] = tuple(
+                    dict.fromkeys(e for v in _many(name, value) for e in _events(name, v))
+                )
             case "agent" | "agents":
                 known["agents"] = tuple(_many(name, value))
             case "tags":
@@ -121,20 +169,62 @@ def _parse(given: Any, depth: int, count: list[int]) -> EventFilter:
                     raise InvalidInput("filter.mentions is true or false: true = only what concerns you.")
                 known["mentions"] = value
             case "all" | "any":
-                if not isinstance(value, list):
-                    raise InvalidInput(f"filter.{name} is a list of filters.")
-                known[name] = tuple(_parse(v, depth + 1, count) for v in value)
+                if not isinstance(value, list) or not (value or stored):
+                    raise InvalidInput(f"filter.{name} is a list of 1 to {_MAX_PARTS} filters.")
+                known[name] = tuple(_parse(v, depth + 1, count, stored) for v in value)
             case "not":
+                if value == [] and not stored:
+                    raise InvalidInput(f"filter.not is a filter, or a list of 1 to {_MAX_PARTS} filters.")
                 parts = value if isinstance(value, list) else [value]
-                known["none"] = tuple(_parse(v, depth + 1, count) for v in parts)
+                known["none"] = tuple(_parse(v, depth + 1, count, stored) for v in parts)
             case _:
                 raise InvalidInput(f"Unknown filter field '{str(name)[:40]}'; a filter has: {_FIELDS}.")
     return EventFilter(**known)
 
 
+def _impossible(parsed: EventFilter) -> str | None:
+    """Why no event can match, as far as that shows; `None` when one might."""
+    events, types = set(EventType), set(ItemType)
+    of_items = False
+    for part in _together(parsed):
+        events &= set(part.events or EventType)
+        types &= set(part.types or ItemType)
+        of_items = of_items or bool(part.key or part.tags or part.types or part.thread is not None)
+    if not events or not types:
+        word = "event" if not events else "type"
+        return (
+            f"it asks for two kinds of {word} at once. Say any: [{{…}}, {{…}}], or list them: "
+            f'{word}: ["…", "…"].'
+        )
+    if of_items and events <= WITHOUT_ITEM:
+        named = ", ".join(sorted(events)[:3])
+        return f"{named} is not about an item, so it has no key, tags, type or thread. Leave those out."
+    choices = [_impossible(part) for part in parsed.any]
+    return choices[0] if choices and None not in choices else None
+
+
+def _together(parsed: EventFilter) -> Iterator[EventFilter]:
+    yield parsed
+    for part in parsed.all:
+        yield from _together(part)
+
+
+def _events(name: str, value: str) -> tuple[EventType, ...]:
+    """One event, or with `.*` at the end a family of them."""
+    if not value.endswith(".*"):
+        return (_choice(EventType, name, value),)
+    family = tuple(event for event in EventType if event.startswith(value[:-1]))
+    if not family:
+        families = dict.fromkeys(event.partition(".")[0] + ".*" for event in EventType)
+        raise InvalidInput(f"filter.{name}: '{value[:40]}' is none of {', '.join(families)}.")
+    return family
+
+
 def _one(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value or len(value) > 200:
         raise InvalidInput(f"filter.{name} is a text of 1 to 200 characters.")
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise InvalidInput(f"filter.{name} must not hold NUL characters or lone surrogates.")
     return value
 
 
@@ -149,4 +239,14 @@ def _choice(kind: type[_E], name: str, value: str) -> _E:
     try:
         return kind(value)
     except ValueError:
-        raise InvalidInput(f"filter.{name}: '{value[:40]}' is none of {', '.join(kind)}.") from None
+        allowed = ", ".join(kind) if kind is ItemType else _grouped()
+        raise InvalidInput(f"filter.{name}: '{value[:40]}' is none of {allowed}.") from None
+
+
+def _grouped() -> str:
+    """All events by family: `item.posted|changed, …`."""
+    families: dict[str, list[str]] = {}
+    for event in EventType:
+        family, _, rest = event.partition(".")
+        families.setdefault(family, []).append(rest)
+    return ", ".join(f"{family}.{'|'.join(rest)}" for family, rest in families.items())

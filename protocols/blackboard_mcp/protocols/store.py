@@ -178,7 +178,10 @@ class Restored:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A durable place in a board's log with a filter. `cursor` is the last sequence delivered."""
+    """A durable place in a board's log with a filter. `cursor` is the last sequence delivered.
+
+    `used_at` is up to an hour (and a tenth of the lease) behind; `expired_at` is of one that nobody used any more.
+    """
 
     id: str
     agent: str
@@ -186,6 +189,8 @@ class Subscription:
     filter: dict[str, Any]
     cursor: int
     created_at: datetime
+    used_at: datetime
+    expired_at: datetime | None = None
 
 
 class BoardStore(Protocol):
@@ -530,16 +535,44 @@ class BoardStore(Protocol):
         """
         ...
 
-    async def unsubscribe(self, board: str, agent: str, id_or_name: str) -> bool: ...
-
-    async def subscriptions(self, board: str, agent: str) -> list[Subscription]:
-        """The agent's own, oldest first."""
+    async def unsubscribe(self, board: str, agent: str, id_or_name: str) -> bool:
+        """Ends a subscription, or forgets an expired one; false when there is neither."""
         ...
 
-    async def find_subscription(self, board: str, agent: str, id_or_name: str) -> Subscription | None: ...
+    async def subscriptions(self, board: str, agent: str) -> list[Subscription]:
+        """The agent's own, oldest first; then those that expired of late, newest first."""
+        ...
 
-    async def move_cursor(self, board: str, agent: str, id_: str, cursor: int) -> None:
-        """Puts a subscription's cursor to a sequence; it may go back."""
+    async def find_subscription(self, board: str, agent: str, id_or_name: str) -> Subscription | None:
+        """One of the agent's own.
+
+        Raises:
+            CursorExpired: it was unused for too long, or stands after the end of the log.
+        """
+        ...
+
+    async def move_cursor(
+        self, board: str, agent: str, id_: str, cursor: int, *, since: int | None = None
+    ) -> bool:
+        """Moves a subscription's cursor, which counts as a use of it; whether it was there to be moved.
+
+        Without `since` the cursor becomes `cursor` unless it is further on: it never goes back. With `since`
+        it becomes `cursor` only where it stands at `since`, so that of several readers one moves it.
+
+        Raises:
+            UnknownReference: `cursor` is after the end of the log.
+        """
+        ...
+
+    async def return_cursor(self, board: str, agent: str, id_: str, cursor: int) -> None:
+        """Puts a cursor back that was moved for a delivery nobody got: what comes after is delivered again."""
+        ...
+
+    async def expire_subscriptions(self) -> list[str]:
+        """Lets expire what was unused for longer than `subscription_lease_seconds`; the boards it changed.
+
+        Where they stood is kept as long again. A bounded part of it a call; calling again does the rest.
+        """
         ...
 
     # News

@@ -6,6 +6,7 @@ always under `--structured always`. Instants are ISO 8601 in UTC. An error is `F
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -221,6 +222,20 @@ class SubscriptionsAnswer(_Wire):
     subscriptions: list[SubscriptionAnswer]
     seq: int
     ended: str | None = None
+    expired: list[SubscriptionAnswer] = Field(
+        default=[], description="unused for too long; wait(since=cursor) goes on from where one stood"
+    )
+
+
+def wire_subscriptions(
+    held: Sequence[Subscription], seq: int, ended: str | None = None
+) -> SubscriptionsAnswer:
+    return SubscriptionsAnswer(
+        subscriptions=[wire_subscription(s, seq) for s in held if s.expired_at is None],
+        seq=seq,
+        ended=ended,
+        expired=[wire_subscription(s, seq) for s in held if s.expired_at is not None],
+    )
 
 
 class WireChainLink(_Wire):

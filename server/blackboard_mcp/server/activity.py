@@ -35,7 +35,7 @@ class Activity:
 
     def __init__(self, store: BoardStore, clock: Clock) -> None:
         self._store = store
-        self._clock = clock
+        self.clock = clock
         self._boards: dict[str, _Notes] = {}
         self._room = MAX_NOTED
         self._some = asyncio.Event()
@@ -44,12 +44,12 @@ class Activity:
         """The agent did something on the board now."""
         notes = self._notes(board)
         if agent in notes.seen or self._take_room():
-            notes.seen[agent] = self._clock.now()
+            notes.seen[agent] = self.clock.now()
 
     def read(self, board: str, numbers: Iterable[int]) -> None:
         """The items were read now."""
         notes = self._notes(board)
-        now = self._clock.now()
+        now = self.clock.now()
         for number in numbers:
             noted = notes.reads.get(number)
             if noted is not None:

@@ -29,6 +29,11 @@ WHOLE = {
     ),
     "watch_lease_seconds": (0, 31_536_000, "a watcher away for longer is waited for no more; 0: for ever"),
     "debate_expiry_seconds": (0, 31_536_000, "a debate that stands still for so long expires; 0: never"),
+    "subscription_lease_seconds": (
+        0,
+        315_360_000,
+        "a subscription unused for so long (60 or more) expires; 0: never",
+    ),
 }
 OTHERS = {
     "steps": f"which steps run, of {', '.join(STEPS)}; their order is fixed",

@@ -6,14 +6,16 @@ Every method takes the agent's authenticated name and a board id. Nothing here k
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any, Final
 
-from blackboard_mcp.protocols.errors import UnknownReference
+from blackboard_mcp.protocols.errors import BlackboardError, UnknownReference
 from blackboard_mcp.protocols.events import Event
-from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter
+from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter, rethreaded, threads
 from blackboard_mcp.protocols.items import Item, Ref, parse_ref
 from blackboard_mcp.protocols.store import Attention, BoardStore, Subscription
 
@@ -22,6 +24,10 @@ from .looks import Looks
 
 _SCAN: Final = 500
 _REPORT_EVERY: Final = 5.0
+_SKIPPED: Final = 256
+"""So many events that do not match are looked at again rather than that a call without news writes."""
+_USE_SECONDS: Final = 3_600.0
+"""A subscription's use is written down as seldom as this."""
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 BoardOf = Callable[[str | None, str], Awaitable[str]]
@@ -51,12 +57,14 @@ class Following:
         self._looks = looks
         self._board_of = board_of
         self._activity = activity
+        self._returning: set[asyncio.Future[None]] = set()
 
     async def subscribe(
         self, agent: str, board: str | None, filter_: dict[str, Any], name: str | None
     ) -> tuple[Subscription, int]:
         parse_event_filter(filter_)
         board_id = await self._board_of(board, agent)
+        filter_ = await with_threads(self._store, board_id, agent, filter_)
         held = await self._store.subscribe(board_id, agent, name or "", filter_)
         return held, held.cursor
 
@@ -91,38 +99,95 @@ class Following:
     ) -> News:
         """Events after a place in the log, as soon as there are any, or none after `seconds`.
 
-        The place is `since`, else the subscription's cursor, else the present end. A subscription's
-        cursor moves to the last event delivered; going back with `since` delivers again.
+        The place is `since`, else the subscription's cursor, else the present end. Without `since` the
+        cursor moves to the end of what is delivered: of two calls at once, each event goes to one. `since`
+        confirms what came before it: the cursor moves there, never back, and what is delivered after it is
+        delivered again until a later call confirms it. A cancelled call moves no cursor by what it found.
 
         Raises:
             UnknownReference: no such subscription, or `since` is ahead of the log.
+            CursorExpired: the subscription was unused for too long.
         """
         name = await self._board_of(board, agent)
-        held: Subscription | None = None
-        condition = EventFilter()
-        if subscription is not None:
-            held = await self._store.find_subscription(name, agent, subscription)
-            if held is None:
-                raise UnknownReference(
-                    f"You hold no subscription '{subscription[:40]}' on '{name}'; subscribe() lists yours."
-                )
-            condition = parse_event_filter(held.filter)
-        board_now = await self._store.find_board(name)
-        end = 0 if board_now is None else board_now.seq
-        place = since if since is not None else (end if held is None else held.cursor)
-        if place > end:
-            raise UnknownReference(f"since={place} is ahead of '{name}', which stands at seq {end}.", seq=end)
-        started = place if since is None or held is None else held.cursor
-        news = await self._watch(agent, name, condition, place, seconds, limit, report)
-        self._activity.seen(name, agent)
-        if held is not None and news.cursor != started:
-            await self._store.move_cursor(name, agent, held.id, news.cursor)
+        deadline = asyncio.get_running_loop().time() + seconds
+        if subscription is None:
+            place = await self._place(name, since)
+            news = await self._watch(agent, name, EventFilter(), place, deadline, seconds, limit, report)
+            self._activity.seen(name, agent)
+            return await self._with_items(name, agent, news)
+        if since is not None:
+            await self._place(name, since)
+        while True:
+            held = await self._held(name, agent, subscription, since)
+            place = held.cursor if since is None else since
+            condition = parse_event_filter(held.filter, stored=True)
+            news = await self._watch(agent, name, condition, place, deadline, seconds, limit, report)
+            self._activity.seen(name, agent)
+            news = replace(await self._with_items(name, agent, news), subscription=held)
+            if since is not None or (not news.events and news.cursor - place < _SKIPPED):
+                return news
+            if await self._deliver(name, agent, held, news.cursor):
+                return news
+            # Another call delivered these events meanwhile; go on after them.
+
+    async def _place(self, board: str, since: int | None) -> int:
+        found = await self._store.find_board(board)
+        end = 0 if found is None else found.seq
+        if since is not None and since > end:
+            raise UnknownReference(
+                f"since={since} is ahead of '{board}', which stands at seq {end}: it is of another board, or this one "
+                f"was restored from an older copy. Nothing was changed; read() shows the board as it is, and "
+                f"since={end} goes on from there.",
+                seq=end,
+                cursor=since,
+            )
+        return end if since is None else since
+
+    async def _held(self, board: str, agent: str, subscription: str, since: int | None) -> Subscription:
+        """The subscription, confirmed up to `since`, and known to be in use."""
+        held = await self._store.find_subscription(board, agent, subscription)
+        if held is None:
+            raise UnknownReference(
+                f"You hold no subscription '{subscription[:40]}' on '{board}'; subscribe() lists yours."
+            )
+        found = await self._store.find_board(board)
+        lease = 0 if found is None else found.config.subscription_lease_seconds
+        stale = timedelta(seconds=min(_USE_SECONDS, lease / 10))
+        confirmed = max(held.cursor, since or 0)
+        if confirmed > held.cursor or (lease and self._activity.clock.now() - held.used_at > stale):
+            await self._store.move_cursor(board, agent, held.id, confirmed)
+        return replace(held, cursor=confirmed)
+
+    async def _deliver(self, board: str, agent: str, held: Subscription, cursor: int) -> bool:
+        """Moves the cursor for what is about to be delivered; false when it no longer stood where it did."""
+        moving = asyncio.ensure_future(
+            self._store.move_cursor(board, agent, held.id, cursor, since=held.cursor)
+        )
+        try:
+            return await asyncio.shield(moving)
+        except asyncio.CancelledError:
+            # Nobody gets what was found, and a write under way cannot be stopped.
+            returning = asyncio.ensure_future(self._return(moving, board, agent, held))
+            self._returning.add(returning)
+            returning.add_done_callback(self._returning.discard)
+            raise
+
+    async def _return(self, moving: asyncio.Future[bool], board: str, agent: str, held: Subscription) -> None:
+        with contextlib.suppress(BlackboardError):
+            if await moving:
+                await self._store.return_cursor(board, agent, held.id, held.cursor)
+
+    async def settle(self) -> None:
+        """Returns when what cancelled calls had taken is back in its place."""
+        while self._returning:
+            await asyncio.wait(list(self._returning))
+
+    async def _with_items(self, board: str, agent: str, news: News) -> News:
         numbers = [parse_ref(e.item).number for e in news.events if e.item is not None]
-        items: dict[int, Item] = {}
-        if numbers:
-            found = await self._store.read(name, agent, [Ref(n) for n in dict.fromkeys(numbers)], [])
-            items = {item.number: item for item in found.items}
-        return News(news.events, news.cursor, news.seq, held, items, news.attention)
+        if not numbers:
+            return news
+        found = await self._store.read(board, agent, [Ref(n) for n in dict.fromkeys(numbers)], [])
+        return replace(news, items={item.number: item for item in found.items})
 
     async def _watch(
         self,
@@ -130,14 +195,14 @@ class Following:
         board: str,
         condition: EventFilter,
         place: int,
+        deadline: float,
         seconds: float,
         limit: int,
         report: Report | None,
     ) -> News:
         loop = asyncio.get_running_loop()
-        started = loop.time()
-        deadline = started + seconds
-        next_report = math.inf if report is None else started + _REPORT_EVERY
+        started = deadline - seconds
+        next_report = math.inf if report is None else loop.time() + _REPORT_EVERY
         look = self._looks.of(board, agent)
         while True:
             seen = self._store.changes()
@@ -161,3 +226,23 @@ class Following:
                 next_report = now + _REPORT_EVERY
                 await report(round(now - started, 1), seconds, "waiting for news")
             await self._store.wait_for_change(seen, max(0.0, min(deadline, next_report) - now))
+
+
+async def with_threads(store: BoardStore, board: str, agent: str, filter_: dict[str, Any]) -> dict[str, Any]:
+    """A filter with each thread that was named by one of its members named by its first item.
+
+    Raises:
+        UnknownReference: an item that is not there, or not for the agent.
+    """
+    named = {number: number for number in threads(filter_)}
+    if not named:
+        return filter_
+    found = await store.read(board, agent, [Ref(number) for number in named], [])
+    if found.missing:
+        raise UnknownReference(
+            f"filter.thread: no item {', '.join(found.missing)} on board '{board}'. Nothing was changed; query() lists "
+            "what is there.",
+            missing=list(found.missing),
+        )
+    named_anew: dict[str, Any] = rethreaded(filter_, {item.number: item.thread for item in found.items})
+    return named_anew

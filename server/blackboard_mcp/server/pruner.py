@@ -324,6 +324,10 @@ class Pruner:
                 await self._store.spread_retractions()
             except BlackboardError as error:
                 logger.warning("retraction notices wait: %s", error)
+            try:
+                await self._store.expire_subscriptions()
+            except BlackboardError as error:
+                logger.warning("unused subscriptions wait: %s", error)
             self._soon.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._nap()):

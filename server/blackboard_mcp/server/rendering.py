@@ -237,7 +237,13 @@ class Rendering:
         return self.with_footer(text, held.cursor)
 
     def subscriptions(self, held: Sequence[Subscription], seq: int) -> str:
-        lines = [f"{s.id} {one_line(s.name)} at seq {s.cursor} {one_line(str(s.filter)[:120])}" for s in held]
+        now = self._clock.now()
+        lines = []
+        for s in held:
+            line = f"{s.id} {one_line(s.name)} at seq {s.cursor} {one_line(str(s.filter)[:120])}"
+            if s.expired_at is not None:
+                line += f" expired, unused for {relative_age(s.used_at, now)}: wait(since={s.cursor}) goes on"
+            lines.append(line)
         return self.with_footer("\n".join(lines) or "no subscriptions: subscribe(filter={…})", seq)
 
     def news(self, news: News, agent: str, budget: int) -> str:

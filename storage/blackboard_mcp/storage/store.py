@@ -394,8 +394,24 @@ class SqlBoardStore:
     async def find_subscription(self, board: str, agent: str, id_or_name: str) -> Subscription | None:
         return await self.engine.read(lambda: subscribing.find_subscription(board, agent, id_or_name))
 
-    async def move_cursor(self, board: str, agent: str, id_: str, cursor: int) -> None:
-        await self.engine.write(lambda: subscribing.move_cursor(board, agent, id_, cursor))
+    async def move_cursor(
+        self, board: str, agent: str, id_: str, cursor: int, *, since: int | None = None
+    ) -> bool:
+        now = self._now()
+        return await self.engine.write(lambda: subscribing.move_cursor(board, agent, id_, cursor, since, now))
+
+    async def return_cursor(self, board: str, agent: str, id_: str, cursor: int) -> None:
+        await self.engine.write(lambda: subscribing.return_cursor(board, agent, id_, cursor))
+
+    async def expire_subscriptions(self) -> list[str]:
+        now = self._now()
+        due = await self.engine.read(lambda: subscribing.abandoned(now))
+        for board in due:
+            await self._abandon(board, now)
+        return due
+
+    async def _abandon(self, board: str, now: int) -> None:
+        await self.engine.write(lambda: subscribing.expire(board, now))
 
     # News
 

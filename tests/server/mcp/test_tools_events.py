@@ -58,7 +58,10 @@ async def history(boards_: Any) -> tuple[Any, Any]:
         ({"not": {"agent": "alice"}}, [3, 4, 7, 8]),
         ({"not": [{"agent": "alice"}, {"type": "LOG"}]}, [3, 7, 8]),
         ({"agent": "bob", "any": [{"type": "LOG"}, {"mentions": True}], "not": {"type": "FACT"}}, [3, 4, 7]),
-        ({"any": []}, [1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        ({"agent": "me"}, [1, 2, 5, 6, 9]),
+        ({"not": {"agent": "me"}}, [3, 4, 7, 8]),
+        ({"event": "debate.*"}, [8]),
+        ({"event": ["debate.*", "item.versioned"]}, [5, 8]),
         ({"key": "nothing:*"}, []),
     ],
 )
@@ -84,6 +87,14 @@ async def test_every_combination_of_a_filter_delivers_what_matches_in_order(
         ({"filter": {"key": "a b"}}, "key pattern"),
         ({"filter": {"key": ""}}, "filter.key"),
         ({"filter": {"thread": "x"}}, "Ids look like"),
+        ({"filter": {"thread": "F-7"}}, "no item 7 on board 'main'"),
+        ({"filter": {"event": "items.*"}}, "item.*"),
+        ({"filter": {"event": "board.changed", "key": "plan:*"}}, "board.changed is not about an item"),
+        ({"filter": {"event": "board.created", "all": [{"tags": ["x"]}]}}, "not about an item"),
+        ({"filter": {"all": [{"type": "FACT"}, {"type": "LOG"}]}}, "two kinds of type"),
+        ({"filter": {"any": []}}, "filter.any is a list of 1 to 32"),
+        ({"filter": {"not": []}}, "filter.not is a filter"),
+        ({"filter": {"agent": "a\0"}}, "NUL"),
         ({"filter": {"mentions": "me"}}, "true or false"),
         ({"filter": {"any": {}}}, "filter.any is a list"),
         ({"filter": {"not": "x"}}, "A filter is an object"),
@@ -143,16 +154,152 @@ async def test_a_subscription_outlives_its_process_and_its_connection(tmp_path: 
         assert [e["item"] for e in news["events"]] == ["F-3"]
 
 
-async def test_going_back_with_since_delivers_again(board: Any) -> None:
+async def test_since_confirms_what_came_before_it_and_nothing_else(board: Any) -> None:
     alice = await board.join("alice")
     held = await alice.do("subscribe", filter={})
-    for n in range(3):
+    for n in range(4):
         await alice.post(f"{n}")
-    await alice.do("wait", subscription=held["id"], seconds=0)
-    again = await alice.do("wait", subscription=held["id"], since=2, seconds=0, limit=1)
-    assert [e["seq"] for e in again["events"]] == [3]
-    rest = await alice.do("wait", subscription=held["id"], seconds=0)
-    assert [e["seq"] for e in rest["events"]] == [4]
+
+    async def delivered(**more: Any) -> list[int]:
+        news = await alice.do("wait", subscription=held["id"], seconds=0, **more)
+        return [e["seq"] for e in news["events"]]
+
+    assert await delivered(since=2, limit=2) == [3, 4]
+    assert await delivered(since=2, limit=1) == [3], "what was not confirmed is delivered again"
+    assert await delivered(since=3) == [4, 5]
+    assert await delivered(since=1) == [2, 3, 4, 5]
+    (listed,) = (await alice.do("subscribe"))["subscriptions"]
+    assert listed["cursor"] == 3, "it never goes back"
+    assert await delivered() == [4, 5]
+    assert await delivered() == []
+
+
+async def test_a_thread_is_followed_by_any_of_its_items(board: Any) -> None:
+    alice, bob = await history(board)
+    held = await alice.do("subscribe", filter={"any": [{"thread": "R-2"}, {"event": "board.created"}]})
+    assert held["filter"] == {"any": [{"thread": 1}, {"event": "board.created"}]}
+    news = await alice.do("wait", subscription=held["id"], since=0, seconds=0)
+    assert [e["seq"] for e in news["events"]] == [1, 2, 3, 5, 6, 7, 8]
+    for thread in ("F-5", 5):
+        refused = await bob.fail("subscribe", filter={"thread": thread})
+        absent = await bob.fail("subscribe", filter={"thread": 99})
+        assert refused["message"] == absent["message"].replace("99", "5"), "what is private looks absent"
+
+
+@both
+async def test_I20_of_two_windows_of_an_agent_each_event_goes_to_one(board: Any, mode: str) -> None:
+    bob, *windows = [await board.join(name) for name in ("bob", "alice", "alice", "alice")]
+    await bob.post("start")
+    held = await windows[0].do("subscribe", filter={"type": "FACT"})
+    delivered: list[int] = []
+    posting = asyncio.Event()
+
+    async def window(agent: Any) -> None:
+        while True:
+            over = posting.is_set()
+            news = await agent.do("wait", subscription=held["id"], seconds=0.05, limit=3)
+            assert [e["seq"] for e in news["events"]] == sorted(e["seq"] for e in news["events"])
+            delivered.extend(e["seq"] for e in news["events"])
+            if over and not news["events"]:
+                return
+
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        for agent in windows:
+            group.create_task(window(agent))
+        for n in range(30):
+            await bob.post(f"fact {n}")
+        posting.set()
+    assert sorted(delivered) == list(range(held["cursor"] + 1, await board.seq() + 1))
+    assert len(delivered) == 30
+
+
+async def test_I20_a_cancelled_wait_moves_no_cursor(board: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await bob.post("start")
+    held = await alice.do("subscribe", filter={})
+    following, store = board.opened.blackboard.following, board.opened.store
+    move = store.move_cursor
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    async def moving(*args: Any, **more: Any) -> bool:
+        reached.set()
+        await go_on.wait()
+        return bool(await move(*args, **more))
+
+    def waiting() -> asyncio.Task[Any]:
+        reached.clear()
+        call = following.wait("alice", None, subscription=held["id"], since=None, seconds=50, limit=50)
+        return asyncio.create_task(call)
+
+    async def stands() -> int:
+        return int((await alice.do("subscribe"))["subscriptions"][0]["cursor"])
+
+    idle = waiting()
+    await asyncio.wait({idle}, timeout=0.05)
+    idle.cancel()
+    await asyncio.wait({idle})
+    assert await stands() == held["cursor"]
+
+    await bob.post("news")
+    monkeypatch.setattr(store, "move_cursor", moving)
+    for committed_first in (False, True):
+        go_on.clear()
+        call = waiting()
+        await asyncio.wait_for(reached.wait(), 10)
+        if committed_first:
+            go_on.set()
+            await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        go_on.set()
+        await following.settle()
+        assert await stands() == held["cursor"]
+    monkeypatch.undo()
+    news = await alice.do("wait", subscription=held["id"], seconds=0)
+    assert [e["seq"] for e in news["events"]] == [held["cursor"] + 1]
+
+
+async def test_an_abandoned_subscription_expires_and_loses_nothing(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await bob.post("before")
+    held = await alice.do("subscribe", filter={"agent": "bob"}, name="bob's")
+    used = await alice.do("subscribe", filter={}, name="used")
+    await bob.post("one")
+    board.clock.advance(29 * 86_400)
+    await alice.do("wait", subscription="used", seconds=0, since=used["cursor"])
+    board.clock.advance(86_400)
+    assert await board.opened.store.expire_subscriptions() == ["main"]
+    await bob.post("two")
+
+    gone = await alice.call("wait", subscription="bob's", seconds=0)
+    assert gone.is_error
+    failure = gone.structured_content
+    assert (failure["error"], failure["cursor"], failure["seq"]) == ("cursor_expired", 2, 4)
+    assert "wait(since=2)" in failure["message"]
+    assert 'subscribe(filter={"agent":"bob"})' in failure["message"]
+    assert "wait(since=2) goes on" in await alice.say("subscribe")
+    listed = await alice.do("subscribe")
+    assert [s["name"] for s in listed["subscriptions"]] == ["used"]
+    assert [(s["name"], s["cursor"]) for s in listed["expired"]] == [("bob's", 2)]
+    assert (await bob.fail("wait", subscription=held["id"], seconds=0))["error"] == "not_found"
+
+    rest = await alice.do("wait", since=failure["cursor"], seconds=0)
+    assert [e["seq"] for e in rest["events"]] == [3, 4]
+    again = await alice.do("subscribe", filter={"agent": "bob"}, name="bob's")
+    assert again["cursor"] == 4
+    assert (await alice.do("wait", subscription="bob's", seconds=0))["events"] == []
+
+
+async def test_a_place_after_the_end_of_the_log_teaches_that_it_was_restored(board: Any) -> None:
+    alice = await board.join("alice")
+    await alice.post("x")
+    held = await alice.do("subscribe", filter={})
+    for where in ({}, {"subscription": held["id"]}):
+        failure = await alice.fail("wait", since=900, seconds=0, **where)
+        assert (failure["error"], failure["seq"], failure["cursor"]) == ("not_found", 2, 900)
+        assert "restored from an older copy" in failure["message"]
+        assert "since=2 goes on" in failure["message"]
 
 
 async def test_subscriptions_are_listed_ended_and_their_own_agents(board: Any) -> None:

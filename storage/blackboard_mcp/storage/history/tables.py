@@ -232,7 +232,17 @@ TABLES: tuple[Table, ...] = (
         ("id",),
         {
             **{"id": TEXT, "agent": TEXT, "name": TEXT, "filter": OBJECT},
-            **{"cursor": WHOLE, "created_at": INSTANT},
+            **{"cursor": WHOLE, "created_at": INSTANT, "used_at": INSTANT},
+        },
+        private=True,
+    ),
+    Table(
+        "subscription_expired",
+        Role.TRUTH,
+        ("agent", "id"),
+        {
+            **{"agent": TEXT, "id": TEXT, "name": TEXT, "filter": OBJECT, "cursor": WHOLE},
+            **{"created_at": INSTANT, "used_at": INSTANT, "expired_at": INSTANT},
         },
         private=True,
     ),

@@ -1,4 +1,4 @@
-"""Durable subscriptions: a filter and a place in the log."""
+"""Durable subscriptions: a filter and a place in the log, for as long as somebody uses them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from blackboard_mcp.protocols.errors import Refused, UnknownReference
+from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.errors import CursorExpired, Refused, UnknownReference
 from blackboard_mcp.protocols.store import Subscription
 
 from .ledger import get_board
-from .rows import Steps, dumps, instant, sql
+from .rows import BoardRow, Steps, dumps, instant, sql
 
 MAX_SUBSCRIPTIONS = 100
+_BATCH = 200
+_FILTER_SHOWN = 200
 
 
 def _subscription(row: Sequence[Any]) -> Subscription:
-    return Subscription(row[0], row[1], row[2], json.loads(row[3]), row[4], instant(row[5]))
+    expired = None if row[7] is None else instant(row[7])
+    return Subscription(
+        row[0], row[1], row[2], json.loads(row[3]), row[4], instant(row[5]), instant(row[6]), expired
+    )
 
 
 def subscribe(
@@ -36,32 +42,111 @@ def subscribe(
             f'subscribe(unsubscribe="{name}") ends it.'
         )
     yield sql("subscription_add"), (row.no, id_, agent, name, dumps(filter_), row.seq, now)
-    return Subscription(id_, agent, name, filter_, row.seq, instant(now))
+    return Subscription(id_, agent, name, filter_, row.seq, instant(now), instant(now))
 
 
 def unsubscribe(board: str, agent: str, id_or_name: str) -> Steps[bool]:
     row = yield from get_board(board)
-    held = yield sql("subscription"), (row.no, agent, id_or_name)
-    if held:
-        yield sql("subscription_drop"), (row.no, agent, held[0][0])
-    return bool(held)
+    for found, dropped in (
+        ("subscription", "subscription_drop"),
+        ("subscription_expired", "subscription_expired_drop"),
+    ):
+        held = yield sql(found), (row.no, agent, id_or_name)
+        if held:
+            yield sql(dropped), (row.no, agent, held[0][0])
+            return True
+    return False
 
 
 def subscriptions(board: str, agent: str) -> Steps[list[Subscription]]:
     row = yield from get_board(board)
-    return [_subscription(r) for r in (yield sql("subscriptions"), (row.no, agent))]
+    live = yield sql("subscriptions"), (row.no, agent)
+    expired = yield sql("subscriptions_expired"), (row.no, agent, MAX_SUBSCRIPTIONS)
+    return [_subscription(r) for r in (*live, *expired)]
 
 
 def find_subscription(board: str, agent: str, id_or_name: str) -> Steps[Subscription | None]:
+    """One of the agent's own.
+
+    Raises:
+        CursorExpired: it was unused for too long, or stands after the end of the log.
+    """
     row = yield from get_board(board)
     held = yield sql("subscription"), (row.no, agent, id_or_name)
-    return _subscription(held[0]) if held else None
+    if held:
+        found = _subscription(held[0])
+        if found.cursor > row.seq:
+            raise _ahead(row, found)
+        return found
+    gone = yield sql("subscription_expired"), (row.no, agent, id_or_name)
+    if gone:
+        raise _expired(row, _subscription(gone[0]))
+    return None
 
 
-def move_cursor(board: str, agent: str, id_: str, cursor: int) -> Steps[None]:
+def _named(held: Subscription) -> str:
+    return f"'{held.name}' ({held.id})" if held.name else f"'{held.id}'"
+
+
+def _anew(held: Subscription) -> str:
+    told = dumps(held.filter)
+    return f"subscribe(filter={told})" if len(told) <= _FILTER_SHOWN else "subscribe(filter={…})"
+
+
+def _expired(row: BoardRow, held: Subscription) -> CursorExpired:
+    return CursorExpired(
+        f"Your subscription {_named(held)} expired: it was last used {held.used_at:%Y-%m-%d %H:%M}Z. Nothing is lost, "
+        f"the log is kept whole: wait(since={held.cursor}) goes on from where it stood, to seq {row.seq} now; or "
+        f"read() shows the board as it is. {_anew(held)} begins anew from the present end.",
+        cursor=held.cursor,
+        seq=row.seq,
+    )
+
+
+def _ahead(row: BoardRow, held: Subscription) -> CursorExpired:
+    return CursorExpired(
+        f"Your subscription {_named(held)} stands at {held.cursor}, and the log of '{row.id}' ends at {row.seq}: it "
+        f"was restored from an older copy. read() shows the board as it is; then "
+        f'subscribe(unsubscribe="{held.id}") and {_anew(held)}.',
+        cursor=held.cursor,
+        seq=row.seq,
+    )
+
+
+def move_cursor(board: str, agent: str, id_: str, cursor: int, since: int | None, now: int) -> Steps[bool]:
     row = yield from get_board(board)
     if cursor > row.seq or cursor < 0:
         raise UnknownReference(
             f"since={cursor} is not a sequence of '{board}', which stands at {row.seq}. Nothing was changed."
         )
-    yield sql("subscription_cursor"), (row.no, agent, id_, cursor)
+    if since is not None:
+        moved = yield sql("subscription_advance"), (row.no, agent, id_, cursor, now, since)
+        return bool(moved)
+    if not (yield sql("subscription"), (row.no, agent, id_)):
+        return False
+    yield sql("subscription_forward"), (row.no, agent, id_, cursor, now)
+    return True
+
+
+def return_cursor(board: str, agent: str, id_: str, cursor: int) -> Steps[None]:
+    row = yield from get_board(board)
+    yield sql("subscription_return"), (row.no, agent, id_, cursor)
+
+
+def abandoned(now: int) -> Steps[list[str]]:
+    """Boards where subscriptions are due to expire, or to be forgotten after that."""
+    usual = BoardConfig().subscription_lease_seconds
+    return [row[0] for row in (yield sql("subscriptions_abandoned_somewhere"), (now, usual))]
+
+
+def expire(board: str, now: int) -> Steps[None]:
+    """Lets expire what nobody used, and forgets what expired as long ago; some hundreds of each at most."""
+    row = yield from get_board(board)
+    if not (lease := row.config.subscription_lease_seconds):
+        return
+    before = now - lease * 1_000_000
+    for agent, id_ in (yield sql("subscriptions_long_expired"), (row.no, before, _BATCH)):
+        yield sql("subscription_expired_drop"), (row.no, agent, id_)
+    for agent, id_ in (yield sql("subscriptions_abandoned"), (row.no, before, _BATCH)):
+        yield sql("subscription_expire"), (row.no, agent, id_, now)
+        yield sql("subscription_drop"), (row.no, agent, id_)

@@ -1,4 +1,4 @@
-"""The kit on the log: gapless, one event a change, none after a failure; subscriptions, news, the index."""
+"""The kit on the log: gapless, one event a change, none after a failure; news, the index."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from blackboard_mcp.protocols.archive import SUM_MODULUS, SummingSource
 from blackboard_mcp.protocols.board import BoardChange, Core
-from blackboard_mcp.protocols.errors import BlackboardError, Refused, UnknownReference
+from blackboard_mcp.protocols.errors import BlackboardError, Refused
 from blackboard_mcp.protocols.events import SYSTEM, Event
 from blackboard_mcp.protocols.store import BoardStore
 
@@ -143,63 +143,6 @@ class EventTests:
         assert kinds(list(history)) == ["item.archived", "item.changed", "item.posted"]
         assert len(await at.store.history(at.board, "bob", a.number, limit=1)) == 1
         assert await at.store.history(at.board, "bob", 99) == ()
-
-    # Subscriptions
-
-    async def test_a_subscription_begins_at_the_end_of_the_log_and_keeps_its_place(self, at: Table) -> None:
-        await at.post("alice", "a")
-        made = await at.store.subscribe(at.board, "alice", "mine", {"type": "FACT"})
-        assert made.cursor == await at.seq()
-        await at.post("alice", "b")
-        assert await at.store.find_subscription(at.board, "alice", made.id) == made
-        await at.store.move_cursor(at.board, "alice", made.id, 3)
-        found = await at.store.find_subscription(at.board, "alice", "mine")
-        assert found is not None
-        assert (found.cursor, found.filter, found.agent) == (3, {"type": "FACT"}, "alice")
-        await at.store.move_cursor(at.board, "alice", made.id, 1)
-        assert (await at.store.subscriptions(at.board, "alice"))[0].cursor == 1
-        for wrong in (-1, 4):
-            with pytest.raises(UnknownReference):
-                await at.store.move_cursor(at.board, "alice", made.id, wrong)
-
-    async def test_subscriptions_belong_to_their_agent_and_board(self, store: BoardStore) -> None:
-        at, other = Table(store), Table(store, "other")
-        await at.post("alice", "a")
-        await other.post("alice", "a")
-        made = await store.subscribe("main", "alice", "n", {})
-        for board, agent in (("main", "bob"), ("other", "alice")):
-            assert await store.subscriptions(board, agent) == []
-            assert await store.find_subscription(board, agent, made.id) is None
-            assert not await store.unsubscribe(board, agent, made.id)
-            await store.move_cursor(board, agent, made.id, 0)
-        assert await store.subscriptions("main", "alice") == [made]
-        assert await store.unsubscribe("main", "alice", "n")
-        assert not await store.unsubscribe("main", "alice", "n")
-        assert await store.subscriptions("main", "alice") == []
-
-    async def test_an_agent_has_at_most_a_hundred_subscriptions(self, at: Table) -> None:
-        await at.post("alice", "a")
-        for n in range(100):
-            await at.store.subscribe(at.board, "alice", f"n{n}", {})
-        with pytest.raises(Refused):
-            await at.store.subscribe(at.board, "alice", "one more", {})
-        await at.store.subscribe(at.board, "bob", "n0", {})
-        assert len(await at.store.subscriptions(at.board, "alice")) == 100
-
-    async def test_a_cursor_delivers_every_event_once_in_order(self, at: Table) -> None:
-        await at.post("alice", "a")
-        made = await at.store.subscribe(at.board, "bob", "", {})
-        delivered: list[int] = []
-        for turn in range(6):
-            for n in range(turn):
-                await at.post("alice", "x", private=n == 1)
-            place = (await at.store.subscriptions(at.board, "bob"))[0].cursor
-            log = await at.store.log(at.board, "bob", place, 2)
-            delivered += [e.seq for e in log.events]
-            await at.store.move_cursor(at.board, "bob", made.id, log.cursor)
-        rest = await at.events("bob", (await at.store.subscriptions(at.board, "bob"))[0].cursor)
-        delivered += [e.seq for e in rest]
-        assert delivered == [e.seq for e in await at.events("bob", made.cursor)]
 
     # News
 

@@ -83,10 +83,12 @@ class HandleTests:
         one, two = handles
         await one.post("alice", "a")
         made = await one.store.subscribe(one.board, "alice", "n", {})
-        await two.store.move_cursor(two.board, "alice", made.id, 1)
+        await one.post("alice", "b")
+        assert await two.store.move_cursor(two.board, "alice", made.id, 3, since=made.cursor)
+        assert not await one.store.move_cursor(one.board, "alice", made.id, 3, since=made.cursor)
         found = await one.store.find_subscription(one.board, "alice", "n")
         assert found is not None
-        assert found.cursor == 1
+        assert found.cursor == 3
 
     async def test_a_critique_by_the_other_handle_during_a_pass_is_not_lost(self, handles: Handles) -> None:
         one, two = handles

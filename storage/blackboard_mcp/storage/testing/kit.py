@@ -25,6 +25,7 @@ from .pressing import PressureTests
 from .privacy import PrivacyTests
 from .reading import ReadingTests
 from .retracting import RetractionTests
+from .subscribing import SubscriptionTests
 from .summarising import SummaryTests
 from .using import UseTests
 from .versions import VersionTests
@@ -40,6 +41,7 @@ class BoardStoreKit(
     ReadingTests,
     PrivacyTests,
     EventTests,
+    SubscriptionTests,
     ExplainTests,
     DebateTests,
     VotingTests,

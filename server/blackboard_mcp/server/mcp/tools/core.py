@@ -16,11 +16,11 @@ from blackboard_mcp.protocols.wire import (
     ReadAnswer,
     SearchAnswer,
     SubscribeAnswer,
-    SubscriptionsAnswer,
     ViewAnswer,
     wire_event,
     wire_item,
     wire_subscription,
+    wire_subscriptions,
 )
 from pydantic import Field, WithJsonSchema
 
@@ -378,18 +378,14 @@ class CoreTools:
                 raise InvalidInput("subscribe takes unsubscribe alone. Nothing was changed.")
             await self._board.following.unsubscribe(agent, board, unsubscribe)
             held, seq = await self._board.following.subscriptions(agent, board)
-            text = f"ended {one_line(unsubscribe)}; {len(held)} left"
-            listed = [wire_subscription(s, seq) for s in held]
+            left = sum(s.expired_at is None for s in held)
+            text = f"ended {one_line(unsubscribe)}; {left} left"
             return Answer(
-                self._say.with_footer(text, seq),
-                SubscriptionsAnswer(subscriptions=listed, seq=seq, ended=unsubscribe),
+                self._say.with_footer(text, seq), lambda: wire_subscriptions(held, seq, ended=unsubscribe)
             )
         if filter is None and name is None:
             held, seq = await self._board.following.subscriptions(agent, board)
-            listed = [wire_subscription(s, seq) for s in held]
-            return Answer(
-                self._say.subscriptions(held, seq), SubscriptionsAnswer(subscriptions=listed, seq=seq)
-            )
+            return Answer(self._say.subscriptions(held, seq), lambda: wire_subscriptions(held, seq))
         if name is not None:
             requests.check_text(name)
         new, seq = await self._board.following.subscribe(agent, board, filter or {}, name)

@@ -29,28 +29,6 @@ FROM event WHERE board = ?1 AND item = ?2 AND owner IN ('', ?3) ORDER BY seq DES
 -- Who wrote the newest version of an entry that has several.
 SELECT agent FROM event WHERE board = ?1 AND item = ?2 AND event = 'item.versioned' ORDER BY seq DESC LIMIT 1;
 
--- name: subscription_add
--- A new subscription.
-INSERT INTO subscription(board, id, agent, name, filter, cursor, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);
-
--- name: subscriptions
--- An agent's subscriptions, oldest first.
-SELECT id, agent, name, filter, cursor, created_at FROM subscription
-WHERE board = ?1 AND agent = ?2 ORDER BY created_at, id;
-
--- name: subscription
--- One subscription of an agent.
-SELECT id, agent, name, filter, cursor, created_at FROM subscription
-WHERE board = ?1 AND agent = ?2 AND (id = ?3 OR (name = ?3 AND name <> '')) ORDER BY id = ?3 DESC LIMIT 1;
-
--- name: subscription_drop
--- End a subscription.
-DELETE FROM subscription WHERE board = ?1 AND agent = ?2 AND id = ?3;
-
--- name: subscription_cursor
--- Move a cursor.
-UPDATE subscription SET cursor = ?4 WHERE board = ?1 AND agent = ?2 AND id = ?3;
-
 -- name: pass_of_item
 -- The event by which an item last left working memory.
 SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
