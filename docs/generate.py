@@ -117,7 +117,8 @@ ARGUMENTS: dict[str, str] = {
     "post.visibility": "`board` (default) or `private`: for its author only. It never changes",
     "post.ttl_seconds": "archived so long after its last write, unless it is protected then",
     "post.metadata": f"any JSON object, up to {MAX_METADATA:,} characters",
-    "post.idempotency_key": "the same key applies once and answers the same again",
+    "post.idempotency_key": "the same key applies once and answers the same again; see [Repeat a call safely]"
+    "(../howto/repeat-calls.md)",
     "post.items": f"up to {MAX_BATCH} posts, objects with the fields above; all are posted or none",
     "read.ids": "whole items, wherever they live; `H-17@2` is a version",
     "read.keys": "whole entries",

@@ -54,6 +54,8 @@ class BoardConfig:
     """How long a debate may stand still before it expires; 0: for ever."""
     subscription_lease_seconds: int = 2_592_000
     """How long a subscription may go unused before it expires; 0: for ever."""
+    idempotency_seconds: int = 604_800
+    """How long a call that is repeated with its idempotency key is answered as the first time."""
     steps: tuple[str, ...] = STEPS
     policy: str = DEFAULT_POLICY
 

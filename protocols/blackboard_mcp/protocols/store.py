@@ -7,8 +7,14 @@ call. Methods that take an `agent` show and touch only what that agent may see; 
 like what does not exist. Boards are named by id; items by number.
 
 Errors that may leave: `UnknownReference`, `InvalidInput`, `Conflict`, `Refused` as each method says, and
-`StoreError` from all of them. After any error nothing was changed. Calling a mutation twice does it
-twice unless it carries an idempotency key.
+`StoreError` from all of them. After any error nothing was changed.
+
+Calling a mutation twice does it twice, unless `once` gives an idempotency key: a key is applied once by
+each agent on each board, in the transaction of the mutation, and used again it answers as the first time.
+What the call did is told as of then (an entry's version, a debate's state, a lease, an id); what else
+changed of the items in the answer, and `Attention`, is told as of now. The same key with another digest is
+`InvalidInput`. A call that failed used no key. Keys count for the board's `idempotency_seconds`, then they
+are as new.
 
 `look` is the sequence up to which the agent has seen the board; it only serves `Attention`.
 """
@@ -67,7 +73,7 @@ class Endorsement:
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """An idempotency key and a digest of what it stands for."""
+    """An idempotency key and a digest of what it stands for: the operation's name with its arguments."""
 
     key: str
     digest: str
@@ -174,6 +180,8 @@ class Restored:
     working_tokens: int
     high_tokens: int
     attention: Attention
+    repeated: bool = False
+    """The idempotency key had been used: nothing was done again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +216,9 @@ class BoardStore(Protocol):
         """All boards, ordered by id."""
         ...
 
-    async def set_core(self, board: str, agent: str, core: Core, *, expected_version: int) -> Core:
+    async def set_core(
+        self, board: str, agent: str, core: Core, *, expected_version: int, once: Once | None = None
+    ) -> Core:
         """A new core, one version up.
 
         Raises:
@@ -216,7 +226,9 @@ class BoardStore(Protocol):
         """
         ...
 
-    async def change_board(self, board: str, agent: str, change: BoardChange) -> Board:
+    async def change_board(
+        self, board: str, agent: str, change: BoardChange, *, once: Once | None = None
+    ) -> Board:
         """The board with what `change` names changed; nothing happens when it is so already.
 
         Raises:
@@ -257,15 +269,44 @@ class BoardStore(Protocol):
         """
         ...
 
-    async def debate_open(self, board: str, agent: str, number: int, watchers: Sequence[str]) -> None:
+    async def recall(self, board: str, agent: str, once: Once) -> Any | None:
+        """What was kept of the answer of a call, as JSON of the store's own; `None` when the key is new.
+
+        For use cases that look before they call: what a first call has done must not fail its repetition.
+
+        Raises:
+            InvalidInput: the key was used for something else.
+        """
+        ...
+
+    async def sweep_once(self) -> int:
+        """Drops idempotency keys that count no more, in transactions of bounded size; answers how many."""
+        ...
+
+    # Each call in a debate answers as `debate_status` does, as of its own transaction.
+
+    async def debate_open(
+        self,
+        board: str,
+        agent: str,
+        number: int,
+        watchers: Sequence[str],
+        *,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> DebateView | Item:
         """Opens a debate on the item, or adds the agent and `watchers` to the open one."""
         ...
 
-    async def debate_watch(self, board: str, agent: str, number: int) -> None:
+    async def debate_watch(
+        self, board: str, agent: str, number: int, *, once: Once | None = None, look: int = 0
+    ) -> DebateView | Item:
         """The agent owes an acknowledgement; the item stays in working memory until it is given."""
         ...
 
-    async def debate_unwatch(self, board: str, agent: str, number: int) -> None:
+    async def debate_unwatch(
+        self, board: str, agent: str, number: int, *, once: Once | None = None, look: int = 0
+    ) -> DebateView | Item:
         """Waives what the agent has yet to acknowledge of the item or of its debate.
 
         Raises:
@@ -274,8 +315,15 @@ class BoardStore(Protocol):
         ...
 
     async def debate_acknowledge(
-        self, board: str, agent: str, number: int, *, version: int | None = None
-    ) -> None:
+        self,
+        board: str,
+        agent: str,
+        number: int,
+        *,
+        version: int | None = None,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> DebateView | Item:
         """Meets what the agent owes; closes the debate when every watcher has acknowledged.
 
         On a board with a quorum votes close debates, and acknowledgements do not. Somebody who does not act
@@ -296,7 +344,9 @@ class BoardStore(Protocol):
         approve: bool,
         reason: str = "",
         version: int | None = None,
-    ) -> None:
+        once: Once | None = None,
+        look: int = 0,
+    ) -> DebateView | Item:
         """Records the vote of the agent's owner on the present version, in place of its former vote.
 
         With a quorum it meets what the agent has to acknowledge in the debate, and closes the debate when as
@@ -308,7 +358,16 @@ class BoardStore(Protocol):
         """
         ...
 
-    async def debate_withdraw(self, board: str, agent: str, number: int, reason: str) -> None:
+    async def debate_withdraw(
+        self,
+        board: str,
+        agent: str,
+        number: int,
+        reason: str,
+        *,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> DebateView | Item:
         """Takes the agent's own critique back; a debate without critiques is withdrawn."""
         ...
 
@@ -321,7 +380,9 @@ class BoardStore(Protocol):
         deciders: Sequence[str],
         *,
         version: int | None = None,
-    ) -> None:
+        once: Once | None = None,
+        look: int = 0,
+    ) -> DebateView | Item:
         """Closes the debate. Without `deciders`, any agent that is no party to it, and acts for none, may.
 
         Who acts for the author under criticism may never.
@@ -347,8 +408,12 @@ class BoardStore(Protocol):
 
     # Standing watches: debates that open on what they name oblige the agent; what is posted about it, it hears of
 
-    async def watch_topic(self, board: str, agent: str, topic: Topic) -> None:
+    async def watch_topic(
+        self, board: str, agent: str, topic: Topic, *, once: Once | None = None
+    ) -> list[StandingWatch]:
         """From now on the agent watches the topic; one that it watches already is left as it is.
+
+        What the agent watches then, longest first.
 
         Raises:
             UnknownReference: the board or the thread is not there.
@@ -356,8 +421,12 @@ class BoardStore(Protocol):
         """
         ...
 
-    async def unwatch_topic(self, board: str, agent: str, topic: Topic) -> None:
+    async def unwatch_topic(
+        self, board: str, agent: str, topic: Topic, *, once: Once | None = None
+    ) -> list[StandingWatch]:
         """Ends a standing watch; what it obliged the agent to already stays owed.
+
+        What the agent watches then, longest first.
 
         Raises:
             Conflict: the agent does not watch it.
@@ -470,7 +539,7 @@ class BoardStore(Protocol):
         ...
 
     async def take_summary(
-        self, board: str, agent: str, number: int, *, seconds: float
+        self, board: str, agent: str, number: int, *, seconds: float, once: Once | None = None
     ) -> tuple[SummaryRequest, list[Item]]:
         """The request on the thread of an item, which the agent holds from now on, and its sources.
 
@@ -493,7 +562,9 @@ class BoardStore(Protocol):
         """
         ...
 
-    async def write_summary(self, board: str, summary: NewSummary, lease: int) -> str:
+    async def write_summary(
+        self, board: str, summary: NewSummary, lease: int, *, once: Once | None = None
+    ) -> str:
         """The id of the summary that `summary.author`, who holds the request, wrote.
 
         It takes the place of its sources and ends the request in one transaction. Errors as in
@@ -520,13 +591,23 @@ class BoardStore(Protocol):
         """
         ...
 
-    async def restore(self, board: str, agent: str, wanted: Iterable[int], *, look: int = 0) -> Restored:
+    async def restore(
+        self,
+        board: str,
+        agent: str,
+        wanted: Iterable[int],
+        *,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> Restored:
         """Brings archived items back to working memory."""
         ...
 
     # Subscriptions
 
-    async def subscribe(self, board: str, agent: str, name: str, filter_: dict[str, Any]) -> Subscription:
+    async def subscribe(
+        self, board: str, agent: str, name: str, filter_: dict[str, Any], *, once: Once | None = None
+    ) -> Subscription:
         """A new subscription from the present end of the log; one agent has at most 100 on a board.
 
         Raises:
@@ -535,7 +616,7 @@ class BoardStore(Protocol):
         """
         ...
 
-    async def unsubscribe(self, board: str, agent: str, id_or_name: str) -> bool:
+    async def unsubscribe(self, board: str, agent: str, id_or_name: str, *, once: Once | None = None) -> bool:
         """Ends a subscription, or forgets an expired one; false when there is neither."""
         ...
 

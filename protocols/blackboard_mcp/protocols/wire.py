@@ -183,7 +183,9 @@ class WireNeighbour(_Wire):
 class SearchAnswer(ItemsAnswer):
     """Items found in the archive, best first."""
 
-    mode: str = Field(description="what answered: hybrid, lexical, listing or exact")
+    mode: str = Field(
+        description="what answered: hybrid, lexical, listing or exact; or repeated, when its idempotency key was"
+    )
     notice: str = ""
     left: dict[str, str] = Field(default_factory=dict, description="id to why it left working memory")
     excerpts: dict[str, str] = Field(

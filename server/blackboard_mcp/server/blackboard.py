@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypedDict
 
 from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.board import Board, BoardConfig
@@ -41,6 +41,7 @@ from blackboard_mcp.protocols.topics import is_topic, parse_topic
 from .activity import Activity
 from .following import Following
 from .looks import Looks
+from .once import check_once_key, once_of
 from .pruner import Pruner
 from .requests import PostFields, check_agent, check_board, digest, draft
 from .searching import ArchiveSearch, Found, search, with_neighbours
@@ -54,6 +55,15 @@ MAX_EXPLAINED = 20
 _OWNERS = 10_000
 
 DebateOp = Literal["open", "acknowledge", "vote", "withdraw", "decide", "status", "watch", "unwatch"]
+
+
+class _Debating(TypedDict):
+    """What every call in a debate takes."""
+
+    once: Once | None
+    look: int
+
+
 _BY_TOPIC = ("watch", "unwatch", "status")
 
 
@@ -139,7 +149,9 @@ class Blackboard:
         check_agent(agent)
         name = check_board(board) if board is not None else self.default_board
         drafts = await self._drafts(posts)
-        once = None if idempotency_key is None else Once(idempotency_key, digest(list(posts)))
+        once = None
+        if idempotency_key is not None:
+            once = Once(check_once_key(idempotency_key), digest(list(posts)))
         try:
             posted = await self.store.post(
                 name, agent, drafts, config=self.config, once=once, look=self.looks.of(name, agent)
@@ -175,6 +187,7 @@ class Blackboard:
         reason: str = "",
         watchers: Sequence[str] = (),
         approve: bool | None = None,
+        once_key: str | None = None,
     ) -> tuple[str, DebateView | Item]:
         """Does `op` and answers with the board and the debate as it stands then."""
         for argument, given, goes_with in (
@@ -194,48 +207,62 @@ class Blackboard:
         number = ref.number
         name = await self.board_of(board, agent)
         check_agent(agent)
+        once = once_of(
+            once_key, f"debate {op}", id=id_, reason=reason, watchers=list(watchers), approve=approve
+        )
+        more: _Debating = {"once": once, "look": self.looks.of(name, agent)}
+        store = self.store
         match op:
             case "open":
-                await self.store.debate_open(name, agent, number, [check_agent(w) for w in watchers])
+                named = [check_agent(watcher) for watcher in watchers]
+                state = await store.debate_open(name, agent, number, named, **more)
             case "watch":
-                await self.store.debate_watch(name, agent, number)
+                state = await store.debate_watch(name, agent, number, **more)
             case "unwatch":
-                await self.store.debate_unwatch(name, agent, number)
+                state = await store.debate_unwatch(name, agent, number, **more)
             case "vote":
-                await self.store.debate_vote(
-                    name, agent, number, approve=approve is not False, reason=reason, version=ref.version
+                yes = approve is not False
+                state = await store.debate_vote(
+                    name, agent, number, approve=yes, reason=reason, version=ref.version, **more
                 )
             case "acknowledge":
-                await self.store.debate_acknowledge(name, agent, number, version=ref.version)
+                state = await store.debate_acknowledge(name, agent, number, version=ref.version, **more)
             case "withdraw":
-                await self.store.debate_withdraw(name, agent, number, reason)
+                state = await store.debate_withdraw(name, agent, number, reason, **more)
             case "decide":
                 if not reason.strip():
                     raise InvalidInput("A decision needs a reason. Nothing was changed.")
-                await self.store.debate_decide(
-                    name, agent, number, reason, self.deciders, version=ref.version
+                state = await store.debate_decide(
+                    name, agent, number, reason, self.deciders, version=ref.version, **more
                 )
             case "status":
-                pass
+                state = await store.debate_status(name, agent, number, look=more["look"])
         if op != "status":
             await self._prune_if_due(name)
-        state = await self.store.debate_status(name, agent, number, look=self.looks.of(name, agent))
         if isinstance(state, DebateView):
             self.looks.told(name, agent, state.seq, state.attention)
         return name, state
 
     async def watch_topic(
-        self, agent: str, board: str | None, op: DebateOp, topic: str
+        self,
+        agent: str,
+        board: str | None,
+        op: DebateOp,
+        topic: str,
+        *,
+        once_key: str | None = None,
     ) -> tuple[list[StandingWatch], int, Attention]:
         """Begins or ends a standing watch, or does neither; what the agent watches by topic then."""
         named = parse_topic(topic)
         name = await self.board_of(board, agent)
         check_agent(agent)
+        once = once_of(once_key, f"{op} topic", topic=topic)
         if op == "watch":
-            await self.store.watch_topic(name, agent, named)
+            held = await self.store.watch_topic(name, agent, named, once=once)
         elif op == "unwatch":
-            await self.store.unwatch_topic(name, agent, named)
-        held = await self.store.watches(name, agent)
+            held = await self.store.unwatch_topic(name, agent, named, once=once)
+        else:
+            held = await self.store.watches(name, agent)
         attention, seq = await self.attention(agent, name)
         return held, seq, attention
 
@@ -335,17 +362,31 @@ class Blackboard:
         *,
         restore: bool,
         neighbours: bool = False,
+        once_key: str | None = None,
     ) -> tuple[Found, Attention, int]:
-        """The archive's answer; with `restore` what was found is back in working memory afterwards."""
+        """The archive's answer; with `restore` what was found is back in working memory afterwards.
+
+        `once_key` goes with `restore`: used again, it names what came back then and searches no more.
+        """
         name = await self.board_of(board, agent)
         named = replace(query, board=name)
+        once = None
+        if restore:
+            # An archive without these items answers otherwise: what counts is what was asked for.
+            asked = asdict(replace(query, board="")) | {"neighbours": neighbours}
+            once = once_of(once_key, "restore", **asked)
+        if once is not None and await self.store.recall(name, agent, once) is not None:
+            return await self._restored_before(agent, name, once, neighbours=neighbours)
         found = await search(self.store, self.archive, agent, named, words)
         if neighbours:
             found = await with_neighbours(self.store, name, agent, found)
         look = self.looks.of(name, agent)
-        if restore and found.items:
+        if restore and (found.items or once is not None):
             check_agent(agent)
-            back = await self.store.restore(name, agent, [i.number for i in found.items], look=look)
+            numbers = [item.number for item in found.items]
+            back = await self.store.restore(name, agent, numbers, once=once, look=look)
+            if back.repeated:  # by the same call, at the same time
+                return await self._restored_before(agent, name, once, neighbours=neighbours)
             if back.working_tokens > back.high_tokens:
                 self.pruner.kick(name)
             by_number = {item.number: item for item in back.items}
@@ -353,6 +394,15 @@ class Blackboard:
             return replace(found, items=items, seq=back.seq), back.attention, back.seq
         log = await self.store.log(name, agent, _END, 1, look=look)
         return found, log.attention, log.seq
+
+    async def _restored_before(
+        self, agent: str, board: str, once: Once | None, *, neighbours: bool
+    ) -> tuple[Found, Attention, int]:
+        back = await self.store.restore(board, agent, [], once=once, look=self.looks.of(board, agent))
+        found = Found(back.items, "repeated", "", {}, back.seq)
+        if neighbours:
+            found = await with_neighbours(self.store, board, agent, found)
+        return found, back.attention, back.seq
 
     # Figures
 

@@ -34,6 +34,11 @@ WHOLE = {
         315_360_000,
         "a subscription unused for so long (60 or more) expires; 0: never",
     ),
+    "idempotency_seconds": (
+        60,
+        31_536_000,
+        "so long a call repeated with its idempotency key is answered as the first time; for keys used from then on",
+    ),
 }
 OTHERS = {
     "steps": f"which steps run, of {', '.join(STEPS)}; their order is fixed",

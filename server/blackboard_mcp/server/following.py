@@ -21,6 +21,7 @@ from blackboard_mcp.protocols.store import Attention, BoardStore, Subscription
 
 from .activity import Activity
 from .looks import Looks
+from .once import once_of
 
 _SCAN: Final = 500
 _REPORT_EVERY: Final = 5.0
@@ -60,17 +61,27 @@ class Following:
         self._returning: set[asyncio.Future[None]] = set()
 
     async def subscribe(
-        self, agent: str, board: str | None, filter_: dict[str, Any], name: str | None
+        self,
+        agent: str,
+        board: str | None,
+        filter_: dict[str, Any],
+        name: str | None,
+        *,
+        once_key: str | None = None,
     ) -> tuple[Subscription, int]:
         parse_event_filter(filter_)
         board_id = await self._board_of(board, agent)
+        once = once_of(once_key, "subscribe", filter=filter_, name=name)
         filter_ = await with_threads(self._store, board_id, agent, filter_)
-        held = await self._store.subscribe(board_id, agent, name or "", filter_)
+        held = await self._store.subscribe(board_id, agent, name or "", filter_, once=once)
         return held, held.cursor
 
-    async def unsubscribe(self, agent: str, board: str | None, id_or_name: str) -> None:
+    async def unsubscribe(
+        self, agent: str, board: str | None, id_or_name: str, *, once_key: str | None = None
+    ) -> None:
         name = await self._board_of(board, agent)
-        if not await self._store.unsubscribe(name, agent, id_or_name):
+        once = once_of(once_key, "unsubscribe", subscription=id_or_name)
+        if not await self._store.unsubscribe(name, agent, id_or_name, once=once):
             raise UnknownReference(
                 f"You hold no subscription '{id_or_name}' on '{name}'. Nothing was changed; subscribe() lists "
                 "yours."

@@ -321,6 +321,10 @@ class Pruner:
             except BlackboardError as error:
                 logger.warning("summaries that are due wait: %s", error)
             try:
+                await self._store.sweep_once()
+            except BlackboardError as error:
+                logger.warning("old idempotency keys wait: %s", error)
+            try:
                 await self._store.spread_retractions()
             except BlackboardError as error:
                 logger.warning("retraction notices wait: %s", error)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from blackboard_mcp.protocols.board import Board, BoardChange, Core
 from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.protocols.items import Visibility, Zone, parse_ref
 from blackboard_mcp.protocols.pruning import PassOutcome
-from blackboard_mcp.protocols.store import Statistics
+from blackboard_mcp.protocols.store import Once, Statistics
 
 from .blackboard import Blackboard
 from .board_settings import check_settings
+from .once import once_of
 from .requests import check_agent, check_text
 
 MAX_CONSTRAINTS = 100
@@ -34,6 +35,10 @@ class Stewardship:
                 "a DECISION that asks for it."
             )
 
+    async def _done(self, board: str, agent: str, once: Once | None) -> bool:
+        """Whether the very call was made before: then it is checked no more."""
+        return once is not None and await self._board.store.recall(board, agent, once) is not None
+
     async def core(self, agent: str, board: str | None) -> tuple[Core, int]:
         """The core and the board's sequence."""
         found = await self._board.board(agent, board)
@@ -48,6 +53,7 @@ class Stewardship:
         objective: str | None,
         constraints: Sequence[str] | None,
         flags: Mapping[str, bool] | None,
+        once_key: str | None = None,
     ) -> tuple[Core, int]:
         """The core with what is given replaced; compare-and-set on its version.
 
@@ -69,17 +75,29 @@ class Stewardship:
         tokens = sum(
             self._board.tokenizer.count(text) for text in (core.objective, *core.constraints, *core.flags)
         )
-        if tokens > found.config.core_tokens:
+        once = once_of(
+            once_key,
+            "core",
+            expected_version=expected_version,
+            objective=objective,
+            constraints=None if constraints is None else list(constraints),
+            flags=None if flags is None else dict(flags),
+        )
+        if tokens > found.config.core_tokens and not await self._done(found.id, agent, once):
             raise Refused(
                 f"The core would have {tokens} tokens; its cap is {found.config.core_tokens}. Nothing was changed; "
                 "shorten it, or post details as items.",
                 tokens=tokens,
             )
-        fresh = await self._board.store.set_core(found.id, agent, core, expected_version=expected_version)
+        fresh = await self._board.store.set_core(
+            found.id, agent, core, expected_version=expected_version, once=once
+        )
         after = await self._board.board(agent, found.id)
         return fresh, after.seq
 
-    async def change_board(self, agent: str, board: str | None, change: BoardChange) -> Board:
+    async def change_board(
+        self, agent: str, board: str | None, change: BoardChange, *, once_key: str | None = None
+    ) -> Board:
         """The board with a new title, parent, lifecycle or settings, at once; an empty change reads it.
 
         Raises:
@@ -89,23 +107,28 @@ class Stewardship:
         """
         found = await self._board.board(agent, board)
         if change == BoardChange():
-            return await self._as_seen(agent, found.id)
+            return await self._as_seen(agent, found)
         self._check(agent)
-        pruner = self._board.pruner
-        settings = check_settings(found.config, change.settings, pruner.policies, pruner.writer.configured)
-        after = await self._board.store.change_board(found.id, agent, replace(change, settings=settings))
+        once = once_of(once_key, "board", **asdict(change))
+        if not await self._done(found.id, agent, once):
+            pruner = self._board.pruner
+            settings = check_settings(
+                found.config, change.settings, pruner.policies, pruner.writer.configured
+            )
+            change = replace(change, settings=settings)
+        after = await self._board.store.change_board(found.id, agent, change, once=once)
         if after.pass_due:
             self._board.pruner.kick(after.id)
-        return await self._as_seen(agent, after.id)
+        return await self._as_seen(agent, after)
 
-    async def _as_seen(self, agent: str, board: str) -> Board:
-        """The board with the figures of what the agent may see."""
-        figures = await self._board.store.statistics(board, agent)
+    async def _as_seen(self, agent: str, board: Board) -> Board:
+        """The board with the present figures of what the agent may see."""
+        figures = await self._board.store.statistics(board.id, agent)
         items = dict.fromkeys(Zone, 0)
         for (zone, _, _), (count, _) in figures.counts.items():
             items[Zone(zone)] += count
         return replace(
-            figures.board,
+            board,
             working_items=items[Zone.WORKING],
             working_tokens=figures.board.working_tokens - _hidden(figures),
             archived_items=items[Zone.ARCHIVE],

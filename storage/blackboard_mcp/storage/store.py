@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from importlib import resources
 from pathlib import Path
@@ -51,13 +51,14 @@ from .operations import (
     principals,
     pruning,
     reading,
+    repeating,
     retracting,
     subscribing,
     summarising,
     topics,
     using,
 )
-from .operations.rows import Steps, micros
+from .operations.rows import Steps, T, micros
 from .sqlite.engine import SqliteEngine
 
 APPLICATION_ID = 0x42424D43
@@ -67,6 +68,7 @@ FILLS = {4: guarding.rebuild, 5: endorsing.fill}
 """Work on the data of an older file, by the migration it belongs to."""
 
 _EXPIRY_BATCH = 200
+_SWEEP_BATCH = 500
 _QUIET_SECONDS = 0.25
 _BURST_STEPS = 40
 """A burst of posts delays the indexer by ten seconds at most."""
@@ -112,6 +114,20 @@ class SqlBoardStore:
     def _now(self) -> int:
         return micros(self._clock.now())
 
+    async def _apply(
+        self,
+        board: str,
+        agent: str,
+        once: Once | None,
+        work: Callable[[int], Steps[T]],
+        form: repeating.Form[T],
+    ) -> T:
+        """Runs a mutation, given the time, in one transaction; with a key that was used it answers as then."""
+        now = self._now()
+        return await self.engine.write(
+            lambda: repeating.apply_once(board, agent, once, now, lambda: work(now), form)
+        )
+
     # Boards
 
     async def ensure_board(self, board: str, agent: str, config: BoardConfig) -> Board:
@@ -127,13 +143,27 @@ class SqlBoardStore:
     async def boards(self) -> list[Board]:
         return await self.engine.read(boards.list_all)
 
-    async def set_core(self, board: str, agent: str, core: Core, *, expected_version: int) -> Core:
-        now = self._now()
-        return await self.engine.write(lambda: boards.set_core(board, agent, core, expected_version, now))
+    async def set_core(
+        self, board: str, agent: str, core: Core, *, expected_version: int, once: Once | None = None
+    ) -> Core:
+        return await self._apply(
+            board,
+            agent,
+            once,
+            lambda now: boards.set_core(board, agent, core, expected_version, now),
+            repeating.whole(Core),
+        )
 
-    async def change_board(self, board: str, agent: str, change: BoardChange) -> Board:
-        now = self._now()
-        return await self.engine.write(lambda: boards.change(board, agent, change, now))
+    async def change_board(
+        self, board: str, agent: str, change: BoardChange, *, once: Once | None = None
+    ) -> Board:
+        return await self._apply(
+            board,
+            agent,
+            once,
+            lambda now: boards.change(board, agent, change, now),
+            repeating.whole(Board),
+        )
 
     # Whom agents act for
 
@@ -161,19 +191,66 @@ class SqlBoardStore:
             lambda: posting.post(board, agent, drafts, now=now, config=config, once=once, look=look)
         )
 
-    async def debate_open(self, board: str, agent: str, number: int, watchers: Sequence[str]) -> None:
-        await self._debate(board, agent, DebateCall(DebateOp.OPEN, number, watchers=tuple(watchers)))
+    async def recall(self, board: str, agent: str, once: Once) -> Any | None:
+        now = self._now()
+        return await self.engine.read(lambda: repeating.recalled(board, agent, once, now))
 
-    async def debate_watch(self, board: str, agent: str, number: int) -> None:
-        await self._debate(board, agent, DebateCall(DebateOp.WATCH, number))
+    async def sweep_once(self) -> int:
+        now, dropped = self._now(), 0
+        while some := await self._sweep_once(now):
+            dropped += some
+        return dropped
+
+    async def _sweep_once(self, now: int) -> int:
+        return await self.engine.write(lambda: repeating.sweep(now, _SWEEP_BATCH))
+
+    async def debate_open(
+        self,
+        board: str,
+        agent: str,
+        number: int,
+        watchers: Sequence[str],
+        *,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> DebateView | Item:
+        call = DebateCall(DebateOp.OPEN, number, watchers=tuple(watchers))
+        return await self._debate(board, agent, call, once, look)
+
+    async def debate_watch(
+        self, board: str, agent: str, number: int, *, once: Once | None = None, look: int = 0
+    ) -> DebateView | Item:
+        return await self._debate(board, agent, DebateCall(DebateOp.WATCH, number), once, look)
+
+    async def debate_unwatch(
+        self, board: str, agent: str, number: int, *, once: Once | None = None, look: int = 0
+    ) -> DebateView | Item:
+        return await self._debate(board, agent, DebateCall(DebateOp.UNWATCH, number), once, look)
 
     async def debate_acknowledge(
-        self, board: str, agent: str, number: int, *, version: int | None = None
-    ) -> None:
-        await self._debate(board, agent, DebateCall(DebateOp.ACKNOWLEDGE, number, version))
+        self,
+        board: str,
+        agent: str,
+        number: int,
+        *,
+        version: int | None = None,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> DebateView | Item:
+        return await self._debate(board, agent, DebateCall(DebateOp.ACKNOWLEDGE, number, version), once, look)
 
-    async def debate_withdraw(self, board: str, agent: str, number: int, reason: str) -> None:
-        await self._debate(board, agent, DebateCall(DebateOp.WITHDRAW, number, reason=reason))
+    async def debate_withdraw(
+        self,
+        board: str,
+        agent: str,
+        number: int,
+        reason: str,
+        *,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> DebateView | Item:
+        call = DebateCall(DebateOp.WITHDRAW, number, reason=reason)
+        return await self._debate(board, agent, call, once, look)
 
     async def debate_decide(
         self,
@@ -184,9 +261,11 @@ class SqlBoardStore:
         deciders: Sequence[str],
         *,
         version: int | None = None,
-    ) -> None:
+        once: Once | None = None,
+        look: int = 0,
+    ) -> DebateView | Item:
         call = DebateCall(DebateOp.DECIDE, number, version, reason, deciders=tuple(deciders))
-        await self._debate(board, agent, call)
+        return await self._debate(board, agent, call, once, look)
 
     async def debate_vote(
         self,
@@ -197,15 +276,21 @@ class SqlBoardStore:
         approve: bool,
         reason: str = "",
         version: int | None = None,
-    ) -> None:
-        await self._debate(board, agent, DebateCall(DebateOp.VOTE, number, version, reason, approve=approve))
+        once: Once | None = None,
+        look: int = 0,
+    ) -> DebateView | Item:
+        call = DebateCall(DebateOp.VOTE, number, version, reason, approve=approve)
+        return await self._debate(board, agent, call, once, look)
 
-    async def debate_unwatch(self, board: str, agent: str, number: int) -> None:
-        await self._debate(board, agent, DebateCall(DebateOp.UNWATCH, number))
+    async def _debate(
+        self, board: str, agent: str, call: DebateCall, once: Once | None, look: int
+    ) -> DebateView | Item:
+        def work(now: int) -> Steps[DebateView | Item]:
+            yield from debate_calls.debate(board, agent, call, now)
+            return (yield from debate_views.debate_status(board, agent, call.number, look))
 
-    async def _debate(self, board: str, agent: str, call: DebateCall) -> None:
-        now = self._now()
-        await self.engine.write(lambda: debate_calls.debate(board, agent, call, now))
+        form = debate_views.kept_status(board, agent, call.number, look)
+        return await self._apply(board, agent, once, work, form)
 
     async def debate_status(self, board: str, agent: str, number: int, *, look: int = 0) -> DebateView | Item:
         return await self.engine.read(lambda: debate_views.debate_status(board, agent, number, look))
@@ -220,13 +305,23 @@ class SqlBoardStore:
 
     # Standing watches
 
-    async def watch_topic(self, board: str, agent: str, topic: Topic) -> None:
-        now = self._now()
-        await self.engine.write(lambda: topics.watch_topic(board, agent, topic, now))
+    async def watch_topic(
+        self, board: str, agent: str, topic: Topic, *, once: Once | None = None
+    ) -> list[StandingWatch]:
+        def work(now: int) -> Steps[list[StandingWatch]]:
+            yield from topics.watch_topic(board, agent, topic, now)
+            return (yield from topics.watches(board, agent))
 
-    async def unwatch_topic(self, board: str, agent: str, topic: Topic) -> None:
-        now = self._now()
-        await self.engine.write(lambda: topics.unwatch_topic(board, agent, topic, now))
+        return await self._apply(board, agent, once, work, repeating.whole(list[StandingWatch]))
+
+    async def unwatch_topic(
+        self, board: str, agent: str, topic: Topic, *, once: Once | None = None
+    ) -> list[StandingWatch]:
+        def work(now: int) -> Steps[list[StandingWatch]]:
+            yield from topics.unwatch_topic(board, agent, topic, now)
+            return (yield from topics.watches(board, agent))
+
+        return await self._apply(board, agent, once, work, repeating.whole(list[StandingWatch]))
 
     async def watches(self, board: str, agent: str) -> list[StandingWatch]:
         return await self.engine.read(lambda: topics.watches(board, agent))
@@ -323,10 +418,15 @@ class SqlBoardStore:
         return await self.engine.read(lambda: summarising.requests(board))
 
     async def take_summary(
-        self, board: str, agent: str, number: int, *, seconds: float
+        self, board: str, agent: str, number: int, *, seconds: float, once: Once | None = None
     ) -> tuple[SummaryRequest, list[Item]]:
-        now = self._now()
-        return await self.engine.write(lambda: summarising.take(board, agent, number, seconds, now))
+        return await self._apply(
+            board,
+            agent,
+            once,
+            lambda now: summarising.take(board, agent, number, seconds, now),
+            summarising.kept_taking(board, agent),
+        )
 
     async def held_summary(
         self, board: str, agent: str, number: int, lease: int
@@ -334,9 +434,16 @@ class SqlBoardStore:
         now = self._now()
         return await self.engine.read(lambda: summarising.held(board, agent, number, lease, now))
 
-    async def write_summary(self, board: str, summary: NewSummary, lease: int) -> str:
-        now = self._now()
-        return await self.engine.write(lambda: summarising.write(board, summary, lease, now))
+    async def write_summary(
+        self, board: str, summary: NewSummary, lease: int, *, once: Once | None = None
+    ) -> str:
+        return await self._apply(
+            board,
+            summary.author,
+            once,
+            lambda now: summarising.write(board, summary, lease, now),
+            repeating.whole(str),
+        )
 
     async def close_summary(self, board: str, thread: int, why: str) -> bool:
         now = self._now()
@@ -375,18 +482,46 @@ class SqlBoardStore:
         now = self._now()
         return await self.engine.write(lambda: retracting.spread(board, now))
 
-    async def restore(self, board: str, agent: str, wanted: Iterable[int], *, look: int = 0) -> Restored:
-        numbers, now = tuple(wanted), self._now()
-        return await self.engine.write(lambda: pruning.restore(board, agent, numbers, now, look))
+    async def restore(
+        self,
+        board: str,
+        agent: str,
+        wanted: Iterable[int],
+        *,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> Restored:
+        numbers = tuple(wanted)
+        return await self._apply(
+            board,
+            agent,
+            once,
+            lambda now: pruning.restore(board, agent, numbers, now, look),
+            pruning.kept_restoring(board, agent, look),
+        )
 
     # Subscriptions
 
-    async def subscribe(self, board: str, agent: str, name: str, filter_: dict[str, Any]) -> Subscription:
-        id_, now = "sub-" + new_token(6), self._now()
-        return await self.engine.write(lambda: subscribing.subscribe(board, agent, id_, name, filter_, now))
+    async def subscribe(
+        self, board: str, agent: str, name: str, filter_: dict[str, Any], *, once: Once | None = None
+    ) -> Subscription:
+        id_ = "sub-" + new_token(6)
+        return await self._apply(
+            board,
+            agent,
+            once,
+            lambda now: subscribing.subscribe(board, agent, id_, name, filter_, now),
+            repeating.whole(Subscription),
+        )
 
-    async def unsubscribe(self, board: str, agent: str, id_or_name: str) -> bool:
-        return await self.engine.write(lambda: subscribing.unsubscribe(board, agent, id_or_name))
+    async def unsubscribe(self, board: str, agent: str, id_or_name: str, *, once: Once | None = None) -> bool:
+        return await self._apply(
+            board,
+            agent,
+            once,
+            lambda now: subscribing.unsubscribe(board, agent, id_or_name),
+            subscribing.ENDED,
+        )
 
     async def subscriptions(self, board: str, agent: str) -> list[Subscription]:
         return await self.engine.read(lambda: subscribing.subscriptions(board, agent))

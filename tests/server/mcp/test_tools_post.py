@@ -394,7 +394,7 @@ async def test_an_idempotency_key_applies_once_and_answers_the_same(board: Any) 
     assert not first["repeated"]
     assert "posted before" in await alice.say("post", text="x", idempotency_key="k1")
     other = await alice.fail("post", text="z", idempotency_key="k1")
-    assert (other["error"], "different post" in other["message"]) == ("invalid", True)
+    assert (other["error"], "different call" in other["message"]) == ("invalid", True)
     assert (await bob.do("post", text="z", idempotency_key="k1"))["items"][0]["id"] == "F-3"
     batch = [{"text": "a"}, {"text": "b"}]
     one = await alice.do("post", items=batch, idempotency_key="k2")

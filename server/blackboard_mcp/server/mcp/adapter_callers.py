@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.server.once import check_once_key
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS
 
 STRUCTURED_META_KEY: Final = "blackboard/structured"
+ONCE_META_KEY: Final = "blackboard/idempotency_key"
 AGENT_SCOPE_KEY: Final = "blackboard.agent"
 
 
@@ -47,6 +49,17 @@ class Caller:
     headers: Mapping[str, str]
     """Those of this request; empty over stdio."""
     report: Callable[[float, float | None, str | None], Awaitable[None]]
+    asked_once: object = None
+    """What the request's `_meta` has as idempotency key, unchecked."""
+
+    @property
+    def once_key(self) -> str | None:
+        """The idempotency key of this request; for tools that change something, the others need not look.
+
+        Raises:
+            InvalidInput: it is none.
+        """
+        return None if self.asked_once is None else check_once_key(self.asked_once)
 
 
 Identify = Callable[[ConnectionInfo], str]
@@ -91,14 +104,15 @@ class Callers:
             MCPError: the connection shows nobody, or a name that is not allowed.
         """
         meta = (ctx.params or {}).get("_meta")
-        asked = isinstance(meta, Mapping) and meta.get(STRUCTURED_META_KEY) is True
+        said: Mapping[str, Any] = meta if isinstance(meta, Mapping) else {}
         over_http = ctx.request is not None
         return Caller(
             agent=self._http_agent(ctx) if over_http else self._stream_agent(ctx),
             transport="http" if over_http else "stdio",
-            structured=asked or self._always,
+            structured=said.get(STRUCTURED_META_KEY) is True or self._always,
             headers=ctx.request.headers if ctx.request is not None else {},
             report=ctx.session.report_progress,
+            asked_once=said.get(ONCE_META_KEY),
         )
 
     def _http_agent(self, ctx: ServerRequestContext[Any, Any]) -> str:

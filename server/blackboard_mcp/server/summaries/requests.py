@@ -9,6 +9,7 @@ from blackboard_mcp.protocols.items import Item, parse_ref
 from blackboard_mcp.protocols.summaries import AGENT, SummaryRequest
 
 from ..blackboard import Blackboard
+from ..once import once_of
 from ..requests import check_agent, check_text
 from .checks import body_limit, tidy
 from .prompt import shares
@@ -41,7 +42,7 @@ class SummaryRequests:
         name = await self._board.board_of(board, agent)
         return await self._board.store.summary_requests(name)
 
-    async def take(self, agent: str, board: str | None, thread: str) -> Taken:
+    async def take(self, agent: str, board: str | None, thread: str, *, once_key: str | None = None) -> Taken:
         """The request on a thread, named by any of its items, for the agent alone from now on.
 
         Raises:
@@ -51,7 +52,11 @@ class SummaryRequests:
         check_agent(agent)
         name = await self._board.board_of(board, agent)
         request, sources = await self._board.store.take_summary(
-            name, agent, parse_ref(thread).number, seconds=HELD_SECONDS
+            name,
+            agent,
+            parse_ref(thread).number,
+            seconds=HELD_SECONDS,
+            once=once_of(once_key, "take summary", thread=thread),
         )
         return Taken(
             request,
@@ -62,7 +67,14 @@ class SummaryRequests:
         )
 
     async def write(
-        self, agent: str, board: str | None, thread: str, text: str, lease: int
+        self,
+        agent: str,
+        board: str | None,
+        thread: str,
+        text: str,
+        lease: int,
+        *,
+        once_key: str | None = None,
     ) -> tuple[Item, int]:
         """The summary, in the place of its sources; and the board's sequence.
 
@@ -74,6 +86,11 @@ class SummaryRequests:
         check_text(text)
         name = await self._board.board_of(board, agent)
         store, writer = self._board.store, self._board.pruner.writer
+        once = once_of(once_key, "write summary", thread=thread, text=text, lease=lease)
+        if once is not None and (id_ := await store.recall(name, agent, once)) is not None:
+            # The request ended when this was written.
+            made = await store.read(name, agent, [parse_ref(id_)], [])
+            return made.items[0], made.seq
         request, sources = await store.held_summary(name, agent, parse_ref(thread).number, lease)
         body = tidy(text)
         found = await writer.check(sources, body)
@@ -86,6 +103,6 @@ class SummaryRequests:
         written = writer.finished(
             (request.thread, tuple(request.seen)), sources, body, writer=AGENT, author=agent
         )
-        id_ = await store.write_summary(name, written.new, lease)
+        id_ = await store.write_summary(name, written.new, lease, once=once)
         made = await store.read(name, agent, [parse_ref(id_)], [])
         return made.items[0], made.seq

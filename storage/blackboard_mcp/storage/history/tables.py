@@ -250,7 +250,10 @@ TABLES: tuple[Table, ...] = (
         "idempotency",
         Role.TRUTH,
         ("agent", "key"),
-        {"agent": TEXT, "key": TEXT, "digest": TEXT, "answer": ANY, "at": INSTANT},
+        {
+            **{"agent": TEXT, "key": TEXT, "digest": TEXT, "answer": ANY},
+            **{"at": INSTANT, "expires_at": INSTANT},
+        },
         private=True,
     ),
     Table(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from blackboard_mcp.protocols.debates import Debate, DebateState, Duty, Obligation, ObligationState
+from typing import Any
+
+from blackboard_mcp.protocols.debates import Debate, DebateState, Duty, Obligation, ObligationState, Tally
 from blackboard_mcp.protocols.items import Item
 from blackboard_mcp.protocols.store import DebateView
 
 from ..operation import Rows
 from .ledger import attention, get_board, load, load_any, load_visible
-from .rows import Steps, instant, numbers, sql
+from .repeating import Form, whole
+from .rows import BoardRow, Steps, instant, numbers, sql
 from .showing import values
 from .voting import tally, votes_of
 
@@ -24,14 +27,39 @@ def debate_status(board: str, agent: str, number: int, look: int) -> Steps[Debat
         return (yield from values(row, [item], agent))[0]
     listed = yield from debates(row.no, found[-1:])
     debate = listed[0]
+    root = (yield from load_any(row.no, [debate.root]))[debate.root]
+    count = yield from tally(row.no, debate.id, root, row.config.quorum)
+    return (yield from _view(row, agent, look, debate, count, row.seq))
+
+
+def kept_status(board: str, agent: str, number: int, look: int) -> Form[DebateView | Item]:
+    """Keeps how a debate stood, who owed what and how votes counted; its items are shown as they are now."""
+    debate_form, tally_form = whole(Debate), whole(Tally)
+
+    def keep(view: DebateView | Item) -> Any:
+        if not isinstance(view, DebateView):
+            return []
+        return [debate_form.keep(view.debate), tally_form.keep(view.tally), view.seq]
+
+    def again(kept: Any) -> Steps[DebateView | Item]:
+        row = yield from get_board(board)
+        if not kept:
+            item = (yield from load_visible(row.no, [number], agent, board))[number]
+            return (yield from values(row, [item], agent))[0]
+        debate = yield from debate_form.again(kept[0])
+        count = yield from tally_form.again(kept[1])
+        return (yield from _view(row, agent, look, debate, count, kept[2]))
+
+    return Form(keep, again)
+
+
+def _view(row: BoardRow, agent: str, look: int, debate: Debate, count: Tally, seq: int) -> Steps[DebateView]:
     wanted = {debate.root, *debate.critiques, *(o.item for o in debate.obligations)}
     seen = yield from load(row.no, wanted, agent)
     items = yield from values(row, list(seen.values()), agent)
     by_number = {i.number: i for i in items}
     waiting = yield from attention(row.no, agent, look)
-    root = (yield from load_any(row.no, [debate.root]))[debate.root]
-    count = yield from tally(row.no, debate.id, root, row.config.quorum)
-    return DebateView(debate, by_number[debate.root], by_number, row.seq, waiting, count)
+    return DebateView(debate, by_number[debate.root], by_number, seq, waiting, count)
 
 
 def debates(no: int, rows: Rows) -> Steps[list[Debate]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
@@ -23,8 +23,9 @@ from blackboard_mcp.protocols.items import (
 )
 from blackboard_mcp.protocols.store import Once, Posted
 
-from . import debating, endorsing, linking, pressing, retracting
+from . import debating, endorsing, linking, pressing, repeating, retracting
 from .ledger import Ledger, attention, create_ledger, load_any, load_visible
+from .reading import at_version
 from .rows import ItemRow, Steps, dumps, sql
 from .showing import values
 from .topics import watchers_of
@@ -52,21 +53,15 @@ def post(
     """
     ledger = yield from create_ledger(board, agent, now, config)
     if once is not None:
-        done = yield from _repeated(ledger, once)
-        if done is not None:
-            numbers, seq, places = done
-            known = yield from load_any(ledger.no, numbers)
-            items = yield from values(ledger.board, [known[n] for n in numbers], agent)
-            waiting = yield from attention(ledger.no, agent, look)
-            return Posted(tuple(items), seq, ledger.board.value(), waiting, repeated=True, endorsed=places)
+        kept = yield from repeating.recall(ledger.board, agent, once, now)
+        if kept is not None:
+            return (yield from _repeated(ledger, kept, look))
     placed, endorsed = yield from apply(ledger, drafts)
     yield from ledger.close()
-    if once is not None:
-        yield (
-            sql("idempotency_put"),
-            (ledger.no, agent, once.key, once.digest, dumps([placed, ledger.board.seq, endorsed]), now),
-        )
     items = yield from _answer(ledger, drafts, placed)
+    if once is not None:
+        answer = [[[item.number, item.version] for item in items], ledger.board.seq, endorsed]
+        yield from repeating.remember(ledger.board, agent, once, answer, now)
     waiting = yield from attention(ledger.no, agent, look)
     return Posted(tuple(items), ledger.board.seq, ledger.board.value(), waiting, endorsed=tuple(endorsed))
 
@@ -109,18 +104,19 @@ def _answer(ledger: Ledger, drafts: Sequence[Draft], placed: list[int]) -> Steps
     return (yield from values(ledger.board, [rows[n] for n in placed], ledger.agent))
 
 
-def _repeated(ledger: Ledger, once: Once) -> Steps[tuple[list[int], int, tuple[int, ...]] | None]:
-    rows = yield sql("idempotency_get"), (ledger.no, ledger.agent, once.key)
-    if not rows:
-        return None
-    digest, answer = rows[0]
-    if digest != once.digest:
-        raise InvalidInput(
-            f"idempotency_key '{once.key}' was used for a different post. Nothing was changed; "
-            "use a new key for new content."
-        )
-    numbers, seq, *endorsed = json.loads(answer)
-    return numbers, seq, tuple(*endorsed)
+def _repeated(ledger: Ledger, kept: Any, look: int) -> Steps[Posted]:
+    """What the post answered, with the versions of then; what else changed of its items is shown as it is now."""
+    listed, seq, *endorsed = kept  # older files have numbers alone, the oldest no endorsements
+    named = [pair if isinstance(pair, list) else [pair, None] for pair in listed]
+    known = yield from load_any(ledger.no, [number for number, _ in named])
+    rows: list[ItemRow] = []
+    for number, version in named:
+        then = yield from at_version(ledger.no, known[number], version)
+        rows.append(then or known[number])
+    items = yield from values(ledger.board, rows, ledger.agent)
+    waiting = yield from attention(ledger.no, ledger.agent, look)
+    places = tuple(*endorsed)
+    return Posted(tuple(items), seq, ledger.board.value(), waiting, repeated=True, endorsed=places)
 
 
 def _place(ledger: Ledger, draft: Draft, placed: list[int], endorsed: list[int]) -> Steps[int]:

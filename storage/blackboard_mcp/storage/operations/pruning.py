@@ -12,7 +12,8 @@ from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Plan, Reach, R
 from blackboard_mcp.protocols.store import Restored
 
 from . import guarding
-from .ledger import Ledger, attention, load_any, load_visible, open_ledger
+from .ledger import Ledger, attention, get_board, load_any, load_visible, open_ledger
+from .repeating import Form
 from .rows import ItemRow, Steps, sql
 from .showing import values
 from .weighing import workspace
@@ -129,3 +130,20 @@ def restore(board: str, agent: str, wanted: Iterable[int], now: int, look: int) 
     return Restored(
         tuple(items), board_now.seq, board_now.working_tokens, board_now.config.high_tokens, waiting
     )
+
+
+def kept_restoring(board: str, agent: str, look: int) -> Form[Restored]:
+    """Keeps what came back; the items, and how full the board is, are shown as they are now."""
+
+    def keep(back: Restored) -> Any:
+        return [[item.number for item in back.items], back.seq]
+
+    def again(kept: Any) -> Steps[Restored]:
+        numbers, seq = kept
+        row = yield from get_board(board)
+        rows = yield from load_any(row.no, numbers)
+        items = yield from values(row, [rows[n] for n in numbers], agent)
+        waiting = yield from attention(row.no, agent, look)
+        return Restored(tuple(items), seq, row.working_tokens, row.config.high_tokens, waiting, repeated=True)
+
+    return Form(keep, again)

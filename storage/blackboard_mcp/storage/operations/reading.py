@@ -31,8 +31,8 @@ def read(board: str, agent: str, refs: Sequence[Ref], keys: Sequence[str], look:
     rows: list[ItemRow] = []
     for ref in refs:
         item = found.get(ref.number)
-        if item is not None and ref.version is not None and ref.version != item.version:
-            item = yield from _version(row.no, item, ref.version)
+        if item is not None:
+            item = yield from at_version(row.no, item, ref.version)
         if item is None:
             missing.append(str(ref.number) + ("" if ref.version is None else f"@{ref.version}"))
         else:
@@ -48,7 +48,10 @@ def read(board: str, agent: str, refs: Sequence[Ref], keys: Sequence[str], look:
     return Found(tuple(items), tuple(missing), row.seq, waiting)
 
 
-def _version(no: int, item: ItemRow, version: int) -> Steps[ItemRow | None]:
+def at_version(no: int, item: ItemRow, version: int | None) -> Steps[ItemRow | None]:
+    """The item with what belongs to one of its versions as of then, the present one by default; or nothing."""
+    if version is None or version == item.version:
+        return item
     for row in (yield sql("versions"), (no, item.number)):
         if row[0] == version:
             return replace(

@@ -11,6 +11,7 @@ from blackboard_mcp.protocols.errors import CursorExpired, Refused, UnknownRefer
 from blackboard_mcp.protocols.store import Subscription
 
 from .ledger import get_board
+from .repeating import Form, whole
 from .rows import BoardRow, Steps, dumps, instant, sql
 
 MAX_SUBSCRIPTIONS = 100
@@ -56,6 +57,10 @@ def unsubscribe(board: str, agent: str, id_or_name: str) -> Steps[bool]:
             yield sql(dropped), (row.no, agent, held[0][0])
             return True
     return False
+
+
+ENDED = Form(lambda done: done or None, whole(bool).again)
+"""Keeps that a subscription was ended; that there was none is found out again."""
 
 
 def subscriptions(board: str, agent: str) -> Steps[list[Subscription]]:

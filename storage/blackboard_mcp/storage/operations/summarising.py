@@ -19,6 +19,7 @@ from blackboard_mcp.protocols.summaries import DueSummary, SummaryRequest
 
 from . import guarding, retracting
 from .ledger import Ledger, get_board, load, load_any, open_ledger
+from .repeating import Form, whole
 from .rows import BoardRow, ItemRow, Steps, dumps, instant, sql
 from .showing import values
 
@@ -198,6 +199,22 @@ def take(
     taken = yield from _value(ledger.board, (*line[:6], agent, until, lease, 0))
     sources = yield from values(ledger.board, [rows[n] for n in sorted(rows)], agent)
     return taken, sources
+
+
+def kept_taking(board: str, agent: str) -> Form[tuple[SummaryRequest, list[Item]]]:
+    """Keeps the request as it was taken; its sources are shown as they are now, their texts the same."""
+    form = whole(SummaryRequest)
+
+    def keep(taken: tuple[SummaryRequest, list[Item]]) -> Any:
+        return form.keep(taken[0])
+
+    def again(kept: Any) -> Steps[tuple[SummaryRequest, list[Item]]]:
+        request = yield from form.again(kept)
+        row = yield from get_board(board)
+        rows = yield from load_any(row.no, request.seen)
+        return request, (yield from values(row, [rows[n] for n in sorted(rows)], agent))
+
+    return Form(keep, again)
 
 
 def held(

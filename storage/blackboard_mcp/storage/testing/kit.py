@@ -24,6 +24,7 @@ from .posting import PostingTests
 from .pressing import PressureTests
 from .privacy import PrivacyTests
 from .reading import ReadingTests
+from .repeating import RepeatingTests
 from .retracting import RetractionTests
 from .subscribing import SubscriptionTests
 from .summarising import SummaryTests
@@ -39,6 +40,7 @@ class BoardStoreKit(
     PostingTests,
     VersionTests,
     ReadingTests,
+    RepeatingTests,
     PrivacyTests,
     EventTests,
     SubscriptionTests,

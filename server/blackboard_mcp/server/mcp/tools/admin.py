@@ -79,6 +79,7 @@ class AdminTools:
                 objective=objective,
                 constraints=constraints,
                 flags=flags,
+                once_key=caller.once_key,
             )
         return Answer(self._say.with_footer("\n".join(self._say.core(core)), seq), lambda: _core(core, seq))
 
@@ -101,7 +102,8 @@ class AdminTools:
             lifecycle=None if lifecycle is None else Lifecycle(lifecycle),
             settings=settings or {},
         )
-        state = await self._steward.change_board(caller.agent, board, change)
+        once_key = None if change == BoardChange() else caller.once_key
+        state = await self._steward.change_board(caller.agent, board, change, once_key=once_key)
         return Answer(self._say.with_footer(self._say.board(state), state.seq), lambda: _board(state))
 
     async def prune(self, caller: Caller, dry_run: bool = False, board: BoardId | None = None) -> Answer:

@@ -198,7 +198,12 @@ class CoreTools:
             posts = [self._batch_item(n, item) for n, item in enumerate(items, 1)]
         else:
             posts = [single]
-        posted = await self._board.post(caller.agent, board, posts, idempotency_key)
+        if caller.once_key is not None and idempotency_key not in (None, caller.once_key):
+            raise InvalidInput(
+                "post has one idempotency_key as its argument and another in _meta. Nothing was changed; give one."
+            )
+        once_key = idempotency_key if caller.once_key is None else caller.once_key
+        posted = await self._board.post(caller.agent, board, posts, once_key)
         return Answer(
             self._say.posted(posted, caller.agent),
             lambda: PostAnswer(
@@ -355,7 +360,13 @@ class CoreTools:
             limit=limit or HITS,
         )
         found, waiting, seq = await self._board.search(
-            caller.agent, board, query, words, restore=restore, neighbours=neighbours
+            caller.agent,
+            board,
+            query,
+            words,
+            restore=restore,
+            neighbours=neighbours,
+            once_key=caller.once_key if restore else None,
         )
         return Answer(
             self._say.found(found, waiting, seq, restored=restore),
@@ -376,7 +387,7 @@ class CoreTools:
         if unsubscribe is not None:
             if filter is not None or name is not None:
                 raise InvalidInput("subscribe takes unsubscribe alone. Nothing was changed.")
-            await self._board.following.unsubscribe(agent, board, unsubscribe)
+            await self._board.following.unsubscribe(agent, board, unsubscribe, once_key=caller.once_key)
             held, seq = await self._board.following.subscriptions(agent, board)
             left = sum(s.expired_at is None for s in held)
             text = f"ended {one_line(unsubscribe)}; {left} left"
@@ -388,7 +399,9 @@ class CoreTools:
             return Answer(self._say.subscriptions(held, seq), lambda: wire_subscriptions(held, seq))
         if name is not None:
             requests.check_text(name)
-        new, seq = await self._board.following.subscribe(agent, board, filter or {}, name)
+        new, seq = await self._board.following.subscribe(
+            agent, board, filter or {}, name, once_key=caller.once_key
+        )
         return Answer(self._say.subscribed(new), wire_subscription(new, seq))
 
     async def wait(

@@ -53,11 +53,21 @@ class DebateTool:
     ) -> Answer:
         requests.check_text(reason)
         if is_topic(id) and op in ("watch", "unwatch", "status") and not watchers and approve is None:
-            held, seq, attention = await self._board.watch_topic(caller.agent, board, op, id)
+            once_key = None if op == "status" else caller.once_key
+            held, seq, attention = await self._board.watch_topic(
+                caller.agent, board, op, id, once_key=once_key
+            )
             text = self._say.with_footer(watching(held), seq, attention)
             return Answer(text, WatchesAnswer(watches=[watch.topic for watch in held], seq=seq))
         name, state = await self._board.debate(
-            caller.agent, board, op, id, reason=reason, watchers=watchers or (), approve=approve
+            caller.agent,
+            board,
+            op,
+            id,
+            reason=reason,
+            watchers=watchers or (),
+            approve=approve,
+            once_key=None if op == "status" else caller.once_key,
         )
         if isinstance(state, DebateView):
             number = parse_ref(id).number

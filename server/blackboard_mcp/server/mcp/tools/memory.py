@@ -62,12 +62,16 @@ class MemoryTools:
         if text is None:
             if lease is not None:
                 raise InvalidInput("summarize takes lease with text. Nothing was changed.")
-            return self._taken(await self._requests.take(caller.agent, board, thread))
+            return self._taken(
+                await self._requests.take(caller.agent, board, thread, once_key=caller.once_key)
+            )
         if lease is None:
             raise InvalidInput(
                 f'text goes with the lease that summarize(thread="{thread}") gives. Nothing was changed.'
             )
-        item, seq = await self._requests.write(caller.agent, board, thread, text, lease)
+        item, seq = await self._requests.write(
+            caller.agent, board, thread, text, lease, once_key=caller.once_key
+        )
         said = f"{item.id} stands for {len(item.metadata.get('sources', []))} items, which are in the archive"
         return Answer(
             self._say.with_footer(said, seq), lambda: SummaryWrittenAnswer(item=wire_item(item), seq=seq)

@@ -1,4 +1,4 @@
--- Writing items, their versions and edges, and what was posted once. Values are bound by position: ?1, ?2, …
+-- Writing items, their versions and edges. Values are bound by position: ?1, ?2, …
 
 -- name: item_add
 -- A new item in working memory.
@@ -44,11 +44,3 @@ WITH RECURSIVE reach(n) AS (
     SELECT e.target FROM edge e JOIN reach r ON e.board = ?1 AND e.source = r.n AND e.kind = 'depends_on'
 )
 SELECT 1 FROM reach WHERE n = ?3;
-
--- name: idempotency_get
--- What a mutation answered the first time.
-SELECT digest, answer FROM idempotency WHERE board = ?1 AND agent = ?2 AND key = ?3;
-
--- name: idempotency_put
--- Remember what a mutation answered.
-INSERT INTO idempotency(board, agent, key, digest, answer, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6);
