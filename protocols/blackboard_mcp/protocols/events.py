@@ -77,6 +77,10 @@ class Event:
     concerns: tuple[str, ...] = ()
     """Agents that it concerns: named with @, authors of what was answered, those who owe something."""
 
+    def visible_to(self, agent: str) -> bool:
+        """Whether the agent may learn of the event: what every way out of a whole log asks."""
+        return self.owner is None or self.owner == agent
+
 
 SYSTEM = "system"
 """The agent of changes the server makes by itself; nobody can be called so."""

@@ -111,6 +111,18 @@ class Log:
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """A piece of a whole log: every event after a sequence, private ones of any agent among them.
+
+    `seq` is where the board stands; the events may end before it. `Event.visible_to` says whom each of
+    them may be shown to.
+    """
+
+    events: tuple[Event, ...]
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """What a view of one agent is rendered from, all of one moment.
 
@@ -447,6 +459,14 @@ class BoardStore(Protocol):
 
     async def log(self, board: str, agent: str, after: int, limit: int, *, look: int = 0) -> Log:
         """Events after a sequence, in order, at most `limit`."""
+        ...
+
+    async def stretches(self, places: Mapping[str, int], limit: int) -> dict[str, Stretch]:
+        """Of each board that stands beyond its sequence in `places`, the events after it, gapless.
+
+        At most `limit` events in all: a board that none are left for is left out though it moved. Boards
+        that are not there are passed over. For those who share one reading among many agents.
+        """
         ...
 
     async def history(self, board: str, agent: str, number: int, limit: int = 50) -> tuple[Event, ...]:

@@ -119,6 +119,7 @@ async def installation(
                     await task
             if background:
                 await activity.close()
+            await blackboard.following.tails.close()
             await pruner.close()
             await writer.close()
             await archive.close()

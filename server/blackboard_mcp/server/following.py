@@ -17,13 +17,18 @@ from blackboard_mcp.protocols.errors import BlackboardError, UnknownReference
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter, rethreaded, threads
 from blackboard_mcp.protocols.items import Item, Ref, parse_ref
+from blackboard_mcp.protocols.matching import matcher
 from blackboard_mcp.protocols.store import Attention, BoardStore, Subscription
 
 from .activity import Activity
 from .looks import Looks
 from .once import once_of
+from .tails import Tails
 
-_SCAN: Final = 500
+_END: Final = 1 << 62
+"""A sequence that no log reaches."""
+_FRESH: Final = 0.05
+"""For so many seconds what was read of an agent's duties is fresh enough for the answer's footer."""
 _REPORT_EVERY: Final = 5.0
 _SKIPPED: Final = 256
 """So many events that do not match are looked at again rather than that a call without news writes."""
@@ -59,6 +64,7 @@ class Following:
         self._board_of = board_of
         self._activity = activity
         self._returning: set[asyncio.Future[None]] = set()
+        self.tails = Tails(store)
 
     async def subscribe(
         self,
@@ -215,28 +221,20 @@ class Following:
         started = deadline - seconds
         next_report = math.inf if report is None else loop.time() + _REPORT_EVERY
         look = self._looks.of(board, agent)
+        wanted = matcher(condition, agent)
+        log = await self._store.log(board, agent, _END, 1, look=look)
         while True:
-            seen = self._store.changes()
-            matching: list[Event] = []
-            while True:
-                log = await self._store.log(board, agent, place, _SCAN, look=look)
-                for event in log.events:
-                    place = event.seq
-                    if condition.matches(event, agent):
-                        matching.append(event)
-                        if len(matching) == limit:
-                            break
-                else:
-                    place = log.cursor
-                if len(matching) == limit or not log.more:
-                    break
+            patience = max(0.0, min(deadline, next_report) - loop.time())
+            heard = await self.tails.after(board, wanted, place, end=log.seq, limit=limit, seconds=patience)
+            place = heard.cursor
             now = loop.time()
-            if matching or now >= deadline:
-                return News(tuple(matching), place, log.seq, None, {}, log.attention)
+            if heard.events or now >= deadline:
+                if place > log.seq or now - started > _FRESH:
+                    log = await self._store.log(board, agent, _END, 1, look=look)
+                return News(heard.events, place, log.seq, None, {}, log.attention)
             if report is not None and now >= next_report:
                 next_report = now + _REPORT_EVERY
                 await report(round(now - started, 1), seconds, "waiting for news")
-            await self._store.wait_for_change(seen, max(0.0, min(deadline, next_report) - now))
 
 
 async def with_threads(store: BoardStore, board: str, agent: str, filter_: dict[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from blackboard_mcp.protocols.store import (
     Restored,
     Snapshot,
     Statistics,
+    Stretch,
     Subscription,
 )
 from blackboard_mcp.protocols.summaries import DueSummary, SummaryRequest
@@ -338,6 +339,10 @@ class SqlBoardStore:
 
     async def log(self, board: str, agent: str, after: int, limit: int, *, look: int = 0) -> Log:
         return await self.engine.read(lambda: reading.log(board, agent, after, limit, look))
+
+    async def stretches(self, places: Mapping[str, int], limit: int) -> dict[str, Stretch]:
+        asked = dict(places)
+        return await self.engine.read(lambda: reading.stretches(asked, limit))
 
     async def history(self, board: str, agent: str, number: int, limit: int = 50) -> tuple[Event, ...]:
         return await self.engine.read(lambda: reading.history(board, agent, number, limit))

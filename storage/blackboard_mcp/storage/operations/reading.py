@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Ref, Zone
 from blackboard_mcp.protocols.keys import compile_glob, glob_prefix
-from blackboard_mcp.protocols.store import Found, Log, Page, Snapshot, Statistics
+from blackboard_mcp.protocols.store import Found, Log, Page, Snapshot, Statistics, Stretch
 
 from . import debate_views, guarding, summarising
 from .ledger import attention, get_board, load
@@ -162,6 +162,19 @@ def log(board: str, agent: str, after: int, limit: int, look: int) -> Steps[Log]
     more = len(events) == limit and events[-1].seq < row.seq
     waiting = yield from attention(row.no, agent, look)
     return Log(events, events[-1].seq if more else max(after, row.seq), row.seq, more, waiting)
+
+
+def stretches(places: Mapping[str, int], limit: int) -> Steps[dict[str, Stretch]]:
+    """The whole log of each board that moved, in the order of `places`."""
+    moved = yield sql("boards_beyond"), (dumps(list(places.items())),)
+    found: dict[str, Stretch] = {}
+    for board, no, seq in moved:
+        if limit < 1:
+            break
+        listed = yield sql("events_whole"), (no, places[board], limit)
+        found[board] = Stretch(tuple(event_of(raw) for raw in listed), seq)
+        limit -= len(listed)
+    return found
 
 
 def history(board: str, agent: str, number: int, limit: int) -> Steps[tuple[Event, ...]]:

@@ -124,6 +124,30 @@ class EventTests:
             assert cursor == log.seq == await at.seq()
             assert seen == [1, *(n + 2 for n in range(20) if n % 3)]
 
+    async def test_stretches_are_the_whole_log_of_boards_that_moved_in_the_order_asked(
+        self, store: BoardStore
+    ) -> None:
+        one, other, still = Table(store, "one"), Table(store, "other"), Table(store, "still")
+        for table in (one, other, still):
+            await table.post("alice", "a")
+        await one.post("alice", "hers", private=True)
+        await one.post("bob", "b")
+        places = {"nowhere": 0, "other": 0, "one": 1, "still": 2}
+        found = await store.stretches(places, 100)
+        assert list(found) == ["other", "one"]
+        assert [event.seq for event in found["one"].events] == [2, 3, 4]
+        assert [e.seq for e in found["one"].events if e.visible_to("bob")] == [2, 4]
+        assert [e for e in found["one"].events if e.visible_to("alice")] == await one.events(after=1)
+        assert (found["one"].seq, found["other"].seq) == (4, 2)
+        found = await store.stretches(places, 3)
+        assert {board: [e.seq for e in s.events] for board, s in found.items()} == {
+            "other": [1, 2],
+            "one": [2],
+        }
+        assert found["one"].seq == 4
+        assert list(await store.stretches(places, 2)) == ["other"]
+        assert await store.stretches({}, 100) == await store.stretches({"one": 4}, 100) == {}
+
     async def test_an_event_says_what_who_and_when_and_never_the_body(
         self, at: Table, clock: HandClock
     ) -> None:

@@ -20,6 +20,16 @@ ORDER BY c.seq DESC LIMIT 50;
 SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
 FROM event WHERE board = ?1 AND seq > ?2 AND owner IN ('', ?3) ORDER BY seq LIMIT ?4;
 
+-- name: events_whole
+-- The log after a sequence, whoever may see it.
+SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
+FROM event WHERE board = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3;
+
+-- name: boards_beyond
+-- Of boards and sequences (a JSON list of pairs), the boards that stand beyond them, in the order given.
+SELECT b.id, b.no, b.seq FROM json_each(?1) p CROSS JOIN board b ON b.id = json_extract(p.value, '$[0]')
+WHERE b.seq > json_extract(p.value, '$[1]') ORDER BY p.key;
+
 -- name: events_of_item
 -- The log of one item that an agent may see, newest first.
 SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns

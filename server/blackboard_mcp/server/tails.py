@@ -1,0 +1,376 @@
+"""The ends of the logs that somebody follows, read once for everybody who waits.
+
+Knows boards, sequences and events; refuses to know subscriptions, calls and wires. The store is the
+truth: an event is shown only as it was read there after its commit, in order, none left out.
+
+A log is held in pages of `PAGE` events. A finished page never changes, so those used last are kept for
+whoever reads behind the end; the unfinished one of each followed board grows at its end. Everything can
+be read again, so memory is bounded by dropping it. A reader has a place and nothing else here, and that
+only while it waits: how slow it is costs nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from blackboard_mcp.protocols.errors import StoreError
+from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.matching import Matcher
+from blackboard_mcp.protocols.store import BoardStore
+
+PAGE: Final = 256
+"""Events of a page."""
+MAX_BYTES: Final = 24 << 20
+"""About so much memory is held for all boards together."""
+LINGER_SECONDS: Final = 5.0
+"""A board's end is kept so long after its last follower left: the next call of the same reader comes soon."""
+_ROUND: Final = 1_000
+"""Events read at once."""
+_TURN: Final = 0.002
+"""Seconds of asking filters before others get their turn."""
+_LOOK_SECONDS: Final = 5.0
+"""A reader far behind looks so long through events that are not for it before it is told how far it got."""
+
+Page = Sequence[Event]
+
+
+class _Waiter:
+    """One call that waits: what it wants, and up to where nothing was."""
+
+    __slots__ = ("news", "place", "wanted")
+
+    def __init__(self, wanted: Matcher, place: int, news: asyncio.Future[None]) -> None:
+        self.wanted = wanted
+        self.place = place
+        self.news = news
+
+
+class _Tail:
+    """The end of one board's log: the events after `start`, up to `end`, all of one page."""
+
+    def __init__(self, board: str, end: int) -> None:
+        self.board = board
+        self.start = self.end = end
+        self.events: list[Event] = []
+        self.weight = 0
+        self.waiters: set[_Waiter] = set()
+        self.followers = 0
+        self.left = 0.0
+        """When the last follower left."""
+
+    def begin(self, end: int) -> None:
+        """Hold nothing, from a new end on."""
+        self.start = self.end = end
+        self.events = []
+        self.weight = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Events that were wanted, in order, and the sequence up to which the log was looked through."""
+
+    events: tuple[Event, ...]
+    cursor: int
+
+
+class Tails:
+    """The followed logs of a store. Belongs to one event loop; `close` ends its reading."""
+
+    def __init__(self, store: BoardStore, *, max_bytes: int = MAX_BYTES) -> None:
+        self._store = store
+        self._max_bytes = max_bytes
+        self._weight = 0
+        self._tails: dict[str, _Tail] = {}
+        self._pages: OrderedDict[tuple[str, int], tuple[Page, int]] = OrderedDict()
+        self._loading: dict[tuple[str, int], asyncio.Task[Page]] = {}
+        self._reading = asyncio.Lock()
+        self._waiting = 0
+        self._pump: asyncio.Task[None] | None = None
+        self._advancing: set[asyncio.Task[bool]] = set()
+        self._sweep: asyncio.TimerHandle | None = None
+
+    async def after(
+        self, board: str, wanted: Matcher, place: int, *, end: int, limit: int, seconds: float
+    ) -> Heard:
+        """Events after `place` that are wanted: at most `limit`, as soon as there are any, or none after `seconds`.
+
+        `wanted` says also whether the reader may see an event. `end` is where the board stood when the
+        caller looked: what came up to there is never missed, however short the time. Far behind the end, the
+        answer may be that there was nothing up to the cursor, sooner than after `seconds`.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        tail = self._follow(board, end)
+        try:
+            while True:
+                while tail.end < end:
+                    await self._catch_up(tail, end)
+                events, place = await self._collect(tail, wanted, place, limit)
+                if events or place < tail.end:
+                    return Heard(tuple(events), place)
+                if loop.time() >= deadline:
+                    return Heard((), place)
+                place = await self._wait(tail, wanted, place, deadline)
+        finally:
+            self._leave(tail)
+
+    async def close(self) -> None:
+        """End the reading; whoever waits is told that the store was closed by the store."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        tasks = [*self._advancing, *self._loading.values(), *((self._pump,) if self._pump else ())]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._tails.clear()
+        self._pages.clear()
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes are held."""
+        return self._weight
+
+    # Followers
+
+    def _follow(self, board: str, end: int) -> _Tail:
+        tail = self._tails.get(board)
+        if tail is None:
+            tail = self._tails[board] = _Tail(board, end)
+        tail.followers += 1
+        return tail
+
+    def _leave(self, tail: _Tail) -> None:
+        tail.followers -= 1
+        if not tail.followers:
+            loop = asyncio.get_running_loop()
+            tail.left = loop.time()
+            if self._sweep is None:
+                self._sweep = loop.call_later(LINGER_SECONDS, self._forget_left)
+
+    async def _wait(self, tail: _Tail, wanted: Matcher, place: int, deadline: float) -> int:
+        """Waits for an event that is wanted, or the deadline; up to where there was none."""
+        waiter = _Waiter(wanted, place, asyncio.get_running_loop().create_future())
+        tail.waiters.add(waiter)
+        self._waiting += 1
+        if self._pump is None or self._pump.done():
+            self._pump = asyncio.create_task(self._run(), name="tails")
+        try:
+            async with asyncio.timeout_at(deadline):
+                await waiter.news
+        except TimeoutError:
+            pass
+        finally:
+            self._waiting -= 1
+            tail.waiters.discard(waiter)
+        return waiter.place
+
+    async def _collect(self, tail: _Tail, wanted: Matcher, place: int, limit: int) -> tuple[list[Event], int]:
+        """What is wanted after a place, and up to where that is all; the tail's end, but for a full or long search.
+
+        Nothing is awaited between the last look at the end and the return.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _LOOK_SECONDS
+        found: list[Event] = []
+        while place < tail.end:
+            if place >= tail.start:
+                events: Page = tail.events
+                skip = place - tail.start
+            else:
+                events = await self._page(tail, place // PAGE)
+                skip = place % PAGE
+            for event in events[skip:] if skip else events:
+                place = event.seq
+                if wanted(event):
+                    found.append(event)
+                    if len(found) == limit:
+                        return found, place
+            if loop.time() > until:
+                break
+        return found, place
+
+    # Reading the store
+
+    async def _catch_up(self, tail: _Tail, end: int) -> None:
+        """Brings a tail that nobody reads on to where its board is known to stand."""
+        if not tail.waiters and end - tail.end > _ROUND:
+            self._shed(tail)
+            tail.begin(end)
+            return
+        # A task of its own: a caller that is cancelled half-way must not leave others unasked.
+        task = asyncio.create_task(self._advance())
+        self._advancing.add(task)
+        task.add_done_callback(self._advancing.discard)
+        await asyncio.shield(task)
+
+    async def _run(self) -> None:
+        """Reads what comes for as long as anybody waits."""
+        try:
+            while self._waiting:
+                seen = self._store.changes()
+                if not await self._advance() and self._waiting:
+                    await self._store.wait_for_change(seen, LINGER_SECONDS)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            # Those who wait are told; the next one to wait begins anew.
+            for tail in self._tails.values():
+                for waiter in tail.waiters:
+                    if not waiter.news.done():
+                        waiter.news.set_exception(error)
+
+    async def _advance(self) -> bool:
+        """Reads on where boards moved, and wakes whom it concerns. Whether there is more to read at once."""
+        async with self._reading:
+            places = {tail.board: tail.end for tail in self._tails.values()}
+            stretches = await self._store.stretches(places, _ROUND)
+            more = False
+            for board, stretch in stretches.items():
+                tail = self._tails.get(board)
+                if tail is None or tail.end != places[board]:
+                    more = True
+                    continue
+                if stretch.events:
+                    _check(stretch.events, tail.end)
+                    self._extend(tail, stretch.events)
+                    await self._wake(tail, stretch.events)
+                more = more or stretch.seq > tail.end
+            # Those that were not reached come first the next time.
+            for board in stretches:
+                if board in self._tails:
+                    self._tails[board] = self._tails.pop(board)
+            return more or sum(len(stretch.events) for stretch in stretches.values()) == _ROUND
+
+    async def _wake(self, tail: _Tail, events: Page) -> None:
+        """Wakes those who want one of the events that follow what they know; the others know them now."""
+        loop = asyncio.get_running_loop()
+        turn = loop.time() + _TURN
+        end = events[-1].seq
+        for waiter in list(tail.waiters):
+            if waiter.news.done() or waiter.place >= end:
+                continue
+            new = events[max(0, waiter.place + 1 - events[0].seq) :]
+            if any(map(waiter.wanted, new)):
+                waiter.news.set_result(None)
+            else:
+                waiter.place = end
+            if loop.time() > turn:
+                await asyncio.sleep(0)
+                turn = loop.time() + _TURN
+
+    async def _page(self, tail: _Tail, number: int) -> Page:
+        """A page, or as much of the unfinished one as lies before the tail; read once for all who ask at once."""
+        key = tail.board, number
+        kept = self._pages.get(key)
+        if kept is not None:
+            self._pages.move_to_end(key)
+            return kept[0]
+        loading = self._loading.get(key)
+        if loading is None:
+            loading = self._loading[key] = asyncio.create_task(self._load(tail, number))
+            loading.add_done_callback(lambda task: self._loaded(key, task))
+        return await asyncio.shield(loading)
+
+    def _loaded(self, key: tuple[str, int], task: asyncio.Task[Page]) -> None:
+        del self._loading[key]
+        if not task.cancelled():
+            task.exception()
+
+    async def _load(self, tail: _Tail, number: int) -> Page:
+        first = number * PAGE
+        stretches = await self._store.stretches({tail.board: first}, PAGE)
+        found = stretches[tail.board].events if tail.board in stretches else ()
+        if not found:
+            raise StoreError(f"The log of '{tail.board}' is shorter than it was.")
+        _check(found, first)
+        if len(found) == PAGE:
+            self._keep(tail.board, number, found)
+        elif first < tail.start <= found[-1].seq and self._tails.get(tail.board) is tail:
+            older = found[: tail.start - first]
+            weight = _weight(older)
+            tail.events[:0] = older
+            tail.start = first
+            tail.weight += weight
+            self._weight += weight
+            self._trim()
+        return found
+
+    # Memory
+
+    def _extend(self, tail: _Tail, events: Page) -> None:
+        weight = _weight(events)
+        tail.events.extend(events)
+        tail.end = events[-1].seq
+        tail.weight += weight
+        self._weight += weight
+        while tail.end // PAGE > tail.start // PAGE:
+            number = tail.start // PAGE
+            length = (number + 1) * PAGE - tail.start
+            page = tuple(tail.events[:length])
+            del tail.events[:length]
+            weight = _weight(page)
+            tail.weight -= weight
+            self._weight -= weight
+            if len(page) == PAGE:
+                self._keep(tail.board, number, page)
+            tail.start += length
+        self._trim()
+
+    def _keep(self, board: str, number: int, page: Page) -> None:
+        if (board, number) not in self._pages:
+            weight = _weight(page)
+            self._pages[board, number] = page, weight
+            self._weight += weight
+            self._trim()
+
+    def _trim(self) -> None:
+        while self._weight > self._max_bytes:
+            if self._pages:
+                _, (_, weight) = self._pages.popitem(last=False)
+                self._weight -= weight
+                continue
+            heaviest = max(self._tails.values(), key=lambda tail: tail.weight)
+            self._shed(heaviest)
+            heaviest.begin(heaviest.end)
+
+    def _shed(self, tail: _Tail) -> None:
+        self._weight -= tail.weight
+        tail.weight = 0
+
+    def _forget_left(self) -> None:
+        """Drops the boards that nobody has followed for a while, with their pages."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self._sweep = None
+        gone = {
+            board
+            for board, tail in self._tails.items()
+            if not tail.followers and now - tail.left >= LINGER_SECONDS
+        }
+        for board in gone:
+            self._shed(self._tails.pop(board))
+        for key in [key for key in self._pages if key[0] in gone]:
+            self._weight -= self._pages.pop(key)[1]
+        left = [tail.left for tail in self._tails.values() if not tail.followers]
+        if left:
+            self._sweep = loop.call_at(min(left) + LINGER_SECONDS, self._forget_left)
+
+
+def _check(events: Page, after: int) -> None:
+    if events[0].seq != after + 1 or events[-1].seq != after + len(events):
+        raise StoreError(f"The log has a gap between {after} and {events[-1].seq}.")
+
+
+def _weight(events: Page) -> int:
+    """About how many bytes the events take; short texts that many events share are counted for each."""
+    return sum(
+        800
+        + len(event.key or "")
+        + 60 * (len(event.tags) + len(event.concerns))
+        + sum(100 + len(str(value)) for value in event.data.values())
+        for event in events
+    )

@@ -1,0 +1,329 @@
+"""The shared ends of logs: read once for all who wait, exactly what the store says, bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blackboard_mcp.protocols.errors import StoreBusy, StoreClosed
+from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.filters import parse_event_filter
+from blackboard_mcp.protocols.matching import matcher
+from blackboard_mcp.protocols.store import BoardStore, Stretch
+from blackboard_mcp.server import tails as tails_module
+from blackboard_mcp.server.tails import Tails
+from blackboard_mcp.storage.store import SqlBoardStore
+from blackboard_mcp.storage.testing.harness import Table, draft
+
+AGENTS = ("alice", "bob", "carol")
+
+
+class Counted:
+    """A store that says how often and how much of the log was read."""
+
+    def __init__(self, store: BoardStore) -> None:
+        self._store = store
+        self.calls = self.rows = 0
+        self.fails: Exception | None = None
+
+    async def stretches(self, places: Mapping[str, int], limit: int) -> dict[str, Stretch]:
+        if self.fails is not None:
+            raise self.fails
+        found = await self._store.stretches(places, limit)
+        self.calls += 1
+        self.rows += sum(len(stretch.events) for stretch in found.values())
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqlBoardStore]:
+    opened = await SqlBoardStore.open(tmp_path / "board.db", synchronous="NORMAL")
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def counted(store: SqlBoardStore) -> Counted:
+    return Counted(store)
+
+
+@pytest.fixture
+async def tails(counted: Counted) -> AsyncIterator[Tails]:
+    shared = Tails(counted)  # type: ignore[arg-type]
+    yield shared
+    await shared.close()
+
+
+async def follow(
+    tails: Tails, board: str, agent: str, filter_: dict[str, Any], *, to: int, place: int = 0, limit: int = 50
+) -> list[Event]:
+    """What a reader gets that calls again and again until it has heard of everything up to `to`."""
+    wanted = matcher(parse_event_filter(filter_), agent)
+    got: list[Event] = []
+    while place < to:
+        heard = await tails.after(board, wanted, place, end=place, limit=limit, seconds=0.2)
+        assert heard.cursor >= place
+        assert len(heard.events) <= limit
+        got += heard.events
+        place = heard.cursor
+    return got
+
+
+async def expected(table: Table, agent: str, filter_: dict[str, Any], after: int = 0) -> list[Event]:
+    condition = parse_event_filter(filter_)
+    return [event for event in await table.events(agent, after) if condition.matches(event, agent)]
+
+
+async def burst(table: Table, count: int, *, batch: int = 20, seed: int = 0) -> None:
+    chance = random.Random(seed)
+    for start in range(0, count, batch):
+        await table.batch(
+            chance.choice(AGENTS),
+            *(
+                draft(
+                    f"finding {number} for @{chance.choice(AGENTS)}",
+                    chance.choice(["FACT", "LOG", "PLAN"]),
+                    key=f"k:{number % 7}:{seed}-{number}",
+                    tags=[f"t{number % 5}", f"u{number % 3}"],
+                    private=chance.random() < 0.2,
+                )
+                for number in range(start, min(count, start + batch))
+            ),
+        )
+
+
+FILTERS: tuple[dict[str, Any], ...] = (
+    {},
+    {"tags": ["t1"]},
+    {"tags": ["t1", "u2"]},
+    {"key": "k:3:*"},
+    {"key": "**1"},
+    {"type": ["LOG", "PLAN"], "not": {"agent": "bob"}},
+    {"mentions": True},
+    {"any": [{"tags": ["t4"]}, {"all": [{"agent": "carol"}, {"type": "FACT"}]}]},
+    {"event": "item.archived"},
+)
+
+
+@pytest.mark.parametrize("page", [7, 64])
+async def test_I20_every_reader_gets_exactly_its_visible_events_in_order(
+    store: SqlBoardStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: int
+) -> None:
+    monkeypatch.setattr(tails_module, "PAGE", page)
+    monkeypatch.setattr(tails_module, "_ROUND", 40)
+    table = Table(store)
+    await burst(table, 60)
+    start = await table.seq()
+    other = await SqlBoardStore.open(tmp_path / "board.db", synchronous="NORMAL")
+    # Memory for a few pages only: what is dropped is read again.
+    tails = Tails(store, max_bytes=60_000)
+    try:
+        to = start + 600
+        readers = [
+            (agent, filter_, place, limit)
+            for agent in AGENTS
+            for filter_ in FILTERS
+            for place, limit in ((0, 3), (start, 50), (start - 10, 200))
+        ]
+        following = [
+            asyncio.create_task(follow(tails, "main", agent, filter_, to=to, place=place, limit=limit))
+            for agent, filter_, place, limit in readers
+        ]
+        await asyncio.gather(burst(table, 300, seed=1), burst(Table(other), 300, batch=7, seed=2))
+        # An event of a private item is one like another to the count: the log is gapless.
+        assert await table.seq() == to
+        assert tails.weight <= 60_000 + 40 * 2_000
+        for (agent, filter_, place, _), task in zip(readers, following, strict=True):
+            got = await asyncio.wait_for(task, 30)
+            assert got == await expected(table, agent, filter_, place)
+    finally:
+        await tails.close()
+        await other.close()
+
+
+async def test_a_burst_is_read_once_for_all_who_wait(
+    store: SqlBoardStore, counted: Counted, tails: Tails
+) -> None:
+    table = Table(store)
+    await table.post("alice", "a")
+    start = await table.seq()
+    readers = [
+        asyncio.create_task(
+            follow(tails, "main", "bob", {"tags": [f"t{number % 5}"]}, to=start + 500, place=start)
+        )
+        for number in range(100)
+    ]
+    await asyncio.sleep(0)
+    await burst(table, 500)
+    got = await asyncio.gather(*readers)
+    for number, events in enumerate(got):
+        assert events == await expected(table, "bob", {"tags": [f"t{number % 5}"]}, start)
+    assert counted.rows <= 2 * 500
+
+
+async def test_readers_far_behind_share_what_is_read_for_one_of_them(
+    store: SqlBoardStore, counted: Counted, tails: Tails
+) -> None:
+    table = Table(store)
+    await burst(table, 1_200, batch=100)
+    end = await table.seq()
+    got = await asyncio.gather(*(follow(tails, "main", "bob", {"tags": ["t2"]}, to=end) for _ in range(40)))
+    assert all(events == got[0] for events in got)
+    assert got[0] == await expected(table, "bob", {"tags": ["t2"]})
+    assert counted.rows <= 2 * end
+
+
+async def test_private_events_in_a_shared_end_reach_their_owner_alone(
+    store: SqlBoardStore, tails: Tails
+) -> None:
+    table = Table(store)
+    await table.post("alice", "a")
+    place = await table.seq()
+
+    async def hear(agent: str) -> list[Event]:
+        return await follow(tails, "main", agent, {}, to=place + 4, place=place)
+
+    waiting = [asyncio.create_task(hear(agent)) for agent in AGENTS]
+    await asyncio.sleep(0)
+    await table.post("alice", "canary of alice", private=True, tags=["canary"])
+    await table.post("carol", "public")
+    await table.post("bob", "canary of bob", private=True, tags=["canary"])
+    await table.post("carol", "public")
+    late = [asyncio.create_task(hear(agent)) for agent in AGENTS]
+    for calls in (waiting, late):
+        heard = [[event.seq - place for event in events] for events in await asyncio.gather(*calls)]
+        assert heard == [[1, 2, 4], [2, 3, 4], [2, 4]]
+
+
+async def test_only_those_are_woken_who_want_what_came(
+    store: SqlBoardStore, tails: Tails, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(store)
+    await table.post("alice", "a")
+    end = await table.seq()
+    wanted = matcher(parse_event_filter({"tags": ["wanted"]}), "bob")
+    looks = 0
+    collect = tails._collect
+
+    async def counting(*args: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return await collect(*args)
+
+    monkeypatch.setattr(tails, "_collect", counting)
+    call = asyncio.create_task(tails.after("main", wanted, end, end=end, limit=5, seconds=30))
+    for number in range(30):
+        await table.post("alice", f"{number}")
+        await asyncio.sleep(0.002)
+    await table.post("alice", "this", tags=["wanted"])
+    heard = await asyncio.wait_for(call, 10)
+    assert ([event.seq for event in heard.events], heard.cursor) == ([end + 31], end + 31)
+    assert looks == 2
+
+
+async def test_what_was_committed_before_the_call_is_never_missed_without_waiting(
+    store: SqlBoardStore, tmp_path: Path, tails: Tails
+) -> None:
+    other = await SqlBoardStore.open(tmp_path / "board.db", synchronous="NORMAL")
+    table, elsewhere = Table(store), Table(other)
+    wanted = matcher(parse_event_filter({}), "bob")
+    try:
+        await table.post("alice", "a")
+        for number in range(30):
+            await elsewhere.post("alice", f"{number}")
+            end = await table.seq()
+            # All of it, though the shared end knows a part already.
+            heard = await tails.after("main", wanted, max(0, end - 3), end=end, limit=50, seconds=0)
+            assert [event.seq for event in heard.events] == list(range(max(1, end - 2), end + 1))
+            assert heard.cursor == end
+    finally:
+        await other.close()
+
+
+async def test_a_cancelled_reader_takes_nobody_with_it(store: SqlBoardStore, tails: Tails) -> None:
+    table = Table(store)
+    await table.post("alice", "a")
+    place = await table.seq()
+    chance = random.Random(7)
+    stay = [
+        asyncio.create_task(follow(tails, "main", "bob", {}, to=place + 200, place=place)) for _ in range(20)
+    ]
+    leave = [
+        asyncio.create_task(follow(tails, "main", "bob", {}, to=place + 200, place=0)) for _ in range(20)
+    ]
+    for number in range(200):
+        await table.post("alice", f"{number}")
+        if number % 10 == 0:
+            leave[number // 10].cancel()
+            await asyncio.sleep(chance.choice([0, 0.001]))
+    assert {len(events) for events in await asyncio.gather(*stay)} == {200}
+    await asyncio.gather(*leave, return_exceptions=True)
+
+
+async def test_a_board_that_nobody_follows_any_more_is_forgotten(
+    store: SqlBoardStore, counted: Counted, tails: Tails, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tails_module, "LINGER_SECONDS", 0.05)
+    table = Table(store)
+    await burst(table, 600, batch=100)
+    end = await table.seq()
+    await follow(tails, "main", "bob", {}, to=end)
+    assert tails.weight > 0
+    async with asyncio.timeout(5):
+        while tails.weight or tails._tails or tails._pages:  # noqa: ASYNC110 - a timer of the tails ends it
+            await asyncio.sleep(0.01)
+    calls = counted.calls
+    await table.post("alice", "nobody reads this")
+    await asyncio.sleep(0.1)
+    assert counted.calls == calls
+
+
+async def test_a_failed_read_is_told_to_those_who_wait_and_the_next_begin_anew(
+    store: SqlBoardStore, counted: Counted, tails: Tails
+) -> None:
+    table = Table(store)
+    await table.post("alice", "a")
+    place = await table.seq()
+    wanted = matcher(parse_event_filter({}), "bob")
+
+    def call() -> asyncio.Task[Any]:
+        return asyncio.create_task(tails.after("main", wanted, place, end=place, limit=5, seconds=20))
+
+    first = [call(), call()]
+    await asyncio.sleep(0.05)
+    counted.fails = StoreBusy("somebody else holds the file")
+    await table.post("alice", "b")
+    for task in first:
+        with pytest.raises(StoreBusy):
+            await asyncio.wait_for(task, 10)
+    counted.fails = None
+    heard = await asyncio.wait_for(call(), 10)
+    assert [event.seq for event in heard.events] == [place + 1]
+    place += 1
+    last = call()
+    await asyncio.sleep(0.05)
+    await store.close()
+    with pytest.raises(StoreClosed):
+        await asyncio.wait_for(last, 10)
+
+
+async def test_many_boards_that_move_at_once_are_all_heard_of(
+    store: SqlBoardStore, tails: Tails, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tails_module, "_ROUND", 5)
+    tables = [Table(store, f"b{number}") for number in range(8)]
+    for table in tables:
+        await table.post("alice", "a")
+    readers = [asyncio.create_task(follow(tails, table.board, "bob", {}, to=42, place=2)) for table in tables]
+    await asyncio.sleep(0)
+    for _ in range(4):
+        await asyncio.gather(*(table.batch("alice", *(draft(f"{n}") for n in range(10))) for table in tables))
+    for events in await asyncio.wait_for(asyncio.gather(*readers), 20):
+        assert [event.seq for event in events] == list(range(3, 43))
