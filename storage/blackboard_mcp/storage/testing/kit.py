@@ -12,6 +12,7 @@ them: that is detected, checked against what the class declares, and reported as
 
 from __future__ import annotations
 
+from .cancelling import CancellationTests
 from .debates import DebateTests
 from .endorsing import EndorsementTests
 from .events import EventTests
@@ -55,6 +56,7 @@ class BoardStoreKit(
     SummaryTests,
     UseTests,
     PressureTests,
+    CancellationTests,
     HandleTests,
     StoreFixtures,
 ):
