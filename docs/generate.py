@@ -149,6 +149,13 @@ ARGUMENTS: dict[str, str] = {
     "summarize.thread": "any item of a thread that is asked for: takes the request, for ten minutes",
     "summarize.text": "the summary: plain lines, each with the ids it rests on, as [F-3, D-7]",
     "summarize.lease": "the number that taking the request gave",
+    "transaction.reads": "what must still stand, up to 100 names: an id or key with the version read (0: absent), or "
+    'with `{"seq": n}`: nothing at all happened to it since; a glob of keys or `$board` with the seq of the reading. See '
+    "[transactions](../howto/transactions.md)",
+    "transaction.writes": f"up to {MAX_BATCH} posts, as `items` of `post`, applied in order",
+    "transaction.debates": "up to 20 calls of `debate`, as objects with its arguments (no `status`, no topics), done "
+    "after the writes; `id` may be `$1`, the first write",
+    "transaction.idempotency_key": "the same key applies once and answers the same again",
     "debate.op": "what to do; see [debates](../howto/debates.md)",
     "debate.id": "the item debated, or a critique in its debate; with watch, unwatch and status also a topic: "
     "`key:plan:**`, `tag:db`, `type:DECISION`, `thread:H-3`",

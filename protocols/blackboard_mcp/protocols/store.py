@@ -38,6 +38,7 @@ from .pressure import Describe
 from .pruning import Decide, PassOutcome, Reaching
 from .summaries import DueSummary, SummaryRequest
 from .topics import Topic
+from .transactions import Transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,34 @@ class Once:
 
     key: str
     digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Debated:
+    """What became of the debate about an item: a state, `None` where there never was one."""
+
+    id: str
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a transaction did: the items of its writes as they stand after it, in order.
+
+    `seq` is its place in the order of all transactions of the board: its last event, or where it changed
+    nothing the sequence as of which its reads were found to hold.
+    """
+
+    items: tuple[Item, ...]
+    debates: tuple[Debated, ...]
+    seq: int
+    board: Board | None
+    """`None` where nothing was to be written and there is no board."""
+    attention: Attention
+    repeated: bool = False
+    """The idempotency key had been used: nothing was done again."""
+    endorsed: tuple[int, ...] = ()
+    """Places in `items` of those that were there already: the write is counted as support of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +307,30 @@ class BoardStore(Protocol):
             UnknownReference: an edge or id names what is not there.
             Conflict: an expected version or a status moved.
             Refused: the board takes no posts, or a change is not this agent's to make.
+        """
+        ...
+
+    async def transact(
+        self,
+        board: str,
+        agent: str,
+        transaction: Transaction,
+        *,
+        config: BoardConfig,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> Committed:
+        """Holds what was read against the state; where all of it stands, writes and debates, all or nothing.
+
+        A transaction that writes nothing and debates nothing only says whether its reads hold; it makes no
+        board, and its idempotency key is not kept.
+
+        Raises:
+            Conflict: with `moved`, what was read or expected moved: every name of it, with its version now (0:
+                nothing by that name), or the sequence of its last change where it was read `Since` one.
+                Also as `post` and the debates raise it.
+            InvalidInput: too much of something, or a name that is none.
+            UnknownReference, Refused: as `post` and the debates raise them.
         """
         ...
 

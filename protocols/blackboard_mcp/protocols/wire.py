@@ -154,6 +154,26 @@ class PostAnswer(_Wire):
     )
 
 
+class WireDebated(_Wire):
+    """What became of the debate about an item."""
+
+    id: str
+    state: str | None = Field(description="OPEN, CONSENSUS, …; null where there never was a debate")
+
+
+class TransactionAnswer(_Wire):
+    """What a transaction did. A conflict has `moved`: each name that moved, with its version (0: absent) or the
+    sequence of its last change, and `seq`, the board's sequence."""
+
+    items: list[WireItem] = Field(description="of the writes, in order, as they stand after it")
+    debates: list[WireDebated] = Field(description="in the order asked")
+    seq: int = Field(description="its place in the order of the board's transactions")
+    repeated: bool = Field(default=False, description="the idempotency key had been used")
+    endorsed: list[str] = Field(
+        default_factory=list, description="ids that were there already and got a write as support"
+    )
+
+
 class ViewAnswer(_Wire):
     view: str
     tokens: int

@@ -148,7 +148,7 @@ class Blackboard:
         """All of the posts or none."""
         check_agent(agent)
         name = check_board(board) if board is not None else self.default_board
-        drafts = await self._drafts(posts)
+        drafts = await self.drafts(posts)
         once = None
         if idempotency_key is not None:
             once = Once(check_once_key(idempotency_key), digest(list(posts)))
@@ -157,7 +157,7 @@ class Blackboard:
                 name, agent, drafts, config=self.config, once=once, look=self.looks.of(name, agent)
             )
         except UnknownReference as error:
-            raise _as_asked(error, posts) from None
+            raise as_asked(error, posts) from None
         self.activity.seen(name, agent)
         self.looks.told(name, agent, posted.seq, posted.attention)
         for fields in posts:
@@ -167,7 +167,7 @@ class Blackboard:
             self.pruner.kick(name)
         return posted
 
-    async def _drafts(self, posts: Sequence[PostFields]) -> list[Draft]:
+    async def drafts(self, posts: Sequence[PostFields]) -> list[Draft]:
         """Checked and counted; long texts in a worker thread, so that nobody else waits for the count."""
 
         def check() -> list[Draft]:
@@ -422,7 +422,7 @@ def _plain(ref: Ref) -> str:
     return str(ref.number) if ref.version is None else f"{ref.number}@{ref.version}"
 
 
-def _as_asked(error: UnknownReference, posts: Sequence[PostFields]) -> UnknownReference:
+def as_asked(error: UnknownReference, posts: Sequence[PostFields]) -> UnknownReference:
     """The same error with items named as the caller named them."""
     missing = error.facts.get("missing")
     if not missing:

@@ -186,8 +186,10 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
     from .mcp.resources import Resources
     from .mcp.tools.admin import AdminTools
     from .mcp.tools.core import CoreTools
+    from .mcp.tools.transacting import TransactionTool
     from .rendering import Rendering
     from .stewardship import Stewardship
+    from .transacting import Transactions
 
     settings = opened.settings
     identity = _Identity(settings)
@@ -203,6 +205,7 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
     CoreTools(opened.blackboard, rendering).register(server)
     if "admin" in settings.tools:
         AdminTools(Stewardship(opened.blackboard, settings.stewards), rendering).register(server)
+        TransactionTool(Transactions(opened.blackboard), rendering).register(server)
     if "memory" in settings.tools:
         from .mcp.tools.memory import MemoryTools
         from .summaries.requests import SummaryRequests

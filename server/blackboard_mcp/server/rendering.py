@@ -13,7 +13,7 @@ from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.items import Item, ItemType, item_id
 from blackboard_mcp.protocols.pruning import PassOutcome
-from blackboard_mcp.protocols.store import Attention, DebateView, Page, Posted, Subscription
+from blackboard_mcp.protocols.store import Attention, Committed, DebateView, Page, Posted, Subscription
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from . import explaining
@@ -73,6 +73,10 @@ class Rendering:
     # Answers
 
     def posted(self, posted: Posted, agent: str) -> str:
+        return self.with_footer("\n".join(self.written(posted)), posted.seq, posted.attention)
+
+    def written(self, posted: Posted | Committed) -> list[str]:
+        """The items that were written, a line each."""
         lines = []
         for place, item in enumerate(posted.items):
             if place in posted.endorsed:
@@ -94,7 +98,18 @@ class Rendering:
             if item.retracted:
                 words.append(notices(item, _NAMED_APART))
             lines.append(" ".join(words))
-        return self.with_footer("\n".join(lines), posted.seq, posted.attention)
+        return lines
+
+    def committed(self, done: Committed) -> str:
+        """What a transaction wrote, and how the debates stand that it was about."""
+        lines = self.written(done)
+        lines += [
+            f"debate on {debated.id} {debated.state}" if debated.state else f"no debate on {debated.id}"
+            for debated in done.debates
+        ]
+        if not lines:
+            lines = ["nothing moved; nothing was written"]
+        return self.with_footer("\n".join(lines), done.seq, done.attention)
 
     def line(self, item: Item, now: datetime, width: int = LINE_WIDTH) -> str:
         """One line for one item, with at most `width` characters of its text."""

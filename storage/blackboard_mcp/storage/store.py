@@ -21,6 +21,7 @@ from blackboard_mcp.protocols.items import Draft, Item, Ref
 from blackboard_mcp.protocols.pressure import Describe
 from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Reaching
 from blackboard_mcp.protocols.store import (
+    Committed,
     DebateView,
     Endorsement,
     Found,
@@ -37,6 +38,7 @@ from blackboard_mcp.protocols.store import (
 )
 from blackboard_mcp.protocols.summaries import DueSummary, SummaryRequest
 from blackboard_mcp.protocols.topics import Topic
+from blackboard_mcp.protocols.transactions import Transaction
 
 from .operations import (
     boards,
@@ -57,6 +59,7 @@ from .operations import (
     subscribing,
     summarising,
     topics,
+    transacting,
     using,
 )
 from .operations.rows import Steps, T, micros
@@ -190,6 +193,25 @@ class SqlBoardStore:
         now = self._now()
         return await self.engine.write(
             lambda: posting.post(board, agent, drafts, now=now, config=config, once=once, look=look)
+        )
+
+    async def transact(
+        self,
+        board: str,
+        agent: str,
+        transaction: Transaction,
+        *,
+        config: BoardConfig,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> Committed:
+        if not transaction.writes and not transaction.debates:
+            return await self.engine.read(lambda: transacting.validate(board, agent, transaction, look))
+        now = self._now()
+        return await self.engine.write(
+            lambda: transacting.transact(
+                board, agent, transaction, now=now, config=config, once=once, look=look
+            )
         )
 
     async def recall(self, board: str, agent: str, once: Once) -> Any | None:

@@ -105,18 +105,23 @@ def _answer(ledger: Ledger, drafts: Sequence[Draft], placed: list[int]) -> Steps
 
 
 def _repeated(ledger: Ledger, kept: Any, look: int) -> Steps[Posted]:
-    """What the post answered, with the versions of then; what else changed of its items is shown as it is now."""
     listed, seq, *endorsed = kept  # older files have numbers alone, the oldest no endorsements
-    named = [pair if isinstance(pair, list) else [pair, None] for pair in listed]
+    items = yield from as_written(
+        ledger, [pair if isinstance(pair, list) else [pair, None] for pair in listed]
+    )
+    waiting = yield from attention(ledger.no, ledger.agent, look)
+    places = tuple(*endorsed)
+    return Posted(tuple(items), seq, ledger.board.value(), waiting, repeated=True, endorsed=places)
+
+
+def as_written(ledger: Ledger, named: Sequence[Sequence[Any]]) -> Steps[list[Item]]:
+    """Items, each by number and version, with that version; what else changed of them is shown as it is now."""
     known = yield from load_any(ledger.no, [number for number, _ in named])
     rows: list[ItemRow] = []
     for number, version in named:
         then = yield from at_version(ledger.no, known[number], version)
         rows.append(then or known[number])
-    items = yield from values(ledger.board, rows, ledger.agent)
-    waiting = yield from attention(ledger.no, ledger.agent, look)
-    places = tuple(*endorsed)
-    return Posted(tuple(items), seq, ledger.board.value(), waiting, repeated=True, endorsed=places)
+    return (yield from values(ledger.board, rows, ledger.agent))
 
 
 def _place(ledger: Ledger, draft: Draft, placed: list[int], endorsed: list[int]) -> Steps[int]:

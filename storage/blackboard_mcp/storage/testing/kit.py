@@ -29,6 +29,7 @@ from .repeating import RepeatingTests
 from .retracting import RetractionTests
 from .subscribing import SubscriptionTests
 from .summarising import SummaryTests
+from .transacting import TransactionTests
 from .using import UseTests
 from .versions import VersionTests
 from .voting import VotingTests
@@ -54,6 +55,7 @@ class BoardStoreKit(
     RetractionTests,
     LeavingTests,
     SummaryTests,
+    TransactionTests,
     UseTests,
     PressureTests,
     CancellationTests,

@@ -1,0 +1,185 @@
+"""Holding what a caller read against the state: which of it moved, and to where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput
+from blackboard_mcp.protocols.items import item_id
+from blackboard_mcp.protocols.keys import compile_glob, glob_prefix
+from blackboard_mcp.protocols.transactions import BOARD, Name, NameKind, Since
+
+from .rows import Steps, dumps, numbers, sql
+
+_SCAN = 2_000
+"""Most events since a glob was read, or most entries under it, that are looked through."""
+_NAMED = 50
+"""Most keys and ids that are named because a glob or the board moved."""
+_TOLD = 450
+"""Most characters of a message that tell what moved."""
+
+
+@dataclass(slots=True)
+class Moved:
+    """What moved: names with the present version or sequence, and sentences that say so."""
+
+    now: dict[str, int] = field(default_factory=dict)
+    words: list[str] = field(default_factory=list)
+
+    def add(self, name: str, present: int, words: str) -> None:
+        if name not in self.now:
+            self.now[name] = present
+            self.words.append(words)
+
+    def refuse(self, seq: int) -> None:
+        """
+        Raises:
+            Conflict: anything moved.
+        """
+        if not self.now:
+            return
+        told, more = "", len(self.words)
+        for words in self.words:
+            if told and len(told) + len(words) > _TOLD:
+                break
+            told += f"; {words}" if told else words
+            more -= 1
+        rest = f"; and {more} more" if more else ""
+        raise Conflict(
+            f"Moved since you read it: {told[: _TOLD + 300]}{rest}. Nothing was changed; read these again, then retry "
+            "with what you find.",
+            moved=self.now,
+            seq=seq,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An item as far as transactions look at it."""
+
+    number: int
+    version: int
+    deleted: bool
+
+
+def entries(no: int, agent: str, keys: Iterable[str]) -> Steps[dict[tuple[str, str], Standing]]:
+    """The entries of some keys that an agent may see, by owner and key."""
+    rows = yield sql("standing_entries"), (no, dumps(sorted(set(keys))), agent)
+    return {(owner, key): Standing(n, version, bool(gone)) for n, owner, key, version, gone in rows}
+
+
+def shown(
+    found: Mapping[tuple[str, str], Standing], agent: str, key: str, owners: Iterable[str] | None = None
+) -> Standing | None:
+    """The entry that a key names for an agent: what stands before tombstones, its own before the shared one."""
+    listed = [found[o, key] for o in owners or (agent, "") if (o, key) in found]
+    return min(listed, key=lambda entry: entry.deleted, default=None)
+
+
+def hold(
+    no: int, seq: int, agent: str, reads: Mapping[str, int | Since], names: Mapping[str, Name], moved: Moved
+) -> Steps[None]:
+    """Adds to `moved` what of the reads does not hold as of `seq`, and no more than the agent may see.
+
+    Raises:
+        InvalidInput: a sequence that the log has not reached.
+    """
+    for text, read in reads.items():
+        as_of = read.seq if isinstance(read, Since) else read
+        by_seq = isinstance(read, Since) or names[text].kind in (NameKind.GLOB, NameKind.BOARD)
+        if by_seq and as_of > seq:
+            raise InvalidInput(
+                f"reads.{text} is as of seq {as_of}, and the board is at {seq}. Nothing was changed; use the seq "
+                "of the answer that you read."
+            )
+    found = yield from entries(no, agent, (n.value for n in names.values() if n.kind is NameKind.ENTRY))
+    asked = numbers(n.number for n in names.values() if n.kind is NameKind.ITEM)
+    items = {
+        number: Standing(number, version, bool(deleted))
+        for number, _type, _key, version, deleted in (yield sql("standing_items"), (no, asked, agent))
+    }
+    for text, name in names.items():
+        read = reads[text]
+        match name.kind:
+            case NameKind.BOARD:
+                yield from _board(no, seq, agent, _as_of(read), moved)
+            case NameKind.GLOB:
+                yield from _glob(no, seq, agent, text, _as_of(read), moved)
+            case NameKind.ENTRY if isinstance(read, Since):
+                both = [found[o, name.value].number for o in (agent, "") if (o, name.value) in found]
+                yield from _since(no, seq, agent, text, both, read.seq, moved)
+            case NameKind.ITEM if isinstance(read, Since):
+                there = [name.number] if name.number in items else []
+                yield from _since(no, seq, agent, text, there, read.seq, moved)
+            case NameKind.ENTRY:
+                entry = shown(found, agent, name.value)
+                _version(text, entry, _as_of(read), moved, gone=entry is None or entry.deleted)
+            case NameKind.ITEM:
+                item = items.get(name.number)
+                _version(text, item, _as_of(read), moved, gone=item is None)
+
+
+def _as_of(read: int | Since) -> int:
+    return read.seq if isinstance(read, Since) else read
+
+
+def _version(name: str, entry: Standing | None, read: int, moved: Moved, *, gone: bool) -> None:
+    """Absent is 0; of what was deleted, 0 holds and the tombstone's version does."""
+    present = 0 if entry is None else entry.version
+    if read == present or (read == 0 and entry is not None and entry.deleted):
+        return
+    if gone:
+        was = f"was deleted at version {present}" if entry is not None else "is not there (version 0)"
+        moved.add(name, 0, f"{name} {was}, not at {read}")
+    elif entry is not None and entry.deleted:
+        moved.add(name, present, f"{name} was deleted at version {present}, not at {read}")
+    else:
+        moved.add(name, present, f"{name} is at version {present}, not {read or 'absent'}")
+
+
+def _since(
+    no: int, seq: int, agent: str, name: str, items: list[int], as_of: int, moved: Moved
+) -> Steps[None]:
+    rows = yield sql("last_event_of_items"), (no, numbers(items), agent, as_of, seq)
+    if rows[0][0] is not None:
+        moved.add(name, rows[0][0], f"{name} changed at seq {rows[0][0]}, after {as_of}")
+
+
+def _board(no: int, seq: int, agent: str, as_of: int, moved: Moved) -> Steps[None]:
+    rows = yield sql("last_event"), (no, agent, as_of, seq)
+    if not rows:
+        return
+    moved.add(BOARD, rows[0][0], f"the board changed at seq {rows[0][0]}, after {as_of}")
+    listed = yield sql("events_between"), (no, agent, as_of, seq, _NAMED)
+    about = numbers(item for _, item, _ in listed if item is not None)
+    for number, type_, key, version, _deleted in (yield sql("standing_items"), (no, about, agent)):
+        name = key or item_id(type_, number)
+        moved.add(name, version, f"{name} is at version {version} now")
+
+
+def _glob(no: int, seq: int, agent: str, name: str, as_of: int, moved: Moved) -> Steps[None]:
+    """Looks through the log since then; where it is too long, through the entries that can match."""
+    glob = compile_glob(name)
+    events = yield sql("events_between"), (no, agent, as_of, seq, _SCAN + 1)
+    if len(events) <= _SCAN:
+        changed = [(s, key) for s, _, key in events if key is not None and glob.matches(key)]
+    else:
+        prefix = glob_prefix(name)
+        bounds = (prefix, prefix + "\U0010ffff", as_of, seq, _SCAN + 1)
+        rows = yield sql("entries_changed"), (no, agent, *bounds)
+        changed = [(s, key) for key, s in rows if s is not None and glob.matches(key)]
+        if not changed and len(rows) > _SCAN:
+            words = f"{name}: too much happened since seq {as_of} to tell"
+            moved.add(name, seq, words)
+            return
+    if not changed:
+        return
+    last = max(s for s, _ in changed)
+    keys = list(dict.fromkeys(key for _, key in sorted(changed, reverse=True)))[:_NAMED]
+    found = yield from entries(no, agent, keys)
+    moved.add(name, last, f"{name} changed at seq {last}, after {as_of}: {', '.join(keys[:5])}")
+    for key in keys:
+        entry = shown(found, agent, key)
+        if entry is not None and key not in moved.now:
+            moved.now[key] = 0 if entry.deleted else entry.version

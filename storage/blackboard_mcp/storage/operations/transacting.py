@@ -1,0 +1,225 @@
+"""Transactions: reads and expected versions held against the state, then writes and debates, all or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.debates import DebateCall
+from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
+from blackboard_mcp.protocols.items import Draft, Item, Visibility, item_id
+from blackboard_mcp.protocols.store import Attention, Committed, Debated, Once
+from blackboard_mcp.protocols.transactions import Transaction, check_transaction
+
+from . import debate_calls, posting, repeating
+from .holding import Moved, Standing, entries, hold, shown
+from .ledger import Ledger, attention, create_ledger, find_board, load_any
+from .rows import Steps, numbers, sql
+from .showing import values
+
+
+def validate(board: str, agent: str, transaction: Transaction, look: int) -> Steps[Committed]:
+    """Whether the reads of a transaction that changes nothing hold, all as of one moment.
+
+    Raises:
+        Conflict: with `moved`, what does not.
+        InvalidInput: a read that cannot be one.
+    """
+    names = check_transaction(transaction)
+    row = yield from find_board(board)
+    no, seq = (0, 0) if row is None else (row.no, row.seq)
+    moved = Moved()
+    yield from hold(no, seq, agent, transaction.reads, names, moved)
+    moved.refuse(seq)
+    waiting = Attention() if row is None else (yield from attention(no, agent, look))
+    return Committed((), (), seq, None if row is None else row.value(), waiting)
+
+
+def transact(
+    board: str,
+    agent: str,
+    transaction: Transaction,
+    *,
+    now: int,
+    config: BoardConfig,
+    once: Once | None,
+    look: int,
+) -> Steps[Committed]:
+    """Everything of the transaction or nothing of it.
+
+    Raises:
+        Conflict: with `moved`, what was read or expected moved; or as posts and debates raise it.
+        InvalidInput, UnknownReference, Refused: as posts and debates raise them.
+    """
+    names = check_transaction(transaction)
+    ledger = yield from create_ledger(board, agent, now, config)
+    if once is not None:
+        kept = yield from repeating.recall(ledger.board, agent, once, now)
+        if kept is not None:
+            return (yield from _repeated(ledger, kept, look))
+    before = ledger.first_seq - 1
+    moved = Moved()
+    yield from hold(ledger.no, before, agent, transaction.reads, names, moved)
+    yield from _expected(ledger, transaction, moved)
+    moved.refuse(before)
+    placed: list[int] = []
+    endorsed: list[int] = []
+    if transaction.writes:
+        placed, endorsed = yield from posting.apply(ledger, transaction.writes)
+    about = yield from _debate(ledger, transaction.debates, placed)
+    yield from ledger.close()
+    items, debated = yield from _standing(ledger, placed, about)
+    if once is not None:
+        answer = [
+            [[item.number, item.version] for item in items],
+            [[debate.id, debate.state] for debate in debated],
+            ledger.board.seq,
+            endorsed,
+        ]
+        yield from repeating.remember(ledger.board, agent, once, answer, now)
+    return Committed(
+        items=tuple(items),
+        debates=tuple(debated),
+        seq=ledger.board.seq,
+        board=ledger.board.value(),
+        attention=(yield from attention(ledger.no, agent, look)),
+        endorsed=tuple(endorsed),
+    )
+
+
+def _debate(ledger: Ledger, calls: Sequence[DebateCall], placed: list[int]) -> Steps[list[int]]:
+    """Does the calls in order; the numbers of the items they were about."""
+    about: list[int] = []
+    for place, call in enumerate(calls, 1):
+        if call.number < 0 and -call.number > len(placed):
+            raise InvalidInput(
+                f"Debate {place} names '${-call.number}', and there are {len(placed)} writes. Nothing was changed."
+            )
+        number = call.number if call.number >= 0 else placed[-call.number - 1]
+        try:
+            yield from debate_calls.act(ledger, call, number)
+        except BlackboardError as error:
+            raise type(error)(f"Debate {place}, {call.op}: {error.message}", **error.facts) from None
+        about.append(number)
+    return about
+
+
+def _standing(ledger: Ledger, placed: list[int], about: list[int]) -> Steps[tuple[list[Item], list[Debated]]]:
+    """What was written, and the debates that the calls were about, as they stand now."""
+    rows = yield from load_any(ledger.no, {*placed, *about})
+    items = yield from values(ledger.board, rows.values(), ledger.agent)
+    by_number = {item.number: item for item in items}
+    return [by_number[n] for n in placed], [Debated(by_number[n].id, by_number[n].debate) for n in about]
+
+
+def _repeated(ledger: Ledger, kept: Any, look: int) -> Steps[Committed]:
+    written, debated, seq, endorsed = kept
+    return Committed(
+        items=tuple((yield from posting.as_written(ledger, written))),
+        debates=tuple(Debated(id_, state) for id_, state in debated),
+        seq=seq,
+        board=ledger.board.value(),
+        attention=(yield from attention(ledger.no, ledger.agent, look)),
+        repeated=True,
+        endorsed=tuple(endorsed),
+    )
+
+
+class _Course:
+    """How versions go on while the writes of a transaction are applied in order."""
+
+    def __init__(
+        self, agent: str, found: dict[tuple[str, str], Standing], items: dict[int, Standing]
+    ) -> None:
+        self._agent = agent
+        self._found = found
+        self._items = items
+        self.written: set[int] = set()
+        self._new = 0
+
+    def standing(self, number: int) -> Standing | None:
+        return self._items.get(number)
+
+    def of(self, draft: Draft) -> Standing | None:
+        """What a draft changes, as the drafts before it leave it; `None` where it makes something new."""
+        if draft.target is not None:
+            return self._items.get(draft.target)
+        if draft.key is None:
+            return None
+        owners = [self._agent] if draft.visibility is not Visibility.BOARD else []
+        owners += [""] if draft.visibility is not Visibility.PRIVATE else []
+        entry = shown(self._found, self._agent, draft.key, owners)
+        return None if entry is None else self._items[entry.number]
+
+    def apply(self, draft: Draft, entry: Standing | None) -> int:
+        """Takes the draft as written; what it is about from now on, below zero where it is new."""
+        if entry is None:
+            self._new -= 1
+            entry = Standing(self._new, 0, deleted=False)
+            if draft.key is not None:
+                owner = self._agent if draft.visibility is Visibility.PRIVATE else ""
+                self._found[owner, draft.key] = entry
+        version = entry.version + (draft.text is not None)
+        after = Standing(entry.number, version, entry.deleted and draft.text is None)
+        self._items[entry.number] = after
+        for place, known in self._found.items():
+            if known.number == entry.number:
+                self._found[place] = after
+        if version != entry.version:
+            self.written.add(entry.number)
+        return entry.number
+
+
+def _expected(ledger: Ledger, transaction: Transaction, moved: Moved) -> Steps[None]:
+    """Adds to `moved` every expected version that does not fit, of the writes and of the debates.
+
+    Raises:
+        InvalidInput: one that could not fit, because an earlier write of the transaction moves on from it.
+    """
+    writes, debates = transaction.writes, transaction.debates
+    if all(d.expected_version is None for d in writes) and all(c.version is None for c in debates):
+        return
+    keys = {draft.key for draft in writes if draft.key is not None and draft.target is None}
+    found = yield from entries(ledger.no, ledger.agent, keys)
+    asked = {draft.target for draft in writes if draft.target is not None}
+    asked |= {call.number for call in debates if call.number >= 0}
+    asked |= {entry.number for entry in found.values()}
+    items: dict[int, Standing] = {}
+    ids: dict[int, str] = {}
+    rows = yield sql("standing_items"), (ledger.no, numbers(asked), ledger.agent)
+    for number, type_, key, version, deleted in rows:
+        items[number] = Standing(number, version, bool(deleted))
+        ids[number] = key or item_id(type_, number)
+    course = _Course(ledger.agent, found, items)
+    about: list[int] = []
+    for place, draft in enumerate(writes, 1):
+        entry = course.of(draft)
+        expected = draft.expected_version
+        version = 0 if entry is None else entry.version
+        fits = expected in (None, version) or (expected == 0 and entry is not None and entry.deleted)
+        if not fits and entry is not None and entry.number in course.written:
+            raise InvalidInput(
+                f"Write {place} expects version {expected} of '{draft.key or ids.get(entry.number)}', which an "
+                f"earlier write of this transaction takes to {version}. Nothing was changed."
+            )
+        if not fits and (draft.target is None or entry is not None):
+            name = draft.key or ids[draft.target or 0]
+            gone = " (deleted)" if entry is not None and entry.deleted else ""
+            present = 0 if gone else version
+            moved.add(name, present, f"{name} is at version {version}{gone}, not {expected}")
+        about.append(course.apply(draft, entry))
+    for call in debates:
+        number = (
+            call.number if call.number >= 0 else about[-call.number - 1] if -call.number <= len(about) else 0
+        )
+        standing = course.standing(number)
+        if call.version is None or standing is None or call.version == standing.version:
+            continue
+        if number in course.written:
+            raise InvalidInput(
+                f"op {call.op} names version {call.version} of what this transaction takes to "
+                f"{standing.version}. Nothing was changed."
+            )
+        name = ids[number]
+        moved.add(name, standing.version, f"{name} is at version {standing.version}, not {call.version}")
