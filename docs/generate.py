@@ -150,7 +150,7 @@ ARGUMENTS: dict[str, str] = {
     "summarize.text": "the summary: plain lines, each with the ids it rests on, as [F-3, D-7]",
     "summarize.lease": "the number that taking the request gave",
     "transaction.reads": "what must still stand, up to 100 names: an id or key with the version read (0: absent), or "
-    'with `{"seq": n}`: nothing at all happened to it since; a glob of keys or `$board` with the seq of the reading. See '
+    'with `{"seq": n}`: nothing happened to it since; a glob of keys or `$board` and the seq of the reading. See '
     "[transactions](../howto/transactions.md)",
     "transaction.writes": f"up to {MAX_BATCH} posts, as `items` of `post`, applied in order",
     "transaction.debates": "up to 20 calls of `debate`, as objects with its arguments (no `status`, no topics), done "
