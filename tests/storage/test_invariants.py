@@ -152,6 +152,10 @@ def test_I18_zones_versions_and_statuses_are_the_fold_of_the_log(walked: Outcome
     walked.assert_held("I18")
 
 
+def test_I18_a_board_rebuilt_from_its_history_is_equal(walked: Outcome) -> None:
+    walked.assert_held("I18 rebuilt")
+
+
 def test_I19_what_changed_has_an_event_of_its_own(walked: Outcome) -> None:
     walked.assert_held("I19")
 
@@ -182,6 +186,10 @@ def test_I29_statuses_move_along_declared_transitions(walked: Outcome) -> None:
 
 def test_I36_time_to_live_counts_from_the_last_write_and_expiry_tells(walked: Outcome) -> None:
     walked.assert_held("I36")
+
+
+def test_I39_a_history_has_one_line_an_event_and_is_the_same_after_a_rebuild(walked: Outcome) -> None:
+    walked.assert_held("I39")
 
 
 def test_I40_what_contradicts_is_stored_and_what_says_the_same_is_not_stored_twice(walked: Outcome) -> None:

@@ -27,7 +27,6 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from .archive import ArchiveDocument, OutboxBatch
-from .asking import RequestStore
 from .board import AgentInfo, Board, BoardChange, BoardConfig, Core
 from .debates import Debate, Duty, StandingWatch, Tally
 from .events import Event
@@ -243,7 +242,7 @@ class Subscription:
     expired_at: datetime | None = None
 
 
-class BoardStore(RequestStore, Protocol):
+class BoardStore(Protocol):
     """Where boards live. Safe for many tasks at once and, where the engine says so, many processes."""
 
     # Boards

@@ -63,7 +63,6 @@ from .operations import (
     using,
 )
 from .operations.rows import Steps, T, micros
-from .request_calls import RequestCalls
 from .sqlite.engine import SqliteEngine
 
 APPLICATION_ID = 0x42424D43
@@ -86,7 +85,7 @@ def migrations() -> list[str]:
     return [script.read_text("utf-8") for script in scripts]
 
 
-class SqlBoardStore(RequestCalls):
+class SqlBoardStore:
     """A `BoardStore` on a SQLite file, or in memory."""
 
     def __init__(self, engine: SqliteEngine, clock: Clock) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from importlib.metadata import version
+from keyword import iskeyword
 
 import click
 from blackboard_mcp.protocols.errors import BlackboardError
@@ -19,6 +20,11 @@ _COMMANDS = {
     "archive": ("inspect", "Search what was pruned from a board."),
     "watch": ("inspect", "Follow a board's events."),
     "prune": ("maintain", "Run a pruning pass, or say what it would move."),
+    "export": ("history", "Write a board's whole history to a file."),
+    "import": ("history", "Make a new board from the file of a history."),
+    "verify": ("history", "Say whether a board is what its history says."),
+    "backup": ("backups", "Write all boards to one file while servers go on."),
+    "restore": ("backups", "Put a backup in the place of a data folder's boards."),
     "rebuild-index": ("maintain", "Drop the archive's search index and build it anew."),
 }
 
@@ -33,7 +39,8 @@ class _Lazy(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module = import_module(f"blackboard_mcp.server.cli.{_COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(module, name + "_" if iskeyword(name) else name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

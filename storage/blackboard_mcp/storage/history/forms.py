@@ -97,13 +97,18 @@ def _any(value: Any) -> str:
     return dumps(value)
 
 
+def _spelt(stored: str) -> Any:
+    """Members in the order of their names: whoever wrote it, the same says the same."""
+    return json.loads(stored, object_pairs_hook=lambda pairs: dict(sorted(pairs)))
+
+
 WHOLE = Form("whole", _whole)
 TEXT = Form("text", _text)
 FLAG = Form("flag", _flag, bool)
 INSTANT = Form("instant", _instant, lambda stored: instant(stored).isoformat())
-OBJECT = Form("object", _object, json.loads)
-TEXTS = Form("texts", _texts, json.loads)
-ANY = Form("any", _any, json.loads)
+OBJECT = Form("object", _object, _spelt)
+TEXTS = Form("texts", _texts, _spelt)
+ANY = Form("any", _any, _spelt)
 ITEM = Form("item", _whole)
 """The number of an item that the lines up to this one made."""
 

@@ -14,7 +14,6 @@ from enum import StrEnum
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.debates import DebateState, Duty, ObligationState
 from blackboard_mcp.protocols.items import EdgeKind, Status, Zone
-from blackboard_mcp.protocols.messages.request_result import RequestState
 
 from .forms import ANY, FLAG, INSTANT, ITEM, OBJECT, TEXT, TEXTS, WHOLE, Form, word
 
@@ -32,9 +31,11 @@ class Table:
     """A table. `columns` are those of the truth, `derived` those that are computed from it anew.
 
     Rows of a table of truth with `item` (the column that names the item) stand on the line of the last
-    event about that item; with `debate` (the column that names the debate) on that of the debate's
-    item; all others on the last line. `private` rows are an agent's own business, left out of a public
-    file. Derived tables are compared by `compared`, none of which means that they are not.
+    event about that item; `index` finds them where the key does not. Rows with `debate` (the column that
+    names the debate) stand on that of the debate's item; those `beside_event` on the first event of their
+    `agent` at their instant `at`, where there is one; all others on the last line. `private` rows are an
+    agent's own business, left out of a public file. Derived tables are compared by `compared`, none of
+    which means that they are not; those `triggered` fill themselves as items are written.
     """
 
     name: str
@@ -43,9 +44,12 @@ class Table:
     columns: Mapping[str, Form] = field(default_factory=dict)
     derived: tuple[str, ...] = ()
     item: str = ""
+    index: str = ""
     debate: str = ""
+    beside_event: bool = False
     private: bool = False
     compared: tuple[str, ...] = ()
+    triggered: bool = False
 
 
 CONTENT: Mapping[str, Form] = {
@@ -147,6 +151,7 @@ TABLES: tuple[Table, ...] = (
             "reason": TEXT,
         },
         item="root",
+        index="debate_root",
     ),
     Table(
         "debate_critique",
@@ -168,12 +173,13 @@ TABLES: tuple[Table, ...] = (
     Table(
         "obligation",
         Role.TRUTH,
-        ("item", "agent", "duty", "debate"),
+        ("agent", "item", "duty", "debate"),
         {
-            **{"item": ITEM, "agent": TEXT, "duty": word(Duty), "debate": WHOLE},
+            **{"agent": TEXT, "item": ITEM, "duty": word(Duty), "debate": WHOLE},
             **{"state": word(ObligationState), "reason": TEXT, "since": INSTANT},
         },
         item="item",
+        index="obligation_item",
     ),
     Table(
         "endorsement",
@@ -211,32 +217,6 @@ TABLES: tuple[Table, ...] = (
             **{"due_at": INSTANT, "holder": TEXT.or_null(), "held_until": INSTANT.or_null(), "lease": WHOLE},
         },
         item="item",
-    ),
-    Table(
-        "request",
-        Role.TRUTH,
-        ("number",),
-        {
-            **{"number": ITEM, "asker": TEXT, "agent": TEXT, "skill": TEXT, "state": word(RequestState)},
-            **{"live": FLAG, "opened_at": INSTANT, "deadline": INSTANT, "due_at": INSTANT, "holder": TEXT},
-            **{"held_until": WHOLE, "lease": WHOLE, "parts": WHOLE, "partial": WHOLE, "answer": WHOLE},
-            **{"reason": TEXT, "ended_by": TEXT, "ended_at": WHOLE},
-        },
-        item="number",
-    ),
-    Table(
-        "request_declined",
-        Role.TRUTH,
-        ("number", "agent"),
-        {"number": ITEM, "agent": TEXT, "reason": TEXT, "at": INSTANT},
-        item="number",
-    ),
-    Table(
-        "skill",
-        Role.TRUTH,
-        ("agent", "skill"),
-        {"agent": TEXT, "skill": TEXT, "since": INSTANT},
-        private=True,
     ),
     Table(
         "item_use",
@@ -281,6 +261,7 @@ TABLES: tuple[Table, ...] = (
             **{"agent": TEXT, "key": TEXT, "digest": TEXT, "answer": ANY},
             **{"at": INSTANT, "expires_at": INSTANT},
         },
+        beside_event=True,
         private=True,
     ),
     Table(
@@ -299,6 +280,7 @@ TABLES: tuple[Table, ...] = (
         Role.DERIVED,
         ("owner", "zone", "type", "status"),
         compared=("owner", "zone", "type", "status", "items", "tokens"),
+        triggered=True,
     ),
     Table("outbox", Role.DERIVED),
     Table("principal", Role.INSTALLATION),

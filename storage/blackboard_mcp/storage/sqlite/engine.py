@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from blackboard_mcp.protocols.errors import StoreClosed, StoreError
+from blackboard_mcp.protocols.errors import StoreClosed, StoreDamaged, StoreError
 from blackboard_mcp.storage.operation import Operation, T
 from blackboard_mcp.storage.sqlite import driver, migrate, place
 from blackboard_mcp.storage.sqlite.group import GroupWriter, Job, Jobs, fail, run, translated
@@ -162,6 +162,30 @@ class SqliteEngine:
             await self._copy(connection, target)
         finally:
             await connection.close()
+
+    async def write_from(self, source: Path, operation: Operation[T]) -> T:
+        """What the operation returns, in a transaction of its own that can read the database file `source`
+        as `staged`; both files are at the same schema.
+
+        Raises:
+            StoreBusy, StoreFull, StoreTooNew: nothing was changed.
+            StoreDamaged: `source` has another schema.
+            Exception: whatever the operation raised.
+        """
+        self._check_open()
+        assert self._writer is not None
+        path = self._path
+        if path is None:
+            return await self._writer.run(lambda raw: self._joined(raw, source, operation))
+        connection = await self._connect(lambda: self._configure(driver.connect(str(path)), "FULL"))
+        try:
+            result = await connection.run(lambda raw: self._joined(raw, source, operation))
+        finally:
+            await connection.close()
+        if (peers := self._peers) is not None:
+            await self._writer.run(lambda raw: peers.notify())
+        self._changes.bump()
+        return result
 
     async def close(self) -> None:
         """Finish what was asked before, then end the threads. Calling twice is safe."""
@@ -470,6 +494,25 @@ class SqliteEngine:
             raise driver.translate(error, f"write the backup {target}") from error
         except OSError as error:
             raise StoreError(f"Cannot write the backup {target}: {error.strerror}.") from error
+
+    def _joined(self, raw: driver.Raw, source: Path, operation: Operation[T]) -> T:
+        try:
+            raw.execute("ATTACH DATABASE ? AS staged", (str(source),))
+            try:
+                driver.patiently(lambda: raw.execute("BEGIN IMMEDIATE"), self._deadline)
+                if (version := driver.pragma(raw, "user_version")) > self._newest:
+                    raise migrate.too_new(version, self._newest)
+                if driver.pragma(raw, "staged.user_version") != version:
+                    raise StoreDamaged(f"{source} has another schema. Nothing was changed.")
+                result = run(raw, operation)
+                driver.patiently(lambda: raw.execute("COMMIT"), self._deadline)
+                return result
+            finally:
+                if raw.in_transaction:
+                    raw.execute("ROLLBACK")
+                raw.execute("DETACH DATABASE staged")
+        except driver.errors() as error:
+            raise driver.translate(error, f"take over {source.name}") from error
 
     async def _close(self) -> None:
         if self._writing is not None:

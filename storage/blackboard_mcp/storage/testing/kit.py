@@ -12,7 +12,6 @@ them: that is detected, checked against what the class declares, and reported as
 
 from __future__ import annotations
 
-from .asking import RequestTests
 from .cancelling import CancellationTests
 from .debates import DebateTests
 from .endorsing import EndorsementTests
@@ -60,7 +59,6 @@ class BoardStoreKit(
     UseTests,
     PressureTests,
     CancellationTests,
-    RequestTests,
     HandleTests,
     StoreFixtures,
 ):

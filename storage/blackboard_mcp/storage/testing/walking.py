@@ -18,11 +18,13 @@ from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.items import Item
 from blackboard_mcp.protocols.store import BoardStore, Once
+from blackboard_mcp.storage.store import SqlBoardStore
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
 
 from .harness import HandClock, Table, draft
 from .model import Model, Nope
+from .rebuilding import rebuilt
 
 T = TypeVar("T")
 Opener = Callable[[Clock], Awaitable[BoardStore]]
@@ -116,8 +118,22 @@ class Walker(RuleBasedStateMachine):
         raise AssertionError("a store that never waits waited")
 
     def teardown(self) -> None:
-        self.run(self.store.close())
-        self.loop.close()
+        try:
+            self.rebuild()
+        finally:
+            self.run(self.store.close())
+            self.loop.close()
+
+    def rebuild(self) -> None:
+        """What is done with the board at the end of some walks: it is built again from its history."""
+        if self.broken or not self.log or self.calls % 4 or not isinstance(self.store, SqlBoardStore):
+            return
+        made = self.run(rebuilt(self.store, self.at.board))
+        self.check("I18 rebuilt", not made.differences, made.differences)
+        numbers = [*range(1, self.run(self.at.seq()) + 1)]
+        self.check("I39", made.sequences == numbers, made.sequences)
+        unlike = [pair for pair in zip(made.lines, made.again, strict=False) if pair[0] != pair[1]]
+        self.check("I39", not unlike and len(made.lines) == len(made.again), unlike[:1])
 
     def check(self, name: str, holds: object, detail: object = "") -> None:
         self.outcome.checked[name] += 1

@@ -1,0 +1,69 @@
+"""`backup` and `restore`: a data folder as one file, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from ..settings import Settings
+from .files import landing
+from .options import existing, settings_of
+
+_config = click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings.")
+_data = click.option("--data", type=click.Path(path_type=Path), help="The data folder.")
+
+
+@click.command()
+@_config
+@_data
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.argument("file", type=click.Path(path_type=Path))
+def backup(config: Path | None, data: Path | None, force: bool, file: Path) -> None:
+    """Write all boards of a data folder to FILE, as of one moment, while servers go on.
+
+    The archive's search index is not in it: it is built from the boards. FILE is readable for you alone,
+    and holds what is private too.
+    """
+    asyncio.run(_backup(settings_of(config, data=data), file, force))
+
+
+async def _backup(settings: Settings, file: Path, force: bool) -> None:
+    try:
+        with landing(file, force=force) as place:
+            async with existing(settings, board=False) as opened:
+                await opened.store.engine.backup(place)
+    except OSError as error:
+        raise click.ClickException(f"cannot write {file}: {error.strerror or error}") from error
+    click.echo(f"all boards are in {file}; what is private too", err=True)
+
+
+@click.command()
+@_config
+@_data
+@click.option("--force", is_flag=True, help="Set aside what is in the data folder.")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+def restore(config: Path | None, data: Path | None, force: bool, file: Path) -> None:
+    """Put the backup FILE in the place of a data folder's boards; what was there is kept beside it.
+
+    Stop every server on the folder first. FILE is checked before anything is touched, and stays as it is.
+    """
+    from blackboard_mcp.storage.sqlite.restoring import restore as put_back
+    from blackboard_mcp.storage.store import APPLICATION_ID, migrations
+
+    settings = settings_of(config, data=data)
+    if settings.database.exists() and not force:
+        raise click.ClickException(
+            f"there are boards in {settings.folder}; --force sets them aside for those of {file}"
+        )
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    aside = settings.database.with_name(f"{settings.database.name}.before-{stamp}")
+    kept = put_back(file, settings.database, aside, application_id=APPLICATION_ID, newest=len(migrations()))
+    # The index of other boards is of no use; the next server builds it from these.
+    shutil.rmtree(settings.index, ignore_errors=True)
+    click.echo(f"{settings.folder} has the boards of {file}")
+    if kept:
+        click.echo(f"what was there is in {aside}")

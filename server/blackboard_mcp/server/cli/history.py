@@ -1,0 +1,126 @@
+"""`export`, `import` and `verify`: a board as a file of its history, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from ..requests import check_board
+from ..settings import Settings
+from .files import new_file
+from .options import data_options, existing, settings_of
+
+if TYPE_CHECKING:
+    from blackboard_mcp.storage.history.transfer import Imported
+
+_PRIVATE = (
+    "private items and agents' subscriptions are in it: share it with those who may see all, or use --public"
+)
+_PUBLIC = "a public copy: what is private is left out, so that it rebuilds no board"
+
+
+@click.command()
+@data_options
+@click.option("--public", is_flag=True, help="Leave out what is private; such a file rebuilds no board.")
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.argument("file", default="-", metavar="[FILE|-]")
+def export(
+    config: Path | None, data: Path | None, board: str | None, public: bool, force: bool, file: str
+) -> None:
+    """Write the whole history of a board to FILE (default: standard output), one line of JSON an event.
+
+    Servers may run and agents post meanwhile: the file is of one moment. It holds what is private too,
+    and is readable for you alone.
+    """
+    asyncio.run(_export(settings_of(config, data=data, board=board), public, force, file))
+
+
+async def _export(settings: Settings, public: bool, force: bool, file: str) -> None:
+    async with existing(settings) as opened:
+        if file == "-":
+            await _write(opened, settings, sys.stdout.buffer, public=public)
+            return
+        with new_file(Path(file), force=force) as out:
+            written = await _write(opened, settings, out, public=public)
+    click.echo(
+        f"{written:,} events of board {settings.board} in {file}; {_PUBLIC if public else _PRIVATE}", err=True
+    )
+
+
+async def _write(opened: Any, settings: Settings, out: BinaryIO, *, public: bool) -> int:
+    from blackboard_mcp.storage.history.transfer import export_board
+
+    written = 0
+    pages = export_board(opened.store, settings.board, folder=settings.folder, public=public)
+    async with aclosing(pages) as lines:
+        async for page in lines:
+            # A pipe whose reader is slow must not stop the event loop, and so the copy's threads.
+            await asyncio.to_thread(out.write, page)
+            written += page.count(b"\n")
+    await asyncio.to_thread(out.flush)
+    return written
+
+
+@click.command("import")
+@click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings.")
+@click.option("--board", metavar="ID", help="Call the board so (default: as in the file).")
+@click.option("--data", type=click.Path(path_type=Path), help="The data folder.")
+@click.argument("file", metavar="FILE|-")
+def import_(config: Path | None, data: Path | None, board: str | None, file: str) -> None:
+    """Make a new board from FILE, the history of one: all of it, or nothing at all.
+
+    Every line is checked; a board that is there is never touched. Servers may run meanwhile.
+    """
+    settings = settings_of(config, data=data)
+    name = None if board is None else check_board(board)
+    if file == "-":
+        done = asyncio.run(_import(settings, sys.stdin.buffer, name))
+    else:
+        try:
+            with open(file, "rb") as source:
+                done = asyncio.run(_import(settings, source, name))
+        except OSError as error:
+            raise click.ClickException(f"cannot read {file}: {error.strerror}") from error
+    click.echo(f"board {done.board}: {done.events:,} events, {done.items:,} items")
+    if done.parent is not None:
+        click.echo(f"it lay below board {done.parent}, which is not here: it lies below none now", err=True)
+    if done.owners:
+        click.echo(
+            f"these act for others here than where the file was written, and go on so: {', '.join(done.owners)}",
+            err=True,
+        )
+
+
+async def _import(settings: Settings, source: BinaryIO, name: str | None) -> Imported:
+    from blackboard_mcp.storage.history.transfer import import_board
+
+    from .. import compose
+
+    async with compose.installation(settings, eager_index=False, background=False) as opened:
+        return await import_board(
+            opened.store, source.readline, board=name, folder=settings.folder, check_name=check_board
+        )
+
+
+@click.command()
+@data_options
+def verify(config: Path | None, data: Path | None, board: str | None) -> None:
+    """Rebuild a board from its history, on the side, and say whether it comes out equal."""
+    asyncio.run(_verify(settings_of(config, data=data, board=board)))
+
+
+async def _verify(settings: Settings) -> None:
+    from blackboard_mcp.storage.history.transfer import verify_board
+
+    async with existing(settings) as opened:
+        unlike = await verify_board(opened.store, settings.board, folder=settings.folder)
+    for difference in unlike:
+        click.echo(difference)
+    if unlike:
+        raise click.ClickException(f"board {settings.board} is not what its history says; see above")
+    click.echo(f"board {settings.board} is what its history says")

@@ -1,0 +1,228 @@
+"""A board as lines, page by page: each event, and on it what it was the first or the last to say.
+
+The line of an item's first event at a version has that version's content, that of its first event the
+edges between it and what was there before, that of its last event the item as it stands and all that
+belongs to it. The last line has what belongs to the board as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..operation import Rows
+from ..operations.ledger import get_board
+from ..operations.rows import Steps, numbers, sql
+from . import lines
+from .forms import ITEM, Form
+from .tables import AT_END, BOARD, CONTENT, EDGE, EVENT, ITEM_STANDING, OF_ITEMS, Table
+
+PAGE = 100
+"""Lines written at a time."""
+
+_EVENT_NAMES = tuple(EVENT)
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Which board is written, up to which event, and whether only what everybody sees."""
+
+    no: int
+    board: str
+    last: int
+    public: bool
+
+
+def prepare() -> Steps[None]:
+    """Indexes for a large board, on a copy that is thrown away."""
+    yield sql("history_event_index"), ()
+    yield sql("history_once_index"), ()
+    # Without figures the planner would look at all that the agent ever did once.
+    yield sql("history_once_figures"), ()
+
+
+def extent(board: str, *, public: bool = False) -> Steps[Extent]:
+    """
+    Raises:
+        UnknownReference: there is no such board.
+    """
+    row = yield from get_board(board)
+    last = row.seq
+    if public:
+        last = (yield sql("history_last_public"), (row.no,))[0][0] or 0
+    return Extent(row.no, board, last, public)
+
+
+def page(of: Extent, after: int, *, sha256: str = "", limit: int = PAGE) -> Steps[list[tuple[int, bytes]]]:
+    """The next lines, each with its sequence; none at the end.
+
+    `sha256` is of all lines before the last, and only needed for a page that ends with it: such a page
+    holds nothing else.
+    """
+    rows = yield sql("history_events"), (of.no, after, of.last, int(of.public), limit)
+    if len(rows) > 1 and rows[-1][0] == of.last:
+        rows.pop()
+    made: dict[int, dict[str, Any]] = {}
+    first, last = [], []
+    contents: dict[tuple[int, int], int] = {}
+    for row in rows:
+        seq, *columns = row[:13]
+        line: dict[str, Any] = {"seq": seq}
+        if not made and after == 0:
+            line |= {"format": lines.FORMAT, "format_version": lines.VERSION}
+            line |= {"board": of.board, "complete": not of.public}
+        for name, stored in zip(_EVENT_NAMES, columns, strict=True):
+            value = EVENT[name].to_file(stored)
+            if value not in (None, "", [], {}):
+                line[name] = value
+        former, later, told = row[13:]
+        if told:
+            line["told"] = True
+        number, version = row[4], row[7]
+        if number is not None:
+            if former is None:
+                first.append((number, seq))
+            if former != version:
+                contents[number, version] = seq
+            if not later:
+                last.append((number, seq))
+        made[seq] = line
+    yield from _contents(of, contents, made)
+    yield from _edges(of, dict(first), made)
+    yield from _standing(of, dict(last), made)
+    if not of.public and rows:
+        yield from _once(of, after, rows[-1][0], made)
+    if rows and rows[-1][0] == of.last:
+        made[of.last]["end"] = yield from _end(of, sha256)
+    return [(seq, lines.write(line)) for seq, line in made.items()]
+
+
+def _contents(
+    of: Extent, wanted: Mapping[tuple[int, int], int], made: dict[int, dict[str, Any]]
+) -> Steps[None]:
+    if not wanted:
+        return
+    columns = ", ".join(CONTENT)
+    pairs = json.dumps(list(wanted))
+    for table in ("item", "item_version"):
+        statement = (
+            f"SELECT number, {columns} FROM {table} WHERE board = ?1 AND (number, version) IN "  # noqa: S608 - names of ours
+            "(SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?2))"
+        )
+        for row in (yield statement, (of.no, pairs)):
+            content = _row(CONTENT, row[1:])
+            made[wanted[row[0], content["version"]]]["content"] = content
+
+
+def _edges(of: Extent, first: Mapping[int, int], made: dict[int, dict[str, Any]]) -> Steps[None]:
+    if not first:
+        return
+    for row in sorted((yield sql("history_edges"), (of.no, numbers(first), int(of.public)))):
+        line = made[first[max(row[0], row[2])]]
+        line.setdefault("edges", []).append(_row(EDGE, row))
+
+
+def _standing(of: Extent, last: Mapping[int, int], made: dict[int, dict[str, Any]]) -> Steps[None]:
+    """Items as they stand, and all that belongs to them."""
+    if not last:
+        return
+    listed = numbers(last)
+    columns = ", ".join(ITEM_STANDING)
+    statement = (
+        f"SELECT number, {columns} FROM item WHERE board = ?1 AND number IN "  # noqa: S608 - names of ours
+        "(SELECT value FROM json_each(?2)) ORDER BY number"
+    )
+    for row in (yield statement, (of.no, listed)):
+        made[last[row[0]]]["standing"] = _row(ITEM_STANDING, row[1:])
+    for table in OF_ITEMS:
+        if of.public and table.private:
+            continue
+        found = yield _of_items(table), (of.no, listed)
+        rows = [(stored[0], _row(table.columns, stored[1:])) for stored in _ordered(table, found)]
+        if of.public:
+            hidden = yield from _hidden(of, table, (told for _, told in rows))
+            rows = [(number, told) for number, told in rows if not hidden & _named(table, told)]
+        for number, told in rows:
+            made[last[number]].setdefault("rows", {}).setdefault(table.name, []).append(told)
+
+
+def _of_items(table: Table) -> str:
+    """Rows that belong to the items of a list, each with its item. The list comes first: the joins are forced."""
+    columns = ", ".join(f"t.{name}" for name in table.columns)
+    if table.item:
+        by = f"INDEXED BY {table.index}" if table.index else ""
+        joined = f"{table.name} t {by} ON t.board = ?1 AND t.{table.item} = j.value"
+    else:
+        joined = (
+            "debate d ON d.board = ?1 AND d.root = j.value "
+            f"CROSS JOIN {table.name} t ON t.board = ?1 AND t.{table.debate} = d.id"
+        )
+    return f"SELECT j.value, {columns} FROM json_each(?2) j CROSS JOIN {joined}"  # noqa: S608 - names of ours
+
+
+def _once(of: Extent, after: int, until: int, made: dict[int, dict[str, Any]]) -> Steps[None]:
+    """What was done once, on the first event of that agent at that instant."""
+    for table in AT_END:
+        if not table.beside_event:
+            continue
+        columns = ", ".join(f"t.{name}" for name in table.columns)
+        statement = (
+            f"SELECT e.seq, {columns} FROM event e CROSS JOIN {table.name} t "  # noqa: S608 - names of ours
+            "ON t.board = e.board AND t.agent = e.agent AND t.at = e.at "
+            "WHERE e.board = ?1 AND e.seq > ?2 AND e.seq <= ?3 AND NOT EXISTS ("
+            "SELECT 1 FROM event f WHERE f.board = e.board AND f.agent = e.agent AND f.at = e.at AND f.seq < e.seq)"
+        )
+        for row in _ordered(table, (yield statement, (of.no, after, until))):
+            rows = made[row[0]].setdefault("rows", {}).setdefault(table.name, [])
+            rows.append(_row(table.columns, row[1:]))
+
+
+def _end(of: Extent, sha256: str) -> Steps[dict[str, Any]]:
+    """What belongs to the board as a whole."""
+    columns = ", ".join(BOARD)
+    row = (yield f"SELECT {columns} FROM board WHERE no = ?1", (of.no,))[0]  # noqa: S608 - names of ours
+    end: dict[str, Any] = {"board": _row(BOARD, row)}
+    if not of.public:
+        rows: dict[str, list[dict[str, Any]]] = {}
+        for table in AT_END:
+            names = ", ".join(f"t.{name}" for name in table.columns)
+            order = ", ".join(f"t.{name}" for name in table.key)
+            beside = (
+                "AND NOT EXISTS (SELECT 1 FROM event e "
+                "WHERE e.board = t.board AND e.agent = t.agent AND e.at = t.at)"
+                if table.beside_event
+                else ""
+            )
+            statement = f"SELECT {names} FROM {table.name} t WHERE t.board = ?1 {beside} ORDER BY {order}"  # noqa: S608 - names of ours
+            if found := (yield statement, (of.no,)):
+                rows[table.name] = [_row(table.columns, row) for row in found]
+        end["rows"] = rows
+        end["owners"] = dict((yield sql("history_owners"), (of.no,)))
+    end["sha256"] = sha256
+    return end
+
+
+def _hidden(of: Extent, table: Table, rows: Iterable[dict[str, Any]]) -> Steps[set[int]]:
+    named: set[int] = set()
+    for row in rows:
+        named |= _named(table, row)
+    if not named:
+        return set()
+    return {row[0] for row in (yield sql("history_private"), (of.no, numbers(named)))}
+
+
+def _named(table: Table, row: dict[str, Any]) -> set[int]:
+    return {row[n] for n, form in table.columns.items() if form.name == ITEM.name and row[n] is not None}
+
+
+def _ordered(table: Table, rows: Rows) -> Rows:
+    """Rows with their columns from the second on, in the order of the table's key. The engine's own sorting
+    would make it read tables in their order."""
+    places = [1 + list(table.columns).index(name) for name in table.key]
+    return sorted(rows, key=lambda row: [row[place] for place in places])
+
+
+def _row(forms: Mapping[str, Form], stored: Sequence[Any]) -> dict[str, Any]:
+    return {name: form.to_file(value) for (name, form), value in zip(forms.items(), stored, strict=True)}

@@ -1,0 +1,166 @@
+"""One line of a history: how it is written, and what is refused when it is read.
+
+What is read may come from anywhere, so that nothing of it is taken on trust: not its encoding, size,
+depth or numbers, and no member twice.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from blackboard_mcp.protocols.errors import InvalidInput
+
+from .forms import Form, Unfit
+
+FORMAT = "blackboard-history"
+VERSION = 1
+
+MAX_LINE = 64 << 20
+"""Longest line that is read, in bytes."""
+_MAX_DEPTH = 40
+
+
+class BadLine(InvalidInput):
+    """A line of a history that cannot be taken; nothing was changed."""
+
+    code = "bad_history"
+
+    def __init__(self, line: int, wrong: str) -> None:
+        super().__init__(f"Line {line:,}: {wrong}. Nothing was changed.", line=line)
+
+
+class _Wrong(ValueError):
+    pass
+
+
+def write(line: Mapping[str, Any]) -> bytes:
+    """The line as it stands in the file, with its end."""
+    return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def read(raw: bytes, number: int) -> dict[str, Any]:
+    """The object in a line.
+
+    Raises:
+        BadLine: it is cut off, too long, not UTF-8, not JSON, or JSON that means two things.
+    """
+    if len(raw) > MAX_LINE:
+        raise BadLine(number, f"longer than {MAX_LINE >> 20} MiB")
+    if not raw.endswith(b"\n"):
+        raise BadLine(number, "the file ends in the middle of it")
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise BadLine(number, f"not UTF-8 at byte {error.start}") from None
+    if text.startswith("\ufeff"):
+        raise BadLine(number, "begins with a byte order mark; the file is UTF-8 without one")
+    if text.count("[") + text.count("{") > _MAX_DEPTH and _depth(text) > _MAX_DEPTH:
+        raise BadLine(number, f"nested more than {_MAX_DEPTH} deep")
+    try:
+        line = _decoder.decode(text)
+        if "\\u" in text:
+            _check_escaped(line)
+    except _Wrong as error:
+        raise BadLine(number, str(error)) from None
+    except ValueError as error:
+        raise BadLine(number, f"not JSON ({str(error)[:120]})") from None
+    if not isinstance(line, dict):
+        raise BadLine(number, "not a JSON object")
+    return line
+
+
+def fields(given: object, forms: Mapping[str, Form], number: int, what: str) -> dict[str, Any]:
+    """The values of an object as the store has them, in the order of `forms`.
+
+    Raises:
+        BadLine: not an object, a member too many or too few, or a value that its place cannot hold.
+    """
+    if not isinstance(given, dict):
+        raise BadLine(number, f"{what} must be an object")
+    if unknown := [name for name in given if name not in forms]:
+        raise BadLine(number, f"{what} has a member '{unknown[0][:40]}' that is unknown to this version")
+    values: dict[str, Any] = {}
+    for name, form in forms.items():
+        if name not in given:
+            if form.default is ...:
+                raise BadLine(number, f"{what} has no {name}")
+            values[name] = form.default
+            continue
+        try:
+            values[name] = form.to_store(given[name])
+        except Unfit as error:
+            raise BadLine(number, f"{what}: {name} must be {error}") from None
+    return values
+
+
+def _depth(text: str) -> int:
+    """How deep brackets nest outside of strings."""
+    depth = deepest = 0
+    inside = escaped = False
+    for c in text:
+        if inside:
+            if escaped:
+                escaped = False
+            elif c == "\\":
+                escaped = True
+            elif c == '"':
+                inside = False
+        elif c == '"':
+            inside = True
+        elif c in "[{":
+            depth += 1
+            deepest = max(deepest, depth)
+            if deepest > _MAX_DEPTH:
+                break
+        elif c in "]}":
+            depth -= 1
+    return deepest
+
+
+def _check_escaped(line: Any) -> None:
+    """NUL and lone surrogates come as escapes only: the decoder refuses them as they are."""
+    text = json.dumps(line, ensure_ascii=False)
+    if "\\u0000" in text and _has_nul(line):
+        raise _Wrong("a text holds a NUL character")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise _Wrong("a text holds a lone surrogate (half of a character)") from None
+
+
+def _has_nul(value: Any) -> bool:
+    if isinstance(value, str):
+        return "\0" in value
+    if isinstance(value, dict):
+        return any(_has_nul(name) or _has_nul(inner) for name, inner in value.items())
+    return isinstance(value, list) and any(map(_has_nul, value))
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    line = dict(pairs)
+    if len(line) < len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise _Wrong(f"the member '{name[:40]}' stands there twice")
+            seen.add(name)
+    return line
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise _Wrong("a number is too large")
+    return value
+
+
+def _constant(name: str) -> Any:
+    raise _Wrong(f"{name} is no JSON")
+
+
+_decoder = json.JSONDecoder(
+    object_pairs_hook=_once_each, parse_float=_number, parse_constant=_constant, strict=True
+)

@@ -1,0 +1,251 @@
+"""Boards out of a store and into one, as files: through copies that nobody else uses.
+
+A board is written from a copy of the store, so that its lines are of one moment and posting goes on
+meanwhile. It is built on a store of its own and taken over in one transaction, so that a file that is
+wrong, or a process that dies, leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from blackboard_mcp.protocols.errors import Conflict, StoreError
+
+from ..operations.ledger import find_board, get_board
+from ..operations.rows import Steps, sql
+from ..store import SqlBoardStore
+from . import exporting, importing, lines
+from .comparing import differences
+from .tables import TABLES, Role
+
+ReadLine = Callable[[int], bytes]
+"""The next line of a file with its end, at most so many bytes of it; empty at the end of the file."""
+
+_BATCH_LINES = 200
+_BATCH_BYTES = 4 << 20
+_FORGOTTEN = 86_400.0
+"""Seconds after which a folder for a copy was left behind by a process that died."""
+_PREFIX = "staging-"
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A board that was read in. `parent` is the board it lay below, if that is not here; `owners` are
+    agents that act for somebody else here than where the file was written, which stays as it is here."""
+
+    board: str
+    events: int
+    items: int
+    parent: str | None
+    owners: tuple[str, ...]
+
+
+async def export_board(
+    store: SqlBoardStore, board: str, *, folder: Path | None = None, public: bool = False
+) -> AsyncGenerator[bytes, None]:
+    """The lines of a board's history as of now, one an event, from the first; a page at a time.
+
+    With `public` only those that everybody on the board sees, which is no whole history. `folder` is where
+    a copy of the store finds room meanwhile.
+
+    Raises:
+        UnknownReference: there is no such board.
+        StoreFull: no room for the copy.
+    """
+    async with _frozen(store, folder) as copy:
+        async for page in _pages(copy, board, public=public):
+            yield page
+
+
+async def import_board(
+    store: SqlBoardStore,
+    read_line: ReadLine,
+    *,
+    board: str | None = None,
+    folder: Path | None = None,
+    check_name: Callable[[str], object] | None = None,
+) -> Imported:
+    """Makes the board that the lines tell of, under its own id or as `board`: the whole of it or nothing.
+
+    `check_name` raises for an id that no board can have.
+
+    Raises:
+        BadLine: a line that is wrong, by its number.
+        Conflict: there is a board of that name.
+    """
+    with _room(folder) as place:
+
+        async def may_be_called(name: str) -> None:
+            if check_name is not None:
+                check_name(name)
+            await store.engine.read(lambda: _check_absent(name))
+
+        progress = await _build(place / "board.db", read_line, board, may_be_called)
+        taken = await store.engine.write_from(place / "board.db", lambda: _take_over(progress.board))
+        return Imported(progress.board, progress.seq, progress.born, *taken)
+
+
+async def verify_board(store: SqlBoardStore, board: str, *, folder: Path | None = None) -> list[str]:
+    """Rebuilds a board from its history, on the side, and says where it comes out different: nowhere, if
+    all is well.
+
+    Raises:
+        UnknownReference: there is no such board.
+        BadLine: the history that was written cannot be read.
+    """
+    with _room(folder) as place:
+        file = place / "history.jsonl"
+        async with _frozen(store, folder) as copy:
+            with file.open("wb") as out:
+                async for page in _pages(copy, board, public=False):
+                    await asyncio.to_thread(out.write, page)
+            with file.open("rb") as lines_of:
+                await _build(place / "board.db", lines_of.readline)
+            rebuilt = await SqlBoardStore.open(place / "board.db", synchronous="NORMAL")
+            try:
+                no = (await copy.engine.read(lambda: get_board(board))).no
+                return await differences(copy.engine, no, rebuilt.engine, 1)
+            finally:
+                await rebuilt.close()
+
+
+async def _pages(copy: SqlBoardStore, board: str, *, public: bool) -> AsyncGenerator[bytes, None]:
+    extent = await copy.engine.read(lambda: exporting.extent(board, public=public))
+    digest = hashlib.sha256()
+    after = 0
+    while after < extent.last:
+        page = await copy.engine.read(_page(extent, after, digest.hexdigest()))
+        if not page:
+            raise StoreError(f"The log of '{board}' ends at {after}, and {extent.last} was its last event.")
+        written = b"".join(line for _, line in page)
+        digest.update(written)
+        after = page[-1][0]
+        yield written
+
+
+def _page(extent: exporting.Extent, after: int, sha256: str) -> Callable[[], Steps[list[tuple[int, bytes]]]]:
+    return lambda: exporting.page(extent, after, sha256=sha256)
+
+
+@asynccontextmanager
+async def _frozen(store: SqlBoardStore, folder: Path | None) -> AsyncIterator[SqlBoardStore]:
+    """A copy of the store as of one moment."""
+    with _room(folder) as place:
+        await store.engine.backup(place / "copy.db")
+        copy = await SqlBoardStore.open(place / "copy.db", synchronous="NORMAL")
+        try:
+            await copy.engine.write(exporting.prepare)
+            yield copy
+        finally:
+            await copy.close()
+
+
+async def _build(
+    path: Path,
+    read_line: ReadLine,
+    board: str | None = None,
+    check_name: Callable[[str], Awaitable[None]] | None = None,
+) -> importing.Progress:
+    """Builds the board in a file of its own; `check_name` is asked early whether it can be called so."""
+    built = await SqlBoardStore.open(path, synchronous="NORMAL")
+    try:
+        digest = hashlib.sha256()
+        last = b""
+        progress: importing.Progress | None = None
+        while batch := await asyncio.to_thread(_batch, read_line):
+            if progress is None:
+                progress = await built.engine.write(_begin(batch[0], board))
+                if check_name is not None:
+                    await check_name(progress.board)
+            for raw in batch:
+                digest.update(last)
+                last = raw
+            progress = await built.engine.write(_load(progress, batch))
+        if progress is None:
+            raise lines.BadLine(1, "the file is empty")
+        await built.engine.write(_finish(progress, digest.hexdigest()))
+        return progress
+    finally:
+        await built.close()
+
+
+def _batch(read_line: ReadLine) -> list[bytes]:
+    batch: list[bytes] = []
+    size = 0
+    while len(batch) < _BATCH_LINES and size < _BATCH_BYTES and (raw := read_line(lines.MAX_LINE + 1)):
+        batch.append(raw)
+        size += len(raw)
+    return batch
+
+
+def _begin(raw: bytes, board: str | None) -> Callable[[], Steps[importing.Progress]]:
+    return lambda: importing.begin(raw, board)
+
+
+def _load(progress: importing.Progress, batch: list[bytes]) -> Callable[[], Steps[importing.Progress]]:
+    return lambda: importing.load(progress, batch)
+
+
+def _finish(progress: importing.Progress, sha256: str) -> Callable[[], Steps[None]]:
+    return lambda: importing.finish(progress, sha256)
+
+
+def _check_absent(board: str) -> Steps[None]:
+    if (yield from find_board(board)) is not None:
+        raise Conflict(
+            f"There is a board '{board}' already; a history makes a new one. Nothing was changed; "
+            "name another with --board.",
+            board=board,
+        )
+
+
+def _take_over(board: str) -> Steps[tuple[str | None, tuple[str, ...]]]:
+    """Brings the one board of the attached file over."""
+    yield from _check_absent(board)
+    yield "PRAGMA defer_foreign_keys = ON", ()
+    contradicted = tuple(row[0] for row in (yield sql("history_contradicted"), ()))
+    yield sql("history_strangers"), ()
+    no = (yield "SELECT coalesce(max(no), 0) + 1 FROM board", ())[0][0]
+    for table in TABLES:
+        if table.role is Role.INSTALLATION or table.triggered:
+            continue
+        rows = yield f"SELECT name FROM pragma_table_info('{table.name}')", ()  # noqa: S608 - names of ours
+        own = "no" if table.name == "board" else "board"
+        # What the engine numbers by itself, it numbers anew.
+        columns = [row[0] for row in rows if row[0] != own and (table.name, row[0]) != ("outbox", "id")]
+        listed = ", ".join(columns)
+        yield (
+            f"INSERT INTO main.{table.name}({own}, {listed}) "  # noqa: S608 - names of ours
+            f"SELECT ?1, {listed} FROM staged.{table.name}",
+            (no,),
+        )
+    was = (yield "SELECT parent FROM board WHERE no = ?1", (no,))[0][0]
+    orphan = yield sql("history_orphan"), (no,)
+    return (was if orphan else None), contradicted
+
+
+@contextmanager
+def _room(folder: Path | None) -> Iterator[Path]:
+    """A folder of one's own inside `folder`, or where the system keeps such, for as long as it is needed."""
+    for left in _left_behind(folder) if folder is not None else ():
+        shutil.rmtree(left, ignore_errors=True)
+    made = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _left_behind(folder: Path) -> Iterator[Path]:
+    for path in folder.glob(_PREFIX + "*"):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _FORGOTTEN:
+                yield path

@@ -1,0 +1,143 @@
+-- A board as lines of history, and back. Values are bound by position: ?1, ?2, …
+
+-- name: history_events
+-- The log after ?2 up to ?3, for ?4 = 1 what everybody sees; each with the version of the item's former event (none:
+-- its first), whether the item has a later one, and whether those concerned were told of it by another event.
+SELECT e.seq, e.event, e.at, e.agent, e.item, e.type, e.key, e.version, e.thread, e.owner, e.tags, e.data, e.concerns,
+       (SELECT f.version FROM event f INDEXED BY event_item WHERE f.board = e.board AND f.item = e.item AND f.seq < e.seq
+        ORDER BY f.seq DESC LIMIT 1),
+       EXISTS (SELECT 1 FROM event f WHERE f.board = e.board AND f.item = e.item AND f.seq > e.seq),
+       e.item IS NOT NULL AND e.concerns <> '[]' AND NOT EXISTS (
+           SELECT 1 FROM concern c
+           WHERE c.board = e.board AND c.agent = json_extract(e.concerns, '$[0]') AND c.seq = e.seq)
+FROM event e WHERE e.board = ?1 AND e.seq > ?2 AND e.seq <= ?3 AND (?4 = 0 OR e.owner = '') ORDER BY e.seq LIMIT ?5;
+
+-- name: history_last_public
+-- The last event that everybody sees.
+SELECT max(seq) FROM event WHERE board = ?1 AND owner = '';
+
+-- name: history_edges
+-- Edges between the items that a JSON list names and items before them; for ?3 = 1 those that everybody sees.
+SELECT e.source, e.kind, e.target
+FROM (SELECT source, kind, target FROM edge
+      WHERE board = ?1 AND source IN (SELECT value FROM json_each(?2)) AND target < source
+      UNION ALL
+      SELECT source, kind, target FROM edge INDEXED BY edge_target
+      WHERE board = ?1 AND target IN (SELECT value FROM json_each(?2)) AND source < target) e
+WHERE ?3 = 0 OR NOT EXISTS (
+    SELECT 1 FROM item i WHERE i.board = ?1 AND i.number IN (e.source, e.target) AND i.owner <> '');
+
+-- name: history_private
+-- Those of the items (a JSON list) that not everybody sees.
+SELECT number FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND owner <> '';
+
+-- name: history_owners
+-- Whom the agents of a board act for.
+SELECT agent, owner FROM principal
+WHERE agent IN (SELECT name FROM agent WHERE board = ?1 UNION SELECT agent FROM obligation WHERE board = ?1
+                UNION SELECT agent FROM vote WHERE board = ?1)
+ORDER BY agent;
+
+-- name: history_event_index
+-- On a copy: the events of an agent at an instant.
+CREATE INDEX history_event ON event(board, agent, at);
+
+-- name: history_once_index
+-- On a copy: what an agent did once, by instant.
+CREATE INDEX history_once ON idempotency(board, agent, at);
+
+-- name: history_once_figures
+-- On a copy: how many that are.
+ANALYZE idempotency;
+
+-- name: history_board_add
+-- A board that is being read in; ?2 becomes its number.
+INSERT INTO board(id, no, title, parent, lifecycle, config, core, seq, last_number, created_at,
+                  working_items, working_tokens, archived_items)
+VALUES (?1, ?2, '', NULL, 'open', '{}', '{}', 0, 0, 0, 0, 0, 0);
+
+-- name: history_item
+-- An item as far as it was read in.
+SELECT type, key, owner, thread, version, status FROM item WHERE board = ?1 AND number = ?2;
+
+-- name: history_item_add
+-- An item at its first event. Its status comes with its last.
+INSERT INTO item(board, number, type, key, owner, thread, version, text, tags, metadata, tokens, sha256, updated_at,
+                 updated_by, status, zone, importance, author, created_at, seq)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, '', 'archive', 1, '', 0, 0);
+
+-- name: history_edge_add
+-- An edge that was read in; nothing when it is there.
+INSERT INTO edge(board, source, kind, target) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING RETURNING 1;
+
+-- name: history_unfinished
+-- An item whose last state the lines do not say.
+SELECT number FROM item WHERE board = ?1 AND status = '' ORDER BY number LIMIT 1;
+
+-- name: history_debateless
+-- A vote, a critique or a duty in a debate that there is not.
+SELECT x.what, x.debate
+FROM (SELECT 'vote' AS what, debate FROM vote WHERE board = ?1
+      UNION ALL SELECT 'debate_critique', debate FROM debate_critique WHERE board = ?1
+      UNION ALL SELECT 'obligation', debate FROM obligation WHERE board = ?1 AND debate <> 0) x
+WHERE NOT EXISTS (SELECT 1 FROM debate d WHERE d.board = ?1 AND d.id = x.debate) LIMIT 1;
+
+-- name: history_let_go
+-- An item that an open debate is about, or that somebody owes something for, and that is not in working memory.
+SELECT i.number FROM item i
+WHERE i.board = ?1 AND i.zone = 'archive'
+  AND (i.number IN (SELECT root FROM debate WHERE board = ?1 AND state = 'OPEN')
+       OR i.number IN (SELECT item FROM obligation WHERE board = ?1 AND state = 'outstanding')) LIMIT 1;
+
+-- name: history_superseded
+-- Which items their authors supersede.
+UPDATE item SET superseded = 1 WHERE board = ?1 AND EXISTS (
+    SELECT 1 FROM edge e JOIN item s ON s.board = e.board AND s.number = e.source
+    WHERE e.board = item.board AND e.target = item.number AND e.kind = 'supersedes'
+      AND s.author = item.author AND s.owner IN ('', item.owner));
+
+-- name: history_analysed
+-- Which items an `analyzed_by` edge touches.
+UPDATE item SET analysed = 1 WHERE board = ?1 AND (EXISTS (
+    SELECT 1 FROM edge e JOIN item o ON o.board = e.board AND o.number = e.source
+    WHERE e.board = item.board AND e.target = item.number AND e.kind = 'analyzed_by'
+      AND o.owner IN ('', item.owner))
+  OR EXISTS (
+    SELECT 1 FROM edge e JOIN item o ON o.board = e.board AND o.number = e.target
+    WHERE e.board = item.board AND e.source = item.number AND e.kind = 'analyzed_by'
+      AND o.owner IN ('', item.owner)));
+
+-- name: history_debated
+-- Which items a debate was closed on.
+UPDATE item SET debated = 1
+WHERE board = ?1 AND number IN (SELECT root FROM debate WHERE board = ?1 AND state <> 'OPEN');
+
+-- name: history_outbox
+-- The index has the whole archive to learn.
+INSERT INTO outbox(board, number) SELECT board, number FROM item WHERE board = ?1 AND zone = 'archive' ORDER BY number;
+
+-- name: history_counters
+-- The figures of a board, counted.
+UPDATE board SET
+    seq = ?2,
+    working_items = (SELECT count(*) FROM item WHERE board = ?1 AND zone = 'working'),
+    working_tokens = (SELECT coalesce(sum(tokens), 0) FROM item WHERE board = ?1 AND zone = 'working'),
+    archived_items = (SELECT count(*) FROM item WHERE board = ?1 AND zone = 'archive'),
+    private_items = (SELECT count(*) FROM item WHERE board = ?1 AND zone = 'working' AND owner <> ''),
+    private_tokens = (SELECT coalesce(sum(tokens), 0) FROM item
+                      WHERE board = ?1 AND zone = 'working' AND owner <> '')
+WHERE no = ?1;
+
+-- name: history_orphan
+-- Without its parent where there is none of that name.
+UPDATE board SET parent = NULL WHERE no = ?1 AND parent NOT IN (SELECT id FROM board) RETURNING 1;
+
+-- name: history_strangers
+-- Whom agents that no board knows yet act for, from the file that is attached.
+INSERT INTO principal(agent, owner) SELECT p.agent, p.owner FROM staged.principal p
+WHERE NOT EXISTS (SELECT 1 FROM agent a WHERE a.name = p.agent) ON CONFLICT DO NOTHING;
+
+-- name: history_contradicted
+-- Agents of the attached file that act for somebody else here.
+SELECT p.agent FROM staged.principal p LEFT JOIN principal o ON o.agent = p.agent
+WHERE coalesce(o.owner, p.agent) <> p.owner ORDER BY p.agent LIMIT 20;
