@@ -53,6 +53,10 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     ),
     EventType.ITEM_SUPERSEDED: ("Another item replaced this one, which moved to the archive.", "by"),
     EventType.ITEM_ARCHIVED: ("A pruning pass moved the item to the archive.", "pass, step, why"),
+    EventType.ITEM_DELETED: (
+        "The entry was deleted: a tombstone takes a version, and the item stands in the archive.",
+        "",
+    ),
     EventType.ITEM_EXPIRED: ("The item outlived its ttl_seconds and moved to the archive.", "why"),
     EventType.ITEM_RESTORED: ("The item came back from the archive.", "why"),
     EventType.ITEM_ENDORSED: (
@@ -113,7 +117,7 @@ ARGUMENTS: dict[str, str] = {
     "post.key": f"makes an entry, a versioned cell: segments joined by colons, up to {MAX_KEY} characters",
     "post.expected_version": "applies only if the entry or item is at this version; 0: it must not exist",
     "post.id": "changes this item instead of posting a new one",
-    "post.status": f"of the item: {', '.join(TRANSITIONS)}",
+    "post.status": f"of the item: {', '.join(TRANSITIONS)}; DELETED deletes the entry of `key` or `id`",
     "post.visibility": "`board` (default) or `private`: for its author only. It never changes",
     "post.ttl_seconds": "archived so long after its last write, unless it is protected then",
     "post.metadata": f"any JSON object, up to {MAX_METADATA:,} characters",
@@ -129,7 +133,7 @@ ARGUMENTS: dict[str, str] = {
     "left and the call that brings it back",
     "query.text": "all of these words occur, in any case",
     "query.key": "a glob: `*` within a segment, `**` across",
-    "query.status": f"{', '.join(TRANSITIONS)}",
+    "query.status": f"{', '.join(TRANSITIONS)}; DELETED lists tombstones, which no other query shows",
     "query.zone": "`working` (default), `archive` or `all`",
     "query.limit": "1 to 200, 20 when left out",
     "query.cursor": "the one that the former page named",

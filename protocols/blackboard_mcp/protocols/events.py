@@ -20,6 +20,7 @@ class EventType(StrEnum):
     ITEM_POSTED = "item.posted"
     ITEM_VERSIONED = "item.versioned"
     ITEM_CHANGED = "item.changed"
+    ITEM_DELETED = "item.deleted"
     ITEM_SUPERSEDED = "item.superseded"
     ITEM_ARCHIVED = "item.archived"
     ITEM_EXPIRED = "item.expired"

@@ -19,7 +19,7 @@ class ItemQuery:
 
     `key` is a glob. `tags` must all be present, one of `any_tags`, none of `no_tags`. `text` matches
     when every word of it occurs, in any case. `zone` `None` means every zone. `cursor` is the number
-    that the former page ended with.
+    that the former page ended with. With `deleted` tombstones are listed, and without it they are not.
     """
 
     text: str | None = None
@@ -36,6 +36,7 @@ class ItemQuery:
     before: datetime | None = None
     limit: int = 20
     cursor: int | None = None
+    deleted: bool = False
 
 
 _E = TypeVar("_E", EventType, ItemType)

@@ -2,7 +2,8 @@
 
 An item has a short citable id, a letter for its type and a board-wide number (`H-17`); the number alone
 names it as well, and `@v` after it names a version. Content is immutable per version and hashed. An
-**entry** is an item with a key: posting to the key again adds a version to the same item.
+**entry** is an item with a key: posting to the key again adds a version to the same item. Deleting an entry
+adds one as well, a **tombstone** without content; posting to the key afterwards goes on with the next.
 """
 
 from __future__ import annotations
@@ -184,7 +185,7 @@ class Edge:
 class Retraction:
     """A retraction notice: what an item rests on, and that it is no longer stood by.
 
-    `status` is WITHDRAWN, INVALIDATED or SUPERSEDED, as it was when the notice was given; `kind` is the
+    `status` is WITHDRAWN, INVALIDATED, SUPERSEDED or DELETED, as it was when the notice was given; `kind` is the
     edge by which the item rests on `via`, which is `id` itself or what lies between. `by` is the item
     that superseded it.
     """
@@ -243,6 +244,8 @@ class Item:
     """Who refutes or criticises it, counted alike; whoever opposes it is no supporter."""
     retracted: tuple[Retraction, ...] = field(default=())
     """What it rests on that was retracted since it was written, oldest notice first."""
+    deleted: bool = False
+    """This version is a tombstone: no text, no tags, in the archive and taken back by `updated_by`."""
 
     @property
     def id(self) -> str:
@@ -274,3 +277,5 @@ class Draft:
     metadata: dict[str, Any] | None = None
     tokens: int = 0
     sha256: str = ""
+    delete: bool = False
+    """Deletes the entry that `key` or `target` names; only `expected_version` and `visibility` go with it."""

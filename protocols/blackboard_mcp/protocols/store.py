@@ -506,7 +506,13 @@ class BoardStore(Protocol):
 
     async def read(
         self, board: str, agent: str, refs: Sequence[Ref], keys: Sequence[str], *, look: int = 0
-    ) -> Found: ...
+    ) -> Found:
+        """Items by id and by key, in the order asked.
+
+        A key may name a version as a reference does (`plan:a@2`). The key of a deleted entry is missing, its
+        versions and its number are not.
+        """
+        ...
 
     async def query(self, board: str, agent: str, wanted: ItemQuery, *, look: int = 0) -> Page: ...
 

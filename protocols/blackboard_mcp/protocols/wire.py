@@ -27,7 +27,7 @@ class WireRetraction(_Wire):
     """Something an item rests on that is no longer stood by."""
 
     id: str
-    status: str = Field(description="WITHDRAWN, INVALIDATED or SUPERSEDED")
+    status: str = Field(description="WITHDRAWN, INVALIDATED, SUPERSEDED or DELETED")
     kind: str = Field(description="kind of edge by which the item rests on via")
     via: str = Field(description="the id itself, or the item in between that rests on it")
     by: str | None = Field(default=None, description="what superseded it")
@@ -41,7 +41,7 @@ class WireItem(_Wire):
     key: str | None
     version: int
     type: str
-    status: str
+    status: str = Field(description="DELETED where this version is a tombstone")
     zone: str = Field(description="core, working or archive")
     importance: int = Field(description="1 to 5")
     author: str
@@ -69,9 +69,12 @@ class WireItem(_Wire):
     retracted: list[WireRetraction] = Field(
         default_factory=list, description="what it rests on that was retracted; at most 32"
     )
+    deleted: bool = False
 
 
 _LISTED = 32
+DELETED = "DELETED"
+"""What stands for the status of a tombstone, and asks for a delete where a post says it."""
 
 
 def wire_item(item: Item) -> WireItem:
@@ -87,7 +90,7 @@ def wire_item(item: Item) -> WireItem:
         key=item.key,
         version=item.version,
         type=str(item.type),
-        status=str(item.status),
+        status=DELETED if item.deleted else str(item.status),
         zone=str(item.zone),
         importance=item.importance,
         author=item.author,
@@ -114,6 +117,7 @@ def wire_item(item: Item) -> WireItem:
             WireRetraction(id=r.id, status=r.status, kind=str(r.kind), via=r.via, by=r.by)
             for r in item.retracted[:_LISTED]
         ],
+        deleted=item.deleted,
     )
 
 

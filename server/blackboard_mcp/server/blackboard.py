@@ -294,25 +294,14 @@ class Blackboard:
         name = await self.board_of(board, agent)
         asked: dict[str, str] = {}
         refs: list[Ref] = []
-        unread: list[str] = []
         for id_ in ids:
             refs.append(parse_ref(id_))
             asked[_plain(refs[-1])] = id_
-        plain: list[str] = []
-        for text in keys:
-            key, version = parse_key(text)
-            if version is None:
-                plain.append(key)
-                continue
-            entry = await self.store.read(name, agent, [], [key])
-            if entry.items:
-                refs.append(Ref(entry.items[0].number, version))
-                asked[_plain(refs[-1])] = text
-            else:
-                unread.append(text)
-        found = await self.store.read(name, agent, refs, plain, look=self.looks.of(name, agent))
-        if found.missing or unread:
-            found = replace(found, missing=(*unread, *(asked.get(m, m) for m in found.missing)))
+        for key in keys:
+            parse_key(key)
+        found = await self.store.read(name, agent, refs, keys, look=self.looks.of(name, agent))
+        if found.missing:
+            found = replace(found, missing=tuple(asked.get(m, m) for m in found.missing))
         self.looks.told(name, agent, found.seq, found.attention)
         numbers = [item.number for item in found.items]
         self.activity.read(name, numbers)

@@ -56,7 +56,8 @@ def text(explained: Explained, now: datetime) -> str:
     for explanation in explained.explanations:
         item = explanation.item
         head = (
-            f"{item.id} {item.type} by {one_line(item.author)} !{item.importance} {item.zone} {item.status}"
+            f"{item.id} {item.type} by {one_line(item.author)} !{item.importance} {item.zone} "
+            f"{'DELETED' if item.deleted else item.status}"
         )
         parts.append("\n".join([head, *lines(explanation, explained, now)]))
     if explained.missing:
@@ -70,6 +71,12 @@ def restore_call(item: Item) -> str:
     return f'query_archive(text="{item.id}", restore=true)'
 
 
+def begin_anew(item: Item) -> str:
+    """How to go on from a tombstone."""
+    last = f'read(ids=["{item.id}@{item.version - 1}"]) has what it held'
+    return f'{last}; post(key="{item.key}", text=…) begins it anew'
+
+
 def left_words(event: Event) -> str:
     """Why an item left, from the event by which it did."""
     words = f"seq {event.seq}"
@@ -77,6 +84,8 @@ def left_words(event: Event) -> str:
         words += f" pass {event.data['pass']} step {event.data.get('step')}"
     if event.event is EventType.ITEM_SUPERSEDED:
         return f"{words}: superseded by {event.data.get('by', '?')}"
+    if event.event is EventType.ITEM_DELETED:
+        return f"{words}: deleted by {one_line(event.agent)}, version {event.version}"
     return f"{words}: {one_line(str(event.data.get('why', 'archived')))}"
 
 
@@ -198,6 +207,8 @@ def is_next(turn: Turn, explained: Explained) -> bool | None:
 
 def _archived(explanation: Explanation, now: datetime) -> list[str]:
     item, left = explanation.item, explanation.left
+    if item.deleted and left is not None:
+        return [f"left {relative_age(left.at, now)} ago, {left_words(left)}; {begin_anew(item)}"]
     said = ["in the archive"]
     if left is not None:
         said = [f"left {relative_age(left.at, now)} ago, {left_words(left)}; in the archive"]
@@ -255,6 +266,8 @@ def _wire(explanation: Explanation, explained: Explained, now: datetime) -> Wire
             of_pass=left.data.get("pass"),
             why=str(left.data.get("why", left.data.get("by", ""))),
         ),
-        restore=restore_call(item) if protection is None and turn is None else None,
+        restore=restore_call(item)
+        if protection is None and turn is None and not explanation.item.deleted
+        else None,
         says=lines(explanation, explained, now),
     )

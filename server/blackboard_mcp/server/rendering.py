@@ -86,6 +86,8 @@ class Rendering:
             words = [f"{item.id}{version}"]
             if posted.repeated:
                 words.append("(posted before with this idempotency_key)")
+            elif item.deleted:
+                words.append("deleted")
             elif item.status != "ACTIVE":
                 words.append(str(item.status))
             if item.key is not None:
@@ -142,9 +144,15 @@ class Rendering:
             if protection is not None:
                 chain = "".join(f" ← {edge.kind}" for edge in protection.chain[:6])
                 head += f"\nstays: {protection.reason}{chain}"
+            if item.deleted:
+                parts.append(f"{head}\n{explaining.begin_anew(item)}")
+                left -= self._tokenizer.count(parts[-1])
+                continue
             if item.number in reading.left:
-                head += f"\narchived: {self.why(reading.left[item.number])}"
-                head += f"\nback with {explaining.restore_call(item)}"
+                left_by = reading.left[item.number]
+                head += f"\narchived: {self.why(left_by)}"
+                if left_by.event is not EventType.ITEM_DELETED:
+                    head += f"\nback with {explaining.restore_call(item)}"
             body = _quoted(item.text)
             left -= self._tokenizer.count(head)
             needed = self._cost(item, body)
@@ -186,6 +194,8 @@ class Rendering:
         return text[:low]
 
     def _head(self, item: Item, now: datetime) -> str:
+        if item.deleted:
+            return item_line(item, now)
         words = [f"{item.id}@{item.version}", str(item.type), f"by {item.author}"]
         words.append(relative_age(item.created_at, now))
         words += [f"!{item.importance}", str(item.zone), str(item.status)]

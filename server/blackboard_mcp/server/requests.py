@@ -26,6 +26,7 @@ from blackboard_mcp.protocols.items import (
 )
 from blackboard_mcp.protocols.keys import MAX_KEY, check_key
 from blackboard_mcp.protocols.tokens import Tokenizer
+from blackboard_mcp.protocols.wire import DELETED
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 MAX_TTL = 10 * 365 * 86_400
@@ -81,7 +82,7 @@ PostType = Literal[
 """The types agents may post; the server writes SUMMARY."""
 TypeName = Literal[PostType, "SUMMARY"]
 StatusName = Annotated[
-    Literal["ACTIVE", "DEBATED", "RESOLVED", "WITHDRAWN", "INVALIDATED"],
+    Literal["ACTIVE", "DEBATED", "RESOLVED", "WITHDRAWN", "INVALIDATED", "DELETED"],
     WithJsonSchema({"type": "string", "maxLength": 11}),
 ]
 AnyType = Annotated[TypeName, _ANY_TEXT]
@@ -137,6 +138,8 @@ def draft(fields: PostFields, tokenizer: Tokenizer, place: int) -> Draft:
     """
     target = None if fields.id is None else parse_ref(fields.id).number
     text = fields.text
+    if fields.status == DELETED:
+        return _delete(fields, target)
     if text is None and target is None:
         raise InvalidInput(
             "A post needs text (or id, to change status, tags … of an item). Nothing was changed."
@@ -168,6 +171,35 @@ def draft(fields: PostFields, tokenizer: Tokenizer, place: int) -> Draft:
         metadata=None if fields.metadata is None else _metadata(fields.metadata),
         tokens=0 if text is None else tokenizer.count(text),
         sha256="" if text is None else content_hash(text),
+    )
+
+
+_WITH_DELETE = {"key", "id", "expected_version", "visibility", "status"}
+
+
+def _delete(fields: PostFields, target: int | None) -> Draft:
+    """The draft that deletes an entry.
+
+    Raises:
+        InvalidInput: no entry is named, or something is said of it as well.
+    """
+    if fields.key is None and target is None:
+        raise InvalidInput(
+            "status DELETED goes with the key (or id) of the entry to delete. Nothing was changed."
+        )
+    more = sorted(fields.digest_part().keys() - _WITH_DELETE)
+    if more:
+        raise InvalidInput(
+            f"status DELETED goes with key or id, expected_version and visibility alone; leave out "
+            f"{', '.join(more)}. Nothing was changed."
+        )
+    return Draft(
+        text=None,
+        key=None if fields.key is None else check_key(fields.key),
+        expected_version=fields.expected_version,
+        target=target,
+        visibility=None if fields.visibility is None else Visibility(fields.visibility),
+        delete=True,
     )
 
 

@@ -160,11 +160,14 @@ async def _exact(store: BoardStore, agent: str, query: ArchiveQuery) -> list[Ite
 
 
 async def _live(store: BoardStore, agent: str, query: ArchiveQuery) -> str:
-    """Where those of the items that the query names are that never left, or came back; empty without any."""
+    """Where those of the items that the query names are that are not in the archive to be found; or nothing."""
     refs = [Ref(n) for n in dict.fromkeys(int(n) for n in _IDS.findall(query.text))][: query.limit]
     found = await store.read(query.board, agent, refs, [])
     live = [item.id for item in found.items if item.zone is not Zone.ARCHIVE]
-    return f"not archived, read() has it: {', '.join(live)}" if live else ""
+    deleted = [item.id for item in found.items if item.deleted]
+    said = [f"not archived, read() has it: {', '.join(live)}"] if live else []
+    said += [f'deleted, read(ids=["{id_}@*"]) has its versions' for id_ in deleted]
+    return "; ".join(said)
 
 
 async def _confirm(store: BoardStore, agent: str, query: ArchiveQuery, numbers: list[int]) -> list[Item]:
@@ -172,7 +175,7 @@ async def _confirm(store: BoardStore, agent: str, query: ArchiveQuery, numbers: 
     if not numbers:
         return []
     found = await store.read(query.board, agent, [Ref(n) for n in numbers], [])
-    return [item for item in found.items if item.zone is Zone.ARCHIVE and _fits(item, query)]
+    return [i for i in found.items if i.zone is Zone.ARCHIVE and not i.deleted and _fits(i, query)]
 
 
 def _fits(item: Item, query: ArchiveQuery) -> bool:

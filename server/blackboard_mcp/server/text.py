@@ -151,7 +151,8 @@ def head(item: Item, now: datetime | None = None) -> str:
 
     Entries show version and key, `F-3@2 fact key plan/db …`; the status stands there unless ACTIVE.
     After the importance comes how many owners support and oppose it, `+2 −1`, where any do; at the end
-    what it rests on that was retracted. Without `now` there is no age.
+    what it rests on that was retracted. Of a tombstone there is but who deleted it, and as which version.
+    Without `now` there is no age.
     """
     return f"{item.id if item.key is None else f'{item.id}@{item.version}'} {description(item, now)}"
 
@@ -161,6 +162,9 @@ def description(item: Item, now: datetime | None = None) -> str:
     parts = [_TYPES[item.type]]
     if item.key is not None:
         parts.append(f"key {word(item.key)}")
+    if item.deleted:
+        gone = f"deleted by {word(item.updated_by)}, version {item.version}"
+        return " ".join([*parts, gone, *([] if now is None else [relative_age(item.updated_at, now)])])
     if item.status is not Status.ACTIVE:
         parts.append(item.status)
     if item.zone is Zone.ARCHIVE:

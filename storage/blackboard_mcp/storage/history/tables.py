@@ -61,6 +61,9 @@ CONTENT: Mapping[str, Form] = {
     "sha256": TEXT,
     "updated_at": INSTANT,
     "updated_by": TEXT,
+    "written_at": INSTANT,
+    "written_by": TEXT,
+    "deleted": FLAG,
 }
 """A version of an item; it stands on the line of the first event at that version."""
 
@@ -130,7 +133,7 @@ TABLES: tuple[Table, ...] = (
         },
         ("superseded", "analysed", "debated"),
     ),
-    Table("item_version", Role.TRUTH, ("number", "version"), {"number": ITEM, **CONTENT}),
+    Table("item_version", Role.TRUTH, ("number", "version"), {"number": ITEM, **CONTENT, "status": TEXT}),
     Table("edge", Role.TRUTH, ("source", "kind", "target"), EDGE),
     Table("event", Role.TRUTH, ("seq",), {"seq": WHOLE, **EVENT}),
     Table(

@@ -23,7 +23,7 @@ from .debating import (
     watch_debate,
     withdraw_critique,
 )
-from .ledger import Ledger, load_any, load_visible, open_ledger
+from .ledger import Ledger, load_any, load_visible, open_ledger, standing
 from .principals import owners_of
 from .rows import ItemRow, Steps, numbers, sql
 from .voting import cast, tally
@@ -81,13 +81,13 @@ def _item(ledger: Ledger, number: int, version: int | None = None) -> Steps[Item
 
 
 def _open(ledger: Ledger, number: int, watchers: Sequence[str]) -> Steps[None]:
-    item = yield from _item(ledger, number)
+    item = standing((yield from _item(ledger, number)))
     yield from open_explicitly(ledger, item, watchers)
 
 
 def _watch(ledger: Ledger, number: int) -> Steps[None]:
     """The agent owes an acknowledgement of the item; it stays on the board until that is given."""
-    item = yield from _item(ledger, number)
+    item = standing((yield from _item(ledger, number)))
     debate = yield from debate_about(ledger.no, item)
     if debate is not None:
         yield from watch_debate(ledger, debate, ledger.agent)

@@ -16,7 +16,7 @@ from blackboard_mcp.protocols.items import TRANSITIONS, ItemType, Status, Zone
 
 from ..operation import Rows
 from . import guarding, pressing, retracting
-from .ledger import Ledger, load_any
+from .ledger import Ledger, load_any, standing
 from .principals import behind, owner_of, owners_of, writer_of
 from .rows import ItemRow, Steps, numbers, sql
 from .topics import watchers_of
@@ -122,11 +122,16 @@ def _begin(
 
 
 def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
-    """What a critique of somebody else's item does: opens a debate on it or joins the open one."""
+    """What a critique of somebody else's item does: opens a debate on it or joins the open one.
+
+    Raises:
+        Conflict: the item was deleted.
+    """
     if item.type != ItemType.CRITIQUE or not TRANSITIONS[Status(item.status)]:
         return
     if ledger.agent == target.author == (yield from writer_of(target)):
         return
+    standing(target)
     if target.zone == Zone.ARCHIVE:
         yield from ledger.restore(target, why=f"critique {item.id}")
     debate = yield from debate_about(ledger.no, target)

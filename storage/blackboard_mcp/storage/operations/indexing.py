@@ -34,7 +34,7 @@ def outbox_batch(limit: int) -> Steps[OutboxBatch]:
     removed: dict[tuple[str, int], None] = {}
     for row in rows:
         key = (row[1], row[2])
-        if row[10] == Zone.ARCHIVE:
+        if row[10]:
             documents[key] = _document(row[1], row[2:10])
         else:
             removed[key] = None
@@ -75,8 +75,8 @@ def waiting(board: str, limit: int) -> Steps[Waiting]:
     rows = yield sql("waiting_of_board"), (found.no, limit + 1)
     kept = rows[:limit]
     return Waiting(
-        tuple(_document(board, r) for r in kept if r[8] == Zone.ARCHIVE),
-        tuple(r[0] for r in kept if r[8] != Zone.ARCHIVE),
+        tuple(_document(board, r) for r in kept if r[8]),
+        tuple(r[0] for r in kept if not r[8]),
         frozenset(r[0] for r in kept if r[9]),
         more=len(rows) > limit,
     )
@@ -102,7 +102,7 @@ def documents(keys: Sequence[tuple[str, int]]) -> Steps[tuple[ArchiveDocument, .
         if row is None:
             continue
         for item in (yield from load_any(row.no, wanted)).values():
-            if item.zone == Zone.ARCHIVE:
+            if item.zone == Zone.ARCHIVE and not item.deleted:
                 found.append(
                     ArchiveDocument(
                         board,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from blackboard_mcp.protocols.board import BoardConfig, Core
-from blackboard_mcp.protocols.errors import UnknownReference
+from blackboard_mcp.protocols.errors import Conflict, UnknownReference
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import Zone, item_id
 from blackboard_mcp.protocols.store import Attention
@@ -123,6 +123,10 @@ class Ledger:
         yield sql("item_move"), (self.no, item.number, str(Zone.ARCHIVE), seq)
         yield sql("outbox_add"), (self.no, item.number)
         item.zone, item.seq = str(Zone.ARCHIVE), seq
+        self.leave(item)
+
+    def leave(self, item: ItemRow) -> None:
+        """An item is in the archive from now on, by an event and a row that the caller writes."""
         self._count(item, -1)
         self.archived += 1
 
@@ -243,6 +247,24 @@ def load_visible(no: int, wanted: Iterable[int], agent: str, board: str) -> Step
             missing=missing[:20],
         )
     return found
+
+
+def standing(row: ItemRow) -> ItemRow:
+    """The item itself, when it was not deleted.
+
+    Raises:
+        Conflict: it was.
+    """
+    if row.deleted:
+        raise Conflict(
+            f"{row.id} was deleted at version {row.version}. Nothing was changed; post text to key '{row.key}' to "
+            f'begin it anew, read(ids=["{row.id}@*"]) has its versions.',
+            item=row.id,
+            key=row.key,
+            current_version=row.version,
+            deleted=True,
+        )
+    return row
 
 
 def attention(no: int, agent: str, look: int) -> Steps[Attention]:

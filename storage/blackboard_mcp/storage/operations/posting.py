@@ -23,8 +23,8 @@ from blackboard_mcp.protocols.items import (
 )
 from blackboard_mcp.protocols.store import Once, Posted
 
-from . import debating, endorsing, linking, pressing, repeating, retracting
-from .ledger import Ledger, attention, create_ledger, load_any, load_visible
+from . import debating, deleting, endorsing, linking, pressing, repeating, retracting
+from .ledger import Ledger, attention, create_ledger, load_any, load_visible, standing
 from .reading import at_version
 from .rows import ItemRow, Steps, dumps, sql
 from .showing import values
@@ -132,29 +132,54 @@ def _place(ledger: Ledger, draft: Draft, placed: list[int], endorsed: list[int])
     targets = yield from load_visible(ledger.no, wanted, ledger.agent, ledger.board.id)
     if draft.target is not None:
         found = yield from load_visible(ledger.no, [draft.target], ledger.agent, ledger.board.id)
-        return (yield from _change(ledger, found[draft.target], draft, edges, targets))
+        return (yield from _write(ledger, found[draft.target], draft, edges, targets))
     if draft.key is not None:
-        # Not said where: the agent's own private entry before the shared one, as in reading.
-        owners = [ledger.agent] if draft.visibility is not Visibility.BOARD else []
-        owners += [""] if draft.visibility is not Visibility.PRIVATE else []
-        for owner in owners:
-            rows = yield sql("item_of_key"), (ledger.no, owner, draft.key)
-            if rows:
-                existing = (yield from load_any(ledger.no, [rows[0][0]]))[rows[0][0]]
-                return (yield from _change(ledger, existing, draft, edges, targets))
+        existing = yield from _entry(ledger, draft.key, draft.visibility)
+        if existing is not None:
+            return (yield from _write(ledger, existing, draft, edges, targets))
+        if draft.delete:
+            raise deleting.missing(draft)
         if draft.expected_version:
-            raise Conflict(
-                f"Key '{draft.key}' does not exist (version 0), and expected_version was "
-                f"{draft.expected_version}. Nothing was changed; post with expected_version=0 to create it.",
-                key=draft.key,
-                current_version=0,
-            )
+            raise deleting.expected_none(draft)
     same = yield from endorsing.find(ledger, draft, edges)
     if same is not None:
         yield from endorsing.endorse(ledger, same, draft)
         endorsed.append(len(placed))
         return same.number
     return (yield from _create(ledger, draft, edges, targets))
+
+
+def _entry(ledger: Ledger, key: str, visibility: Visibility | None) -> Steps[ItemRow | None]:
+    """The entry that a post to a key is for.
+
+    Not said where: the agent's own private one before the shared one, and what stands before tombstones, as
+    in reading.
+    """
+    owners = [ledger.agent] if visibility is not Visibility.BOARD else []
+    owners += [""] if visibility is not Visibility.PRIVATE else []
+    listed: list[tuple[int, int]] = []
+    for owner in owners:
+        listed += [
+            (deleted, number) for number, deleted in (yield sql("item_of_key"), (ledger.no, owner, key))
+        ]
+    if not listed:
+        return None
+    number = min(listed, key=lambda found: found[0])[1]
+    return (yield from load_any(ledger.no, [number]))[number]
+
+
+def _write(
+    ledger: Ledger,
+    row: ItemRow,
+    draft: Draft,
+    edges: tuple[tuple[EdgeKind, int], ...],
+    targets: dict[int, ItemRow],
+) -> Steps[int]:
+    """Changes an item that is there, or deletes it."""
+    ledger.fresh.pop(row.number, None)
+    if draft.delete:
+        return (yield from deleting.delete(ledger, row, draft))
+    return (yield from _change(ledger, row, draft, edges, targets))
 
 
 def _earlier(placed: list[int], place: int) -> int:
@@ -241,14 +266,9 @@ def _change(
 ) -> Steps[int]:
     """A new version of an entry, or another status, importance, tags, metadata, edges or time to live."""
     pressing.keep_off(ledger, row)
-    if draft.expected_version is not None and draft.expected_version != row.version:
-        raise Conflict(
-            f"{row.key or row.id} is at version {row.version}, and expected_version was "
-            f"{draft.expected_version}. Nothing was changed; read it and try again.",
-            item=row.id,
-            key=row.key,
-            current_version=row.version,
-        )
+    deleting.expect(row, draft)
+    if draft.text is None:
+        standing(row)
     if draft.target is not None and draft.key is not None and draft.key != row.key:
         raise InvalidInput(
             f"{row.id} has {f'the key {row.key!r}' if row.key else 'no key'}, and a key never changes. "
@@ -313,6 +333,7 @@ def _change(
         yield from retracting.clear(ledger, row)
         ledger.grow(row, draft.tokens - row.tokens)
         row.version += 1
+        row.deleted = 0
         row.text, row.tokens, row.sha256 = draft.text, draft.tokens, draft.sha256
         if row.status != Status.DEBATED:
             row.status = str(Status.ACTIVE)

@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Plan, Reach, R
 from blackboard_mcp.protocols.store import Restored
 
 from . import guarding
-from .ledger import Ledger, attention, get_board, load_any, load_visible, open_ledger
+from .ledger import Ledger, attention, get_board, load_any, load_visible, open_ledger, standing
 from .repeating import Form
 from .rows import ItemRow, Steps, sql
 from .showing import values
@@ -115,11 +115,15 @@ def expiring(now: int, limit: int, after: Due) -> Steps[tuple[Due | None, dict[s
 
 
 def restore(board: str, agent: str, wanted: Iterable[int], now: int, look: int) -> Steps[Restored]:
-    """Brings archived items back to working memory; those already there stay as they are."""
+    """Brings archived items back to working memory; those already there stay as they are.
+
+    Raises:
+        Conflict: one was deleted.
+    """
     ledger: Ledger = yield from open_ledger(board, agent, now)
     rows = yield from load_visible(ledger.no, wanted, agent, board)
     for number in sorted(rows):
-        if rows[number].zone == Zone.ARCHIVE:
+        if standing(rows[number]).zone == Zone.ARCHIVE:
             yield from ledger.restore(rows[number], why=f"restored by {agent}")
     if ledger.items:
         yield sql("agent_seen"), (ledger.no, agent, 0, now)

@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Ref, Zone
-from blackboard_mcp.protocols.keys import compile_glob, glob_prefix
+from blackboard_mcp.protocols.keys import compile_glob, glob_prefix, parse_key
 from blackboard_mcp.protocols.store import Found, Log, Page, Snapshot, Statistics, Stretch
 
 from . import debate_views, guarding, summarising
@@ -27,22 +27,33 @@ SNAPSHOT_ITEMS = 400
 def read(board: str, agent: str, refs: Sequence[Ref], keys: Sequence[str], look: int) -> Steps[Found]:
     row = yield from get_board(board)
     found = yield from load(row.no, [ref.number for ref in refs], agent)
+    asked: list[tuple[str, ItemRow | None, int | None]] = [
+        (
+            str(ref.number) + ("" if ref.version is None else f"@{ref.version}"),
+            found.get(ref.number),
+            ref.version,
+        )
+        for ref in refs
+    ]
+    if keys:
+        parsed = [parse_key(key) for key in keys]
+        by_key = yield from entries(row.no, agent, (key for key, _ in parsed))
+        for name, (key, version) in zip(keys, parsed, strict=True):
+            entry = by_key.get(key)
+            gone = version is None and entry is not None and entry.deleted
+            asked.append((name, None if gone else entry, version))
+    former = yield from _versions(
+        row.no, [(i, v) for _, i, v in asked if i is not None and v is not None and v != i.version]
+    )
     missing: list[str] = []
     rows: list[ItemRow] = []
-    for ref in refs:
-        item = found.get(ref.number)
-        if item is not None:
-            item = yield from at_version(row.no, item, ref.version)
+    for name, item, version in asked:
+        if item is not None and version is not None and version != item.version:
+            item = former.get((item.number, version))
         if item is None:
-            missing.append(str(ref.number) + ("" if ref.version is None else f"@{ref.version}"))
+            missing.append(name)
         else:
             rows.append(item)
-    if keys:
-        by_key = {
-            r[3]: ItemRow(*r) for r in (yield sql("items_by_key"), (row.no, dumps(sorted(set(keys))), agent))
-        }
-        rows += [by_key[key] for key in keys if key in by_key]
-        missing += [key for key in keys if key not in by_key]
     items = yield from values(row, rows, agent)
     waiting = yield from attention(row.no, agent, look)
     return Found(tuple(items), tuple(missing), row.seq, waiting)
@@ -52,25 +63,45 @@ def at_version(no: int, item: ItemRow, version: int | None) -> Steps[ItemRow | N
     """The item with what belongs to one of its versions as of then, the present one by default; or nothing."""
     if version is None or version == item.version:
         return item
-    for row in (yield sql("versions"), (no, item.number)):
-        if row[0] == version:
-            return replace(
-                item,
-                version=version,
-                text=row[1],
-                tags=row[2],
-                metadata=row[3],
-                tokens=row[4],
-                sha256=row[5],
-                updated_at=row[6],
-                updated_by=row[7],
-            )
-    return None
+    return (yield from _versions(no, [(item, version)])).get((item.number, version))
+
+
+def entries(no: int, agent: str, keys: Iterable[str]) -> Steps[dict[str, ItemRow]]:
+    """The entry of each of the keys that an agent sees: what stands before tombstones, its own before the shared."""
+    rows = yield sql("items_by_key"), (no, dumps(sorted(set(keys))), agent)
+    return {r[3]: ItemRow(*r) for r in rows}
+
+
+def _versions(no: int, wanted: Sequence[tuple[ItemRow, int]]) -> Steps[dict[tuple[int, int], ItemRow]]:
+    """Former versions of items, those that there were, each as its item would stand with it."""
+    if not wanted:
+        return {}
+    items = {item.number: item for item, _ in wanted}
+    listed = dumps(sorted({(item.number, version) for item, version in wanted}))
+    found: dict[tuple[int, int], ItemRow] = {}
+    for number, version, text, tags, metadata, tokens, sha256, at, by, status, deleted in (
+        yield sql("versions"), (no, listed)
+    ):
+        item = items[number]
+        found[number, version] = replace(
+            item,
+            version=version,
+            text=text,
+            tags=tags,
+            metadata=metadata,
+            tokens=tokens,
+            sha256=sha256,
+            updated_at=at,
+            updated_by=by,
+            status=status or item.status,
+            deleted=deleted,
+        )
+    return found
 
 
 _COLUMNS = (
     "board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata, "
-    "tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by"
+    "tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted"
 )
 _SCAN = 500
 
@@ -113,7 +144,7 @@ def _has_words(item: ItemRow, words: list[str]) -> bool:
 
 def _where(no: int, agent: str, wanted: ItemQuery) -> tuple[str, list[Any]]:
     """The conditions SQL can check, and what they bind."""
-    parts = ["board = ?", "owner IN ('', ?)"]
+    parts = ["board = ?", "owner IN ('', ?)", f"deleted = {int(wanted.deleted)}"]
     bound: list[Any] = [no, agent]
 
     def add(condition: str, *bind: Any) -> None:

@@ -1,12 +1,13 @@
-"""Retraction: what rests on a withdrawn, invalidated or superseded item gets a notice that says so.
+"""Retraction: what rests on a withdrawn, invalidated, superseded or deleted item gets a notice that says so.
 
 An item rests on what it `depends_on`, is `derived_from` or `supports`, and an analysis on what is
 `analyzed_by` it. Notices are passed on over `depends_on` and `derived_from` as far as they lead, live or
 archived; who merely supports something does not pass them on. From a private item they reach nothing but
 private items of the same owner. Each marked item has one event for each retraction.
 
-A new version of an entry clears its notices: it was written knowing them. What it cites again in the
-same post gives them anew.
+A new version of an entry clears its notices, after a delete as well: it was written knowing them. What it
+cites again in the same post gives them anew. Notices that others got because of the entry stay with them
+until they have a new version themselves: they rest on what was said then.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .ledger import Ledger, open_ledger
 from .rows import ItemRow, Steps, numbers, sql
 
 SUPERSEDED = "SUPERSEDED"
+DELETED = "DELETED"
 AT_ONCE = 200
 """Items told in the transaction of the retraction, and in each one after it."""
 _INHERITED = 200
@@ -145,7 +147,8 @@ def fallen(ledger: Ledger, rows: Sequence[ItemRow]) -> Steps[dict[int, tuple[str
         gone[number] = (SUPERSEDED, successor)
     for row in rows:
         if row.status in _FALLEN:
-            gone[row.number] = (row.status, gone.get(row.number, (None, None))[1])
+            status = DELETED if row.deleted else row.status
+            gone[row.number] = (status, gone.get(row.number, (None, None))[1])
     return gone
 
 

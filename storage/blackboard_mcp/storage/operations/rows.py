@@ -187,6 +187,7 @@ class ItemRow:
     expires_at: int | None
     seq: int
     updated_by: str
+    deleted: int = 0
 
     @property
     def id(self) -> str:
@@ -237,6 +238,7 @@ class ItemRow:
             supporters=supporters,
             opponents=opponents,
             retracted=retracted,
+            deleted=bool(self.deleted),
         )
 
 

@@ -160,8 +160,8 @@ class _Course:
             if draft.key is not None:
                 owner = self._agent if draft.visibility is Visibility.PRIVATE else ""
                 self._found[owner, draft.key] = entry
-        version = entry.version + (draft.text is not None)
-        after = Standing(entry.number, version, entry.deleted and draft.text is None)
+        version = entry.version + (draft.text is not None or draft.delete)
+        after = Standing(entry.number, version, draft.delete or (entry.deleted and draft.text is None))
         self._items[entry.number] = after
         for place, known in self._found.items():
             if known.number == entry.number:

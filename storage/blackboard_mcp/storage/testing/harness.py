@@ -68,6 +68,7 @@ def draft(
     metadata: dict[str, Any] | None = None,
     ttl: float | None = None,
     tokens: int | None = None,
+    delete: bool = False,
     **edges: Targets,
 ) -> Draft:
     """A draft; edges are named by kind (`critiques=item`), `on` is the item to change."""
@@ -90,6 +91,7 @@ def draft(
         metadata=metadata,
         tokens=(len(text.split()) if text else 0) if tokens is None else tokens,
         sha256="" if text is None else content_hash(text),
+        delete=delete,
     )
 
 
@@ -108,6 +110,10 @@ class Table:
 
     async def change(self, agent: str, item: Target, **said: Any) -> Item:
         return (await self.batch(agent, draft(said.pop("text", None), on=item, **said))).items[0]
+
+    async def delete(self, agent: str, key: str, **said: Any) -> Item:
+        """The tombstone."""
+        return (await self.batch(agent, draft(None, key=key, delete=True, **said))).items[0]
 
     async def item(self, target: Target, agent: str = "alice", version: int | None = None) -> Item:
         """The item as it stands now; an `AssertionError` when `agent` does not see it."""

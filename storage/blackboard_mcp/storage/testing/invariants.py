@@ -88,20 +88,21 @@ class Invariants(Walker):
         return self.run(ask())
 
     def gaze(self, who: str) -> tuple[Snapshot, list[list[int]]]:
-        """What is dearer to ask for: one agent's snapshot, and each zone as it pages through it."""
+        """What is dearer to ask for: one agent's snapshot, and each zone as it pages through it, tombstones last."""
 
         async def ask() -> tuple[Snapshot, list[list[int]]]:
             zones = [await self.numbers(who, zone) for zone in Zone]
+            zones.append(await self.numbers(who, None, deleted=True))
             return await self.store.snapshot(self.at.board, who), zones
 
         return self.run(ask())
 
-    async def numbers(self, agent: str, zone: Zone) -> list[int]:
+    async def numbers(self, agent: str, zone: Zone | None, *, deleted: bool = False) -> list[int]:
         """A zone, page by page."""
         numbers: list[int] = []
         cursor = None
         while True:
-            wanted = ItemQuery(zone=zone, limit=11, cursor=cursor)
+            wanted = ItemQuery(zone=zone, limit=11, cursor=cursor, deleted=deleted)
             page = await self.store.query(self.at.board, agent, wanted)
             numbers += [i.number for i in page.items]
             cursor = page.cursor
@@ -121,6 +122,9 @@ class Invariants(Walker):
         if kind in GONE:
             self.check("I2", item[0] == "working", f"{event.item} left twice")
             item[0] = "archive"
+        elif kind == "item.deleted":
+            self.check("I22", event.version == item[1] + 1, f"{event.item} jumped to {event.version}")
+            item[:] = ["archive", event.version, "WITHDRAWN"]
         elif kind == "item.restored":
             self.check("I2", item[0] == "archive", f"{event.item} came back twice")
             item[0] = "working"
@@ -291,6 +295,8 @@ class Invariants(Walker):
         visible = self.model.visible(agent)
         view, zones = self.gaze(agent)
         self.check("I2", sorted(n for zone in zones for n in zone) == sorted(visible), zones)
+        tombstones = [n for n in visible if self.model.things[n].gone]
+        self.check("I22", sorted(zones[-1]) == sorted(tombstones), (zones, tombstones))
         shown = {i.number: i for i in view.items}
         law = self.model.law() & visible
         for name, type_ in (("I7", "CONSTRAINT"), ("I8", "HOT_ISSUE")):
@@ -329,6 +335,7 @@ class Invariants(Walker):
             self.check("I1", [i.text for i in found.items] == thing.texts, (n, found, thing.texts))
             self.check("I1", all(i.sha256 == content_hash(i.text) for i in found.items), found)
             self.check("I22", [i.version for i in found.items] == [r.version for r in refs], found)
+            self.check("I22", all(i.deleted == (i.text == "") for i in found.items), found)
             view = self.run(self.store.debate_status(self.at.board, reader, n))
             if isinstance(view, DebateView) and view.debate.root == n:
                 known = [d for d in self.model.debates if d.root == n]

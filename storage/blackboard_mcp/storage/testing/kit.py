@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from .cancelling import CancellationTests
 from .debates import DebateTests
+from .deleting import DeletingTests
 from .endorsing import EndorsementTests
 from .events import EventTests
 from .explaining import ExplainTests
@@ -41,6 +42,7 @@ __all__ = ["CAPABILITIES", "BoardStoreKit"]
 class BoardStoreKit(
     PostingTests,
     VersionTests,
+    DeletingTests,
     ReadingTests,
     RepeatingTests,
     PrivacyTests,

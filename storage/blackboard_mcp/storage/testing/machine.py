@@ -201,14 +201,39 @@ class BoardMachine(Commissioning, Finding):
         """A new version of a shared entry, whatever stands there."""
         self.calls += 1
         text, type_ = f"{key} {self.calls}", {"k:a": "PLAN", "k:b": "CRITIQUE"}[key]
-        self.outcome.happened["second version"] += any(
-            t.key == key and t.type == type_ for t in self.model.things.values() if not t.private
-        )
+        there = [t for t in self.model.things.values() if not t.private and (t.key, t.type) == (key, type_)]
+        self.outcome.happened["second version"] += bool(there)
+        self.outcome.happened["recreated"] += any(t.gone for t in there)
         self.both(
             "rewrite",
             self.at.batch(agent, draft(text, type_, key=key)),
             lambda m: m.post(agent, text, type_, [], key=key),
         )
+
+    @rule(
+        agent=agents,
+        back=near,
+        private=st.sampled_from([False, False, False, True]),
+        expected=st.sampled_from([None, None, None, 0, 1, 2]),
+    )
+    def delete(self, agent: str, back: int, private: bool, expected: int | None) -> None:
+        """An entry that is there, or else perhaps not."""
+        free = self.model.visible(agent) - self.model.protected()
+        there = [t for n in sorted(free) if (t := self.model.things[n]).key is not None and not t.gone]
+        key = "k:a"
+        if there:
+            key, private = str(there[back % len(there)].key), there[back % len(there)].private
+        deleted = self.both(
+            "delete",
+            self.at.batch(agent, draft(None, key=key, private=private, expected=expected, delete=True)),
+            lambda m: m.delete(agent, key, private=private, expected=expected),
+            name="I22",
+        )
+        if deleted is not None:
+            number = deleted.items[0].number
+            self.nothing_held_left({number} & self.gone())
+            found = self.run(self.store.read(self.at.board, agent, [], [key]))
+            self.check("I22", all(i.number != number for i in found.items), found)
 
     @rule(back=near, ahead=near)
     def turn_back(self, back: int, ahead: int) -> None:

@@ -33,7 +33,7 @@ class Nope(Exception):
 
 @dataclass
 class Thing:
-    """An item: `texts` holds every version, `private` says that only the author sees it."""
+    """An item: `texts` holds every version, tombstones as '', `private` says that only the author sees it."""
 
     number: int
     type: str
@@ -48,7 +48,9 @@ class Thing:
     expires: float | None = None
     ttl: float | None = None
     writer: str = ""
-    """Who wrote the last version, if it is not the first."""
+    """Who wrote the last version that is no tombstone, if it is not the first."""
+    gone: bool = False
+    """The last version is a tombstone."""
 
     def behind(self) -> set[str]:
         return {self.author, self.writer or self.author}
@@ -253,9 +255,11 @@ class Model(Footing):
         thing = self.see(agent, number)
         for _, target in edges:
             self.see(agent, target)
-        if expected is not None and expected != len(thing.texts):
+        if expected is not None and expected not in (
+            (0, len(thing.texts)) if thing.gone else (len(thing.texts),)
+        ):
             raise Nope
-        if text is not None and thing.key is None:
+        if thing.key is None if text is not None else thing.gone:
             raise Nope
         self.was_here(agent)
         mine = thing.author == agent
@@ -271,7 +275,7 @@ class Model(Footing):
             self.restore_one(number)
             self.notices.pop(number, None)
             thing.texts.append(text)
-            thing.writer = agent
+            thing.writer, thing.gone = agent, False
             thing.expires = None if thing.ttl is None else self.now + thing.ttl
             if thing.status != "DEBATED":
                 thing.status = "ACTIVE"
@@ -283,6 +287,27 @@ class Model(Footing):
         if status is not None and status != thing.status:
             self.set_status(agent, number, status)
         self.replace(agent, number, edges, gone)
+
+    def delete(self, agent: str, key: str, *, private: bool = False, expected: int | None = None) -> int:
+        named = [
+            thing
+            for thing in self.things.values()
+            if (thing.key, thing.private) == (key, private) and (thing.author == agent or not private)
+        ]
+        if not named or named[0].gone or expected not in (None, len(named[0].texts)):
+            raise Nope
+        thing = named[0]
+        if thing.number in self.protected():
+            raise Nope
+        self.was_here(agent)
+        told = self.fallen(thing.number)
+        self.notices.pop(thing.number, None)
+        thing.texts.append("")
+        thing.gone, thing.status, thing.zone = True, "WITHDRAWN", "archive"
+        thing.ttl = thing.expires = None
+        if not told:
+            self.retract(thing.number)
+        return thing.number
 
     def connect(self, agent: str, number: int, edges: Said) -> set[int]:
         """Adds edges; answers with those superseded by them that had been retracted before."""
@@ -395,6 +420,8 @@ class Model(Footing):
         return value == {"key": thing.key, "type": thing.type, "thread": str(thing.thread)}[kind]
 
     def criticise(self, agent: str, number: int, target: int) -> None:
+        if self.things[target].gone:
+            raise Nope
         self.restore_one(target)
         about = self.about(target)
         debate = about[0] if about else self.begin(target, agent, [agent], explicit=False)
@@ -423,7 +450,8 @@ class Model(Footing):
             self.begin(number, agent, asked, explicit=True)
 
     def watch(self, agent: str, number: int) -> None:
-        self.see(agent, number)
+        if self.see(agent, number).gone:
+            raise Nope
         self.was_here(agent)
         about = self.about(number)
         if about:
@@ -650,8 +678,8 @@ class Model(Footing):
             self.things[number].ttl = self.things[number].expires = None
 
     def restore(self, agent: str, wanted: Iterable[int]) -> None:
-        for number in wanted:
-            self.see(agent, number)
+        if any(self.see(agent, number).gone for number in wanted):
+            raise Nope
         for number in wanted:
             if self.things[number].zone == "archive":
                 self.was_here(agent)

@@ -36,6 +36,7 @@ KINDS = (
     *("refutes", "derived_from", "supersedes", "analyzed_by"),
 )
 GONE = ("item.archived", "item.expired", "item.superseded")
+"""Events that do nothing but take an item off working memory; `item.deleted` takes a version as well."""
 
 agents = st.sampled_from(AGENTS)
 near = st.integers(0, 7)

@@ -10,6 +10,7 @@ from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import MAX_BATCH, ItemType, Status, Zone, parse_ref
 from blackboard_mcp.protocols.keys import MAX_KEY, check_glob
 from blackboard_mcp.protocols.wire import (
+    DELETED,
     EventsAnswer,
     ItemsAnswer,
     PostAnswer,
@@ -301,13 +302,14 @@ class CoreTools:
             any_tags=tuple(any_tags or ()),
             no_tags=tuple(no_tags or ()),
             author=author,
-            statuses=() if status is None else (Status(status),),
+            statuses=() if status in (None, DELETED) else (Status(status),),
             thread=None if thread is None else parse_ref(thread).number,
-            zone=None if zone == "all" else Zone(zone or "working"),
+            zone=None if zone == "all" or status == DELETED else Zone(zone or "working"),
             after=instant(after, "after"),
             before=instant(before, "before"),
             limit=limit or QUERY_PAGE,
             cursor=None if cursor is None else int(cursor),
+            deleted=status == DELETED,
         )
         page = await self._board.query(caller.agent, board, wanted)
         return Answer(

@@ -5,8 +5,9 @@
 INSERT INTO outbox(board, number) VALUES (?1, ?2);
 
 -- name: outbox_oldest
--- The oldest outbox rows with the present state of their items.
-SELECT o.id, b.id, i.number, i.seq, i.type, i.author, i.thread, i.tags, i.created_at, i.text, i.zone
+-- The oldest outbox rows with the present state of their items, and whether the index should hold them.
+SELECT o.id, b.id, i.number, i.seq, i.type, i.author, i.thread, i.tags, i.created_at, i.text,
+       i.zone = 'archive' AND i.deleted = 0
 FROM (SELECT id, board, number FROM outbox ORDER BY id LIMIT ?1) o
 JOIN board b ON b.no = o.board JOIN item i ON i.board = o.board AND i.number = o.number
 ORDER BY o.id;
@@ -14,7 +15,8 @@ ORDER BY o.id;
 -- name: outbox_of_board
 -- Archived items of a board that wait to be indexed, newest first, and that an agent may see.
 SELECT DISTINCT i.number, i.text FROM outbox o JOIN item i ON i.board = o.board AND i.number = o.number
-WHERE o.board = ?1 AND i.zone = 'archive' AND i.owner IN ('', ?2) ORDER BY i.number DESC LIMIT ?3;
+WHERE o.board = ?1 AND i.zone = 'archive' AND i.deleted = 0 AND i.owner IN ('', ?2)
+ORDER BY i.number DESC LIMIT ?3;
 
 -- name: outbox_done
 -- The index has learnt these rows (a JSON list of ids).
@@ -25,13 +27,14 @@ DELETE FROM outbox WHERE id IN (SELECT value FROM json_each(?1));
 SELECT NOT EXISTS (SELECT 1 FROM outbox);
 
 -- name: archived_keys
--- Every archived item with its sequence.
-SELECT b.id, i.number, i.seq FROM item i JOIN board b ON b.no = i.board WHERE i.zone = 'archive';
+-- Every archived item that was not deleted, with its sequence.
+SELECT b.id, i.number, i.seq FROM item i JOIN board b ON b.no = i.board
+WHERE i.zone = 'archive' AND i.deleted = 0;
 
 -- name: settled_keys
 -- Every archived item that does not wait for the index, with its sequence.
 SELECT b.id, i.number, i.seq FROM item i JOIN board b ON b.no = i.board
-WHERE i.zone = 'archive'
+WHERE i.zone = 'archive' AND i.deleted = 0
   AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.board = i.board AND o.number = i.number);
 
 -- name: outbox_items
@@ -43,14 +46,15 @@ SELECT DISTINCT b.id, o.number FROM outbox o JOIN board b ON b.no = o.board LIMI
 SELECT b.id, s.items, s.numbers, s.seqs, s.mixed
 FROM (SELECT i.board AS board, count(*) AS items, sum(i.number) AS numbers, sum(i.seq) AS seqs,
              sum((i.number % ?1) * (i.seq % ?1) % ?2) AS mixed
-      FROM item i WHERE i.zone = 'archive'
+      FROM item i WHERE i.zone = 'archive' AND i.deleted = 0
         AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.board = i.board AND o.number = i.number)
       GROUP BY i.board) s
 JOIN board b ON b.no = s.board;
 
 -- name: waiting_of_board
--- The present state of what waits on a board for the index, newest first.
-SELECT i.number, i.seq, i.type, i.author, i.thread, i.tags, i.created_at, i.text, i.zone, i.owner
+-- The present state of what waits on a board for the index, newest first, and whether it should hold it.
+SELECT i.number, i.seq, i.type, i.author, i.thread, i.tags, i.created_at, i.text,
+       i.zone = 'archive' AND i.deleted = 0, i.owner
 FROM (SELECT DISTINCT number FROM outbox WHERE board = ?1 ORDER BY number DESC LIMIT ?2) o
 JOIN item i ON i.board = ?1 AND i.number = o.number
 ORDER BY i.number DESC;
@@ -59,7 +63,8 @@ ORDER BY i.number DESC;
 -- Archived items after a place, by board and number.
 SELECT i.board, b.id, i.number, i.seq, i.type, i.author, i.thread, i.tags, i.created_at, i.text
 FROM item i JOIN board b ON b.no = i.board
-WHERE i.zone = 'archive' AND (i.board, i.number) > (?1, ?2) ORDER BY i.board, i.number LIMIT ?3;
+WHERE i.zone = 'archive' AND i.deleted = 0 AND (i.board, i.number) > (?1, ?2)
+ORDER BY i.board, i.number LIMIT ?3;
 
 -- name: waiting_for_index
 -- How many items an agent may see that the index has yet to learn of.

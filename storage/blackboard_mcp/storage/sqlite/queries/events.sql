@@ -43,4 +43,4 @@ SELECT agent FROM event WHERE board = ?1 AND item = ?2 AND event = 'item.version
 -- The event by which an item last left working memory.
 SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
 FROM event WHERE board = ?1 AND item = ?2
-  AND event IN ('item.archived', 'item.expired', 'item.superseded') ORDER BY seq DESC LIMIT 1;
+  AND event IN ('item.archived', 'item.expired', 'item.superseded', 'item.deleted') ORDER BY seq DESC LIMIT 1;

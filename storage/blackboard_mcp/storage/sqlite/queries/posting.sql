@@ -3,23 +3,36 @@
 -- name: item_add
 -- A new item in working memory.
 INSERT INTO item(board, number, type, key, version, status, zone, importance, author, owner, text, tags,
-                 metadata, tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'working', ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?17, ?18, ?19, ?8);
+                 metadata, tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by,
+                 written_by, written_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'working', ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?17, ?18, ?19, ?8,
+        ?8, ?16);
 
 -- name: item_of_key
--- The entry of a key with one owner.
-SELECT number FROM item WHERE board = ?1 AND owner = ?2 AND key = ?3;
+-- The entry of a key with one owner, and whether it was deleted.
+SELECT number, deleted FROM item WHERE board = ?1 AND owner = ?2 AND key = ?3;
 
 -- name: version_keep
 -- Keep the current content as a former version.
-INSERT INTO item_version(board, number, version, text, tags, metadata, tokens, sha256, updated_at, updated_by)
-SELECT board, number, version, text, tags, metadata, tokens, sha256, updated_at, updated_by
+INSERT INTO item_version(board, number, version, text, tags, metadata, tokens, sha256, updated_at, updated_by,
+                         written_by, written_at, status, deleted)
+SELECT board, number, version, text, tags, metadata, tokens, sha256, updated_at, updated_by,
+       written_by, written_at, status, deleted
 FROM item WHERE board = ?1 AND number = ?2;
 
 -- name: item_change
--- Everything of an item that may change.
-UPDATE item SET version = ?3, status = ?4, zone = ?5, importance = ?6, text = ?7, tags = ?8, metadata = ?9,
+-- Everything of an item that may change; whoever brings a new version wrote it.
+UPDATE item SET written_by = CASE WHEN ?3 > version THEN ?16 ELSE written_by END,
+       written_at = CASE WHEN ?3 > version THEN ?12 ELSE written_at END, deleted = 0,
+       version = ?3, status = ?4, zone = ?5, importance = ?6, text = ?7, tags = ?8, metadata = ?9,
        tokens = ?10, sha256 = ?11, updated_at = ?12, ttl = ?13, expires_at = ?14, seq = ?15, updated_by = ?16
+WHERE board = ?1 AND number = ?2;
+
+-- name: item_delete
+-- A tombstone takes the place of an entry's content.
+UPDATE item SET version = ?3, status = 'WITHDRAWN', zone = 'archive', text = '', tags = '[]', metadata = '{}',
+       tokens = 0, sha256 = ?4, updated_at = ?5, updated_by = ?6, written_at = ?5, written_by = ?6,
+       ttl = NULL, expires_at = NULL, seq = ?7, deleted = 1
 WHERE board = ?1 AND number = ?2;
 
 -- name: item_move

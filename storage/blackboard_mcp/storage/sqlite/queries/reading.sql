@@ -3,20 +3,23 @@
 -- name: items_by_number
 -- Items by number (a JSON list) that an agent may see.
 SELECT board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata,
-       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by
+       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted
 FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND owner IN ('', ?3);
 
 -- name: items_by_key
--- Items by key (a JSON list) that an agent may see, an own private entry before the shared one.
+-- Entries by key (a JSON list) that an agent may see: tombstones before what stands, shared ones before own
+-- private ones.
 SELECT board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata,
-       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by
+       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted
 FROM item WHERE board = ?1 AND key IN (SELECT value FROM json_each(?2)) AND owner IN ('', ?3)
-ORDER BY owner;
+ORDER BY deleted DESC, owner;
 
 -- name: versions
--- Versions of an item that are no longer current.
-SELECT version, text, tags, metadata, tokens, sha256, updated_at, updated_by
-FROM item_version WHERE board = ?1 AND number = ?2 ORDER BY version;
+-- Former versions, by a JSON list of [number, version].
+SELECT v.number, v.version, v.text, v.tags, v.metadata, v.tokens, v.sha256, v.updated_at, v.updated_by, v.status,
+       v.deleted
+FROM json_each(?2) w CROSS JOIN item_version v
+WHERE v.board = ?1 AND v.number = json_extract(w.value, '$[0]') AND v.version = json_extract(w.value, '$[1]');
 
 -- name: working
 -- Working memory as a pass sees it, oldest change first.
@@ -99,7 +102,7 @@ WHERE i.board = ?1 AND i.zone = 'working' AND i.owner IN ('', ?2) GROUP BY t.val
 -- name: items_any
 -- Items by number (a JSON list), whoever may see them: for the server's own work.
 SELECT board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata,
-       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by
+       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted
 FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
 
 -- name: types

@@ -2,12 +2,12 @@
 
 -- name: standing_items
 -- Versions of items by number (a JSON list) that an agent may see.
-SELECT number, type, key, version, 0 FROM item
+SELECT number, type, key, version, deleted FROM item
 WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND owner IN ('', ?3);
 
 -- name: standing_entries
 -- Versions of entries by key (a JSON list) that an agent may see.
-SELECT number, owner, key, version, 0 FROM item
+SELECT number, owner, key, version, deleted FROM item
 WHERE board = ?1 AND key IN (SELECT value FROM json_each(?2)) AND owner IN ('', ?3);
 
 -- name: last_event_of_items

@@ -1,0 +1,156 @@
+"""Keyed entries over MCP: deleting, what stays of it, and beginning anew."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+if "boards" not in sys.modules:
+    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
+    assert _spec is not None
+    assert _spec.loader is not None
+    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules["boards"])
+boards: Any = sys.modules["boards"]
+board, mode, both = boards.board, boards.mode, boards.both
+
+
+@both
+async def test_F7_an_entry_is_deleted_read_by_version_and_begun_anew(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("first", key="plan:step", tags=["t"])
+    await bob.post("second", key="plan:step", expected_version=1)
+    text = await bob.say("post", key="plan:step", status="DELETED", expected_version=2)
+    assert text.splitlines()[0] == "F-1@3 deleted key plan:step"
+    gone = await alice.item("F-1")
+    assert (gone["status"], gone["deleted"], gone["version"], gone["text"]) == ("DELETED", True, 3, "")
+    assert (gone["zone"], gone["author"], gone["updated_by"]) == ("archive", "alice", "bob")
+    said = await alice.say("read", ids=["F-1"])
+    assert "deleted by bob, version 3" in said.splitlines()[0]
+    assert 'read(ids=["F-1@2"])' in said
+    assert 'post(key="plan:step", text=…)' in said
+    found = await alice.do("read", keys=["plan:step", "plan:step@1"])
+    assert found["missing"] == ["plan:step"]
+    assert [i["text"] for i in found["items"]] == ["first"]
+    assert (await alice.item("F-1@2"))["text"] == "second"
+    assert (await alice.do("query", zone="all"))["items"] == []
+    (tombstone,) = (await alice.do("query", status="DELETED"))["items"]
+    assert tombstone["id"] == "F-1"
+    news = await alice.do("read", since=0)
+    assert news["events"][-1]["event"] == "item.deleted"
+    assert "item.deleted F-1 plan:step by bob" in await alice.say("read", since=0)
+    again = await alice.post("third", key="plan:step", expected_version=0)
+    assert (again["id"], again["version"], again["zone"]) == ("F-1", 4, "working")
+    assert (again["status"], again["tags"]) == ("ACTIVE", [])
+    assert (await alice.do("query", status="DELETED", zone="all"))["items"] == []
+
+
+async def test_a_refused_delete_says_what_to_do_instead(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("plain")
+    await alice.post("debated", key="k")
+    await bob.post("no", "CRITIQUE", edges={"critiques": ["F-2"]})
+    before = await board.seq()
+    for given, code, teaches in (
+        ({"key": "nothing"}, "not_found", "query(key=…)"),
+        ({"key": "nothing", "expected_version": 3}, "conflict", "version 0"),
+        ({"id": "F-1"}, "invalid", 'post(id="F-1", status="WITHDRAWN")'),
+        ({"id": "F-99"}, "not_found", "F-99"),
+        ({"key": "k"}, "refused", "bob to acknowledge"),
+        ({"key": "k", "expected_version": 7}, "conflict", "is at version 1"),
+        ({}, "invalid", "key (or id)"),
+        ({"key": "k", "text": "x", "tags": ["t"]}, "invalid", "leave out tags, text"),
+        ({"key": "k:", "expected_version": 1}, "invalid", "plan:step:3"),
+    ):
+        failure = await alice.fail("post", status="DELETED", **given)
+        assert failure["error"] == code, failure
+        assert teaches in failure["message"]
+        assert "othing was changed" in failure["message"]
+    assert await board.seq() == before
+    await bob.do("debate", op="withdraw", id="F-2")
+    await alice.do("post", key="k", status="DELETED")
+    failure = await bob.fail("post", key="k", status="DELETED")
+    assert (failure["error"], failure["current_version"]) == ("conflict", 2)
+    failure = await bob.fail("post", key="k", text="x", expected_version=1)
+    assert "deleted at version 2" in failure["message"]
+    failure = await bob.fail("post", id="F-2", status="RESOLVED")
+    assert "post text to key 'k'" in failure["message"]
+    failure = await bob.fail("post", text="x", type="CRITIQUE", edges={"critiques": ["F-2"]})
+    assert failure["error"] == "conflict"
+    failure = await bob.fail("debate", op="open", id="F-2")
+    assert failure["error"] == "conflict"
+
+
+async def test_a_deleted_entry_is_not_found_in_the_archive(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("the zebra crossed at noon", key="animal")
+    await alice.post("new", key="other", edges={"supersedes": ["F-1"]})
+    await board.opened.archive.drain()
+    (hit,) = (await bob.do("query_archive", text="zebra"))["items"]
+    assert hit["id"] == "F-1"
+    await alice.do("post", key="animal", status="DELETED")
+    for _ in range(2):  # while the index waits to learn of it, and after
+        for text in ("zebra", "animal", ""):
+            assert (await bob.do("query_archive", text=text))["items"] == []
+        exact = await bob.do("query_archive", text="F-1", restore=True)
+        assert exact["items"] == []
+        assert 'deleted, read(ids=["F-1@*"])' in exact["notice"]
+        await board.opened.archive.drain()
+    assert (await bob.item("F-1@1"))["text"] == "the zebra crossed at noon"
+
+
+async def test_what_rests_on_a_deleted_entry_says_so_and_explain_says_who_deleted_it(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("base", key="base")
+    await bob.post("leaning", edges={"depends_on": ["F-1"]})
+    await alice.do("post", key="base", status="DELETED")
+    assert "⚠ rests on F-1 DELETED" in await bob.say("query")
+    assert (await bob.item("F-2"))["retracted"][0]["status"] == "DELETED"
+    said = await bob.say("read", ids=["F-1"], explain=True)
+    assert "deleted by alice, version 2" in said
+    assert "begins it anew" in said
+    facts = await bob.do("read", ids=["F-1"], explain=True)
+    assert facts["explanations"][0]["restore"] is None
+    assert facts["explanations"][0]["left"]["event"] == "item.deleted"
+
+
+async def test_I25_deleting_a_private_entry_tells_nobody(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await bob.post("shared", key="k")
+    await alice.post("mine", key="k", visibility="private")
+    seen = [await bob.do("query", zone="all"), await bob.resource("board://main/stats")]
+    gone = (await alice.do("post", key="k", status="DELETED"))["items"][0]
+    assert (gone["id"], gone["visibility"]) == ("F-2", "private")
+    assert (await bob.do("query", status="DELETED"))["items"] == []
+    assert not await bob.sees("F-2")
+    assert not await bob.sees("F-2@1")
+    assert (await bob.do("read", since=0))["events"] == [
+        e for e in (await alice.do("read", since=0))["events"] if e["item"] != "F-2"
+    ]
+    assert (await bob.do("query", zone="all"))["items"] == seen[0]["items"]
+    failure = await bob.fail("post", key="k", visibility="private", status="DELETED")
+    assert failure["error"] == "not_found"
+    assert (await alice.do("read", keys=["k"]))["items"][0]["text"] == "shared"
+    assert (await bob.post("more", key="k"))["version"] == 2
+
+
+async def test_a_retried_delete_applies_once(board: Any) -> None:
+    alice = await board.join("alice")
+    await alice.post("a", key="k")
+    first = await alice.do("post", key="k", status="DELETED", idempotency_key="once")
+    again = await alice.do("post", key="k", status="DELETED", idempotency_key="once")
+    assert (again["repeated"], again["seq"]) == (True, first["seq"])
+    assert again["items"] == first["items"]
+
+
+@pytest.mark.parametrize("said", [{"text": "  "}, {"key": "a:"}, {"key": "a*"}])
+async def test_a_bad_entry_is_refused_and_leaves_nothing(board: Any, said: dict[str, str]) -> None:
+    alice = await board.join("alice")
+    await alice.post("here")
+    before = await board.seq()
+    await alice.fail("post", **{"text": "x", "key": "k", **said})
+    assert await board.seq() == before
