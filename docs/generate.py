@@ -86,6 +86,21 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     ),
     EventType.SUMMARY_TAKEN: ("An agent took such a request; the sequence is its lease.", "thread"),
     EventType.SUMMARY_CLOSED: ("A request was met, or is void.", "thread, why"),
+    EventType.REQUEST_OPENED: ("An agent asks another, or whoever has a skill.", "to, seconds"),
+    EventType.REQUEST_TAKEN: ("An agent has the request; the sequence is its lease.", "again"),
+    EventType.REQUEST_RELEASED: (
+        "Nobody has the request any more: its holder declined, or its lease ended.",
+        "from, why, reason",
+    ),
+    EventType.REQUEST_ANSWERED: ("The request has its answer.", "asker, to, answer"),
+    EventType.REQUEST_DECLINED: ("The agent it was to declined it.", "asker, to, reason"),
+    EventType.REQUEST_CANCELLED: ("Its asker took it back.", "asker, to, reason"),
+    EventType.REQUEST_EXPIRED: ("Its deadline passed before there was an answer.", "asker, to, reason"),
+    EventType.SKILL_OFFERED: ("An agent offers these skills.", "skills"),
+    EventType.SKILL_ENDED: (
+        "An agent offers skills no more, or was away for too long.",
+        "agent, skills, reason",
+    ),
     EventType.WATCH_BEGAN: ("An agent watches a topic from now on.", "watcher, topic"),
     EventType.WATCH_ENDED: ("An agent watches a topic no more.", "watcher, topic, reason"),
     EventType.PASS_ENDED: (

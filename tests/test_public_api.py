@@ -8,12 +8,14 @@ import pkgutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import blackboard_mcp.protocols
 import blackboard_mcp.server
 import blackboard_mcp.storage
 import pytest
 from blackboard_mcp.protocols import wire
+from blackboard_mcp.server import asking
 from blackboard_mcp.server.mcp.tools import core
 from blackboard_mcp.server.mcp.tools.core import CoreTools
 from blackboard_mcp.server.mcp.tools.debating import DebateTool
@@ -32,7 +34,12 @@ DEFAULTS = {
     ("query_archive", "restore"): False,
 }
 # Left out of the schemas, where every client would pay for them.
-UNPUBLISHED_DEFAULTS = {"HITS": 10, "QUERY_PAGE": 20, "EVENTS_PAGE": 50, "WAIT_SECONDS": 25}
+UNPUBLISHED_DEFAULTS = {
+    (asking, "HITS"): 10,
+    (asking, "QUERY_PAGE"): 20,
+    (core, "EVENTS_PAGE"): 50,
+    (core, "WAIT_SECONDS"): 25,
+}
 FACTS = {
     "WireItem": "id number key version type status zone importance author text tags edges metadata tokens "
     "created_at updated_at sha256 thread debate",
@@ -58,9 +65,9 @@ def test_the_core_tools_keep_their_defaults(tool: str, argument: str) -> None:
     assert default == DEFAULTS[tool, argument]
 
 
-@pytest.mark.parametrize("name", UNPUBLISHED_DEFAULTS)
-def test_the_defaults_that_no_schema_tells_stay_the_same(name: str) -> None:
-    assert getattr(core, name) == UNPUBLISHED_DEFAULTS[name]
+@pytest.mark.parametrize(("module", "name"), UNPUBLISHED_DEFAULTS)
+def test_the_defaults_that_no_schema_tells_stay_the_same(module: ModuleType, name: str) -> None:
+    assert getattr(module, name) == UNPUBLISHED_DEFAULTS[module, name]
 
 
 @pytest.mark.parametrize("model", FACTS)
@@ -109,3 +116,16 @@ def test_the_relay_starts_without_the_heavy_libraries() -> None:
 def test_a_server_is_ready_without_the_archive_libraries() -> None:
     heavy = {"lancedb", "pyarrow", "numpy"}
     assert not loaded_by("import blackboard_mcp.server.compose, blackboard_mcp.server.mcp.adapter") & heavy
+
+
+def test_boards_for_programs_are_imported_without_the_heavy_libraries() -> None:
+    heavy = {"mcp", "lancedb", "pyarrow", "numpy", "starlette", "uvicorn", "httpx2", "aiosqlite"}
+    assert not loaded_by("from blackboard_mcp.server.board import Board, BoardClient") & heavy
+
+
+def test_a_board_in_process_needs_no_mcp() -> None:
+    code = (
+        "import asyncio\nfrom blackboard_mcp.server.board import Board\nasync def main():\n"
+        "    async with Board.open(agent='a') as board:\n        await board.post('x')\nasyncio.run(main())"
+    )
+    assert not loaded_by(code) & {"mcp", "lancedb", "pyarrow", "numpy", "starlette", "uvicorn"}

@@ -56,6 +56,10 @@ class BoardConfig:
     """How long a subscription may go unused before it expires; 0: for ever."""
     idempotency_seconds: int = 604_800
     """How long a call that is repeated with its idempotency key is answered as the first time."""
+    request_lease_seconds: int = 300
+    """How long an agent has a request that it took, counted from its last part."""
+    skill_lease_seconds: int = 3_600
+    """How long an agent may be away before it offers its skills no more; 0: for ever."""
     steps: tuple[str, ...] = STEPS
     policy: str = DEFAULT_POLICY
 

@@ -24,10 +24,14 @@ class DebateState(StrEnum):
 
 
 class Duty(StrEnum):
-    """Why an agent is obliged: to acknowledge what it watches, or to answer a critique of its item."""
+    """Why an agent is obliged: it watches something, its item was criticised, or a request waits for it.
+
+    Requests are kept apart from other obligations (`protocols.asking`): nothing but their end meets them.
+    """
 
     ACKNOWLEDGE = "acknowledge"
     RESPOND = "respond"
+    ANSWER = "answer"
 
 
 class ObligationState(StrEnum):

@@ -13,6 +13,7 @@
     │   ├── StoreTooNew         the file was written by a newer version of the product
     │   ├── StoreDamaged        the file is not a board file, or is damaged
     │   └── StoreClosed         used after close, or stopped after a failed write
+    ├── Unreachable             no answer from the server within the time a client tries
     ├── ArchiveUnavailable      the search index cannot be opened or read
     └── SummaryFailed           a summariser outside gave no answer that can be read
 
@@ -23,6 +24,7 @@ JSON values only.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 
@@ -109,6 +111,12 @@ class StoreClosed(StoreError):
     code = "closed"
 
 
+class Unreachable(BlackboardError):
+    """No answer from the server; the call may have been carried out all the same."""
+
+    code = "unreachable"
+
+
 class ArchiveUnavailable(BlackboardError):
     """The search index cannot be opened or read; it can be rebuilt from the store."""
 
@@ -119,3 +127,14 @@ class SummaryFailed(BlackboardError):
     """A summariser outside gave no answer that can be read; the server writes the summary itself."""
 
     code = "summary_failed"
+
+
+def error_of(code: str, message: str, facts: Mapping[str, Any]) -> BlackboardError:
+    """The error that a code on the wire stands for; the base class for one that this version does not know."""
+    pending: list[type[BlackboardError]] = [BlackboardError]
+    while pending:
+        kind = pending.pop()
+        if kind.code == code:
+            return kind(message, **facts)
+        pending += kind.__subclasses__()
+    return BlackboardError(message, **{**facts, "error": code})

@@ -27,6 +27,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from .archive import ArchiveDocument, OutboxBatch
+from .asking import RequestStore
 from .board import AgentInfo, Board, BoardChange, BoardConfig, Core
 from .debates import Debate, Duty, StandingWatch, Tally
 from .events import Event
@@ -242,7 +243,7 @@ class Subscription:
     expired_at: datetime | None = None
 
 
-class BoardStore(Protocol):
+class BoardStore(RequestStore, Protocol):
     """Where boards live. Safe for many tasks at once and, where the engine says so, many processes."""
 
     # Boards

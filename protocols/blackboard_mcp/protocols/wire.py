@@ -517,6 +517,34 @@ class BoardAnswer(_Wire):
     seq: int
 
 
+class ZoneFigures(_Wire):
+    items: int
+    tokens: int
+
+
+class StatisticsAnswer(_Wire):
+    """Figures of a board, of what the reader may see: `board://{board}/stats.json`."""
+
+    board: str
+    title: str
+    lifecycle: str
+    seq: int
+    created_at: datetime
+    working_items: int
+    working_tokens: int
+    archived_items: int
+    target_tokens: int
+    high_water_tokens: int = Field(description="a pass starts above it")
+    low_water_tokens: int = Field(description="and ends at it")
+    protected_items: int
+    protected_tokens: int
+    open_debates: int
+    waiting_for_index: int
+    visible: dict[str, ZoneFigures] = Field(description="zone to what the reader sees of it")
+    working_by_type: dict[str, int]
+    tokenizer: str
+
+
 class MovedItem(_Wire):
     id: str
     step: int = Field(description="step of the pass, 1 to 4")

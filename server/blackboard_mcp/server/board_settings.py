@@ -28,6 +28,12 @@ WHOLE = {
         "so many owners voting one way close a debate; 0: all its watchers by acknowledging",
     ),
     "watch_lease_seconds": (0, 31_536_000, "a watcher away for longer is waited for no more; 0: for ever"),
+    "request_lease_seconds": (
+        1,
+        86_400,
+        "an agent that took a request has so long for the next part of its answer, then others get it",
+    ),
+    "skill_lease_seconds": (0, 31_536_000, "an agent away for longer offers its skills no more; 0: for ever"),
     "debate_expiry_seconds": (0, 31_536_000, "a debate that stands still for so long expires; 0: never"),
     "subscription_lease_seconds": (
         0,

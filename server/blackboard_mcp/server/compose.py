@@ -8,8 +8,10 @@ import logging
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import urlsplit
 
@@ -66,9 +68,31 @@ class Installation:
 
 @asynccontextmanager
 async def installation(
-    settings: Settings, *, eager_index: bool, clock: Clock | None = None, background: bool = True
+    settings: Settings,
+    *,
+    eager_index: bool,
+    clock: Clock | None = None,
+    background: bool = True,
+    memory: bool = False,
 ) -> AsyncIterator[Installation]:
-    """Opens a data folder and closes it in order. `background` runs expiry, left-over passes and the record of use."""
+    """Opens a data folder and closes it in order. `background` runs expiry, left-over passes and the record of use.
+
+    With `memory` the boards live in memory, and the archive's index in a folder that goes with them.
+    """
+    if memory:
+        with TemporaryDirectory(prefix="blackboard-", ignore_cleanup_errors=True) as folder:
+            passing = replace(settings, data=Path(folder))
+            async with _opened(passing, eager_index, clock, background, None) as opened:
+                yield opened
+    else:
+        async with _opened(settings, eager_index, clock, background, settings.database) as opened:
+            yield opened
+
+
+@asynccontextmanager
+async def _opened(
+    settings: Settings, eager_index: bool, clock: Clock | None, background: bool, database: Path | None
+) -> AsyncIterator[Installation]:
     time = clock or SystemClock()
     policies = Policies(settings.policy)
     config = settings.board_config(policies)
@@ -80,7 +104,7 @@ async def installation(
             f"Cannot use the data folder {settings.folder}: {error.strerror}; name another with --data."
         ) from error
     store = await SqlBoardStore.open(
-        settings.database,
+        database,
         clock=time,
         synchronous=cast(Literal["FULL", "NORMAL"], settings.synchronous),
     )

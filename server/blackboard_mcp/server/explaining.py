@@ -33,7 +33,7 @@ LONGEST = 12
 """Edges of a chain that are written out; of a longer one both ends."""
 STEPS = {DONE: 1, LOGS: 2, THREADS: 3, IMPORTANCE: 4}
 _NAMED = 8
-_DUTIES = {Duty.ACKNOWLEDGE: "acknowledge", Duty.RESPOND: "answer"}
+_DUTIES = {Duty.ACKNOWLEDGE: "acknowledge", Duty.RESPOND: "answer", Duty.ANSWER: "answer"}
 
 
 def lines(explanation: Explanation, explained: Explained, now: datetime) -> list[str]:

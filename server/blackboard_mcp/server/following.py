@@ -206,6 +206,22 @@ class Following:
         found = await self._store.read(board, agent, [Ref(n) for n in dict.fromkeys(numbers)], [])
         return replace(news, items={item.number: item for item in found.items})
 
+    async def watch(
+        self,
+        agent: str,
+        board: str,
+        condition: EventFilter,
+        since: int,
+        *,
+        seconds: float,
+        limit: int,
+    ) -> News:
+        """Events after `since` for which `condition` holds, as `wait` gives them, without their items."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        news = await self._watch(agent, board, condition, since, deadline, seconds, limit, None)
+        self._activity.seen(board, agent)
+        return news
+
     async def _watch(
         self,
         agent: str,

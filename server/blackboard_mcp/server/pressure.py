@@ -68,6 +68,10 @@ def _call(unblocker: Unblocker) -> str:
     match unblocker.duty:
         case "respond":
             return f'{unblocker.agent}: post a REPLY with edges {{"replies_to": ["{unblocker.item}"]}}'
+        case "answer":
+            return f'{unblocker.agent}: respond(id="{unblocker.item}", text="…")'
+        case "cancel":
+            return f'{unblocker.agent}: request(id="{unblocker.item}", cancel=true)'
         case "retire":
             return f'{unblocker.agent}: post(id="{unblocker.item}", status="RESOLVED")'
         case _:

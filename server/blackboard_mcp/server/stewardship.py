@@ -7,9 +7,10 @@ from dataclasses import asdict, replace
 
 from blackboard_mcp.protocols.board import Board, BoardChange, Core
 from blackboard_mcp.protocols.errors import Refused
-from blackboard_mcp.protocols.items import Visibility, Zone, parse_ref
+from blackboard_mcp.protocols.items import ItemType, Visibility, Zone, item_id, parse_ref
 from blackboard_mcp.protocols.pruning import PassOutcome
 from blackboard_mcp.protocols.store import Once, Statistics
+from blackboard_mcp.protocols.wire import BoardAnswer, CoreAnswer, MovedItem, PruneAnswer
 
 from .blackboard import Blackboard
 from .board_settings import check_settings
@@ -173,3 +174,49 @@ def _hidden(figures: Statistics) -> int:
     """Tokens of working memory in items that are private to others."""
     seen = sum(tokens for (zone, _, _), (_, tokens) in figures.counts.items() if zone == Zone.WORKING)
     return figures.board.working_tokens - seen
+
+
+def wire_core(core: Core, seq: int) -> CoreAnswer:
+    return CoreAnswer(
+        objective=core.objective,
+        constraints=list(core.constraints),
+        flags=core.flags,
+        version=core.version,
+        seq=seq,
+    )
+
+
+def wire_board(board: Board) -> BoardAnswer:
+    return BoardAnswer(
+        board=board.id,
+        title=board.title,
+        parent=board.parent,
+        lifecycle=str(board.lifecycle),
+        objective=board.core.objective,
+        target_tokens=board.config.target_tokens,
+        high_water=board.config.high_water,
+        low_water=board.config.low_water,
+        ceiling=board.config.ceiling,
+        hard_ceiling=board.config.hard_ceiling,
+        summarise_over=board.config.summarise_over,
+        settings=asdict(board.config),
+        pressure=None if board.pressure is None else item_id(ItemType.HOT_ISSUE, board.pressure),
+        working_items=board.working_items,
+        working_tokens=board.working_tokens,
+        archived_items=board.archived_items,
+        seq=board.seq,
+    )
+
+
+def wire_pruned(outcomes: list[PassOutcome], dry_run: bool) -> PruneAnswer:
+    return PruneAnswer(
+        dry_run=dry_run,
+        moved=[MovedItem(id=i, step=s, why=w) for outcome in outcomes for i, s, w in outcome.moved],
+        tokens_before=outcomes[0].tokens_before if outcomes else None,
+        tokens_after=outcomes[-1].tokens_after if outcomes else None,
+        protected_items=outcomes[-1].protected_items if outcomes else None,
+        protected_tokens=outcomes[-1].protected_tokens if outcomes else None,
+        seq=outcomes[-1].seq if outcomes else None,
+        policy=outcomes[-1].policy if outcomes else None,
+        warning=outcomes[-1].warning if outcomes else "",
+    )

@@ -63,6 +63,7 @@ from .operations import (
     using,
 )
 from .operations.rows import Steps, T, micros
+from .request_calls import RequestCalls
 from .sqlite.engine import SqliteEngine
 
 APPLICATION_ID = 0x42424D43
@@ -85,7 +86,7 @@ def migrations() -> list[str]:
     return [script.read_text("utf-8") for script in scripts]
 
 
-class SqlBoardStore:
+class SqlBoardStore(RequestCalls):
     """A `BoardStore` on a SQLite file, or in memory."""
 
     def __init__(self, engine: SqliteEngine, clock: Clock) -> None:

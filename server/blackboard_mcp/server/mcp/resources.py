@@ -18,6 +18,7 @@ from blackboard_mcp.protocols.store import Page as ItemPage
 from blackboard_mcp.protocols.wire import wire_debate, wire_event, wire_item
 from pydantic import Field
 
+from .. import figures
 from ..blackboard import Blackboard
 from ..explaining import wire_explained
 from ..rendering import FOOTER_TOKENS, Rendering
@@ -290,17 +291,7 @@ class Resources:
     async def _agents(self, agent: str, board: str) -> Facts:
         listed = await self._board.store.agents(board)
         lines = [f"{a.name}: {a.posts} posts, last {a.last_seen:%Y-%m-%d %H:%M:%SZ}" for a in listed]
-        return "\n".join(lines) or "nobody yet", {
-            "agents": [
-                {
-                    "name": a.name,
-                    "posts": a.posts,
-                    "first_seen": a.first_seen.isoformat(),
-                    "last_seen": a.last_seen.isoformat(),
-                }
-                for a in listed
-            ]
-        }
+        return "\n".join(lines) or "nobody yet", figures.agents(listed)
 
     async def _threads(self, agent: str, board: str) -> Facts:
         page = await self._items(agent, board)
@@ -330,47 +321,16 @@ class Resources:
         return "\n".join(lines) or "no conversations", facts
 
     async def _stats(self, agent: str, board: str) -> Facts:
-        figures = await self._board.store.statistics(board, agent)
-        state, config = figures.board, figures.board.config
-        by_zone: dict[str, dict[str, int]] = {}
-        by_type: dict[str, int] = {}
-        for (zone, type_, _status), (items, tokens) in figures.counts.items():
-            place = by_zone.setdefault(zone, {"items": 0, "tokens": 0})
-            place["items"] += items
-            place["tokens"] += tokens
-            if zone == "working":
-                by_type[type_] = by_type.get(type_, 0) + items
-        nothing = {"items": 0, "tokens": 0}
-        working, archived = by_zone.get("working", nothing), by_zone.get("archive", nothing)
-        facts = {
-            "board": state.id,
-            "title": state.title,
-            "lifecycle": str(state.lifecycle),
-            "seq": state.seq,
-            "created_at": state.created_at.isoformat(),
-            "working_items": working["items"],
-            "working_tokens": working["tokens"],
-            "archived_items": archived["items"],
-            "target_tokens": config.target_tokens,
-            "high_water_tokens": config.high_tokens,
-            "low_water_tokens": config.low_tokens,
-            "protected_items": figures.protected_items,
-            "protected_tokens": figures.protected_tokens,
-            "open_debates": figures.open_debates,
-            "waiting_for_index": figures.waiting_for_index,
-            "visible": by_zone,
-            "working_by_type": by_type,
-            "tokenizer": config.tokenizer,
-        }
+        told = figures.statistics(await self._board.store.statistics(board, agent))
         text = (
-            f"seq {state.seq} · {state.lifecycle}\n"
-            f"working {working['items']} items, {working['tokens']} of {config.target_tokens} tokens "
-            f"(passes start above {config.high_tokens}, end at {config.low_tokens})\n"
-            f"protected {figures.protected_items} items, {figures.protected_tokens} tokens; "
-            f"{figures.open_debates} open debates\n"
-            f"archive {archived['items']} items, {figures.waiting_for_index} to be indexed"
+            f"seq {told.seq} · {told.lifecycle}\n"
+            f"working {told.working_items} items, {told.working_tokens} of {told.target_tokens} tokens "
+            f"(passes start above {told.high_water_tokens}, end at {told.low_water_tokens})\n"
+            f"protected {told.protected_items} items, {told.protected_tokens} tokens; "
+            f"{told.open_debates} open debates\n"
+            f"archive {told.archived_items} items, {told.waiting_for_index} to be indexed"
         )
-        return text, facts
+        return text, told.model_dump(mode="json")
 
     async def _outline(self, agent: str, board: str) -> Facts:
         page = await self._items(agent, board)

@@ -14,6 +14,7 @@ from enum import StrEnum
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.debates import DebateState, Duty, ObligationState
 from blackboard_mcp.protocols.items import EdgeKind, Status, Zone
+from blackboard_mcp.protocols.messages.request_result import RequestState
 
 from .forms import ANY, FLAG, INSTANT, ITEM, OBJECT, TEXT, TEXTS, WHOLE, Form, word
 
@@ -220,6 +221,32 @@ TABLES: tuple[Table, ...] = (
             **{"due_at": INSTANT, "holder": TEXT.or_null(), "held_until": INSTANT.or_null(), "lease": WHOLE},
         },
         item="item",
+    ),
+    Table(
+        "request",
+        Role.TRUTH,
+        ("number",),
+        {
+            **{"number": ITEM, "asker": TEXT, "agent": TEXT, "skill": TEXT, "state": word(RequestState)},
+            **{"live": FLAG, "opened_at": INSTANT, "deadline": INSTANT, "due_at": INSTANT, "holder": TEXT},
+            **{"held_until": WHOLE, "lease": WHOLE, "parts": WHOLE, "partial": WHOLE, "answer": WHOLE},
+            **{"reason": TEXT, "ended_by": TEXT, "ended_at": WHOLE},
+        },
+        item="number",
+    ),
+    Table(
+        "request_declined",
+        Role.TRUTH,
+        ("number", "agent"),
+        {"number": ITEM, "agent": TEXT, "reason": TEXT, "at": INSTANT},
+        item="number",
+    ),
+    Table(
+        "skill",
+        Role.TRUTH,
+        ("agent", "skill"),
+        {"agent": TEXT, "skill": TEXT, "since": INSTANT},
+        private=True,
     ),
     Table(
         "item_use",

@@ -156,6 +156,13 @@ def protections(no: int, wanted: Iterable[int], *, most: int = SHORT_CHAIN) -> S
     for item, agent, duty in (yield sql("obligations_outstanding"), (no, listed)):
         verb = "answer" if duty == "respond" else "acknowledge"
         held.setdefault(item, Protection(f"{agent} has yet to {verb} it"))
+    for number, agent, skill, holder in (yield sql("requests_among"), (no, listed)):
+        who = (
+            f"{holder or agent} has yet to answer"
+            if holder or agent
+            else f"nobody with the skill {skill} has taken"
+        )
+        held.setdefault(number, Protection(f"open request, which {who}"))
     for number, type_ in (yield sql("law_among"), (no, listed)):
         law = "active constraint" if type_ == "CONSTRAINT" else "open hot issue"
         held.setdefault(number, Protection(law))

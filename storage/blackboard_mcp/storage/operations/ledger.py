@@ -30,6 +30,8 @@ class Ledger:
     archived: int = 0
     private_items: int = 0
     private_tokens: int = 0
+    asking: bool = False
+    """Requests and answers are being written by the operations that do."""
     first_seq: int = field(init=False)
     fresh: dict[int, ItemRow] = field(default_factory=dict)
     """Items made in this transaction, as they were written."""
@@ -270,7 +272,7 @@ def standing(row: ItemRow) -> ItemRow:
 def attention(no: int, agent: str, look: int) -> Steps[Attention]:
     """What an agent owes, then what concerned it after the sequence `look`."""
     ids: dict[str, None] = {}
-    for number, _duty, type_ in (yield sql("obligations_of_agent"), (no, agent)):
+    for number, _duty, type_, _since in (yield sql("obligations_of_agent"), (no, agent)):
         ids[item_id(type_, number)] = None
     recent = [row[0] for row in (yield sql("concerns_after"), (no, agent, look))]
     if recent:

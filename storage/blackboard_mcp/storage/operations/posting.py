@@ -23,7 +23,7 @@ from blackboard_mcp.protocols.items import (
 )
 from blackboard_mcp.protocols.store import Once, Posted
 
-from . import debating, deleting, endorsing, linking, pressing, repeating, retracting
+from . import debating, deleting, endorsing, linking, pressing, repeating, request_rows, retracting
 from .ledger import Ledger, attention, create_ledger, load_any, load_visible, standing
 from .reading import at_version
 from .rows import ItemRow, Steps, dumps, sql
@@ -198,6 +198,7 @@ def _create(
     kind = draft.type or ItemType.FACT
     if draft.text is None:
         raise InvalidInput("A new item needs text. Nothing was changed.")
+    yield from request_rows.keep_off(ledger, draft, None)
     yield from pressing.admit(ledger, kind, draft.importance or IMPORTANCE[kind], edges)
     ledger.board.last_number += 1
     number = ledger.board.last_number
@@ -266,6 +267,7 @@ def _change(
 ) -> Steps[int]:
     """A new version of an entry, or another status, importance, tags, metadata, edges or time to live."""
     pressing.keep_off(ledger, row)
+    yield from request_rows.keep_off(ledger, draft, row)
     deleting.expect(row, draft)
     if draft.text is None:
         standing(row)

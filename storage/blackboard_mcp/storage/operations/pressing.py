@@ -80,7 +80,7 @@ def _measure(board: BoardRow, issue: int) -> Steps[Pressure]:
         for why, root, type_, items, tokens in (yield sql("pressure_causes"), (board.no, issue))
     ]
     owing = yield sql("pressure_owing"), (board.no, issue, SYSTEM, _UNBLOCKERS)
-    unblockers = [Unblocker(agent, duty, item_id(type_, item)) for agent, duty, item, type_ in owing]
+    unblockers = [Unblocker(agent, duty, item_id(type_, item)) for agent, duty, item, type_, _since in owing]
     law = yield sql("pressure_law"), (board.no, issue, SYSTEM, _UNBLOCKERS)
     unblockers += [Unblocker(agent, "retire", item_id(type_, item)) for agent, item, type_ in law]
     return Pressure(

@@ -12,6 +12,7 @@ them: that is detected, checked against what the class declares, and reported as
 
 from __future__ import annotations
 
+from .asking import RequestTests
 from .cancelling import CancellationTests
 from .debates import DebateTests
 from .deleting import DeletingTests
@@ -61,6 +62,7 @@ class BoardStoreKit(
     UseTests,
     PressureTests,
     CancellationTests,
+    RequestTests,
     HandleTests,
     StoreFixtures,
 ):

@@ -8,11 +8,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.asking import NewAnswer, NewRequest
 from blackboard_mcp.protocols.board import BoardChange, Core
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, UnknownReference
+from blackboard_mcp.protocols.items import content_hash
 from blackboard_mcp.protocols.store import BoardStore, DebateView, Once, Posted, Restored
 from blackboard_mcp.protocols.topics import parse_topic
 
+from .asking import Asking
 from .harness import CONFIG, HandClock, Table, draft
 from .leaving import thread
 from .summarising import asked, by, take
@@ -102,6 +105,46 @@ async def _write_summary(at: Table) -> Call:
     return lambda once: at.store.write_summary(at.board, by("carol", items), lease, once=once)
 
 
+async def _asked(at: Table, *, taken: bool = False, by_carol: bool = False) -> tuple[Asking, int, int | None]:
+    """A request to carol, or by her, and her lease of it."""
+    await at.post("alice", "a claim")
+    asking = Asking(at)
+    number = await (asking.ask("carol", to="bob") if by_carol else asking.ask(to="carol"))
+    return asking, number, await asking.take("carol", number) if taken else None
+
+
+async def _open_request(at: Table) -> Call:
+    await at.post("alice", "a claim")
+    new = NewRequest("why?", 1, content_hash("why?"), to="bob")
+    return lambda once: at.store.open_request(at.board, "carol", new, config=CONFIG, once=once)
+
+
+async def _offer_skills(at: Table) -> Call:
+    await at.post("alice", "a claim")
+    return lambda once: at.store.offer_skills(at.board, "carol", ["sql"], once=once)
+
+
+async def _take_request(at: Table) -> Call:
+    asking, number, _ = await _asked(at)
+    return lambda once: asking.store.take_request(at.board, "carol", number, once=once)
+
+
+async def _answer_request(at: Table) -> Call:
+    asking, number, lease = await _asked(at, taken=True)
+    new = NewAnswer("part", 1, content_hash("part"), True, 0, lease)
+    return lambda once: asking.store.answer_request(at.board, "carol", number, new, once=once)
+
+
+async def _decline_request(at: Table) -> Call:
+    asking, number, lease = await _asked(at, taken=True)
+    return lambda once: asking.store.decline_request(at.board, "carol", number, "no", lease=lease, once=once)
+
+
+async def _cancel_request(at: Table) -> Call:
+    asking, number, _ = await _asked(at, by_carol=True)
+    return lambda once: asking.store.cancel_request(at.board, "carol", number, "enough", once=once)
+
+
 def _debating(op: str) -> Callable[[Table], Awaitable[Call]]:
     return lambda at: _debate(at, op)
 
@@ -121,6 +164,12 @@ CALLS: dict[str, Callable[[Table], Awaitable[Call]]] = {
     "unsubscribe": _unsubscribe,
     "take_summary": _take_summary,
     "write_summary": _write_summary,
+    "open_request": _open_request,
+    "offer_skills": _offer_skills,
+    "take_request": _take_request,
+    "answer_request": _answer_request,
+    "decline_request": _decline_request,
+    "cancel_request": _cancel_request,
 }
 """By the name of the store's method, what makes ready for it and gives the call."""
 

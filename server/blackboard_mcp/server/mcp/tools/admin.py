@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
-from blackboard_mcp.protocols.board import Board, BoardChange, Core, Lifecycle
-from blackboard_mcp.protocols.items import ItemType, item_id
-from blackboard_mcp.protocols.pruning import PassOutcome
-from blackboard_mcp.protocols.wire import BoardAnswer, CoreAnswer, MovedItem, PruneAnswer
+from blackboard_mcp.protocols.board import BoardChange, Lifecycle
+from blackboard_mcp.protocols.wire import BoardAnswer, CoreAnswer, PruneAnswer
 from pydantic import Field
 
 from ...rendering import Rendering
 from ...requests import check_board, check_text
-from ...stewardship import MAX_CONSTRAINTS, MAX_FLAGS, Stewardship
+from ...stewardship import MAX_CONSTRAINTS, MAX_FLAGS, Stewardship, wire_board, wire_core, wire_pruned
 from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
 
 BoardId = Annotated[str, Field(max_length=64)]
@@ -81,7 +78,9 @@ class AdminTools:
                 flags=flags,
                 once_key=caller.once_key,
             )
-        return Answer(self._say.with_footer("\n".join(self._say.core(core)), seq), lambda: _core(core, seq))
+        return Answer(
+            self._say.with_footer("\n".join(self._say.core(core)), seq), lambda: wire_core(core, seq)
+        )
 
     async def board(
         self,
@@ -104,7 +103,7 @@ class AdminTools:
         )
         once_key = None if change == BoardChange() else caller.once_key
         state = await self._steward.change_board(caller.agent, board, change, once_key=once_key)
-        return Answer(self._say.with_footer(self._say.board(state), state.seq), lambda: _board(state))
+        return Answer(self._say.with_footer(self._say.board(state), state.seq), lambda: wire_board(state))
 
     async def prune(self, caller: Caller, dry_run: bool = False, board: BoardId | None = None) -> Answer:
         outcomes = await self._steward.prune(caller.agent, board, dry_run=dry_run)
@@ -112,50 +111,4 @@ class AdminTools:
         if not outcomes:
             _, seq = await self._steward.core(caller.agent, board)
             text = self._say.with_footer(text, seq)
-        return Answer(text, lambda: _pruned(outcomes, dry_run))
-
-
-def _core(core: Core, seq: int) -> CoreAnswer:
-    return CoreAnswer(
-        objective=core.objective,
-        constraints=list(core.constraints),
-        flags=core.flags,
-        version=core.version,
-        seq=seq,
-    )
-
-
-def _board(board: Board) -> BoardAnswer:
-    return BoardAnswer(
-        board=board.id,
-        title=board.title,
-        parent=board.parent,
-        lifecycle=str(board.lifecycle),
-        objective=board.core.objective,
-        target_tokens=board.config.target_tokens,
-        high_water=board.config.high_water,
-        low_water=board.config.low_water,
-        ceiling=board.config.ceiling,
-        hard_ceiling=board.config.hard_ceiling,
-        summarise_over=board.config.summarise_over,
-        settings=asdict(board.config),
-        pressure=None if board.pressure is None else item_id(ItemType.HOT_ISSUE, board.pressure),
-        working_items=board.working_items,
-        working_tokens=board.working_tokens,
-        archived_items=board.archived_items,
-        seq=board.seq,
-    )
-
-
-def _pruned(outcomes: list[PassOutcome], dry_run: bool) -> PruneAnswer:
-    return PruneAnswer(
-        dry_run=dry_run,
-        moved=[MovedItem(id=i, step=s, why=w) for outcome in outcomes for i, s, w in outcome.moved],
-        tokens_before=outcomes[0].tokens_before if outcomes else None,
-        tokens_after=outcomes[-1].tokens_after if outcomes else None,
-        protected_items=outcomes[-1].protected_items if outcomes else None,
-        protected_tokens=outcomes[-1].protected_tokens if outcomes else None,
-        seq=outcomes[-1].seq if outcomes else None,
-        policy=outcomes[-1].policy if outcomes else None,
-        warning=outcomes[-1].warning if outcomes else "",
-    )
+        return Answer(text, lambda: wire_pruned(outcomes, dry_run))

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.filters import ItemQuery
-from blackboard_mcp.protocols.items import MAX_BATCH, ItemType, Status, Zone, parse_ref
-from blackboard_mcp.protocols.keys import MAX_KEY, check_glob
+from blackboard_mcp.protocols.items import MAX_BATCH
+from blackboard_mcp.protocols.keys import MAX_KEY
 from blackboard_mcp.protocols.wire import (
-    DELETED,
     EventsAnswer,
     ItemsAnswer,
     PostAnswer,
@@ -26,6 +23,7 @@ from blackboard_mcp.protocols.wire import (
 from pydantic import Field, WithJsonSchema
 
 from ... import requests
+from ...asking import archive_query, item_query
 from ...blackboard import VIEW_BUDGET, Blackboard
 from ...explaining import wire_explained
 from ...rendering import FOOTER_TOKENS, Rendering
@@ -48,7 +46,6 @@ from ...requests import (
     Text,
     Ttl,
     VisibilityName,
-    instant,
 )
 from ...searching import wire_found
 from ...text import one_line
@@ -58,8 +55,6 @@ from .debating import DebateTool
 
 ITEMS_BUDGET = 6_000
 MAX_BUDGET = 200_000
-QUERY_PAGE = 20
-HITS = 10
 EVENTS_PAGE = 50
 WAIT_SECONDS = 25.0
 
@@ -292,24 +287,21 @@ class CoreTools:
         before: Instant | None = None,
         board: BoardId | None = None,
     ) -> Answer:
-        if cursor is not None and not (cursor.isdecimal() and cursor.isascii()):
-            raise InvalidInput("cursor must be the one that the former page named.")
-        wanted = ItemQuery(
+        wanted = item_query(
             text=text,
-            types=() if type is None else (ItemType(type),),
-            key=None if key is None else check_glob(key),
-            tags=tuple(tags or ()),
-            any_tags=tuple(any_tags or ()),
-            no_tags=tuple(no_tags or ()),
+            type=type,
+            key=key,
+            tags=tags,
             author=author,
-            statuses=() if status in (None, DELETED) else (Status(status),),
-            thread=None if thread is None else parse_ref(thread).number,
-            zone=None if zone == "all" or status == DELETED else Zone(zone or "working"),
-            after=instant(after, "after"),
-            before=instant(before, "before"),
-            limit=limit or QUERY_PAGE,
-            cursor=None if cursor is None else int(cursor),
-            deleted=status == DELETED,
+            status=status,
+            thread=thread,
+            zone=zone,
+            limit=limit,
+            cursor=cursor,
+            any_tags=any_tags,
+            no_tags=no_tags,
+            after=after,
+            before=before,
         )
         page = await self._board.query(caller.agent, board, wanted)
         return Answer(
@@ -336,30 +328,15 @@ class CoreTools:
         neighbours: bool = False,
         board: BoardId | None = None,
     ) -> Answer:
-        since, until = instant(after, "after"), instant(before, "before")
-        kinds = () if type is None else (ItemType(type),)
-        number = None if thread is None else parse_ref(thread).number
-        query = ArchiveQuery(
-            board="",
-            text=text or "",
-            limit=limit or HITS,
-            types=tuple(str(k) for k in kinds),
-            tags=tuple(tags or ()),
-            author=author,
-            thread=number,
-            after=since,
-            before=until,
-        )
-        words = ItemQuery(
+        query, words = archive_query(
             text=text,
-            types=kinds,
-            tags=tuple(tags or ()),
+            type=type,
+            tags=tags,
             author=author,
-            thread=number,
-            zone=Zone.ARCHIVE,
-            after=since,
-            before=until,
-            limit=limit or HITS,
+            after=after,
+            before=before,
+            limit=limit,
+            thread=thread,
         )
         found, waiting, seq = await self._board.search(
             caller.agent,

@@ -22,11 +22,16 @@ SELECT why, root, type, count(*), sum(tokens) FROM (
 ) GROUP BY why, root ORDER BY sum(tokens) DESC, root;
 
 -- name: pressure_owing
--- Who owes what on items of working memory that everybody sees, longest waiting first.
-SELECT o.agent, o.duty, o.item, i.type FROM obligation o
+-- Who owes what on items of working memory that everybody sees, longest waiting first. A request that nobody has
+-- to answer by name is its asker's to take back.
+SELECT o.agent AS agent, o.duty, o.item AS item, i.type, o.since AS since FROM obligation o
 CROSS JOIN item i ON i.board = o.board AND i.number = o.item AND i.zone = 'working' AND i.owner = ''
 WHERE o.board = ?1 AND o.state = 'outstanding' AND o.item <> ?2 AND o.agent <> ?3
-ORDER BY o.since, o.item, o.agent LIMIT ?4;
+UNION ALL
+SELECT CASE WHEN holder <> '' THEN holder WHEN agent <> '' THEN agent ELSE asker END,
+       CASE WHEN holder <> '' OR agent <> '' THEN 'answer' ELSE 'cancel' END, number, 'QUESTION', opened_at
+FROM request INDEXED BY request_for WHERE board = ?1 AND live = 1
+ORDER BY since, item, agent LIMIT ?4;
 
 -- name: pressure_law
 -- Active constraints and open hot issues that everybody sees, longest text first, and who wrote them.

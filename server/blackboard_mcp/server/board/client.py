@@ -1,0 +1,231 @@
+"""A board on a server, over MCP, with the surface of a board in the same process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from blackboard_mcp.protocols.clock import new_token
+from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, Refused, error_of
+from blackboard_mcp.protocols.filters import EventFilter
+from blackboard_mcp.protocols.wire import EventsAnswer
+
+from ..mcp.adapter_arguments import refuse_monsters
+from .calls import A, EventSource
+from .connection import Connection, Dial
+from .durable import POLL_SECONDS, DurableSource, PassingSource
+from .surface import BoardAccess
+
+if TYPE_CHECKING:
+    from mcp.client import Client
+    from mcp.types import CallToolResult
+
+PATIENCE: Final = 30.0
+MODERN: Final = "2026-07-28"
+_ANSWER_SECONDS: Final = 20.0
+"""How long an answer may take beyond the time that the call itself waits."""
+_READS: Final = frozenset({"read", "query"})
+_STRUCTURED: Final = "blackboard/structured"
+_ONCE: Final = "blackboard/idempotency_key"
+
+
+class BoardClient(BoardAccess):
+    """One agent's board on a server.
+
+    Calls that change something carry an idempotency key, so that a call repeated after a lost connection
+    applies once. A lost connection is made again; a call gives up after `patience` seconds with `Unreachable`.
+    """
+
+    def __init__(
+        self, dial: Dial, *, agent: str, name: str, tool_prefix: str = "", patience: float = PATIENCE
+    ) -> None:
+        super().__init__()
+        self.agent = agent
+        self.name = name
+        self._prefix = tool_prefix
+        self._connection = Connection(dial, patience=patience)
+
+    @classmethod
+    def connect(
+        cls,
+        url: str,
+        *,
+        agent: str,
+        name: str = "main",
+        headers: Mapping[str, str] | None = None,
+        mode: str = "auto",
+        tool_prefix: str = "",
+        patience: float = PATIENCE,
+    ) -> BoardClient:
+        """A client of the server at `url`, say `http://127.0.0.1:8420/mcp`, to enter with `async with`.
+
+        `mode` is the generation of the protocol: `auto` asks the server, `legacy` and `2026-07-28` say which.
+
+        Raises:
+            Unreachable: on entering, when nobody answers.
+        """
+        sent = {**(headers or {}), "X-Blackboard-Agent": agent}
+        dial = _over_http(url, sent, mode)
+        return cls(dial, agent=agent, name=name, tool_prefix=tool_prefix, patience=patience)
+
+    @classmethod
+    def stdio(
+        cls,
+        command: Sequence[str],
+        *,
+        agent: str,
+        name: str = "main",
+        env: Mapping[str, str] | None = None,
+        mode: str = "auto",
+        tool_prefix: str = "",
+        patience: float = PATIENCE,
+    ) -> BoardClient:
+        """A client of a server process of its own, started by `command` and ended with the block.
+
+        The command says who the agent is, as in `["blackboard-mcp", "serve", "--agent", "alice"]`; `agent` must
+        be the same name. `env` is added to the few variables that the process inherits.
+
+        Raises:
+            Unreachable: on entering, when the process does not answer.
+        """
+        if not command:
+            raise InvalidInput('stdio takes a command, say ["blackboard-mcp", "serve", "--agent", "alice"].')
+        dial = _over_stdio(list(command), dict(env or {}), mode)
+        return cls(dial, agent=agent, name=name, tool_prefix=tool_prefix, patience=patience)
+
+    async def __aenter__(self) -> Self:
+        await self._connection.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Ends streams, queues, hooks and the connection."""
+        try:
+            await self._leave()
+        finally:
+            await self._connection.close()
+
+    async def _reach(
+        self, tool: str, arguments: dict[str, Any], answer: type[A], *, once: str | None = None
+    ) -> A:
+        refuse_monsters(tool, arguments)  # the transport would break on some of them
+        meta: dict[str, Any] = {_STRUCTURED: True}
+        again = True
+        if tool == "wait":
+            # Without since the server moves on with what it sends: what is lost then is not asked for again.
+            again = "since" in arguments or not (arguments.get("subscription") or arguments.get("seconds"))
+        elif tool not in _READS:
+            meta[_ONCE] = once or new_token()
+        seconds = arguments.get("seconds", 0.0) + _ANSWER_SECONDS
+
+        async def work(client: Client) -> CallToolResult:
+            return await client.call_tool(
+                self._prefix + tool,
+                {**arguments, "board": self.name},
+                read_timeout_seconds=seconds,
+                meta=meta,  # type: ignore[arg-type]
+            )
+
+        result = await self._run(work, again, f"the tool '{tool}'")
+        facts = result.structured_content
+        if result.is_error:
+            raise _error(result, facts)
+        if facts is None:
+            raise BlackboardError("The server sent no structured answer; is it a blackboard-mcp server?")
+        return answer.model_validate(facts, extra="ignore")
+
+    async def _figures(self, section: str) -> Mapping[str, Any]:
+        async def work(client: Client) -> str:
+            read = await client.read_resource(f"board://{self.name}/{section}.json", cache_mode="bypass")
+            return getattr(read.contents[0], "text", "")
+
+        facts = json.loads(await self._run(work, True, f"the resource '{section}'"))
+        assert isinstance(facts, dict)
+        return facts
+
+    async def _run(self, work: Any, again: bool, what: str) -> Any:
+        from mcp.shared.exceptions import MCPError
+
+        try:
+            return await self._connection.run(work, again=again)
+        except MCPError as error:
+            facts = error.data if isinstance(error.data, dict) else {}
+            if "error" in facts:
+                more = {k: v for k, v in facts.items() if k not in ("error", "message")}
+                raise error_of(str(facts["error"]), error.message, more) from None
+            if "unknown tool" in error.message:
+                raise Refused(
+                    f"The server does not serve {what}: {error.message}. Start it with --tools all."
+                ) from None
+            raise BlackboardError(error.message) from None
+
+    def _source(self, filter_: dict[str, Any], condition: EventFilter, name: str | None) -> EventSource:
+        if name is not None:
+            return DurableSource(self, filter_, name)
+        if condition != EventFilter():
+            return PassingSource(self, filter_, f"python-{new_token(6)}")
+        return _Log(self)
+
+
+class _Log:
+    """The board's log from a place on, without a filter."""
+
+    def __init__(self, board: BoardClient) -> None:
+        self._board = board
+
+    async def start(self, since: int | None) -> int:
+        now = await self._board.wait(since=since, seconds=0, limit=1)
+        return now.cursor if since is None else since
+
+    async def fetch(self, after: int, limit: int) -> EventsAnswer:
+        return await self._board.wait(since=after, seconds=POLL_SECONDS, limit=limit)
+
+    async def confirm(self, place: int) -> None:
+        """Nothing goes on from it."""
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def _error(result: CallToolResult, facts: Mapping[str, Any] | None) -> BlackboardError:
+    if facts is None:
+        return BlackboardError("\n".join(getattr(part, "text", "") for part in result.content))
+    more = {name: value for name, value in facts.items() if name not in ("error", "message")}
+    return error_of(str(facts.get("error")), str(facts.get("message")), more)
+
+
+def _over_http(url: str, headers: Mapping[str, str], mode: str) -> Dial:
+    @asynccontextmanager
+    async def dial() -> AsyncIterator[Client]:
+        import httpx2
+        from mcp.client import Client
+        from mcp.client.streamable_http import streamable_http_client
+
+        timeout = httpx2.Timeout(10.0, read=300.0)
+        async with (
+            httpx2.AsyncClient(headers=dict(headers), timeout=timeout) as http,
+            Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+        ):
+            yield client
+
+    return dial
+
+
+def _over_stdio(command: list[str], env: dict[str, str], mode: str) -> Dial:
+    @asynccontextmanager
+    async def dial() -> AsyncIterator[Client]:
+        from mcp.client import Client
+        from mcp.client.stdio import StdioServerParameters
+
+        program = StdioServerParameters(command=command[0], args=command[1:], env=env or None)
+        async with Client(program, mode=mode) as client:
+            yield client
+
+    return dial

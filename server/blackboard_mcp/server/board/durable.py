@@ -1,0 +1,91 @@
+"""A named subscription as the source of a stream: its place outlives the program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from blackboard_mcp.protocols.errors import Conflict
+from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter, rethreaded, threads
+from blackboard_mcp.protocols.wire import EventsAnswer, SubscriptionAnswer
+
+POLL_SECONDS = 25.0
+"""How long one call waits for news: well under the minute after which many proxies cut a call."""
+
+
+class _Waits(Protocol):
+    """What of a board a durable source needs."""
+
+    async def subscribe(
+        self, filter: Mapping[str, Any] | None = None, *, name: str | None = None
+    ) -> SubscriptionAnswer: ...
+
+    async def unsubscribe(self, id_or_name: str) -> None: ...
+
+    async def subscriptions(self) -> list[SubscriptionAnswer]: ...
+
+    async def wait(
+        self,
+        subscription: str | None = None,
+        *,
+        since: int | None = None,
+        seconds: float = 25.0,
+        limit: int = 50,
+    ) -> EventsAnswer: ...
+
+
+class DurableSource:
+    """Events by a subscription that is made when it is first used, and kept."""
+
+    def __init__(self, board: _Waits, filter_: dict[str, Any], name: str) -> None:
+        self._board = board
+        self._filter = filter_
+        self._name = name
+        self._id = ""
+
+    async def start(self, since: int | None) -> int:
+        for held in await self._board.subscriptions():
+            if held.name == self._name:
+                if _threadless(held.filter) != _threadless(self._filter):
+                    raise Conflict(
+                        f"Your subscription '{self._name}' has another filter: {held.filter}. Nothing was changed; use "
+                        f"another name, or unsubscribe('{self._name}') first.",
+                        filter=held.filter,
+                    )
+                break
+        else:
+            held = await self._board.subscribe(self._filter, name=self._name)
+        self._id = held.id
+        return held.cursor
+
+    async def fetch(self, after: int, limit: int) -> EventsAnswer:
+        return await self._board.wait(self._id, since=after, seconds=POLL_SECONDS, limit=limit)
+
+    async def confirm(self, place: int) -> None:
+        await self._board.wait(self._id, since=place, seconds=0.0, limit=1)
+
+    async def close(self) -> None:
+        """The subscription stays."""
+
+
+class PassingSource(DurableSource):
+    """Events through a filter where only subscriptions have filters: one that ends with the stream."""
+
+    async def start(self, since: int | None) -> int:
+        held = await self._board.subscribe(self._filter, name=self._name)
+        self._id = held.id
+        return held.cursor if since is None else since
+
+    async def confirm(self, place: int) -> None:
+        """Nothing goes on from it."""
+
+    async def close(self) -> None:
+        if self._id:
+            id_, self._id = self._id, ""
+            await self._board.unsubscribe(id_)
+
+
+def _threadless(filter_: dict[str, Any]) -> EventFilter:
+    """A filter to compare by: which thread an item is in only the board knows."""
+    given: dict[str, Any] = rethreaded(filter_, dict.fromkeys(threads(filter_), 0))
+    return parse_event_filter(given)

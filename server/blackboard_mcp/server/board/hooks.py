@@ -1,0 +1,128 @@
+"""Callbacks on events: in order, one at a time, each event until its callback returned."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Self
+
+from blackboard_mcp.protocols.errors import StoreBusy, Unreachable
+from blackboard_mcp.protocols.wire import WireEvent
+
+from .reader import Reader
+
+logger = logging.getLogger(__name__)
+
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 30.0
+
+Callback = Callable[[WireEvent], Awaitable[object] | object]
+OnError = Callable[[WireEvent, Exception, int], bool | None]
+"""Told of an event, what its callback raised, and the how-manieth time; `True` passes the event over."""
+
+
+class Hook:
+    """A callback that is called for each event, in order, by a task of its own.
+
+    A callback that raises is called again with the same event after 0.1 s, then 0.2 s, up to 30 s, until it
+    returns: nothing is passed over unless `on_error` says so. Each failure is logged. Other hooks go on. A
+    plain function runs in the event loop, so it must be quick; one that is slow belongs into a coroutine.
+    """
+
+    def __init__(self, reader: Reader, callback: Callback, on_error: OnError | None) -> None:
+        self._reader = reader
+        self._callback = callback
+        self._on_error = on_error
+        self._task = asyncio.create_task(self._run(), name="board-hook")
+        self.failures = 0
+        """How often the callback raised."""
+        self.error: Exception | None = None
+        """What the callback raised last, while its event is not done; or what ended the hook."""
+
+    @property
+    def place(self) -> int:
+        """The sequence up to which every event is done."""
+        return self._reader.place
+
+    @property
+    def lag(self) -> int:
+        """How far the log went beyond `place` when it was last read."""
+        return self._reader.lag
+
+    @property
+    def running(self) -> bool:
+        return not self._task.done()
+
+    async def _run(self) -> None:
+        pause = FIRST_PAUSE
+        try:
+            while True:
+                try:
+                    event = await self._reader.take()
+                except (StoreBusy, Unreachable) as error:
+                    logger.warning("a hook cannot read on, and tries again: %s", error)
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, LONGEST_PAUSE)
+                    continue
+                pause = FIRST_PAUSE
+                if event is None:
+                    return
+                await self._deliver(event)
+                self._reader.done(event)
+        except Exception as error:
+            self.error = error
+            logger.exception("a hook ended at %d", self._reader.place)
+
+    async def _deliver(self, event: WireEvent) -> None:
+        pause, attempt = FIRST_PAUSE, 0
+        while True:
+            try:
+                done = self._callback(event)
+                if inspect.isawaitable(done):
+                    await done
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                failure: Exception = RuntimeError(f"the callback was cancelled: {error}")
+            except Exception as error:
+                failure = error
+            else:
+                self.error = None
+                return
+            attempt += 1
+            self.failures += 1
+            self.error = failure
+            logger.error("a callback failed on event %d: %r", event.seq, failure, exc_info=failure)
+            if self._told(event, failure, attempt):
+                self.error = None
+                return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    def _told(self, event: WireEvent, failure: Exception, attempt: int) -> bool:
+        if self._on_error is None:
+            return False
+        try:
+            return self._on_error(event, failure, attempt) is True
+        except Exception:
+            logger.exception("on_error failed on event %d", event.seq)
+            return False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Ends the hook; a callback under way is cancelled, and its event is not done. Twice is safe."""
+        if self._task is not asyncio.current_task():
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        await self._reader.aclose()

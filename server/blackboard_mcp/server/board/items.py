@@ -1,0 +1,328 @@
+"""Posting and reading, as programs do it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypedDict
+
+from blackboard_mcp.protocols.board import AgentInfo
+from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
+from blackboard_mcp.protocols.wire import (
+    EventsAnswer,
+    ExplainAnswer,
+    ItemsAnswer,
+    PostAnswer,
+    SearchAnswer,
+    StatisticsAnswer,
+    ViewAnswer,
+    WireItem,
+)
+from pydantic import TypeAdapter
+
+from .calls import Calls
+
+PAGE = 200
+_READ = 100
+_AGENTS = TypeAdapter(list[AgentInfo])
+
+Edges = Mapping[str, Sequence[str]]
+"""Ids by kind of edge, say `{"supports": ["F-1"]}`."""
+
+
+class Post(TypedDict, total=False):
+    """One post of a batch: the arguments of `post` by name. In `edges`, `$1` is the batch's first item."""
+
+    text: str
+    type: str
+    importance: int
+    tags: list[str]
+    edges: dict[str, list[str]]
+    key: str
+    expected_version: int
+    id: str
+    status: str
+    visibility: str
+    ttl_seconds: float
+    metadata: dict[str, Any]
+
+
+class Query:
+    """Items of a query, newest first, as an async iterator that asks for page after page.
+
+    What is posted meanwhile is not in later pages. It holds at most one page in memory.
+    """
+
+    def __init__(self, ask: Callable[[str | None], Awaitable[ItemsAnswer]]) -> None:
+        self._ask = ask
+        self._page: deque[WireItem] = deque()
+        self._cursor: str | None = None
+        self._more = True
+
+    def __aiter__(self) -> Query:
+        return self
+
+    async def __anext__(self) -> WireItem:
+        while not self._page:
+            if not self._more:
+                raise StopAsyncIteration
+            answer = await self._ask(self._cursor)
+            self._page.extend(answer.items)
+            self._cursor = answer.cursor
+            self._more = answer.cursor is not None
+        return self._page.popleft()
+
+    async def all(self) -> list[WireItem]:
+        """What is left of it, as a list."""
+        return [item async for item in self]
+
+
+class Items(Calls):
+    """Items, entries, views and the archive."""
+
+    async def post(
+        self,
+        text: str | None = None,
+        *,
+        type: str | None = None,
+        importance: int | None = None,
+        tags: Sequence[str] | None = None,
+        edges: Edges | None = None,
+        key: str | None = None,
+        expected_version: int | None = None,
+        id: str | None = None,
+        status: str | None = None,
+        visibility: str | None = None,
+        ttl_seconds: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+    ) -> WireItem:
+        """Posts an item, a version of an entry (`key`), or a change of an item (`id`); the item as it stands.
+
+        `type` is FACT unless given; `importance` 1 to 5. `expected_version` 0 means that the entry must not
+        exist. The same `idempotency_key` applies once.
+
+        Raises:
+            InvalidInput: the words are off; `UnknownReference` when an edge or id names nothing.
+            Conflict: the entry or item is not at `expected_version`; `facts["current_version"]` is where it is.
+            Refused: the board takes no such post.
+        """
+        given: dict[str, Any] = {
+            "text": text,
+            "type": _word(type),
+            "importance": importance,
+            "tags": _listed(tags),
+            "edges": None if edges is None else {str(kind): list(ids) for kind, ids in edges.items()},
+            "key": key,
+            "expected_version": expected_version,
+            "id": id,
+            "status": _word(status),
+            "visibility": _word(visibility),
+            "ttl_seconds": ttl_seconds,
+            "metadata": None if metadata is None else dict(metadata),
+        }
+        answer = await self._call("post", given, PostAnswer, once=idempotency_key)
+        return answer.items[0]
+
+    async def post_all(self, posts: Iterable[Post], *, idempotency_key: str | None = None) -> PostAnswer:
+        """Posts all of them, at most 100, or none; the items stand in the order of the posts.
+
+        Raises:
+            InvalidInput, Conflict, Refused: as `post`; nothing was changed.
+        """
+        batch = [{name: _plain(value) for name, value in post.items()} for post in posts]
+        if not batch:
+            raise InvalidInput("post_all takes at least one post. Nothing was changed.")
+        return await self._call("post", {"items": batch}, PostAnswer, once=idempotency_key)
+
+    async def delete(
+        self,
+        key: str | None = None,
+        *,
+        id: str | None = None,
+        expected_version: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> WireItem:
+        """Deletes an entry by its key, or by `id`: its tombstone, which is the next version.
+
+        Former versions stay readable, and posting to the key goes on with the version after the tombstone.
+
+        Raises:
+            UnknownReference: there is no such entry.
+            Conflict: it is not at `expected_version`.
+            Refused: a debate or another guard holds it.
+        """
+        return await self.post(
+            key=key,
+            id=id,
+            status="DELETED",
+            expected_version=expected_version,
+            idempotency_key=idempotency_key,
+        )
+
+    async def read(self, ids: Sequence[str] = (), keys: Sequence[str] = ()) -> ItemsAnswer:
+        """Whole items by id (`H-17`, `H-17@2`) and entries by key, at most 100 of each; what is not there is named."""
+        if not ids and not keys:
+            raise InvalidInput("read takes ids or keys; view() is what the agent sees of the board.")
+        return await self._call("read", {"ids": _listed(ids), "keys": _listed(keys)}, ItemsAnswer)
+
+    async def get(self, key: str) -> WireItem:
+        """The entry at `key` (or `key@2`: that version).
+
+        Raises:
+            UnknownReference: there is none, or it was deleted.
+        """
+        found = await self.find(key)
+        if found is None:
+            raise UnknownReference(f"There is no entry '{key[:200]}' on '{self.name}'.", missing=[key])
+        return found
+
+    async def find(self, key: str) -> WireItem | None:
+        """The entry at `key`, `None` when there is none or it was deleted."""
+        found = await self.read(keys=[key])
+        return found.items[0] if found.items else None
+
+    async def item(self, id: str) -> WireItem:
+        """The item of that id, wherever it lives; `H-17@2` is one version of it.
+
+        Raises:
+            UnknownReference: there is no such item.
+        """
+        found = await self.read(ids=[id])
+        if not found.items:
+            raise UnknownReference(f"There is no item '{id[:40]}' on '{self.name}'.", missing=[id])
+        return found.items[0]
+
+    async def versions(self, key: str | None = None, *, id: str | None = None) -> list[WireItem]:
+        """Every version of an entry or item, the first one first. A deleted one is asked for by `id`.
+
+        Raises:
+            UnknownReference: there is no such thing.
+        """
+        if (key is None) == (id is None):
+            raise InvalidInput(
+                'versions takes a key or an id, as in versions("plan:1") or versions(id="F-1").'
+            )
+        last = await self.get(key) if key is not None else await self.item(id or "")
+        found: list[WireItem] = []
+        for first in range(1, last.version + 1, _READ):
+            wanted = range(first, min(first + _READ, last.version + 1))
+            found += (await self.read(ids=[f"{last.id}@{version}" for version in wanted])).items
+        return found
+
+    def query(
+        self,
+        text: str | None = None,
+        *,
+        type: str | None = None,
+        key: str | None = None,
+        tags: Sequence[str] | None = None,
+        any_tags: Sequence[str] | None = None,
+        no_tags: Sequence[str] | None = None,
+        author: str | None = None,
+        status: str | None = None,
+        thread: str | None = None,
+        zone: str | None = None,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        page: int = PAGE,
+    ) -> Query:
+        """Items for which everything given holds, newest first: `async for item in board.query(tags=["db"])`.
+
+        `text`: every word of it occurs. `key` is a glob, `*` within a segment and `**` across. `zone` is `working`
+        (unless given), `archive` or `all`. `page` is how many are asked for at a time, 1 to 200.
+        """
+        given = {
+            "text": text,
+            "type": _word(type),
+            "key": key,
+            "tags": _listed(tags),
+            "any_tags": _listed(any_tags),
+            "no_tags": _listed(no_tags),
+            "author": author,
+            "status": _word(status),
+            "thread": thread,
+            "zone": _word(zone),
+            "after": None if after is None else after.isoformat(),
+            "before": None if before is None else before.isoformat(),
+            "limit": page,
+        }
+
+        async def ask(cursor: str | None) -> ItemsAnswer:
+            return await self._call("query", {**given, "cursor": cursor}, ItemsAnswer)
+
+        return Query(ask)
+
+    async def query_archive(
+        self,
+        text: str | None = None,
+        *,
+        type: str | None = None,
+        tags: Sequence[str] | None = None,
+        author: str | None = None,
+        thread: str | None = None,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        limit: int = 10,
+        neighbours: bool = False,
+        restore: bool = False,
+    ) -> SearchAnswer:
+        """What left working memory, best first, by meaning and words; newest first without `text`.
+
+        `limit` is 1 to 100. `neighbours` adds what stands around the hits in their threads. `restore` brings the
+        hits back to working memory. `mode` of the answer says what answered.
+        """
+        given = {
+            "text": text,
+            "type": _word(type),
+            "tags": _listed(tags),
+            "author": author,
+            "thread": thread,
+            "after": None if after is None else after.isoformat(),
+            "before": None if before is None else before.isoformat(),
+            "limit": limit,
+            "neighbours": neighbours or None,
+            "restore": restore or None,
+        }
+        return await self._call("query_archive", given, SearchAnswer)
+
+    async def view(self, budget: int | None = None) -> ViewAnswer:
+        """The board as the agent sees it, as text of at most `budget` tokens (1,500 unless given)."""
+        return await self._call("read", {"budget": budget}, ViewAnswer)
+
+    async def explain(self, ids: Sequence[str] = (), keys: Sequence[str] = ()) -> ExplainAnswer:
+        """What protects each item, what would take it and when, or why it left; at most 20 in all."""
+        given = {"ids": _listed(ids) or None, "keys": _listed(keys) or None, "explain": True}
+        return await self._call("read", given, ExplainAnswer)
+
+    async def changes(self, since: int) -> EventsAnswer:
+        """Events after a sequence, at most 200, without waiting; `cursor` is where to go on.
+
+        Raises:
+            UnknownReference: `since` is ahead of the log.
+        """
+        return await self._call("read", {"since": since}, EventsAnswer)
+
+    async def agents(self) -> list[AgentInfo]:
+        """Who ever did something on the board, by name."""
+        return _AGENTS.validate_python((await self._figures("agents"))["agents"])
+
+    async def statistics(self) -> StatisticsAnswer:
+        """Figures of the board as the agent may know them."""
+        return StatisticsAnswer.model_validate(await self._figures("stats"), extra="ignore")
+
+
+def _word(value: str | None) -> str | None:
+    """The plain string of a member of an enumeration."""
+    return None if value is None else str(value)
+
+
+def _listed(values: Sequence[str] | None) -> list[str] | None:
+    if isinstance(values, str):
+        raise InvalidInput(f"A list of texts is wanted, not the text '{values[:40]}'. Nothing was changed.")
+    return None if values is None else [str(value) for value in values]
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, str) else value

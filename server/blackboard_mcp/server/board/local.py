@@ -1,0 +1,195 @@
+"""A board in the program's own process: the use cases of the tools, without a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, cast
+
+from blackboard_mcp.protocols.clock import Clock
+from blackboard_mcp.protocols.errors import StoreClosed
+from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter
+from blackboard_mcp.protocols.wire import EventsAnswer, wire_event
+
+from .calls import A
+from .durable import DurableSource
+from .surface import BoardAccess
+
+if TYPE_CHECKING:
+    from ..compose import Installation
+    from .calls import EventSource
+    from .local_tools import LocalTools
+
+_LONG = 3_600.0
+"""How long one look for news lasts; the next one follows at once."""
+
+
+class Board(BoardAccess):
+    """One agent's board, in this process.
+
+    `Board.open` makes one; several may be open on one data folder, in one process or in several, and hear of
+    each other's changes at once. Upkeep (pruning, expiry, the archive's index) runs while it is open.
+    """
+
+    def __init__(self, agent: str, name: str, opening: _Opening) -> None:
+        super().__init__()
+        self.agent = agent
+        self.name = name
+        self._opening = opening
+        self._others: list[Board] = []
+        self._stack: AsyncExitStack | None = None
+
+    @classmethod
+    def open(
+        cls,
+        name: str = "main",
+        *,
+        agent: str,
+        data: Path | None = None,
+        settings: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
+    ) -> Board:
+        """A board to enter with `async with`; it comes into being when it is not there.
+
+        `data` is the folder that a server would be given as `--data`; without it everything lives in memory
+        and ends with the block. `settings` are those of a server by name, say `{"target_tokens": 12000}`;
+        neither environment nor files are looked at.
+
+        Raises:
+            InvalidInput: a name or a setting is none.
+            StoreDamaged, StoreTooNew: on entering, when the file cannot be used.
+        """
+        return cls(agent, name, _Opening(name, data, dict(settings or {}), clock))
+
+    def as_agent(self, agent: str, *, name: str | None = None) -> Board:
+        """The same installation for another agent, or another board of it, until this one is closed.
+
+        A board that is not there comes into being with the first post.
+
+        Raises:
+            InvalidInput: not a name.
+        """
+        from ..requests import check_agent, check_board
+
+        other = Board(check_agent(agent), check_board(name or self.name), self._opening)
+        self._others.append(other)
+        return other
+
+    async def __aenter__(self) -> Self:
+        from ..requests import check_agent, check_board
+
+        check_agent(self.agent)
+        check_board(self.name)
+        stack = AsyncExitStack()
+        await self._opening.enter(stack)
+        self._stack = stack
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Ends streams, queues and hooks, those of other agents on it too, and closes what it opened."""
+        for other in self._others:
+            await other.aclose()
+        await self._leave()
+        if self._stack is not None:
+            stack, self._stack = self._stack, None
+            await stack.aclose()
+
+    async def _reach(
+        self, tool: str, arguments: dict[str, Any], answer: type[A], *, once: str | None = None
+    ) -> A:
+        from .local_tools import By
+
+        told = await self._opening.tools.call(tool, By(self.agent, self.name, once), arguments)
+        return cast(A, told)
+
+    async def _figures(self, section: str) -> Mapping[str, Any]:
+        from ..figures import agents, statistics
+
+        blackboard = self._opening.opened.blackboard
+        name = await blackboard.board_of(self.name, self.agent)
+        if section == "agents":
+            return agents(await blackboard.store.agents(name))
+        return statistics(await blackboard.store.statistics(name, self.agent)).model_dump()
+
+    def _source(self, filter_: dict[str, Any], condition: EventFilter, name: str | None) -> EventSource:
+        return DurableSource(self, filter_, name) if name is not None else _Log(self, filter_)
+
+
+class _Opening:
+    """What is opened for a board, and shared by the agents on it."""
+
+    def __init__(self, name: str, data: Path | None, settings: dict[str, Any], clock: Clock | None) -> None:
+        self._name = name
+        self._data = data
+        self._settings = settings
+        self._clock = clock
+        self._opened: tuple[Installation, LocalTools] | None = None
+
+    async def enter(self, stack: AsyncExitStack) -> None:
+        from ..compose import installation
+        from ..settings import load
+        from .local_tools import LocalTools
+
+        if self._opened is not None:
+            raise StoreClosed("This board is open already; as_agent() gives another agent's.")
+        given = {**self._settings, "board": self._name, "data": self._data}
+        settings = load(given, {})
+        opened = await stack.enter_async_context(
+            installation(settings, eager_index=False, clock=self._clock, memory=self._data is None)
+        )
+        self._opened = opened, LocalTools(opened)
+        stack.callback(self._close)
+
+    def _close(self) -> None:
+        self._opened = None
+
+    @property
+    def opened(self) -> Installation:
+        if self._opened is None:
+            raise StoreClosed("The board is not open: use it within `async with Board.open(…)`.")
+        return self._opened[0]
+
+    @property
+    def tools(self) -> LocalTools:
+        self.opened  # noqa: B018
+        assert self._opened is not None
+        return self._opened[1]
+
+
+class _Log:
+    """The board's log from a place on, through a filter."""
+
+    def __init__(self, board: Board, filter_: dict[str, Any]) -> None:
+        self._board = board
+        self._filter = filter_
+        self._condition = EventFilter()
+
+    async def start(self, since: int | None) -> int:
+        from ..following import with_threads
+
+        board, store = self._board, self._board._opening.opened.store
+        now = await board.wait(since=since, seconds=0, limit=1)
+        self._condition = parse_event_filter(await with_threads(store, board.name, board.agent, self._filter))
+        return now.cursor if since is None else since
+
+    async def fetch(self, after: int, limit: int) -> EventsAnswer:
+        board = self._board
+        news = await board._opening.opened.blackboard.following.watch(
+            board.agent, board.name, self._condition, after, seconds=_LONG, limit=limit
+        )
+        return EventsAnswer(
+            events=[wire_event(event) for event in news.events], cursor=news.cursor, seq=news.seq
+        )
+
+    async def confirm(self, place: int) -> None:
+        """Nothing goes on from it."""
+
+    async def close(self) -> None:
+        """Nothing is held."""

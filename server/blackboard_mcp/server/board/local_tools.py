@@ -1,0 +1,393 @@
+"""The tools as a program in the same process calls them: checked arguments in, wire models out, no text.
+
+Each method takes what the tool of its name takes over MCP, and answers what that answers as structured
+content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from blackboard_mcp.protocols.board import BoardChange, Lifecycle
+from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.items import MAX_BATCH, Item, parse_ref
+from blackboard_mcp.protocols.keys import MAX_KEY
+from blackboard_mcp.protocols.store import DebateView
+from blackboard_mcp.protocols.topics import MAX_TOPIC, is_topic
+from blackboard_mcp.protocols.wire import (
+    BoardAnswer,
+    CoreAnswer,
+    DebateAnswer,
+    EventsAnswer,
+    ExplainAnswer,
+    ItemsAnswer,
+    PostAnswer,
+    PruneAnswer,
+    SearchAnswer,
+    SubscriptionAnswer,
+    SubscriptionsAnswer,
+    ViewAnswer,
+    WatchesAnswer,
+    wire_debate,
+    wire_event,
+    wire_item,
+    wire_subscription,
+)
+from pydantic import BaseModel, Field
+
+from ..asking import archive_query, item_query
+from ..blackboard import VIEW_BUDGET, DebateOp
+from ..compose import Installation
+from ..debate_text import what_closes
+from ..explaining import wire_explained
+from ..mcp.adapter_arguments import Arguments
+from ..rendering import Rendering
+from ..requests import (
+    AnyType,
+    Edges,
+    ExpectedVersion,
+    Hits,
+    Id,
+    Importance,
+    Key,
+    Metadata,
+    Page,
+    PostFields,
+    PostType,
+    Seconds,
+    Sequence,
+    StatusName,
+    Tags,
+    Text,
+    Ttl,
+    VisibilityName,
+    check_text,
+)
+from ..searching import wire_found
+from ..stewardship import MAX_CONSTRAINTS, MAX_FLAGS, Stewardship, wire_board, wire_core, wire_pruned
+
+Words = Annotated[str, Field(max_length=2_000)]
+Name = Annotated[str, Field(max_length=64)]
+Instant = Annotated[str, Field(max_length=40)]
+ZoneName = Literal["working", "archive", "all"]
+Line = Annotated[str, Field(min_length=1, max_length=2_000)]
+Batch = Annotated[list[Annotated[dict[str, Any], Field(max_length=16)]], Field(max_length=MAX_BATCH)]
+_EVENTS = 200
+_WAIT = 25.0
+
+
+@dataclass(frozen=True, slots=True)
+class By:
+    """Who calls, on which board, and the idempotency key of the call."""
+
+    agent: str
+    board: str
+    once: str | None = None
+
+
+class LocalTools:
+    """The tools over an open installation, for any agent and board."""
+
+    def __init__(self, opened: Installation) -> None:
+        self._opened = opened
+        self._board = opened.blackboard
+        self._steward = Stewardship(opened.blackboard, opened.settings.stewards)
+        self._say = Rendering(opened.blackboard.tokenizer, opened.clock)
+        self._batch = Arguments("post.items", PostFields)
+        self._tools: dict[str, tuple[Arguments, Callable[..., Awaitable[BaseModel]]]] = {}
+
+    async def call(self, tool: str, caller: By, arguments: dict[str, Any]) -> BaseModel:
+        """What the tool answers.
+
+        Raises:
+            InvalidInput: arguments that the tool does not take; nothing was changed.
+        """
+        if tool not in self._tools:
+            function = getattr(self, tool)
+            self._tools[tool] = (Arguments(tool, function), function)
+        checked, function = self._tools[tool]
+        return await function(caller, **checked.check(arguments))
+
+    async def post(
+        self,
+        caller: By,
+        text: Text | None = None,
+        type: PostType | None = None,
+        importance: Importance | None = None,
+        tags: Tags | None = None,
+        edges: Edges | None = None,
+        key: Key | None = None,
+        expected_version: ExpectedVersion | None = None,
+        id: Id | None = None,
+        status: StatusName | None = None,
+        visibility: VisibilityName | None = None,
+        ttl_seconds: Ttl | None = None,
+        metadata: Metadata | None = None,
+        items: Batch | None = None,
+    ) -> PostAnswer:
+        if items:
+            posts = [self._post_fields(place, item) for place, item in enumerate(items, 1)]
+        else:
+            single = PostFields.model_construct(
+                text=text,
+                type=type,
+                importance=importance,
+                tags=tags,
+                edges=edges,
+                key=key,
+                expected_version=expected_version,
+                id=id,
+                status=status,
+                visibility=visibility,
+                ttl_seconds=ttl_seconds,
+                metadata=metadata,
+            )
+            posts = [single]
+        posted = await self._board.post(caller.agent, caller.board, posts, caller.once)
+        return PostAnswer(
+            items=[wire_item(item) for item in posted.items],
+            seq=posted.seq,
+            repeated=posted.repeated,
+            endorsed=[posted.items[place].id for place in posted.endorsed],
+        )
+
+    def _post_fields(self, place: int, item: dict[str, Any]) -> PostFields:
+        try:
+            return PostFields.model_construct(**self._batch.check(item))
+        except InvalidInput as error:
+            raise InvalidInput(f"Item {place} of items: {error.message}", item=place, **error.facts) from None
+
+    async def read(
+        self,
+        caller: By,
+        ids: Annotated[list[Id], Field(max_length=100)] | None = None,
+        keys: Annotated[list[Key], Field(max_length=100)] | None = None,
+        budget: Annotated[int, Field(ge=1, le=200_000)] | None = None,
+        since: Sequence | None = None,
+        explain: bool | None = None,
+    ) -> ViewAnswer | ItemsAnswer | EventsAnswer | ExplainAnswer:
+        agent, board = caller.agent, caller.board
+        if explain:
+            explained = await self._board.explain(agent, board, ids or [], keys or [])
+            return wire_explained(explained, self._say.now())
+        if since is not None:
+            news = await self._board.following.changes_since(agent, board, since, _EVENTS)
+            self._board.looks.saw(board, agent, news.cursor)
+            events = [wire_event(event) for event in news.events]
+            return EventsAnswer(events=events, cursor=news.cursor, seq=news.seq)
+        if ids or keys:
+            found = (await self._board.read(agent, board, ids or [], keys or [])).found
+            items = [wire_item(item) for item in found.items]
+            return ItemsAnswer(items=items, seq=found.seq, missing=list(found.missing))
+        view, snapshot = await self._board.view(agent, board, budget or VIEW_BUDGET)
+        self._board.looks.saw(snapshot.board.id, agent, snapshot.board.seq)
+        return ViewAnswer(
+            view=view.text,
+            tokens=view.tokens,
+            seq=snapshot.board.seq,
+            shown=list(view.shown),
+            stubs=list(view.stubs),
+            hidden=view.hidden,
+        )
+
+    async def query(
+        self,
+        caller: By,
+        text: Words | None = None,
+        type: AnyType | None = None,
+        key: Annotated[str, Field(max_length=MAX_KEY)] | None = None,
+        tags: Tags | None = None,
+        author: Name | None = None,
+        status: StatusName | None = None,
+        thread: Id | None = None,
+        zone: ZoneName | None = None,
+        limit: Page | None = None,
+        cursor: Annotated[str, Field(max_length=20)] | None = None,
+        any_tags: Tags | None = None,
+        no_tags: Tags | None = None,
+        after: Instant | None = None,
+        before: Instant | None = None,
+    ) -> ItemsAnswer:
+        wanted = item_query(
+            text=text,
+            type=type,
+            key=key,
+            tags=tags,
+            author=author,
+            status=status,
+            thread=thread,
+            zone=zone,
+            limit=limit,
+            cursor=cursor,
+            any_tags=any_tags,
+            no_tags=no_tags,
+            after=after,
+            before=before,
+        )
+        page = await self._board.query(caller.agent, caller.board, wanted)
+        return ItemsAnswer(
+            items=[wire_item(item) for item in page.items],
+            cursor=None if page.cursor is None else str(page.cursor),
+            seq=page.seq,
+        )
+
+    async def query_archive(
+        self,
+        caller: By,
+        text: Words | None = None,
+        type: AnyType | None = None,
+        tags: Tags | None = None,
+        author: Name | None = None,
+        after: Instant | None = None,
+        before: Instant | None = None,
+        limit: Hits | None = None,
+        restore: bool = False,
+        thread: Id | None = None,
+        neighbours: bool = False,
+    ) -> SearchAnswer:
+        query, words = archive_query(
+            text=text,
+            type=type,
+            tags=tags,
+            author=author,
+            after=after,
+            before=before,
+            limit=limit,
+            thread=thread,
+        )
+        found, _, seq = await self._board.search(
+            caller.agent,
+            caller.board,
+            query,
+            words,
+            restore=restore,
+            neighbours=neighbours,
+            once_key=caller.once if restore else None,
+        )
+        return wire_found(found, seq, {number: self._say.why(event) for number, event in found.left.items()})
+
+    async def subscribe(
+        self,
+        caller: By,
+        filter: Annotated[dict[str, Any], Field(max_length=16)] | None = None,
+        name: Name | None = None,
+        unsubscribe: Name | None = None,
+    ) -> SubscriptionAnswer | SubscriptionsAnswer:
+        following, agent, board = self._board.following, caller.agent, caller.board
+        if unsubscribe is not None:
+            await following.unsubscribe(agent, board, unsubscribe, once_key=caller.once)
+        elif filter is not None or name is not None:
+            check_text(name or "")
+            new, seq = await following.subscribe(agent, board, filter or {}, name, once_key=caller.once)
+            return wire_subscription(new, seq)
+        held, seq = await following.subscriptions(agent, board)
+        listed = [wire_subscription(one, seq) for one in held]
+        return SubscriptionsAnswer(subscriptions=listed, seq=seq, ended=unsubscribe)
+
+    async def wait(
+        self,
+        caller: By,
+        subscription: Name | None = None,
+        since: Sequence | None = None,
+        seconds: Seconds | None = None,
+        limit: Page | None = None,
+    ) -> EventsAnswer:
+        news = await self._board.following.wait(
+            caller.agent,
+            caller.board,
+            subscription=subscription,
+            since=since,
+            seconds=_WAIT if seconds is None else seconds,
+            limit=limit or 50,
+        )
+        return EventsAnswer(
+            events=[wire_event(event) for event in news.events],
+            cursor=news.cursor,
+            seq=news.seq,
+            subscription=None if news.subscription is None else news.subscription.id,
+        )
+
+    async def debate(
+        self,
+        caller: By,
+        op: DebateOp,
+        id: Annotated[str, Field(max_length=MAX_TOPIC)],
+        reason: Annotated[str, Field(max_length=2_000)] = "",
+        watchers: Annotated[list[Name], Field(max_length=32)] | None = None,
+        approve: bool | None = None,
+    ) -> DebateAnswer | WatchesAnswer:
+        check_text(reason)
+        agent, board = caller.agent, caller.board
+        if is_topic(id) and op in ("watch", "unwatch", "status") and not watchers and approve is None:
+            held, seq, _ = await self._board.watch_topic(agent, board, op, id, once_key=caller.once)
+            return WatchesAnswer(watches=[watch.topic for watch in held], seq=seq)
+        name, state = await self._board.debate(
+            agent,
+            board,
+            op,
+            id,
+            reason=reason,
+            watchers=watchers or (),
+            approve=approve,
+            once_key=caller.once,
+        )
+        if isinstance(state, Item):
+            _, seq = await self._board.attention(agent, name)
+            return DebateAnswer(item=state.id, state=None, seq=seq)
+        return _debated(id, state)
+
+    async def core(
+        self,
+        caller: By,
+        objective: Annotated[str, Field(max_length=20_000)] | None = None,
+        constraints: Annotated[list[Line], Field(max_length=MAX_CONSTRAINTS)] | None = None,
+        flags: Annotated[
+            dict[Annotated[str, Field(min_length=1, max_length=100)], bool], Field(max_length=MAX_FLAGS)
+        ]
+        | None = None,
+        expected_version: ExpectedVersion = 0,
+    ) -> CoreAnswer:
+        if objective is None and constraints is None and flags is None:
+            return wire_core(*await self._steward.core(caller.agent, caller.board))
+        core, seq = await self._steward.set_core(
+            caller.agent,
+            caller.board,
+            expected_version,
+            objective=objective,
+            constraints=constraints,
+            flags=flags,
+            once_key=caller.once,
+        )
+        return wire_core(core, seq)
+
+    async def board(
+        self,
+        caller: By,
+        title: Annotated[str, Field(min_length=1, max_length=200)] | None = None,
+        parent: Name | None = None,
+        lifecycle: Literal["open", "settled", "closed"] | None = None,
+        settings: Annotated[dict[str, Any], Field(max_length=16)] | None = None,
+    ) -> BoardAnswer:
+        check_text(title or "")
+        change = BoardChange(
+            title=title,
+            parent=parent,
+            lifecycle=None if lifecycle is None else Lifecycle(lifecycle),
+            settings=settings or {},
+        )
+        state = await self._steward.change_board(caller.agent, caller.board, change, once_key=caller.once)
+        return wire_board(state)
+
+    async def prune(self, caller: By, dry_run: bool = False) -> PruneAnswer:
+        outcomes = await self._steward.prune(caller.agent, caller.board, dry_run=dry_run)
+        return wire_pruned(outcomes, dry_run)
+
+
+def _debated(id_: str, state: DebateView) -> DebateAnswer:
+    number = parse_ref(id_).number
+    item = state.items[number].id if number in state.items else id_
+    return wire_debate(
+        item, state.debate, state.items, state.seq, tally=state.tally, closes=what_closes(state)
+    )

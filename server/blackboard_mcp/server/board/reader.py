@@ -1,0 +1,155 @@
+"""A place in a board's log that moves on as events are done: what iterators, queues and callbacks read by.
+
+Nothing runs in the background here: the next page is asked for when the last one is used up. So a slow
+reader lags behind in the log, which is kept whole, and holds one page, however much happens meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from blackboard_mcp.protocols.wire import WireEvent
+
+from .calls import EventSource
+
+PAGE = 100
+MAX_PAGE = 200
+
+
+class Reader:
+    """Events in order, each handed out once, at most `page` (1 to 200) of them in memory.
+
+    A durable reader asks for the next page when all of the last one is done, and only then is that page
+    confirmed: after a crash what was not confirmed comes again, at most a page. Elsewhere what is handed
+    out counts as done. A failure to read, or a cancellation, changes nothing: taking again goes on.
+    """
+
+    def __init__(
+        self,
+        source: EventSource,
+        *,
+        page: int = PAGE,
+        since: int | None = None,
+        durable: bool = False,
+        left: Callable[[Reader], None] | None = None,
+    ) -> None:
+        self._source = source
+        self._page = max(1, min(page, MAX_PAGE))
+        self._since = since
+        self._durable = durable
+        self._left = left
+        self._held: deque[WireEvent] = deque()
+        self._out: set[int] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._read_to: int | None = None
+        self._confirmed = 0
+        self._seq = 0
+        self._reading = asyncio.Lock()
+        self._waits: set[asyncio.Timeout] = set()
+        self._alone = asyncio.Event()
+        self._alone.set()
+        self._closed = False
+
+    @property
+    def place(self) -> int:
+        """The sequence up to which everything is done; 0 before the beginning is settled."""
+        if self._out:
+            return min(self._out) - 1
+        if self._held:
+            return self._held[0].seq - 1
+        return self._read_to or 0
+
+    @property
+    def lag(self) -> int:
+        """How far the log went beyond `place` when it was last read, counted in events of any kind."""
+        return max(0, self._seq - self.place)
+
+    @property
+    def held(self) -> int:
+        """How many events are in memory and not handed out."""
+        return len(self._held)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    async def start(self) -> None:
+        """Settles where to begin; without it the first `take` does.
+
+        Raises:
+            UnknownReference: `since` is ahead of the log.
+            Conflict: the durable name stands for another filter.
+        """
+        async with self._reading:
+            await self._begin()
+
+    async def _begin(self) -> int:
+        if self._read_to is None:
+            self._confirmed = await self._source.start(self._since)
+            self._read_to = self._confirmed
+        return self._read_to
+
+    async def take(self) -> WireEvent | None:
+        """The next event, as soon as there is one; `None` once the reader is closed."""
+        if self._closed:
+            return None
+        try:
+            async with asyncio.timeout(None) as wait:
+                self._waits.add(wait)
+                self._alone.clear()
+                try:
+                    return await self._next()
+                finally:
+                    self._waits.discard(wait)
+                    if not self._waits:
+                        self._alone.set()
+        except TimeoutError:
+            if self._closed:
+                return None
+            raise
+
+    async def _next(self) -> WireEvent:
+        while True:
+            if self._held:
+                event = self._held.popleft()
+                if self._durable:
+                    self._out.add(event.seq)
+                    self._idle.clear()
+                return event
+            await self._idle.wait()
+            async with self._reading:
+                if not self._held and not self._out:
+                    after = await self._begin()
+                    page = await self._source.fetch(after, self._page)
+                    self._confirmed = after
+                    self._seq = page.seq
+                    self._held.extend(page.events)
+                    self._read_to = page.cursor
+
+    def done(self, event: WireEvent) -> None:
+        """The event needs not come again."""
+        self._out.discard(event.seq)
+        if not self._out:
+            self._idle.set()
+
+    async def aclose(self) -> None:
+        """Confirms what is done and ends; whoever waits in `take` gets `None`. Closing twice is safe."""
+        if self._closed:
+            return
+        place = self.place
+        self._closed = True
+        now = asyncio.get_running_loop().time()
+        for wait in self._waits:
+            wait.reschedule(now)
+        if self._left is not None:
+            self._left(self)
+        self._held.clear()
+        await self._alone.wait()
+        try:
+            if self._durable and place > self._confirmed:
+                await self._source.confirm(place)
+        finally:
+            await self._source.close()

@@ -1,0 +1,17 @@
+"""What a board is to a program, wherever it is: the same calls, answers and errors in-process and over MCP."""
+
+from __future__ import annotations
+
+from .debates import Debates
+from .following import Follows
+from .items import Items
+from .stewards import Stewards
+
+
+class BoardAccess(Items, Debates, Follows, Stewards):
+    """One agent's access to one board; `Board` and `BoardClient` are the two kinds.
+
+    `agent` and `name` say whose and which; `seq` is the board's sequence as the last answer told it.
+    Everything answered is a frozen value. Errors are those of `blackboard_mcp.protocols.errors`; after one
+    nothing was changed. Every call may be cancelled: it then happened whole or not at all.
+    """

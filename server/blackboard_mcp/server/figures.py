@@ -1,0 +1,59 @@
+"""Who is on a board and how full it is, as programs read it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from blackboard_mcp.protocols.board import AgentInfo
+from blackboard_mcp.protocols.store import Statistics
+from blackboard_mcp.protocols.wire import StatisticsAnswer, ZoneFigures
+
+
+def agents(listed: Sequence[AgentInfo]) -> dict[str, Any]:
+    return {
+        "agents": [
+            {
+                "name": agent.name,
+                "posts": agent.posts,
+                "first_seen": agent.first_seen.isoformat(),
+                "last_seen": agent.last_seen.isoformat(),
+            }
+            for agent in listed
+        ]
+    }
+
+
+def statistics(figures: Statistics) -> StatisticsAnswer:
+    """Figures of what the agent that they were read for may see."""
+    state, config = figures.board, figures.board.config
+    by_zone: dict[str, dict[str, int]] = {}
+    by_type: dict[str, int] = {}
+    for (zone, type_, _status), (items, tokens) in figures.counts.items():
+        place = by_zone.setdefault(zone, {"items": 0, "tokens": 0})
+        place["items"] += items
+        place["tokens"] += tokens
+        if zone == "working":
+            by_type[type_] = by_type.get(type_, 0) + items
+    nothing = {"items": 0, "tokens": 0}
+    working, archived = by_zone.get("working", nothing), by_zone.get("archive", nothing)
+    return StatisticsAnswer(
+        board=state.id,
+        title=state.title,
+        lifecycle=str(state.lifecycle),
+        seq=state.seq,
+        created_at=state.created_at,
+        working_items=working["items"],
+        working_tokens=working["tokens"],
+        archived_items=archived["items"],
+        target_tokens=config.target_tokens,
+        high_water_tokens=config.high_tokens,
+        low_water_tokens=config.low_tokens,
+        protected_items=figures.protected_items,
+        protected_tokens=figures.protected_tokens,
+        open_debates=figures.open_debates,
+        waiting_for_index=figures.waiting_for_index,
+        visible={zone: ZoneFigures(**place) for zone, place in by_zone.items()},
+        working_by_type=by_type,
+        tokenizer=config.tokenizer,
+    )

@@ -1,0 +1,167 @@
+"""Posting, reading and debating from Python, the same in-process and over MCP: F63."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
+from blackboard_mcp.protocols.items import ItemType, Status
+
+everywhere = pytest.mark.parametrize("place", ["memory", "file", "modern", "legacy", "stdio"], indirect=True)
+
+
+@everywhere
+async def test_posts_come_back_as_typed_values(board: Any) -> None:
+    item = await board.post(
+        "p95 is 900 ms", type=ItemType.HYPOTHESIS, tags=["latency"], edges={"supports": ["F-1"]}, importance=4
+    )
+    assert (item.id, item.number, item.version, item.author) == ("H-2", 2, 1, "alice")
+    assert item.type == ItemType.HYPOTHESIS
+    assert item.status == Status.ACTIVE
+    assert item.edges == {"supports": ["F-1"]}
+    assert isinstance(item.created_at, datetime)
+    assert item.created_at.utcoffset() == timedelta(0)
+    assert await board.item("2") == await board.item("H-2")
+    assert (await board.item("F-1")).cited_by == {"supports": ["H-2"]}
+    assert board.seq == 3
+
+
+async def test_a_batch_is_posted_whole_or_not_at_all(board: Any) -> None:
+    answer = await board.post_all(
+        [{"text": "a", "tags": ["x"]}, {"text": "b", "edges": {"replies_to": ["$1"]}}, {"text": "c"}]
+    )
+    assert [item.id for item in answer.items] == ["F-2", "F-3", "F-4"]
+    assert answer.items[1].edges == {"replies_to": ["F-2"]}
+    with pytest.raises(UnknownReference):
+        await board.post_all([{"text": "d"}, {"text": "e", "edges": {"supports": ["F-99"]}}])
+    with pytest.raises(InvalidInput, match="at least one"):
+        await board.post_all([])
+    assert [item.text for item in await board.query().all()] == ["c", "b", "a", "the first item"]
+
+
+async def test_entries_have_versions_and_are_compared_and_set(board: Any) -> None:
+    first = await board.post("draft", key="plan:1", expected_version=0)
+    second = await board.post("better", key="plan:1", expected_version=first.version)
+    assert (second.id, second.version) == (first.id, 2)
+    with pytest.raises(Conflict) as stale:
+        await board.post("late", key="plan:1", expected_version=1)
+    assert stale.value.facts["current_version"] == 2
+    assert [item.text for item in await board.versions("plan:1")] == ["draft", "better"]
+    assert [item.text for item in await board.versions(id=first.id)] == ["draft", "better"]
+    assert (await board.get("plan:1@1")).text == "draft"
+    assert (await board.get("plan:1")).text == "better"
+    assert await board.find("plan:2") is None
+    with pytest.raises(UnknownReference):
+        await board.get("plan:2")
+    with pytest.raises(UnknownReference):
+        await board.item("F-99")
+
+
+async def test_a_query_asks_for_page_after_page(board: Any) -> None:
+    posted = [
+        item
+        for _ in range(2)
+        for item in (await board.post_all([{"text": f"t{n}"} for n in range(30)])).items
+    ]
+    listed = [item.id async for item in board.query(page=7)]
+    assert listed == [item.id for item in reversed(posted)] + ["F-1"]
+    late = datetime.now(UTC) + timedelta(hours=1)
+    assert await board.query(after=late).all() == []
+    assert len(await board.query(before=late, author="alice").all()) == 61
+
+
+async def test_the_archive_is_searched_and_what_is_found_comes_back(place: Any, board: Any) -> None:
+    newer = await board.post("a better first item", edges={"supersedes": ["F-1"]})
+    assert (await board.item("F-1")).zone in ("archive", "working")
+    await board.post(id="F-1", status="WITHDRAWN")
+    await board.change(settings={"target_tokens": 200})
+    outcome = await board.prune(dry_run=True)
+    assert outcome.dry_run
+    found = await board.query_archive("first item", limit=5, neighbours=True)
+    assert found.mode in ("hybrid", "lexical", "listing", "exact")
+    assert newer.id not in [item.id for item in found.items]
+
+
+async def test_a_debate_is_held_and_closed(place: Any, board: Any) -> None:
+    bob = await place.join("bob")
+    await bob.post("not so", type="CRITIQUE", edges={"critiques": ["F-1"]})
+    debate = await board.debate("F-1")
+    assert debate.state == "OPEN"
+    assert {(o.agent, o.duty) for o in debate.outstanding} == {("alice", "respond"), ("bob", "acknowledge")}
+    with pytest.raises(Refused):
+        await board.withdraw("C-2")
+    await board.post("it is", type="REPLY", edges={"replies_to": ["C-2"]})
+    assert (await bob.acknowledge("F-1")).state == "CONSENSUS"
+    assert (await board.debate("C-2")).closed_by == "bob"
+    assert await bob.watch_topic("tag:db") == ["tag:db"]
+    assert await bob.unwatch_topic("tag:db") == []
+
+
+async def test_stewards_change_the_core_and_the_board(board: Any) -> None:
+    core = await board.set_core(0, objective="find out", constraints=["never guess"], flags={"fast": True})
+    assert (core.version, core.objective, core.flags) == (1, "find out", {"fast": True})
+    with pytest.raises(Conflict):
+        await board.set_core(0, objective="other")
+    assert (await board.core()).constraints == ["never guess"]
+    assert "never guess" in (await board.view()).view
+    changed = await board.change(title="Latency", settings={"target_tokens": 9_000})
+    assert (changed.title, changed.target_tokens) == ("Latency", 9_000)
+    assert (await board.info()).settings["target_tokens"] == 9_000
+
+
+async def test_figures_agents_and_explanations_are_typed(place: Any, board: Any) -> None:
+    bob = await place.join("bob")
+    await bob.post("another")
+    assert [(agent.name, agent.posts) for agent in await board.agents()] == [("alice", 1), ("bob", 1)]
+    figures = await board.statistics()
+    assert (figures.board, figures.working_items, figures.working_by_type) == (place.name, 2, {"FACT": 2})
+    explained = await board.explain(["F-1"])
+    assert explained.explanations[0].id == "F-1"
+    assert not explained.explanations[0].protected
+
+
+async def test_what_is_private_is_absent_for_others(place: Any, board: Any) -> None:
+    bob = await place.join("bob")
+    secret = await bob.post("mine", visibility="private", key="notes:1")
+    assert (await bob.get("notes:1")).text == "mine"
+    assert await board.find("notes:1") is None
+    assert (await board.read([secret.id, "F-1"])).missing == [secret.id]
+
+
+BAD = {
+    "a type that is none": lambda b: b.post("x", type="RUMOUR"),
+    "no text": lambda b: b.post(),
+    "a NUL": lambda b: b.post("a\0b"),
+    "half a character": lambda b: b.post("\ud800"),
+    "importance 6": lambda b: b.post("x", importance=6),
+    "a key with a wildcard": lambda b: b.post("x", key="a:*"),
+    "an edge of no kind": lambda b: b.post("x", edges={"likes": ["F-1"]}),
+    "a text for a list": lambda b: b.post("x", tags="latency"),
+    "metadata that is no JSON": lambda b: b.post("x", metadata={"n": float("nan")}),
+    "a batch item with a field that is none": lambda b: b.post_all([{"txt": "x"}]),
+    "a limit of 0": lambda b: b.query(page=0).all(),
+    "nothing to read": lambda b: b.read(),
+    "a filter that is none": lambda b: b.subscribe({"colour": "red"}),
+    "a wait of an hour": lambda b: b.wait(seconds=3_600),
+    "a topic that is none": lambda b: b.watch_topic("colour:red"),
+    "versions of nothing": lambda b: b.versions(),
+}
+
+
+@pytest.mark.parametrize("place", ["memory", "modern"], indirect=True)
+@pytest.mark.parametrize("case", BAD)
+async def test_I24_bad_input_is_refused_and_changes_nothing(board: Any, case: str) -> None:
+    with pytest.raises(InvalidInput):
+        await BAD[case](board)
+    changes = await board.changes(0)
+    assert changes.seq == 2, [event.event for event in changes.events]
+
+
+@everywhere
+async def test_an_idempotency_key_applies_once(board: Any) -> None:
+    first = await board.post("once", idempotency_key="k1")
+    again = await board.post("once", idempotency_key="k1")
+    assert (first.id, first.seq) == (again.id, again.seq)
+    assert board.seq == 3
