@@ -35,11 +35,14 @@ from blackboard_mcp.protocols.transactions import (
     Transaction,
     check_transaction,
 )
+from blackboard_mcp.protocols.wire import TransactionAnswer, WireDebated, wire_item
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from .blackboard import Blackboard, as_asked
+from .mcp.adapter_arguments import Arguments
 from .once import once_of
 from .requests import Id, PostFields, check_agent, check_board, check_text
+from .text import one_line
 
 T = TypeVar("T")
 
@@ -48,6 +51,7 @@ ATTEMPTS = 10
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.2
 _PAGE = 200
+_MOST = 2**53
 _MOST_MATCHING = 5 * _PAGE
 
 
@@ -329,3 +333,40 @@ def _unfit(what: str, error: ValidationError) -> InvalidInput:
     first = error.errors(include_url=False, include_input=False)[0]
     where = ".".join(str(part) for part in first["loc"])
     return InvalidInput(f"{what}: {where}: {first['msg']}. Nothing was changed.")
+
+
+def read_of(name: str, given: Any) -> int | Since:
+    """A read as the tool takes it.
+
+    Raises:
+        InvalidInput: neither a version nor a sequence.
+    """
+    seq = given["seq"] if isinstance(given, dict) and given.keys() == {"seq"} else given
+    if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= _MOST:
+        raise InvalidInput(
+            f'reads.{one_line(name[:40])} is the version that was read (0: absent), or {{"seq": n}}, both numbers; of '
+            "a glob or $board the seq it was read at. Nothing was changed."
+        )
+    return given if seq is given else Since(seq)
+
+
+def checked(arguments: Arguments, what: str, place: int, given: dict[str, Any]) -> dict[str, Any]:
+    """The fields of one write or debate of the tool.
+
+    Raises:
+        InvalidInput: the place of what is off, and what it is.
+    """
+    try:
+        return arguments.check(given)
+    except InvalidInput as error:
+        raise InvalidInput(f"{what} {place}: {error.message}", place=place, **error.facts) from None
+
+
+def wire_committed(done: Committed) -> TransactionAnswer:
+    return TransactionAnswer(
+        items=[wire_item(item) for item in done.items],
+        debates=[WireDebated(id=debated.id, state=debated.state) for debated in done.debates],
+        seq=done.seq,
+        repeated=done.repeated,
+        endorsed=[done.items[place].id for place in done.endorsed],
+    )

@@ -8,6 +8,7 @@ from .items import Post, Query
 from .local import Board
 from .streams import EventQueue, EventStream
 from .surface import BoardAccess
+from .transactions import Transaction
 
 __all__ = [
     "Board",
@@ -20,4 +21,5 @@ __all__ = [
     "OnError",
     "Post",
     "Query",
+    "Transaction",
 ]

@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.items import MAX_BATCH, Item, parse_ref
 from blackboard_mcp.protocols.keys import MAX_KEY
 from blackboard_mcp.protocols.store import DebateView
 from blackboard_mcp.protocols.topics import MAX_TOPIC, is_topic
+from blackboard_mcp.protocols.transactions import MAX_READS
 from blackboard_mcp.protocols.wire import (
     BoardAnswer,
     CoreAnswer,
@@ -28,6 +29,7 @@ from blackboard_mcp.protocols.wire import (
     SearchAnswer,
     SubscriptionAnswer,
     SubscriptionsAnswer,
+    TransactionAnswer,
     ViewAnswer,
     WatchesAnswer,
     wire_debate,
@@ -67,6 +69,7 @@ from ..requests import (
 )
 from ..searching import wire_found
 from ..stewardship import MAX_CONSTRAINTS, MAX_FLAGS, Stewardship, wire_board, wire_core, wire_pruned
+from ..transacting import DebateFields, Transactions, checked, read_of, wire_committed
 
 Words = Annotated[str, Field(max_length=2_000)]
 Name = Annotated[str, Field(max_length=64)]
@@ -95,7 +98,10 @@ class LocalTools:
         self._board = opened.blackboard
         self._steward = Stewardship(opened.blackboard, opened.settings.stewards)
         self._say = Rendering(opened.blackboard.tokenizer, opened.clock)
+        self._transactions = Transactions(opened.blackboard)
         self._batch = Arguments("post.items", PostFields)
+        self._write = Arguments("transaction.writes", PostFields)
+        self._debated = Arguments("transaction.debates", DebateFields)
         self._tools: dict[str, tuple[Arguments, Callable[..., Awaitable[BaseModel]]]] = {}
 
     async def call(self, tool: str, caller: By, arguments: dict[str, Any]) -> BaseModel:
@@ -383,6 +389,32 @@ class LocalTools:
     async def prune(self, caller: By, dry_run: bool = False) -> PruneAnswer:
         outcomes = await self._steward.prune(caller.agent, caller.board, dry_run=dry_run)
         return wire_pruned(outcomes, dry_run)
+
+    async def transaction(
+        self,
+        caller: By,
+        reads: Annotated[
+            dict[Annotated[str, Field(max_length=MAX_KEY + 1)], Any], Field(max_length=MAX_READS)
+        ]
+        | None = None,
+        writes: Batch | None = None,
+        debates: Batch | None = None,
+    ) -> TransactionAnswer:
+        done = await self._transactions.transact(
+            caller.agent,
+            caller.board,
+            {name: read_of(name, given) for name, given in (reads or {}).items()},
+            [
+                PostFields.model_construct(**checked(self._write, "Write", place, given))
+                for place, given in enumerate(writes or (), 1)
+            ],
+            [
+                DebateFields.model_construct(**checked(self._debated, "Debate", place, given))
+                for place, given in enumerate(debates or (), 1)
+            ],
+            caller.once,
+        )
+        return wire_committed(done)
 
 
 def _debated(id_: str, state: DebateView) -> DebateAnswer:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from .debates import Debates
 from .following import Follows
-from .items import Items
 from .stewards import Stewards
+from .transactions import Transacts
 
 
-class BoardAccess(Items, Debates, Follows, Stewards):
+class BoardAccess(Transacts, Debates, Follows, Stewards):
     """One agent's access to one board; `Board` and `BoardClient` are the two kinds.
 
     `agent` and `name` say whose and which; `seq` is the board's sequence as the last answer told it.

@@ -7,18 +7,16 @@ from typing import Annotated, Any
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.items import MAX_BATCH
 from blackboard_mcp.protocols.keys import MAX_KEY
-from blackboard_mcp.protocols.transactions import MAX_DEBATE_CALLS, MAX_READS, Since
-from blackboard_mcp.protocols.wire import TransactionAnswer, WireDebated, wire_item
+from blackboard_mcp.protocols.transactions import MAX_DEBATE_CALLS, MAX_READS
+from blackboard_mcp.protocols.wire import TransactionAnswer
 from pydantic import Field, WithJsonSchema
 
 from ...rendering import Rendering
 from ...requests import PostFields
-from ...text import one_line
-from ...transacting import DebateFields, Transactions
+from ...transacting import DebateFields, Transactions, checked, read_of, wire_committed
 from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
 from ..adapter_arguments import Arguments
 
-_MOST = 2**53
 _FIELDS = Annotated[dict[str, Any], Field(max_length=16)]
 Reads = Annotated[
     dict[Annotated[str, Field(max_length=MAX_KEY + 1)], Any],
@@ -100,49 +98,18 @@ class TransactionTool:
         done = await self._transactions.transact(
             caller.agent,
             board,
-            {name: _read(name, given) for name, given in (reads or {}).items()},
+            {name: read_of(name, given) for name, given in (reads or {}).items()},
             [
-                PostFields.model_construct(**_checked(self._write, "Write", place, given))
+                PostFields.model_construct(**checked(self._write, "Write", place, given))
                 for place, given in enumerate(writes or (), 1)
             ],
             [
-                DebateFields.model_construct(**_checked(self._debate, "Debate", place, given))
+                DebateFields.model_construct(**checked(self._debate, "Debate", place, given))
                 for place, given in enumerate(debates or (), 1)
             ],
             once_key,
         )
         return Answer(
             self._say.committed(done),
-            lambda: TransactionAnswer(
-                items=[wire_item(item) for item in done.items],
-                debates=[WireDebated(id=debated.id, state=debated.state) for debated in done.debates],
-                seq=done.seq,
-                repeated=done.repeated,
-                endorsed=[done.items[place].id for place in done.endorsed],
-            ),
+            lambda: wire_committed(done),
         )
-
-
-def _read(name: str, given: Any) -> int | Since:
-    """
-    Raises:
-        InvalidInput: neither a version nor a sequence.
-    """
-    seq = given["seq"] if isinstance(given, dict) and given.keys() == {"seq"} else given
-    if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= _MOST:
-        raise InvalidInput(
-            f'reads.{one_line(name[:40])} is the version that was read (0: absent), or {{"seq": n}}, both numbers; of '
-            "a glob or $board the seq it was read at. Nothing was changed."
-        )
-    return given if seq is given else Since(seq)
-
-
-def _checked(arguments: Arguments, what: str, place: int, given: dict[str, Any]) -> dict[str, Any]:
-    """
-    Raises:
-        InvalidInput: the place of what is off, and what it is.
-    """
-    try:
-        return arguments.check(given)
-    except InvalidInput as error:
-        raise InvalidInput(f"{what} {place}: {error.message}", place=place, **error.facts) from None

@@ -1,0 +1,209 @@
+"""Transactions for programs: what was read is recorded, what is written is kept back until the block ends."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput
+from blackboard_mcp.protocols.items import parse_ref
+from blackboard_mcp.protocols.keys import check_glob, check_key
+from blackboard_mcp.protocols.wire import ItemsAnswer, TransactionAnswer, WireItem
+
+from .items import Items
+
+T = TypeVar("T")
+
+ATTEMPTS = 5
+_FIRST_PAUSE = 0.005
+_LONGEST_PAUSE = 0.2
+_PAGE = 200
+_MOST_MATCHING = 1_000
+
+
+class Transaction:
+    """Reads and writes of one board, applied all or nothing when the block ends without an exception.
+
+    Whatever is read through it must still be so then, absences included, and nothing may have come to match a
+    glob. Writes take effect with the commit, in order; reads do not see them. A write is named `$1`, `$2` … in
+    edges and debates of the same transaction.
+    """
+
+    def __init__(self, board: Items) -> None:
+        self._board = board
+        self._reads: dict[str, Any] = {}
+        self._writes: list[dict[str, Any]] = []
+        self._written: set[str] = set()
+        self._debates: list[dict[str, Any]] = []
+        self._ended = False
+        self.committed: TransactionAnswer | None = None
+        """What was done: the items written, in order, and the place in the log."""
+
+    # Reading
+
+    async def get(self, key: str) -> WireItem | None:
+        """The entry at `key`, `None` when there is none.
+
+        Raises:
+            InvalidInput: the key was written in this transaction.
+        """
+        check_key(key)
+        if key in self._written:
+            raise InvalidInput(f"'{key}' was written in this transaction; read before writing.")
+        found = await self._board.read(keys=[key])
+        self._note(f":{key}", {"seq": found.seq} if found.items else 0)
+        return found.items[0] if found.items else None
+
+    async def item(self, id: str) -> WireItem | None:
+        """The item of that id, `None` when there is none."""
+        number = parse_ref(id).number
+        found = await self._board.read(ids=[str(number)])
+        self._note(str(number), {"seq": found.seq} if found.items else 0)
+        return found.items[0] if found.items else None
+
+    async def matching(self, glob: str) -> list[WireItem]:
+        """Every entry whose key matches, in every zone, newest first; at most 1,000.
+
+        Raises:
+            InvalidInput: not a glob, or more match.
+        """
+        if "*" not in check_glob(glob):
+            found = await self.get(glob)
+            return [] if found is None else [found]
+        items: list[WireItem] = []
+        cursor: str | None = None
+        while True:
+            page = await self._page(glob, cursor)
+            # As of the first page: what comes in between two pages is a change as well.
+            self._note(glob, page.seq)
+            items += page.items
+            cursor = page.cursor
+            if cursor is None:
+                return items
+            if len(items) >= _MOST_MATCHING:
+                raise InvalidInput(f"More than {_MOST_MATCHING:,} entries match '{glob}': too many here.")
+
+    async def _page(self, glob: str, cursor: str | None) -> ItemsAnswer:
+        wanted = {"key": glob, "zone": "all", "limit": _PAGE, "cursor": cursor}
+        return await self._board._call("query", wanted, ItemsAnswer)
+
+    def _note(self, name: str, read: Any) -> None:
+        """The first read of a name counts: a later one that differs is found as a conflict."""
+        self._reads.setdefault(name, read)
+
+    # Writing
+
+    def put(self, key: str, text: str, **fields: Any) -> str:
+        """Writes a version of the entry at `key`; `fields` are those of `post`. Its name here, say `$1`."""
+        self._written.add(check_key(key))
+        return self._write({"key": key, "text": text, **fields})
+
+    def post(self, text: str, **fields: Any) -> str:
+        """Posts an item; its name here, say `$1`, for `edges={"supports": ["$1"]}`."""
+        return self._write({"text": text, **fields})
+
+    def change(self, id: str, **fields: Any) -> str:
+        """Changes an item: `status`, `tags`, `importance` …, or its `text`."""
+        return self._write({"id": id, **fields})
+
+    def delete(self, key: str) -> None:
+        """Deletes the entry at `key`."""
+        self._written.add(check_key(key))
+        self._write({"key": key, "status": "DELETED"})
+
+    def debate(
+        self,
+        op: str,
+        id: str,
+        *,
+        reason: str = "",
+        watchers: Sequence[str] = (),
+        approve: bool | None = None,
+    ) -> None:
+        """Does one thing in the debate about an item: `op` is open, acknowledge, vote, withdraw, decide or watch."""
+        given = {"op": op, "id": id, "reason": reason, "watchers": list(watchers), "approve": approve}
+        self._going_on()
+        self._debates.append({name: value for name, value in given.items() if value not in (None, "", [])})
+
+    def _write(self, fields: dict[str, Any]) -> str:
+        self._going_on()
+        self._writes.append({name: _plain(value) for name, value in fields.items() if value is not None})
+        return f"${len(self._writes)}"
+
+    def _going_on(self) -> None:
+        if self._ended:
+            raise InvalidInput("This transaction has ended; begin another.")
+
+    # Ending
+
+    async def __aenter__(self) -> Self:
+        self._going_on()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None or self._ended:
+            self._ended = True
+            return
+        await self.commit()
+
+    async def commit(self) -> None:
+        """Applies what was written if everything that was read still stands; the end of the block does it.
+
+        Raises:
+            Conflict: `facts["moved"]` names what moved, with its version now; nothing was changed.
+        """
+        self._going_on()
+        self._ended = True
+        given = {"reads": self._reads, "writes": self._writes, "debates": self._debates}
+        asked = {name: value for name, value in given.items() if value}
+        if asked:
+            self.committed = await self._board._call("transaction", asked, TransactionAnswer)
+
+
+class Transacts(Items):
+    """Several reads and writes, all or nothing. A server has them for programs with `--tools core,admin`."""
+
+    def transaction(self) -> Transaction:
+        """A block whose writes are applied at its end: `async with board.transaction() as tx`.
+
+        Raises:
+            Conflict: at the end of the block, when something that was read moved; nothing was changed.
+        """
+        return Transaction(self)
+
+    async def transact(self, work: Callable[[Transaction], Awaitable[T]], *, attempts: int = ATTEMPTS) -> T:
+        """Runs `work(tx)` and commits, again while what it read moves under it; what its last run returned.
+
+        `work` may run up to `attempts` times, so it must do nothing else that matters. What it raises ends it
+        with nothing changed.
+
+        Raises:
+            Conflict: something it read moved in each of the runs.
+        """
+        if attempts < 1:
+            raise InvalidInput("attempts must be at least 1. Nothing was changed.")
+        pause = _FIRST_PAUSE
+        for left in range(attempts - 1, -1, -1):
+            try:
+                async with self.transaction() as tx:
+                    result = await work(tx)
+            except Conflict as error:
+                if not left or "moved" not in error.facts:
+                    raise
+            else:
+                return result
+            await asyncio.sleep(random.uniform(0, pause))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        raise AssertionError
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold, of enumerations and tuples."""
+    if isinstance(value, str):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value
