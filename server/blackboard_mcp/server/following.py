@@ -160,6 +160,17 @@ class Following:
             )
         return end if since is None else since
 
+    async def resume(self, agent: str, board: str, subscription: str, since: int | None) -> Subscription:
+        """A subscription that a stream goes on with; a place that is named confirms what came before it.
+
+        Raises:
+            UnknownReference: no such subscription, or the place is ahead of the log.
+            CursorExpired: the subscription was unused for too long.
+        """
+        if since is not None:
+            await self._place(board, since)
+        return await self._held(board, agent, subscription, since)
+
     async def _held(self, board: str, agent: str, subscription: str, since: int | None) -> Subscription:
         """The subscription, confirmed up to `since`, and known to be in use."""
         held = await self._store.find_subscription(board, agent, subscription)

@@ -171,6 +171,104 @@ async def test_a_log_of_many_pages_streams_whole(site: Open, monkeypatch: pytest
             assert await stream.ids(41) == list(range(1, 42))
 
 
+async def test_a_filtered_stream_carries_what_matches_and_nothing_else(site: Open) -> None:
+    async with site() as there:
+        alice, bob = await there.boards.join("alice", "bob")
+        await alice.post("a", "LOG", tags=["x"])
+        await bob.post("b", "LOG", key="plan:db")
+        filter_ = json.dumps({"type": "LOG", "not": {"agent": "me"}})
+        async with (
+            there.stream("alice", after=0, filter=filter_) as hers,
+            there.stream("bob", after=0, filter=filter_) as his,
+            there.stream("bob", filter=json.dumps({"key": "plan:**"})) as plans,
+        ):
+            assert await hers.ids(1) == [3]
+            assert await his.ids(1) == [2]
+            await alice.do("post", items=[{"text": f"{n}"} for n in range(100)])
+            await alice.post("c", "LOG")
+            await bob.post("d", "LOG", key="plan:ui:x")
+            assert await hers.ids(1) == [105]
+            assert await his.ids(1) == [104]
+            assert await plans.ids(1) == [105]
+
+
+async def test_a_thread_is_followed_by_any_of_its_members(site: Open) -> None:
+    async with site() as there:
+        alice, bob = await there.boards.join("alice", "bob")
+        await alice.post("root")
+        await bob.post("reply", "REPLY", edges={"replies_to": ["F-1"]})
+        async with there.stream("carol", after=0, filter='{"thread":"E-2"}') as stream:
+            assert await stream.ids(2) == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("filter_", "taught"),
+    [
+        ("", "JSON object"),
+        ("{", "JSON object"),
+        ("[" * 3_000, "JSON object"),
+        ("[1]", "object with some of"),
+        ('{"colour":1}', "Unknown filter field 'colour'"),
+        ('{"type":"FACTS"}', "none of"),
+        ('{"thread":"F-99"}', "no item"),
+        ("{" + " " * 5_000 + "}", "at most 4000 characters"),
+    ],
+)
+async def test_a_wrong_filter_is_refused_with_what_is_allowed(site: Open, filter_: str, taught: str) -> None:
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        await alice.post("x")
+        status, body = await there.refused(filter=filter_)
+        assert status in (400, 404)
+        assert taught in body["message"]
+
+
+async def test_a_stream_of_a_subscription_goes_on_where_the_reconnecting_client_confirms(site: Open) -> None:
+    async with site() as there:
+        alice, bob = await there.boards.join("alice", "bob")
+        await alice.post("x")
+        held = await bob.do("subscribe", filter={"tags": ["t"]}, name="mine")
+        for number in range(4):
+            await alice.post(f"{number}", tags=["t"] if number % 2 else [])
+
+        async def cursor() -> int:
+            listed = await bob.do("subscribe")
+            return int(listed["subscriptions"][0]["cursor"])
+
+        async with there.stream("bob", subscription="mine") as stream:
+            assert await stream.ids(2) == [4, 6]
+        # Nobody confirmed them: they come again.
+        assert await cursor() == held["cursor"] == 2
+        async with there.stream("bob", subscription=held["id"], headers={"Last-Event-ID": "4"}) as stream:
+            assert await stream.ids(1) == [6]
+        assert await cursor() == 4
+        async with there.stream("bob", subscription="mine", after=2) as stream:
+            assert await stream.ids(2) == [4, 6]
+        assert await cursor() == 4
+        assert (await there.refused(agent="alice", subscription=held["id"]))[0] == 404
+        status, body = await there.refused(agent="bob", subscription="mine", filter="{}")
+        assert (status, "leave filter out" in body["message"]) == (400, True)
+        assert (await there.refused(agent="bob", subscription="mine", after="99"))[0] == 400
+        assert await cursor() == 4
+
+
+async def test_a_quiet_filtered_stream_tells_how_far_it_looked(site: Open) -> None:
+    async with site(keep_alive=0.1) as there:
+        alice = await there.boards.join("alice")
+        await alice.post("x")
+        async with there.http.stream(
+            "GET",
+            "/boards/main/events",
+            headers={"X-Blackboard-Agent": "bob"},
+            params={"filter": '{"tags":["never"]}'},
+        ) as response:
+            await alice.do("post", items=[{"text": f"{n}"} for n in range(9)])
+            async with asyncio.timeout(10):
+                async for line in response.aiter_lines():
+                    if line == "id: 11":
+                        break
+
+
 async def test_private_events_reach_their_owner_alone(site: Open) -> None:
     async with site() as there:
         alice, bob = await there.boards.join("alice", "bob")

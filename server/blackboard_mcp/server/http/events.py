@@ -3,27 +3,40 @@
 `GET /boards/{board}/events?after=N` sends the events after a sequence and then each new one; without
 `after`, or a `Last-Event-ID`, it begins with the next. The id of a message is the sequence, so a client
 that reconnects misses nothing and gets nothing twice.
+
+`filter` is a JSON object as `subscribe` takes it. `subscription` names a durable one of the agent's
+instead: the stream has its filter and begins at its cursor; the place that a reconnecting client names
+confirms what came before it, and the cursor moves there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
+from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter
+from blackboard_mcp.protocols.matching import matcher
 from blackboard_mcp.protocols.wire import wire_event
 from blackboard_mcp.server.blackboard import Blackboard
+from blackboard_mcp.server.following import with_threads
+from blackboard_mcp.server.tails import Heard
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-_PAGE: Final = 500
+_PAGE: Final = 100
+"""Events of one write: what a stream holds of a reader that is slow."""
+_FILTER_LENGTH: Final = 4_000
 KEEP_ALIVE_SECONDS: Final = 15.0
 MAX_STREAMS: Final = 256
 MAX_STREAMS_PER_AGENT: Final = 32
+
+_STATUSES: Final = {"not_found": 404, "cursor_expired": 410}
 
 Identify = Callable[[Mapping[str, str]], str]
 
@@ -54,16 +67,16 @@ class EventStreams:
         try:
             agent = self._identify({k.lower(): v for k, v in request.headers.items()})
             board = await self._board.board_of(request.path_params["board"], agent)
-            place = await self._place(request, agent, board)
+            asked = await self._asked(request, agent, board)
         except BlackboardError as error:
-            status = 404 if error.code == "not_found" else 400
+            status = _STATUSES.get(error.code, 400)
             return JSONResponse({"error": error.code, "message": error.message, **error.facts}, status)
         if sum(self._open.values()) >= MAX_STREAMS or self._open.get(agent, 0) >= MAX_STREAMS_PER_AGENT:
             message = f"too many open event streams ({MAX_STREAMS_PER_AGENT} an agent); close some first"
             return JSONResponse({"error": "refused", "message": message}, 429)
         self._open[agent] = self._open.get(agent, 0) + 1
         return _Stream(
-            self._messages(agent, board, place),
+            self._messages(agent, board, asked),
             on_end=lambda: self._ended(agent),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
@@ -74,44 +87,89 @@ class EventStreams:
         if not self._open[agent]:
             del self._open[agent]
 
-    async def _place(self, request: Request, agent: str, board: str) -> int:
-        named = request.headers.get("last-event-id") or request.query_params.get("after")
-        end = (await self._board.board(agent, board)).seq
-        if named is None:
-            return end
-        if not (named.isascii() and named.isdecimal() and len(named) <= 15) or int(named) > end:
-            raise InvalidInput(f"after must be a sequence from 0 to {end}.", seq=end)
-        return int(named)
+    async def _asked(self, request: Request, agent: str, board: str) -> _Asked:
+        """What a request asks for.
 
-    async def _messages(self, agent: str, board: str, place: int) -> AsyncIterator[bytes]:
-        store = self._board.store
+        Raises:
+            InvalidInput: not a filter, not a place, or a filter and a subscription.
+            UnknownReference: no such subscription, or a place ahead of the log.
+            CursorExpired: the subscription was unused for too long.
+        """
+        end = (await self._board.board(agent, board)).seq
+        named = request.headers.get("last-event-id") or request.query_params.get("after")
+        if named is not None and (
+            not (named.isascii() and named.isdecimal() and len(named) <= 15) or int(named) > end
+        ):
+            raise InvalidInput(f"after must be a sequence from 0 to {end}.", seq=end)
+        place = None if named is None else int(named)
+        subscription = request.query_params.get("subscription")
+        given = request.query_params.get("filter")
+        if subscription is not None:
+            if given is not None:
+                raise InvalidInput("A subscription has its filter: leave filter out, or subscription.")
+            held = await self._board.following.resume(agent, board, subscription, place)
+            return _Asked(
+                held.cursor if place is None else place, end, parse_event_filter(held.filter, stored=True)
+            )
+        filter_ = await with_threads(self._board.store, board, agent, _filter(given))
+        return _Asked(end if place is None else place, end, parse_event_filter(filter_))
+
+    async def _messages(self, agent: str, board: str, asked: _Asked) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
+        tails = self._board.following.tails
+        wanted = matcher(asked.condition, agent)
+        place, end = asked.place, asked.end
         yield b"retry: 2000\n\n"
         quiet_until = loop.time() + self._keep_alive
         while not self._closing.is_set():
-            seen = store.changes()
-            log = await store.log(board, agent, place, _PAGE)
-            place = log.cursor
-            if log.events:
-                yield b"".join(_message(wire_event(event).model_dump(mode="json")) for event in log.events)
-            elif loop.time() >= quiet_until:  # other boards' news does not keep this stream alive
-                yield b": still here\n\n"
-            elif not log.more:
-                await self._news(seen, quiet_until - loop.time())
+            seconds = max(0.0, quiet_until - loop.time())
+            heard = await self._news(tails.after(board, wanted, place, end=end, limit=_PAGE, seconds=seconds))
+            if heard is None:
+                return
+            place = heard.cursor
+            if heard.events:
+                yield b"".join(_message(wire_event(event).model_dump(mode="json")) for event in heard.events)
+            elif loop.time() >= quiet_until:
+                # A client that comes back goes on from here, not from the last event that was for it.
+                yield b": still here\nid: %d\n\n" % place
+            else:
                 continue
             quiet_until = loop.time() + self._keep_alive
 
-    async def _news(self, seen: int, seconds: float) -> None:
-        """Returns when the store changed, the time is over, or the server stops."""
-        change = asyncio.ensure_future(self._board.store.wait_for_change(seen, seconds))
+    async def _news(self, hearing: Coroutine[Any, Any, Heard]) -> Heard | None:
+        """What is heard, or `None` when the server stops."""
+        news = asyncio.ensure_future(hearing)
         closing = asyncio.ensure_future(self._closing.wait())
         try:
-            await asyncio.wait({change, closing}, return_when=asyncio.FIRST_COMPLETED)
-            if change.done():
-                change.result()
+            await asyncio.wait({news, closing}, return_when=asyncio.FIRST_COMPLETED)
+            return news.result() if news.done() else None
         finally:
-            change.cancel()
+            news.cancel()
             closing.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Where a stream begins, where the board stood then, and what it carries."""
+
+    place: int
+    end: int
+    condition: EventFilter
+
+
+def _filter(given: str | None) -> dict[str, Any]:
+    if given is None:
+        return {}
+    try:
+        if len(given) > _FILTER_LENGTH:
+            raise ValueError
+        filter_ = json.loads(given)
+    except (ValueError, RecursionError):
+        raise InvalidInput(
+            f'filter is a JSON object of at most {_FILTER_LENGTH} characters, as in ?filter={{"type":"CRITIQUE"}}.'
+        ) from None
+    parse_event_filter(filter_)
+    return dict(filter_)
 
 
 class _Stream(StreamingResponse):
