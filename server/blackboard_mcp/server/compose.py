@@ -48,9 +48,6 @@ EMBEDDING_KEY_VARIABLE = PREFIX + "EMBEDDING_KEY"
 KEY_VARIABLE = PREFIX + "SUMMARY_KEY"
 """Where the key of a summary endpoint comes from: the environment alone, so that no file or process list has it."""
 _ANONYMOUS = "anonymous"
-_COALESCE_SECONDS = 0.02
-_RECENT = 1_000
-"""Events looked at for a notification; it is a hint, and older ones change the same resources."""
 
 
 @dataclass(slots=True)
@@ -291,33 +288,8 @@ class _Identity:
 
 async def announce(opened: Installation, server: BoardServer) -> None:
     """Tells subscribers of resources what changed, by whichever process, until cancelled."""
-    from .mcp.resources import affected, may_hear
+    from .mcp.announcing import Announcer
 
-    store = opened.store
-    places: dict[str, int] = {}
-
-    async def welcome(caller: Caller, uri: str) -> bool:
-        # What is news begins with the first subscriber: until then nothing is read at all.
-        if not server.subscribed_uris():
-            now = {board.id: board.seq for board in await store.boards()}
-            if not server.subscribed_uris():
-                places.update(now)
-        return may_hear(caller.agent, uri)
-
-    server.on_subscribe(welcome)
-    seen = store.changes()
-    while True:
-        seen = await store.wait_for_change(seen, 60.0, hurried=bool(server.subscribed_uris()))
-        # A burst is one notification.
-        await asyncio.sleep(_COALESCE_SECONDS)
-        subscribed = server.subscribed_uris()
-        if not subscribed:
-            continue
-        seen = store.changes()
-        for board in await store.boards():
-            after = places.get(board.id, 0)
-            if board.seq <= after:
-                continue
-            places[board.id] = board.seq
-            log = await store.log(board.id, "", max(after, board.seq - _RECENT), _RECENT)
-            await server.publish(affected(board.id, log.events, subscribed))
+    announcer = Announcer(opened.store, server)
+    server.on_subscribe(announcer.welcome)
+    await announcer.run()

@@ -174,12 +174,12 @@ class BoardServer:
         """Call `hook()` when streams must end because the server stops."""
         self._closing.append(hook)
 
-    async def publish(self, uris: Iterable[str]) -> None:
-        """Tell the subscribers of both generations that these resources changed.
+    async def publish(self, uris: Iterable[str], *, agent: str | None = None) -> None:
+        """Tell the subscribers of both generations, or those of one agent, that these resources changed.
 
         Never waits for a reader. Publishing one URI again before it was sent changes nothing.
         """
-        self._hub.publish(uris)
+        self._hub.publish(uris, agent)
 
     def subscribed_uris(self) -> list[str]:
         """Every URI that somebody wants to hear of now, by either generation."""

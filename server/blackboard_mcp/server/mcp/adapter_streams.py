@@ -132,11 +132,12 @@ class Hub:
             if not waiting:
                 del self.by_uri[uri]
 
-    def publish(self, uris: Iterable[str]) -> None:
-        """Mark the URIs as changed for whoever wants them. Never waits."""
+    def publish(self, uris: Iterable[str], agent: str | None = None) -> None:
+        """Mark the URIs as changed for whoever wants them, or for one agent. Never waits."""
         for uri in uris:
             for subscriber in self.by_uri.get(uri, ()):
-                subscriber.push(uri)
+                if agent is None or subscriber.agent == agent:
+                    subscriber.push(uri)
 
     def close(self) -> None:
         """End every stream; the subscribers remove themselves."""

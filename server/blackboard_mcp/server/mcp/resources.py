@@ -1,6 +1,6 @@
 """The resources: one board from many sides, as text for people and models, or as JSON (`….json`).
 
-Every resource is subscribable; `affected` says which of the subscribed ones an event changes.
+Every resource is subscribable; `announcing` says which of them an event changes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from blackboard_mcp.protocols.errors import UnknownReference
-from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Item, ItemType, Status
 from blackboard_mcp.protocols.store import Page as ItemPage
@@ -369,40 +368,6 @@ class Resources:
         if board is not None and argument == "after":
             return [str(board.seq)] if str(board.seq).startswith(partial) else []
         return []
-
-
-def may_hear(agent: str, uri: str) -> bool:
-    """Whether an agent may subscribe to a URI: to everything but another agent's view."""
-    section, _, viewer = uri.split("?", 1)[0].removesuffix(".json").partition("/view/")
-    return not viewer or "/" in section.removeprefix("board://") or viewer == agent
-
-
-_CORE_ONLY = frozenset({"core"})
-
-
-def affected(board: str, events: Sequence[Event], subscribed: Iterable[str]) -> list[str]:
-    """Those of the subscribed URIs that the events of a board change."""
-    items = {event.item for event in events if event.item is not None}
-    core = any(event.event is EventType.CORE_CHANGED for event in events)
-    base = f"board://{board}"
-    changed = []
-    for uri in subscribed:
-        path = uri.split("?", 1)[0].removesuffix(".json")
-        if path != base and not path.startswith(base + "/"):
-            continue
-        section, _, rest = path[len(base) + 1 :].partition("/")
-        if section == "items" and rest.endswith("/explain"):
-            changed.append(uri)  # what holds an item, or goes before it, may change with any event
-        elif section == "items":
-            number = rest.split("@", 1)[0].rsplit("-", 1)[-1]
-            if any(id_.rsplit("-", 1)[1] == number for id_ in items):
-                changed.append(uri)
-        elif section in _CORE_ONLY:
-            if core:
-                changed.append(uri)
-        else:
-            changed.append(uri)
-    return changed
 
 
 def _item(item: Item) -> dict[str, Any]:
