@@ -50,6 +50,12 @@ class EventType(StrEnum):
     WATCH_ENDED = "watch.ended"
     PASS_ENDED = "prune.ended"
     PRESSURE = "board.pressure"
+    GROUP_CREATED = "group.created"
+    GROUP_CHANGED = "group.changed"
+    GROUP_ENDED = "group.ended"
+    DELIVERY_DEAD = "delivery.dead"
+    DELIVERY_RETRIED = "delivery.retried"
+    DELIVERY_DROPPED = "delivery.dropped"
 
 
 WITHOUT_ITEM = frozenset(
@@ -60,9 +66,17 @@ WITHOUT_ITEM = frozenset(
         EventType.PASS_ENDED,
         EventType.WATCH_BEGAN,
         EventType.WATCH_ENDED,
+        EventType.GROUP_CREATED,
+        EventType.GROUP_CHANGED,
+        EventType.GROUP_ENDED,
+        EventType.DELIVERY_RETRIED,
+        EventType.DELIVERY_DROPPED,
     }
 )
 """Events that are about no item."""
+
+OF_GROUPS = frozenset(event for event in EventType if event.startswith(("group.", "delivery.")))
+"""Events about consumer groups; a group gets those of others where its filter names them, and never its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,17 @@ from .debates import Debate, Duty, StandingWatch, Tally
 from .events import Event
 from .explain import Explained
 from .filters import ItemQuery
+from .groups import (
+    ATTEMPTS,
+    MAX_TAKEN,
+    DeadLetter,
+    Group,
+    GroupState,
+    Handle,
+    Outlook,
+    Taken,
+    Turn,
+)
 from .guard import Protection
 from .items import Draft, Item, Ref
 from .pressure import Describe
@@ -733,6 +744,110 @@ class BoardStore(RequestStore, Protocol):
         """Lets expire what was unused for longer than `subscription_lease_seconds`; the boards it changed.
 
         Where they stood is kept as long again. A bounded part of it a call; calling again does the rest.
+        """
+        ...
+
+    # Consumer groups
+
+    async def create_group(
+        self,
+        board: str,
+        agent: str,
+        name: str,
+        filter_: dict[str, Any],
+        *,
+        since: int | None = None,
+        max_attempts: int = ATTEMPTS,
+        once: Once | None = None,
+    ) -> Group:
+        """A new group, from the present end of the log or from after `since`; the one that is there, if it has
+        that filter.
+
+        Raises:
+            InvalidInput: a filter or a number that cannot be.
+            UnknownReference: no such board, or `since` is after the end of its log.
+            Conflict: there is a group of that name with another filter.
+            Refused: too many groups, or the board is closed.
+        """
+        ...
+
+    async def change_group(
+        self,
+        board: str,
+        agent: str,
+        name: str,
+        *,
+        filter_: dict[str, Any] | None = None,
+        max_attempts: int | None = None,
+        once: Once | None = None,
+    ) -> Group:
+        """Another filter for what is still to be handed out, or another number of attempts.
+
+        Raises:
+            UnknownReference: no such group.
+            Refused: somebody else made it.
+        """
+        ...
+
+    async def end_group(self, board: str, agent: str, name: str, *, once: Once | None = None) -> int:
+        """Ends a group; what is in flight, and what is dead, is forgotten. The board's sequence.
+
+        Errors as in `change_group`.
+        """
+        ...
+
+    async def groups(self, board: str) -> tuple[list[GroupState], int]:
+        """The groups of a board, by name, and its sequence."""
+        ...
+
+    async def consume(
+        self, board: str, agent: str, name: str, turn: Turn, *, once: Once | None = None
+    ) -> Taken:
+        """Settles what the worker names and hands it what comes next, in one transaction.
+
+        Events come by rising sequence: first those to be handed out again, then new ones. No event is held
+        by two workers at once, by the clock of the store.
+
+        Raises:
+            UnknownReference: no such board or group.
+            InvalidInput: a lease or a number out of its bounds, or a filter that cannot be.
+            Conflict: something named is not the worker's any more; `late` says why. Or the group has another
+                filter.
+            Refused: the group is to be made, and cannot.
+        """
+        ...
+
+    async def group_outlook(self, board: str, name: str) -> Outlook:
+        """Whether `consume` would get something, without taking it; when it would not, it may after `next_due`."""
+        ...
+
+    async def dead_letters(
+        self, board: str, name: str, *, after: int = 0, limit: int = MAX_TAKEN
+    ) -> tuple[list[DeadLetter], int]:
+        """Dead letters of events after a sequence, by sequence; and the board's sequence."""
+        ...
+
+    async def retry_dead(
+        self, board: str, agent: str, name: str, wanted: Sequence[Handle], *, once: Once | None = None
+    ) -> int:
+        """Dead letters wait to be handed out again, as often as a new event may be. The board's sequence.
+
+        Raises:
+            Conflict: one of them is no dead letter under that handle. Nothing was changed.
+            Refused: too much is in flight.
+        """
+        ...
+
+    async def drop_dead(
+        self, board: str, agent: str, name: str, wanted: Sequence[Handle], *, once: Once | None = None
+    ) -> int:
+        """Dead letters are done with. The board's sequence; errors as in `retry_dead`."""
+        ...
+
+    async def sweep_groups(self) -> list[str]:
+        """Buries what no worker will get any more, and ends groups unused for `subscription_lease_seconds`.
+
+        The boards it changed. A bounded part of it a call; calling again does the rest.
         """
         ...
 

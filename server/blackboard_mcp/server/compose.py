@@ -232,6 +232,11 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
         from .summaries.requests import SummaryRequests
 
         MemoryTools(SummaryRequests(opened.blackboard), rendering).register(server)
+    if "messages" in settings.tools:
+        from .consuming import Consumers
+        from .mcp.tools.consuming import ConsumeTool
+
+        ConsumeTool(Consumers(opened.blackboard), rendering).register(server)
     Resources(opened.blackboard, rendering).register(server)
 
     async def introduce(caller: Caller) -> None:

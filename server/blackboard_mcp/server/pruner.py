@@ -332,8 +332,9 @@ class Pruner:
                 logger.warning("retraction notices wait: %s", error)
             try:
                 await self._store.expire_subscriptions()
+                await self._store.sweep_groups()
             except BlackboardError as error:
-                logger.warning("unused subscriptions wait: %s", error)
+                logger.warning("unused subscriptions and groups wait: %s", error)
             self._soon.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._nap()):

@@ -20,7 +20,7 @@ from .board_settings import check_settings
 from .policies.registry import Policies
 
 PREFIX = "BLACKBOARD_"
-TOOL_SETS = ("core", "memory", "admin")
+TOOL_SETS = ("core", "memory", "messages", "admin")
 """Sets of tools there are."""
 
 

@@ -16,6 +16,17 @@ from blackboard_mcp.protocols.debates import DebateCall, DebateOp, StandingWatch
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.groups import (
+    ATTEMPTS,
+    MAX_TAKEN,
+    DeadLetter,
+    Group,
+    GroupState,
+    Handle,
+    Outlook,
+    Taken,
+    Turn,
+)
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Draft, Item, Ref
 from blackboard_mcp.protocols.pressure import Describe
@@ -42,10 +53,12 @@ from blackboard_mcp.protocols.transactions import Transaction
 
 from .operations import (
     boards,
+    consuming,
     debate_calls,
     debate_views,
     endorsing,
     explaining,
+    groups,
     guarding,
     indexing,
     lapsing,
@@ -575,6 +588,105 @@ class SqlBoardStore(RequestCalls):
 
     async def _abandon(self, board: str, now: int) -> None:
         await self.engine.write(lambda: subscribing.expire(board, now))
+
+    # Consumer groups
+
+    async def create_group(
+        self,
+        board: str,
+        agent: str,
+        name: str,
+        filter_: dict[str, Any],
+        *,
+        since: int | None = None,
+        max_attempts: int = ATTEMPTS,
+        once: Once | None = None,
+    ) -> Group:
+        return await self._apply(
+            board,
+            agent,
+            once,
+            lambda now: groups.create(board, agent, name, filter_, since, max_attempts, now),
+            repeating.whole(Group),
+        )
+
+    async def change_group(
+        self,
+        board: str,
+        agent: str,
+        name: str,
+        *,
+        filter_: dict[str, Any] | None = None,
+        max_attempts: int | None = None,
+        once: Once | None = None,
+    ) -> Group:
+        return await self._apply(
+            board,
+            agent,
+            once,
+            lambda now: groups.change(board, agent, name, filter_, max_attempts, now),
+            repeating.whole(Group),
+        )
+
+    async def end_group(self, board: str, agent: str, name: str, *, once: Once | None = None) -> int:
+        return await self._apply(
+            board, agent, once, lambda now: groups.end(board, agent, name, now), repeating.whole(int)
+        )
+
+    async def groups(self, board: str) -> tuple[list[GroupState], int]:
+        now = self._now()
+        return await self.engine.read(lambda: groups.listed(board, now))
+
+    async def consume(
+        self, board: str, agent: str, name: str, turn: Turn, *, once: Once | None = None
+    ) -> Taken:
+        return await self._apply(
+            board,
+            agent,
+            once,
+            lambda now: consuming.consume(board, agent, name, turn, now),
+            consuming.kept(board, turn),
+        )
+
+    async def group_outlook(self, board: str, name: str) -> Outlook:
+        now = self._now()
+        return await self.engine.read(lambda: consuming.outlook(board, name, now))
+
+    async def dead_letters(
+        self, board: str, name: str, *, after: int = 0, limit: int = MAX_TAKEN
+    ) -> tuple[list[DeadLetter], int]:
+        return await self.engine.read(lambda: groups.dead_letters(board, name, after, limit))
+
+    async def retry_dead(
+        self, board: str, agent: str, name: str, wanted: Sequence[Handle], *, once: Once | None = None
+    ) -> int:
+        return await self._apply(
+            board,
+            agent,
+            once,
+            lambda now: groups.retry(board, agent, name, wanted, now),
+            repeating.whole(int),
+        )
+
+    async def drop_dead(
+        self, board: str, agent: str, name: str, wanted: Sequence[Handle], *, once: Once | None = None
+    ) -> int:
+        return await self._apply(
+            board, agent, once, lambda now: groups.drop(board, agent, name, wanted, now), repeating.whole(int)
+        )
+
+    async def sweep_groups(self) -> list[str]:
+        now = self._now()
+        spent, unused = await self.engine.read(lambda: groups.due(now))
+        changed = [board for board, name in spent if await self._bury(board, name, now)]
+        changed += [board for board, name in unused if await self._abandon_group(board, name, now)]
+        return list(dict.fromkeys(changed))
+
+    async def _bury(self, board: str, name: str, now: int) -> bool:
+        return await self.engine.write(lambda: groups.bury_spent(board, name, now))
+
+    async def _abandon_group(self, board: str, name: str, now: int) -> bool:
+        return await self.engine.write(lambda: groups.abandon(board, name, now))
 
     # News
 

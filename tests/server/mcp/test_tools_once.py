@@ -80,6 +80,17 @@ async def taken(at: Any, ada: Any) -> dict[str, Any]:
     return {"lease": (await bob.do("summarize", thread="Q-1"))["lease"]}
 
 
+async def at_work(at: Any, ada: Any) -> dict[str, Any]:
+    """A group of bob's in which he holds the first job, and there are two more."""
+    await ada.post("A claim.")
+    bob = await at.join("bob")
+    await bob.do("consume", group="crew", filter={"type": "PLAN", "event": "item.posted"}, limit=0)
+    for n in range(3):
+        await ada.post(f"job {n}", "PLAN")
+    await bob.do("consume", group="crew", seconds=0)
+    return {}
+
+
 CALLS: list[tuple[str, dict[str, Any], Prepare]] = [
     ("post", {"text": "x"}, nothing),
     ("post", {"text": "x", "key": "k:v", "expected_version": 0}, nothing),
@@ -96,10 +107,15 @@ CALLS: list[tuple[str, dict[str, Any], Prepare]] = [
     ("query_archive", {"text": "pump", "restore": True}, archived),
     ("subscribe", {"filter": {"type": "FACT"}, "name": "mine"}, nothing),
     ("subscribe", {"unsubscribe": "mine"}, followed),
+    ("transaction", {"writes": [{"text": "x", "key": "a:b"}]}, nothing),
     ("core", {"objective": "win", "constraints": ["by the rules"]}, nothing),
     ("board", {"title": "A title", "settings": {"quorum": 2}}, nothing),
     ("summarize", {"thread": "Q-1"}, finished),
     ("summarize", {"thread": "Q-1", "text": BODY}, taken),
+    ("consume", {"group": "crew", "seconds": 0, "ack": ["4.1"]}, at_work),
+    ("consume", {"group": "other", "seconds": 0, "limit": 0, "filter": {}}, nothing),
+    ("consume", {"group": "crew", "op": "set", "filter": {}}, at_work),
+    ("consume", {"group": "crew", "op": "end"}, at_work),
 ]
 WITHOUT = {
     "wait": "its place is a cursor, which `since` names: what was lost on the way is asked for again from there",

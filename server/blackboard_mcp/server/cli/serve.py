@@ -30,7 +30,7 @@ from .options import settings_of
 @click.option(
     "--tools",
     metavar="SETS",
-    help="Sets of tools, joined by commas: core, memory, admin or all (default core).",
+    help="Sets of tools, joined by commas: core, memory, messages, admin or all (default core).",
 )
 @click.option("--tool-prefix", metavar="P", help="Stands before every tool name, say board_.")
 @click.option(

@@ -65,9 +65,8 @@ CONTENT: Mapping[str, Form] = {
     "written_at": INSTANT,
     "written_by": TEXT,
     "deleted": FLAG,
-    "status": TEXT,
 }
-"""A version of an item, with the status it had last; it stands on the line of the first event at that version."""
+"""A version of an item; it stands on the line of the first event at that version."""
 
 ITEM_STANDING: Mapping[str, Form] = {
     "version": WHOLE,
@@ -135,7 +134,7 @@ TABLES: tuple[Table, ...] = (
         },
         ("superseded", "analysed", "debated"),
     ),
-    Table("item_version", Role.TRUTH, ("number", "version"), {"number": ITEM, **CONTENT}),
+    Table("item_version", Role.TRUTH, ("number", "version"), {"number": ITEM, **CONTENT, "status": TEXT}),
     Table("edge", Role.TRUTH, ("source", "kind", "target"), EDGE),
     Table("event", Role.TRUTH, ("seq",), {"seq": WHOLE, **EVENT}),
     Table(
@@ -230,8 +229,8 @@ TABLES: tuple[Table, ...] = (
         {
             **{"number": ITEM, "asker": TEXT, "agent": TEXT, "skill": TEXT, "state": word(RequestState)},
             **{"live": FLAG, "opened_at": INSTANT, "deadline": INSTANT, "due_at": INSTANT, "holder": TEXT},
-            **{"held_until": INSTANT, "lease": WHOLE, "parts": WHOLE, "partial": WHOLE, "answer": WHOLE},
-            **{"reason": TEXT, "ended_by": TEXT, "ended_at": INSTANT},
+            **{"held_until": WHOLE, "lease": WHOLE, "parts": WHOLE, "partial": WHOLE, "answer": WHOLE},
+            **{"reason": TEXT, "ended_by": TEXT, "ended_at": WHOLE},
         },
         item="number",
     ),
@@ -283,6 +282,24 @@ TABLES: tuple[Table, ...] = (
             **{"created_at": INSTANT, "used_at": INSTANT, "expired_at": INSTANT},
         },
         private=True,
+    ),
+    Table(
+        "consumer_group",
+        Role.TRUTH,
+        ("name",),
+        {
+            **{"name": TEXT, "filter": OBJECT, "created_by": TEXT, "created_at": INSTANT},
+            **{"max_attempts": WHOLE, "cursor": WHOLE, "used_at": INSTANT},
+        },
+    ),
+    Table(
+        "delivery",
+        Role.TRUTH,
+        ("consumers", "seq"),
+        {
+            **{"consumers": TEXT, "seq": WHOLE, "attempt": WHOLE, "tries": WHOLE, "last": FLAG},
+            **{"worker": TEXT, "until": INSTANT, "dead": FLAG, "why": TEXT},
+        },
     ),
     Table(
         "idempotency",

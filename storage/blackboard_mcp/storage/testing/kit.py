@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from .asking import RequestTests
 from .cancelling import CancellationTests
+from .consuming import ConsumerGroupTests
 from .debates import DebateTests
 from .deleting import DeletingTests
 from .endorsing import EndorsementTests
@@ -49,6 +50,7 @@ class BoardStoreKit(
     PrivacyTests,
     EventTests,
     SubscriptionTests,
+    ConsumerGroupTests,
     ExplainTests,
     DebateTests,
     VotingTests,

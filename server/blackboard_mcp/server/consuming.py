@@ -1,0 +1,228 @@
+"""Working off events as one of several: taking turns in consumer groups, and waiting for the next.
+
+Every method takes the agent's authenticated name and a board id. Nothing here knows MCP, HTTP or SQL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.groups import (
+    ATTEMPTS,
+    DeadLetter,
+    Group,
+    GroupState,
+    Handle,
+    Taken,
+    Turn,
+    check_group,
+    group_filter,
+)
+from blackboard_mcp.protocols.items import Item, Ref, parse_ref
+from blackboard_mcp.protocols.store import Attention, BoardStore
+
+from .blackboard import Blackboard
+from .following import Report, with_threads
+from .once import once_of
+from .requests import check_agent
+
+_REPORT_EVERY: Final = 5.0
+_AFTER: Final = 0.005
+"""Seconds after the end of a lease at which to look: the end itself is past by then."""
+_LEAST: Final = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a turn gave a worker, and the items that the events are about, as they are now."""
+
+    taken: Taken
+    items: dict[int, Item] = field(default_factory=dict)
+    attention: Attention = field(default_factory=Attention)
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """Dead letters, and the items that their events are about, as they are now."""
+
+    letters: list[DeadLetter]
+    items: dict[int, Item]
+    seq: int
+
+
+class Consumers:
+    """Consumer groups on the boards of a blackboard."""
+
+    def __init__(self, board: Blackboard) -> None:
+        self._board = board
+
+    @property
+    def _store(self) -> BoardStore:
+        return self._board.store
+
+    async def create(
+        self,
+        agent: str,
+        board: str | None,
+        group: str,
+        filter_: dict[str, Any],
+        *,
+        since: int | None = None,
+        max_attempts: int = ATTEMPTS,
+        once_key: str | None = None,
+    ) -> Group:
+        """A group from the present end of the log, or from after `since`; errors as in `BoardStore.create_group`."""
+        name = await self._of(agent, board, group)
+        once = once_of(
+            once_key, "create_group", group=group, filter=filter_, since=since, attempts=max_attempts
+        )
+        return await self._store.create_group(
+            name,
+            agent,
+            group,
+            await self._for_all(name, filter_),
+            since=since,
+            max_attempts=max_attempts,
+            once=once,
+        )
+
+    async def change(
+        self,
+        agent: str,
+        board: str | None,
+        group: str,
+        *,
+        filter_: dict[str, Any] | None = None,
+        max_attempts: int | None = None,
+        once_key: str | None = None,
+    ) -> Group:
+        """The group, changed by who made it; errors as in `BoardStore.change_group`."""
+        name = await self._of(agent, board, group)
+        once = once_of(once_key, "change_group", group=group, filter=filter_, attempts=max_attempts)
+        wanted = None if filter_ is None else await self._for_all(name, filter_)
+        return await self._store.change_group(
+            name, agent, group, filter_=wanted, max_attempts=max_attempts, once=once
+        )
+
+    async def end(self, agent: str, board: str | None, group: str, *, once_key: str | None = None) -> int:
+        """Ends a group, by who made it; the board's sequence."""
+        name = await self._of(agent, board, group)
+        return await self._store.end_group(
+            name, agent, group, once=once_of(once_key, "end_group", group=group)
+        )
+
+    async def groups(self, agent: str, board: str | None) -> tuple[list[GroupState], int]:
+        """The groups of the board with what is before them, by name; and its sequence."""
+        name = await self._board.board_of(board, agent)
+        return await self._store.groups(name)
+
+    async def take(
+        self,
+        agent: str,
+        board: str | None,
+        group: str,
+        turn: Turn,
+        *,
+        seconds: float,
+        report: Report | None = None,
+        once_key: str | None = None,
+    ) -> Work:
+        """Settles what the worker names at once; then what comes next, waiting for it up to `seconds`.
+
+        With an idempotency key the settling and the first look are done once; what they gave is given again.
+        Errors as in `BoardStore.consume`.
+        """
+        name = await self._of(agent, board, group)
+        once = once_of(
+            once_key,
+            "consume",
+            group=group,
+            ack=[str(handle) for handle in turn.ack],
+            fail={str(handle): why for handle, why in turn.fail.items()},
+            extend=[str(handle) for handle in turn.extend],
+            limit=turn.limit,
+            lease=turn.lease_seconds,
+            filter=turn.filter,
+        )
+        if turn.filter is not None:
+            turn = replace(turn, filter=await self._for_all(name, turn.filter))
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        deadline = started + seconds
+        next_report = math.inf if report is None else started + _REPORT_EVERY
+        seen = self._store.changes()
+        taken = await self._store.consume(name, agent, group, turn, once=once)
+        turn = replace(turn, ack=(), fail={}, extend=(), filter=None)
+        while turn.limit and not taken.deliveries and (now := loop.time()) < deadline:
+            outlook = await self._store.group_outlook(name, group)
+            if outlook.ready:
+                taken = await self._store.consume(name, agent, group, turn)
+                continue
+            if report is not None and now >= next_report:
+                next_report = now + _REPORT_EVERY
+                await report(round(now - started, 1), seconds, "waiting for work")
+            patience = min(deadline, next_report) - now
+            if outlook.next_due is not None:
+                until = (outlook.next_due - self._board.activity.clock.now()).total_seconds()
+                patience = min(patience, until + _AFTER)
+            seen = await self._store.wait_for_change(seen, max(_LEAST, patience))
+        self._board.activity.seen(name, agent)
+        attention, seq = await self._board.attention(agent, name)
+        items = await self._items(name, agent, [delivery.event for delivery in taken.deliveries])
+        return Work(replace(taken, seq=seq), items, attention)
+
+    async def dead_letters(self, agent: str, board: str | None, group: str, *, after: int = 0) -> Dead:
+        """Dead letters of events after a sequence, by sequence."""
+        name = await self._of(agent, board, group)
+        letters, seq = await self._store.dead_letters(name, group, after=after)
+        return Dead(letters, await self._items(name, agent, [letter.event for letter in letters]), seq)
+
+    async def retry(
+        self,
+        agent: str,
+        board: str | None,
+        group: str,
+        handles: Sequence[Handle],
+        *,
+        once_key: str | None = None,
+    ) -> int:
+        """Dead letters wait to be handed out again; the board's sequence. Errors as in `BoardStore.retry_dead`."""
+        name = await self._of(agent, board, group)
+        once = once_of(once_key, "retry_dead", group=group, handles=[str(handle) for handle in handles])
+        return await self._store.retry_dead(name, agent, group, handles, once=once)
+
+    async def drop(
+        self,
+        agent: str,
+        board: str | None,
+        group: str,
+        handles: Sequence[Handle],
+        *,
+        once_key: str | None = None,
+    ) -> int:
+        """Dead letters are done with; the board's sequence. Errors as in `BoardStore.drop_dead`."""
+        name = await self._of(agent, board, group)
+        once = once_of(once_key, "drop_dead", group=group, handles=[str(handle) for handle in handles])
+        return await self._store.drop_dead(name, agent, group, handles, once=once)
+
+    async def _of(self, agent: str, board: str | None, group: str) -> str:
+        check_agent(agent)
+        check_group(group)
+        return await self._board.board_of(board, agent)
+
+    async def _for_all(self, board: str, filter_: dict[str, Any]) -> dict[str, Any]:
+        """The filter with its threads named by their first items; they are such that everybody sees them."""
+        group_filter(filter_)
+        return await with_threads(self._store, board, "", filter_)
+
+    async def _items(self, board: str, agent: str, events: Sequence[Event]) -> dict[int, Item]:
+        numbers = dict.fromkeys(parse_ref(event.item).number for event in events if event.item is not None)
+        if not numbers:
+            return {}
+        found = await self._store.read(board, agent, [Ref(number) for number in numbers], [])
+        return {item.number: item for item in found.items}
