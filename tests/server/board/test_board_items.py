@@ -165,3 +165,21 @@ async def test_an_idempotency_key_applies_once(board: Any) -> None:
     again = await board.post("once", idempotency_key="k1")
     assert (first.id, first.seq) == (again.id, again.seq)
     assert board.seq == 3
+
+
+async def test_a_deleted_entry_is_missing_by_key_and_keeps_its_versions(board: Any) -> None:
+    first = await board.post("draft", key="plan:1")
+    with pytest.raises(Conflict):
+        await board.delete("plan:1", expected_version=7)
+    tombstone = await board.delete("plan:1", expected_version=1)
+    assert (tombstone.id, tombstone.version, tombstone.deleted) == (first.id, 2, True)
+    assert await board.find("plan:1") is None
+    assert [item.text for item in await board.versions(id=first.id)] == ["draft", ""]
+    assert [item.id for item in await board.query(status="DELETED").all()] == [first.id]
+    with pytest.raises(UnknownReference):
+        await board.delete("plan:2")
+    assert (await board.post("again", key="plan:1", expected_version=0)).version == 3
+    async with board.transaction() as tx:
+        assert await tx.get("plan:1") is not None
+        tx.delete("plan:1")
+    assert await board.find("plan:1") is None

@@ -7,15 +7,20 @@ reader lags behind in the log, which is kept whole, and holds one page, however 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 
+from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.wire import WireEvent
 
 from .calls import EventSource
 
+logger = logging.getLogger(__name__)
+
 PAGE = 100
 MAX_PAGE = 200
+_CLOSING_SECONDS = 5.0
 
 
 class Reader:
@@ -136,7 +141,10 @@ class Reader:
             self._idle.set()
 
     async def aclose(self) -> None:
-        """Confirms what is done and ends; whoever waits in `take` gets `None`. Closing twice is safe."""
+        """Confirms what is done and ends; whoever waits in `take` gets `None`. Closing twice is safe.
+
+        What cannot be confirmed within five seconds is not, and comes again.
+        """
         if self._closed:
             return
         place = self.place
@@ -149,7 +157,10 @@ class Reader:
         self._held.clear()
         await self._alone.wait()
         try:
-            if self._durable and place > self._confirmed:
-                await self._source.confirm(place)
-        finally:
-            await self._source.close()
+            async with asyncio.timeout(_CLOSING_SECONDS):
+                if self._durable and place > self._confirmed:
+                    await self._source.confirm(place)
+                await self._source.close()
+        except (BlackboardError, TimeoutError) as error:
+            # What is not confirmed comes again, as after a crash.
+            logger.warning("a stream was closed without its last word: %s", error or "no answer in time")
