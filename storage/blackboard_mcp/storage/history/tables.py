@@ -330,6 +330,7 @@ TABLES: tuple[Table, ...] = (
         compared=("owner", "zone", "type", "status", "items", "tokens"),
         triggered=True,
     ),
+    Table("key_part", Role.DERIVED, ("part", "number"), compared=("part", "number"), triggered=True),
     Table("outbox", Role.DERIVED),
     Table("principal", Role.INSTALLATION),
     Table("lease", Role.INSTALLATION),

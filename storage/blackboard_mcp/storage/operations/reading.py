@@ -12,10 +12,10 @@ from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Ref, Zone
-from blackboard_mcp.protocols.keys import compile_glob, glob_prefix, parse_key
+from blackboard_mcp.protocols.keys import parse_key
 from blackboard_mcp.protocols.store import Found, Log, Page, Snapshot, Statistics, Stretch
 
-from . import debate_views, guarding, summarising
+from . import debate_views, globbing, guarding, summarising
 from .ledger import attention, get_board, load
 from .rows import ItemRow, Steps, dumps, event_of, instant, micros, numbers, sql
 from .showing import values
@@ -111,25 +111,28 @@ def query(board: str, agent: str, wanted: ItemQuery, look: int) -> Steps[Page]:
     row = yield from get_board(board)
     text, fixed = _where(row.no, agent, wanted)
     words = [word.casefold() for word in (wanted.text or "").split()]
-    glob = compile_glob(wanted.key) if wanted.key is not None else None
-    before = wanted.cursor if wanted.cursor is not None else (1 << 62)
+    before: int | None = wanted.cursor if wanted.cursor is not None else (1 << 62)
     rows: list[ItemRow] = []
-    batch = wanted.limit + 1 if not words and glob is None else _SCAN
-    while len(rows) <= wanted.limit:
-        statement = f"SELECT {_COLUMNS} FROM item WHERE {text} AND number < ? ORDER BY number DESC LIMIT ?"  # noqa: S608 - columns and conditions are ours, every value is bound
-        listed = yield statement, (*fixed, before, batch)
-        for raw in listed:
-            item = ItemRow(*raw)
-            if glob is not None and (item.key is None or not glob.matches(item.key)):
-                continue
-            if words and not _has_words(item, words):
-                continue
-            rows.append(item)
-            if len(rows) > wanted.limit:
-                break
-        if len(listed) < batch:
-            break
-        before = listed[-1][1]
+    batch = wanted.limit + 1 if not words else _SCAN
+    while before is not None and len(rows) <= wanted.limit:
+        if wanted.key is not None:
+            conditions = globbing.Conditions(text, fixed, wanted.zone)
+            numbers_, before = yield from globbing.matching(
+                row.no, agent, wanted.key, conditions, before, batch
+            )
+            found = yield from load(row.no, numbers_, agent)
+            listed = [found[number] for number in numbers_]
+        else:
+            statement = (
+                f"SELECT {_COLUMNS} FROM item WHERE {text} AND number < ? ORDER BY number DESC LIMIT ?"  # noqa: S608 - columns and conditions are ours, every value is bound
+            )
+            listed = [ItemRow(*raw) for raw in (yield statement, (*fixed, before, batch))]
+            before = listed[-1].number if len(listed) == batch else None
+        for item in listed:
+            if not words or _has_words(item, words):
+                rows.append(item)
+                if len(rows) > wanted.limit:
+                    break
     more = len(rows) > wanted.limit
     rows = rows[: wanted.limit]
     items = yield from values(row, rows, agent)
@@ -144,7 +147,7 @@ def _has_words(item: ItemRow, words: list[str]) -> bool:
 
 def _where(no: int, agent: str, wanted: ItemQuery) -> tuple[str, list[Any]]:
     """The conditions SQL can check, and what they bind."""
-    parts = ["board = ?", "owner IN ('', ?)", f"deleted = {int(wanted.deleted)}"]
+    parts = ["item.board = ?", "item.owner IN ('', ?)", f"deleted = {int(wanted.deleted)}"]
     bound: list[Any] = [no, agent]
 
     def add(condition: str, *bind: Any) -> None:
@@ -166,11 +169,6 @@ def _where(no: int, agent: str, wanted: ItemQuery) -> tuple[str, list[Any]]:
             "SELECT thread FROM item t WHERE t.board = item.board AND t.number = ? AND t.owner IN ('', ?)"
         )
         add(f"thread = ({member})", wanted.thread, agent)
-    if wanted.key is not None:
-        prefix = glob_prefix(wanted.key)
-        add("key >= ?", prefix)
-        if prefix:
-            add("key < ?", prefix + "\U0010ffff")
     tag_in = "EXISTS (SELECT 1 FROM json_each(item.tags) t WHERE t.value = ?)"
     for tag in wanted.tags:
         add(tag_in, tag)
