@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .client import BoardClient
+from .groups import Worker
 from .hooks import Callback, Hook, OnError
 from .items import Post, Query
 from .local import Board
@@ -22,4 +23,5 @@ __all__ = [
     "Post",
     "Query",
     "Transaction",
+    "Worker",
 ]

@@ -104,7 +104,7 @@ class Board(BoardAccess):
     async def _reach(
         self, tool: str, arguments: dict[str, Any], answer: type[A], *, once: str | None = None
     ) -> A:
-        from .local_tools import By
+        from .caller import By
 
         told = await self._opening.tools.call(tool, By(self.agent, self.name, once), arguments)
         return cast(A, told)

@@ -7,7 +7,6 @@ content.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from blackboard_mcp.protocols.board import BoardChange, Lifecycle
@@ -70,6 +69,8 @@ from ..requests import (
 from ..searching import wire_found
 from ..stewardship import MAX_CONSTRAINTS, MAX_FLAGS, Stewardship, wire_board, wire_core, wire_pruned
 from ..transacting import DebateFields, Transactions, checked, read_of, wire_committed
+from .caller import By
+from .local_groups import LocalGroups
 
 Words = Annotated[str, Field(max_length=2_000)]
 Name = Annotated[str, Field(max_length=64)]
@@ -81,21 +82,12 @@ _EVENTS = 200
 _WAIT = 25.0
 
 
-@dataclass(frozen=True, slots=True)
-class By:
-    """Who calls, on which board, and the idempotency key of the call."""
-
-    agent: str
-    board: str
-    once: str | None = None
-
-
 class LocalTools:
     """The tools over an open installation, for any agent and board."""
 
     def __init__(self, opened: Installation) -> None:
-        self._opened = opened
         self._board = opened.blackboard
+        self._groups = LocalGroups(opened)
         self._steward = Stewardship(opened.blackboard, opened.settings.stewards)
         self._say = Rendering(opened.blackboard.tokenizer, opened.clock)
         self._transactions = Transactions(opened.blackboard)
@@ -111,7 +103,7 @@ class LocalTools:
             InvalidInput: arguments that the tool does not take; nothing was changed.
         """
         if tool not in self._tools:
-            function = getattr(self, tool)
+            function = getattr(self._groups if tool == "consume" else self, tool)
             self._tools[tool] = (Arguments(tool, function), function)
         checked, function = self._tools[tool]
         return await function(caller, **checked.check(arguments))
