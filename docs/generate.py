@@ -402,6 +402,10 @@ def board_setting_rows() -> Iterator[tuple[str, ...]]:
             yield f"`{name}`", "0.05 to 1", f"`{shown}`", board_settings.FRACTIONS[name]
         else:
             allowed = board_settings.OTHERS[name]
+            if name == "validation":
+                see = "; see [say what may be written](../howto/validate-entries.md)"
+                yield f"`{name}`", "list of rules", "`[]`", allowed + see
+                continue
             yield f"`{name}`", "list" if isinstance(default, tuple) else "text", f"`{shown}`", allowed
 
 

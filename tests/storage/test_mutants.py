@@ -19,7 +19,7 @@ from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.guard import Hold, spread
 from blackboard_mcp.protocols.items import Draft, Edge, EdgeKind, Status, Zone
 from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Plan, Workspace
-from blackboard_mcp.storage.operation import Rows
+from blackboard_mcp.storage.operation import Operation, Rows
 from blackboard_mcp.storage.operations import (
     debate_calls,
     debating,
@@ -28,6 +28,7 @@ from blackboard_mcp.storage.operations import (
     linking,
     posting,
     pruning,
+    repeating,
     retracting,
     rows,
     summarising,
@@ -35,6 +36,7 @@ from blackboard_mcp.storage.operations import (
 )
 from blackboard_mcp.storage.operations.ledger import Ledger, load_any, open_ledger
 from blackboard_mcp.storage.sqlite import group
+from blackboard_mcp.storage.sqlite.engine import SqliteEngine
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import HandClock, Table
 from blackboard_mcp.storage.testing.kit import BoardStoreKit
@@ -287,6 +289,28 @@ LEAK = (
 )
 LEAK += "WHERE board = ?1 AND seq > ?2 AND ?3 <> '' ORDER BY seq LIMIT ?4"
 
+
+def kept_later(patch: pytest.MonkeyPatch) -> None:
+    """What a call answered is kept in a transaction after that of the call."""
+    honest, write = repeating.remember, SqliteEngine.write
+    pending: list[tuple[Any, ...]] = []
+
+    def later(*given: Any) -> rows.Steps[None]:
+        pending.append(given)
+        return
+        yield  # a generator
+
+    async def twice(self: SqliteEngine, operation: Operation[Any]) -> Any:
+        answer = await write(self, operation)
+        while pending:
+            given = pending.pop(0)
+            await write(self, lambda given=given: honest(*given))
+        return answer
+
+    patch.setattr(repeating, "remember", later)
+    patch.setattr(SqliteEngine, "write", twice)
+
+
 BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
     (
         "one-hop guard",
@@ -438,6 +462,40 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
         statement("spreading_add", "SELECT 1 WHERE 0 AND ?1 AND ?2 AND ?3 AND ?4 AND ?5 AND ?6"),
         "test_a_wide_and_deep_retraction_reaches_everything_in_slices",
         {},
+    ),
+    *(
+        (
+            "an answer is kept after the commit",
+            kept_later,
+            "test_repetitions_at_the_same_time_apply_once",
+            {"name": name},
+        )
+        for name in ("post", "set_core", "debate_withdraw", "subscribe")
+    ),
+    (
+        "an answer is kept after the commit",
+        kept_later,
+        "test_a_cancelled_call_is_whole_or_not_there_and_its_repetition_completes_it",
+        {},
+    ),
+    (
+        "a key counts for ever",
+        statement(
+            "idempotency_get",
+            "SELECT digest, answer FROM idempotency WHERE board = ?1 AND agent = ?2 AND key = ?3 AND ?4",
+        ),
+        "test_a_key_counts_no_more_after_its_time_whether_or_not_it_was_swept",
+        {"clock": ...},
+    ),
+    (
+        "what counts still is swept",
+        statement(
+            "idempotency_sweep",
+            "DELETE FROM idempotency WHERE (board, agent, key) IN (SELECT board, agent, key FROM idempotency "
+            "WHERE expires_at <= ?1 + 2000000 ORDER BY expires_at LIMIT ?2) RETURNING 1",
+        ),
+        "test_what_counts_no_more_is_swept_and_the_rest_stays",
+        {"clock": ...},
     ),
 ]
 

@@ -60,6 +60,8 @@ class BoardConfig:
     """How long an agent has a request that it took, counted from its last part."""
     skill_lease_seconds: int = 3_600
     """How long an agent may be away before it offers its skills no more; 0: for ever."""
+    validation: str = ""
+    """What may be written: rules as JSON in the one form that `board_settings` gives them; empty for none."""
     steps: tuple[str, ...] = STEPS
     policy: str = DEFAULT_POLICY
 

@@ -5,6 +5,7 @@
     │   └── UnknownReference    an id, key or board that does not exist (or may not be seen)
     ├── CursorExpired           a subscription expired unused, or stands after the end of the log
     ├── Conflict                the state moved meanwhile: an expected version, a transition
+    │   └── RulesMoved          the board's rules are not those that a draft was checked against
     ├── Refused                 understood, and not allowed: a rule of the board, a right, a limit
     │   └── UnderPressure       more is protected than the budget allows: no room for what matters less
     ├── StoreError              the store could not do it
@@ -61,6 +62,12 @@ class Conflict(BlackboardError):
     """The state moved between the caller's look and the call; nothing was changed."""
 
     code = "conflict"
+
+
+class RulesMoved(Conflict):
+    """The board's rules of validation are not those the draft was checked against: check again; nothing was changed."""
+
+    code = "rules_moved"
 
 
 class Refused(BlackboardError):

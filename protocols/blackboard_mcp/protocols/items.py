@@ -260,7 +260,8 @@ class Draft:
     -1 for the first. `target` is the number of an item to change (`post` with an id) instead of a new one.
     `None` means "not said": the default for a new item, unchanged for an existing one; but a new version
     begins ACTIVE, whatever became of the last one, and its time to live begins anew. An entry whose
-    visibility is not said is the agent's own private one before the shared one.
+    visibility is not said is the agent's own private one before the shared one. `checked` are the board's rules
+    of validation (`BoardConfig.validation`) that it was found to meet.
     """
 
     text: str | None
@@ -277,5 +278,6 @@ class Draft:
     metadata: dict[str, Any] | None = None
     tokens: int = 0
     sha256: str = ""
+    checked: str = ""
     delete: bool = False
     """Deletes the entry that `key` or `target` names; only `expected_version` and `visibility` go with it."""

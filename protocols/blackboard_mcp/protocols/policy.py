@@ -1,21 +1,27 @@
-"""What an eviction policy must do: the order in which items go, among those that may go.
+"""What policies of the operator's must do: eviction says what goes first, validation what may be written.
 
-A policy never decides whether an item may go. What the guard holds, what is above the importance
-ceilings and what earlier steps took it is not even shown; a pass stops at its level whatever is left of the
-order. A class of yours has one of the two methods, is made without arguments once per server, and is named
-by the operator at launch (`--policy NAME=package.module:Class`), never by an agent.
+An eviction policy gives the order in which items go, among those that may go. It never decides whether an
+item may go: what the guard holds, what is above the importance ceilings and what earlier steps took it is not
+even shown, and a pass stops at its level whatever is left of the order. A class of yours has one of the two
+methods, `key` or `order`. One that raises, takes too long, or names what it was not given is passed over for
+that pass: `token-importance` decides, and the outcome of the pass says so.
 
-Both methods must be pure and deterministic: what they are given may not be kept, and the same candidates
-give the same answer. They are called outside the write transaction, in a thread, with a bound of a few
-seconds. One that raises, takes longer, or names what it was not given is passed over for that pass:
-`token-importance` decides, and the outcome of the pass says so.
+A validation policy says of each thing that an agent is about to write under a rule that names the policy
+whether it may be. One that raises or takes too long denies, and the agent is told.
+
+Classes of yours are made without arguments once per server, and are named by the operator at launch
+(`--policy` and `--validator`, `NAME=package.module:Class`), never by an agent. Their methods must be pure and
+deterministic: what they are given may not be kept, and the same gives the same answer. They are called
+outside any transaction, in a thread, one call at a time, with a bound of a few seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from .items import ItemType
 from .pruning import Candidate
 
 
@@ -36,4 +42,30 @@ class EvictionPolicy(Protocol):
         `candidates` come oldest change first; `used` is the tokens of working memory by owner, protected
         items included. What is left out of the answer goes after what is in it, least important first.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What is about to be written, as it will stand: a new item, or what changes of one that is there.
+
+    `text` is `None` where it stays as it is; `tokens` counts it. `metadata` is all that it will have.
+    """
+
+    board: str
+    agent: str
+    type: ItemType
+    key: str | None
+    text: str | None
+    tokens: int
+    metadata: Mapping[str, Any]
+    new: bool
+    """Whether it becomes an item, rather than a version or a change of one."""
+
+
+class ValidationPolicy(Protocol):
+    """Decides whether something may be written, beside what a board's rules say without code."""
+
+    def check(self, writing: Writing) -> str | None:
+        """Why it may not be, as a sentence for the agent that says what may; `None` when it may."""
         ...

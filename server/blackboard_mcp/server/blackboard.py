@@ -45,6 +45,7 @@ from .once import check_once_key, once_of
 from .pruner import Pruner
 from .requests import PostFields, check_agent, check_board, digest, draft
 from .searching import ArchiveSearch, Found, search, with_neighbours
+from .validation.checking import Validation, Validators
 from .views import View, render_view
 
 VIEW_BUDGET = 1_500
@@ -94,6 +95,7 @@ class Blackboard:
         default_board: str,
         deciders: Sequence[str] = (),
         summarizes: bool = False,
+        validators: Validators | None = None,
     ) -> None:
         self.store = store
         self.tokenizer = tokenizer
@@ -103,6 +105,8 @@ class Blackboard:
         self.config = config
         self.default_board = check_board(default_board)
         self.deciders = tuple(deciders)
+        self.validators = Validators() if validators is None else validators
+        self.validation = Validation(store, self.validators, config)
         self._summarizes = summarizes
         self.looks = Looks()
         self.following = Following(store, self.looks, self.board_of, activity)
@@ -153,8 +157,14 @@ class Blackboard:
         if idempotency_key is not None:
             once = Once(check_once_key(idempotency_key), digest(list(posts)))
         try:
-            posted = await self.store.post(
-                name, agent, drafts, config=self.config, once=once, look=self.looks.of(name, agent)
+            posted = await self.validation.write(
+                name,
+                agent,
+                drafts,
+                once,
+                lambda checked: self.store.post(
+                    name, agent, checked, config=self.config, once=once, look=self.looks.of(name, agent)
+                ),
             )
         except UnknownReference as error:
             raise as_asked(error, posts) from None

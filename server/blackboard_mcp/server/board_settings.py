@@ -11,6 +11,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.summaries import AGENT, AS_LAUNCHED, EXTRACTIVE
 
 from .policies.registry import Policies
+from .validation.rules import check_rules
 
 FRACTIONS = {
     "high_water": "a pruning pass starts above this part of the target",
@@ -51,6 +52,7 @@ OTHERS = {
     "summariser": f"who summarises finished threads: {AS_LAUNCHED} (as launched), {EXTRACTIVE} (sentences of the "
     f"thread), {AGENT} (an agent of the board), or the kind of the server's endpoint",
     "policy": "the order of step 4: one policy, or several joined by +",
+    "validation": "rules on what may be written, a list; [] ends them",
 }
 NAMES = (*WHOLE, *FRACTIONS, *OTHERS)
 _NOTHING = "Nothing was changed."
@@ -61,16 +63,22 @@ def check_settings(
     given: Mapping[str, Any],
     policies: Policies,
     summarisers: Sequence[str] = (EXTRACTIVE, AGENT),
+    validators: Sequence[str] = (),
 ) -> dict[str, Any]:
     """`given` as fields of a configuration, each in its type.
 
-    `summarisers` are those that the server has.
+    `summarisers` and `validators` are those that the server has.
 
     Raises:
         InvalidInput: an unknown name, a value out of its range, or settings that clash with each other or
             with those of `config` that stay.
     """
-    checked = {name: _checked(name, value, policies, summarisers) for name, value in given.items()}
+    checked: dict[str, Any] = {
+        name: check_rules(value, validators)
+        if name == "validation"
+        else _checked(name, value, policies, summarisers)
+        for name, value in given.items()
+    }
     clash = replace(config, **checked).clash()
     if clash is not None:
         raise InvalidInput(f"{clash} {_NOTHING}")

@@ -31,6 +31,7 @@ from .requests import check_agent, check_board
 from .settings import PREFIX, Settings, check_embedder, check_endpoint
 from .summaries.writing import SummaryWriter
 from .tokens import load_tokenizer
+from .validation.checking import Validators
 
 if TYPE_CHECKING:
     from .mcp.adapter import BoardServer, Caller, ConnectionInfo, Identify
@@ -92,7 +93,8 @@ async def _opened(
 ) -> AsyncIterator[Installation]:
     time = clock or SystemClock()
     policies = Policies(settings.policy)
-    config = settings.board_config(policies)
+    validators = Validators(settings.validator)
+    config = settings.board_config(policies, validators.names)
     embedder = embedder_choice(settings)
     try:
         settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -124,6 +126,7 @@ async def _opened(
             default_board=settings.board,
             deciders=settings.deciders,
             summarizes="memory" in settings.tools,
+            validators=validators,
         )
         housekeeping = [
             asyncio.create_task(work(), name=name)

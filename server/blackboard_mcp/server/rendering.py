@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -23,6 +24,7 @@ from .following import News
 from .looks import NAMED_IN_FOOTER
 from .searching import Around, Found
 from .text import QUOTE, excerpt, item_line, notices, one_line, quoted, relative_age
+from .validation.rules import rules_of, shown
 
 FOOTER_TOKENS = 30
 LINE_WIDTH = 160
@@ -321,7 +323,10 @@ class Rendering:
 
     def board(self, board: Board) -> str:
         parent = f", parent {board.parent}" if board.parent else ""
-        settings = " ".join(f"{name} {_setting(value)}" for name, value in asdict(board.config).items())
+        said = asdict(board.config) | {"validation": f"{len(rules_of(board.config.validation))} rules"}
+        settings = " ".join(f"{name} {_setting(value)}" for name, value in said.items())
+        for rule in shown(board.config.validation):
+            settings += f"\nrule {one_line(json.dumps(rule, ensure_ascii=False))}"
         return (
             f"{board.id} {board.lifecycle}: {one_line(board.title)}{parent}\n"
             f"working {board.working_items} items, {board.working_tokens} tokens; archive "

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ class Settings:
     deciders: tuple[str, ...] = ()
     stewards: tuple[str, ...] = ()
     policy: tuple[str, ...] = ()
+    validator: tuple[str, ...] = ()
     board_settings: Mapping[str, Any] = field(default_factory=dict)
     synchronous: str = "FULL"
     allowed_hosts: tuple[str, ...] = ()
@@ -75,7 +76,7 @@ class Settings:
     def index(self) -> Path:
         return self.folder / "archive.lance"
 
-    def board_config(self, policies: Policies) -> BoardConfig:
+    def board_config(self, policies: Policies, validators: Sequence[str] = ()) -> BoardConfig:
         """The configuration of boards created from now on.
 
         Raises:
@@ -86,7 +87,7 @@ class Settings:
             raise InvalidInput("board_settings: target_tokens is a setting of its own; use that.")
         try:
             fields = check_settings(
-                plain, self.board_settings, policies, (EXTRACTIVE, AGENT, self.summariser)
+                plain, self.board_settings, policies, (EXTRACTIVE, AGENT, self.summariser), validators
             )
             return replace(plain, **fields)
         except InvalidInput as error:
@@ -111,7 +112,9 @@ _RANGES: dict[str, tuple[int, int]] = {
 }
 _PREFIXES = ("embedding_query_prefix", "embedding_passage_prefix")
 _AGENTS = frozenset({"deciders", "stewards"})
-_LISTS = frozenset({"tools", "deciders", "stewards", "policy", "allowed_hosts", "allowed_origins"})
+_LISTS = frozenset(
+    {"tools", "deciders", "stewards", "policy", "validator", "allowed_hosts", "allowed_origins"}
+)
 NAMES = tuple(f.name for f in fields(Settings))
 # Environment variables with our prefix that are no settings.
 _OTHER_VARIABLES = frozenset({"CONFIG", "TOKEN", "SUMMARY_KEY", "EMBEDDING_KEY"})

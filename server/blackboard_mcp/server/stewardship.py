@@ -16,6 +16,7 @@ from .blackboard import Blackboard
 from .board_settings import check_settings
 from .once import once_of
 from .requests import check_agent, check_text
+from .validation.rules import shown
 
 MAX_CONSTRAINTS = 100
 MAX_FLAGS = 100
@@ -114,7 +115,11 @@ class Stewardship:
         if not await self._done(found.id, agent, once):
             pruner = self._board.pruner
             settings = check_settings(
-                found.config, change.settings, pruner.policies, pruner.writer.configured
+                found.config,
+                change.settings,
+                pruner.policies,
+                pruner.writer.configured,
+                self._board.validators.names,
             )
             change = replace(change, settings=settings)
         after = await self._board.store.change_board(found.id, agent, change, once=once)
@@ -199,7 +204,7 @@ def wire_board(board: Board) -> BoardAnswer:
         ceiling=board.config.ceiling,
         hard_ceiling=board.config.hard_ceiling,
         summarise_over=board.config.summarise_over,
-        settings=asdict(board.config),
+        settings=asdict(board.config) | {"validation": shown(board.config.validation)},
         pressure=None if board.pressure is None else item_id(ItemType.HOT_ISSUE, board.pressure),
         working_items=board.working_items,
         working_tokens=board.working_tokens,

@@ -121,8 +121,19 @@ class Transactions:
         wanted = replace(wanted, writes=await self._board.drafts(writes))
         look = self._board.looks.of(name, agent)
         try:
-            done = await self._board.store.transact(
-                name, agent, wanted, config=self._board.config, once=once, look=look
+            done = await self._board.validation.write(
+                name,
+                agent,
+                wanted.writes,
+                once,
+                lambda checked: self._board.store.transact(
+                    name,
+                    agent,
+                    replace(wanted, writes=checked),
+                    config=self._board.config,
+                    once=once,
+                    look=look,
+                ),
             )
         except UnknownReference as error:
             raise as_asked(error, writes) from None

@@ -186,7 +186,7 @@ async def test_the_admin_tools_are_off_unless_they_are_chosen(tmp_path: Path, mo
         alice = await board_.join("alice")
         names = [t.name for t in (await alice.client.list_tools()).tools]
         core = ["post", "read", "query", "query_archive", "subscribe", "wait", "debate"]
-        assert names == [*core, "core", "board", "prune"]
+        assert names == [*core, "core", "board", "prune", "transaction"]
         from dataclasses import replace
 
         from blackboard_mcp.server import compose

@@ -64,6 +64,14 @@ async def followed(at: Any, ada: Any) -> dict[str, Any]:
     return {}
 
 
+async def shared(at: Any, ada: Any) -> dict[str, Any]:
+    await ada.post("A claim.")
+    bob = await at.join("bob")
+    await bob.do("consume", group="crew", filter={"type": "FACT", "event": "item.posted"}, limit=0)
+    await ada.post("A job.")
+    return {}
+
+
 async def finished(at: Any, ada: Any) -> dict[str, Any]:
     on: dict[str, Any] = {"edges": {"replies_to": ["$1"]}}
     replies = [{"text": f"Look {n}: {FILLER}", "type": "REPLY", **on} for n in range(6)]
@@ -116,6 +124,11 @@ CALLS: list[tuple[str, dict[str, Any], Prepare]] = [
     ("consume", {"group": "other", "seconds": 0, "limit": 0, "filter": {}}, nothing),
     ("consume", {"group": "crew", "op": "set", "filter": {}}, at_work),
     ("consume", {"group": "crew", "op": "end"}, at_work),
+]
+CALLS += [
+    ("transaction", {"reads": {"k": 0}, "writes": [{"key": "k", "text": "v"}]}, nothing),
+    ("consume", {"group": "crew", "filter": {"type": "FACT"}, "limit": 0}, nothing),
+    ("consume", {"group": "crew", "limit": 1, "seconds": 0}, shared),
 ]
 WITHOUT = {
     "wait": "its place is a cursor, which `since` names: what was lost on the way is asked for again from there",

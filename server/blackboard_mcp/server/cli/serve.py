@@ -46,6 +46,11 @@ from .options import settings_of
     help="Eviction policies of your own that boards may choose, joined by commas. They are imported and run.",
 )
 @click.option(
+    "--validator",
+    metavar="NAME=module:Class",
+    help="Validation policies of your own that rules of boards may name, joined by commas. They are imported and run.",
+)
+@click.option(
     "--board-settings", metavar="JSON", help='Settings of boards created from now on, say {"ceiling": 3}.'
 )
 @click.option("--synchronous", type=click.Choice(["FULL", "NORMAL"]), help="How hard a commit is synced.")

@@ -1,4 +1,4 @@
-"""Runs a user's policy where it can do no harm: in a thread, for so long, and never twice at a time."""
+"""Runs a user's policy or validator where it can do no harm: in a thread, for so long, and never twice at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SECONDS = 2.0
-"""How long a policy may think about one pass."""
+"""How long a policy may think about one question."""
 
 
 class PolicyFailed(Exception):
@@ -27,6 +27,7 @@ class Bounded:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._thinking = False
         self._thread: threading.Thread | None = None
 
     async def ask(self, question: Callable[[], T]) -> T:
@@ -35,8 +36,8 @@ class Bounded:
         Raises:
             PolicyFailed: it raised, took too long, or still does from an earlier call.
         """
-        if self._thread is not None and self._thread.is_alive():
-            raise PolicyFailed("still thinks about an earlier pass")
+        if self._thinking:
+            raise PolicyFailed("still thinks about an earlier call")
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[T] = loop.create_future()
 
@@ -55,10 +56,12 @@ class Bounded:
             except BaseException as error:
                 failed = error
                 logger.warning("policy '%s' failed", self._name, exc_info=True)
+            self._thinking = False
             with contextlib.suppress(RuntimeError):  # the loop may be gone by then
                 loop.call_soon_threadsafe(settle, answer, failed)
 
         # A daemon: a policy that hangs for ever must not keep the server from ending.
+        self._thinking = True
         self._thread = threading.Thread(target=think, name=f"policy-{self._name}", daemon=True)
         self._thread.start()
         try:

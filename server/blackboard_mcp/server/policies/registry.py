@@ -20,8 +20,7 @@ logger = logging.getLogger(__name__)
 
 MAX_NAME = 100
 """Longest composition, in characters."""
-_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
-_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")
+NAMED = re.compile(r"(?P<name>[a-z][a-z0-9-]{0,31})=(?P<path>[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +55,16 @@ class Policies:
         self._own: dict[str, Any] = {}
         self._bounded: dict[str, Bounded] = {}
         for said in named:
-            name, _, path = said.partition("=")
-            if not _NAME.match(name) or not _PATH.match(path):
+            match = NAMED.match(said)
+            if match is None:
                 raise InvalidInput(
                     f"policy: '{said[:80]}' is not of the form NAME=package.module:Class, the name in a-z 0-9 -. "
                     'Which policy new boards have is said in board_settings, {"policy": "lru"}.'
                 )
+            name, path = match["name"], match["path"]
             if name in BUILT_IN or name in self._own:
                 raise InvalidInput(f"There is a policy '{name}' already; give yours another name.")
-            self._own[name] = _made(name, path)
+            self._own[name] = made("Policy", name, path, ("key", "order"))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -167,24 +167,29 @@ class Policies:
         return Ranking(policy, self.composition(policy).order)
 
 
-def _made(name: str, path: str) -> Any:
+def made(kind: str, name: str, path: str, methods: tuple[str, ...]) -> Any:
+    """An instance of the class at a path, which has one of the methods.
+
+    Raises:
+        InvalidInput: it cannot be imported or made, or has none of them.
+    """
     module, _, attributes = path.partition(":")
     try:
         found: Any = importlib.import_module(module)
     except Exception as error:
-        raise InvalidInput(f"Policy '{name}': importing '{module}' failed: {error}.") from error
+        raise InvalidInput(f"{kind} '{name}': importing '{module}' failed: {error}.") from error
     for attribute in attributes.split("."):
         if not hasattr(found, attribute):
-            raise InvalidInput(f"Policy '{name}': '{module}' has no '{attributes}'.")
+            raise InvalidInput(f"{kind} '{name}': '{module}' has no '{attributes}'.")
         found = getattr(found, attribute)
     if not callable(found):
-        raise InvalidInput(f"Policy '{name}': '{path}' is no class.")
+        raise InvalidInput(f"{kind} '{name}': '{path}' is no class.")
     try:
-        made = found()
+        instance = found()
     except Exception as error:
-        raise InvalidInput(f"Policy '{name}' could not be made without arguments: {error}.") from error
-    if not callable(getattr(made, "key", None)) and not callable(getattr(made, "order", None)):
+        raise InvalidInput(f"{kind} '{name}' could not be made without arguments: {error}.") from error
+    if not any(callable(getattr(instance, method, None)) for method in methods):
         raise InvalidInput(
-            f"Policy '{name}' needs a method key(candidate) or order(candidates, used); see the how-to on policies."
+            f"{kind} '{name}' needs a method {' or '.join(methods)}; see the how-to on {kind.lower()}s."
         )
-    return made
+    return instance

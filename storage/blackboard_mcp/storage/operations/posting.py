@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
-from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, RulesMoved
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import (
     IMPORTANCE,
@@ -75,11 +75,18 @@ def apply(ledger: Ledger, drafts: Sequence[Draft]) -> Steps[tuple[list[int], lis
     Raises:
         UnknownReference: an edge or id names what is not there.
         Conflict: an expected version or a status moved.
+        RulesMoved: a draft was not checked against the board's rules of validation.
         Refused: the board is closed, or a change is not this agent's to make.
     """
     if ledger.board.lifecycle is not Lifecycle.OPEN:
         raise Refused(
             f"Board '{ledger.board.id}' is {ledger.board.lifecycle} and takes no posts. Nothing was changed."
+        )
+    rules = ledger.board.config.validation
+    if rules and any((d.text is not None or d.metadata is not None) and d.checked != rules for d in drafts):
+        raise RulesMoved(
+            f"What is to be written on '{ledger.board.id}' was not checked against its present rules. Nothing was "
+            "changed."
         )
     placed: list[int] = []
     first = ledger.board.last_number

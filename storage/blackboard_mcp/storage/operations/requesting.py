@@ -77,6 +77,7 @@ def _post(
         visibility=Visibility.BOARD,
         tokens=new.tokens,
         sha256=new.sha256,
+        checked=ledger.board.config.validation,  # it has a form of its own, which rules are not about
     )
     placed, _ = yield from posting.apply(ledger, [draft])
     return placed[0]
@@ -300,6 +301,7 @@ def _add_part(ledger: Ledger, row: RequestRow, new: NewAnswer) -> Steps[None]:
             expected_version=row.parts,
             tokens=new.tokens,
             sha256=new.sha256,
+            checked=ledger.board.config.validation,
         )
         yield from posting.apply(ledger, [draft])
     else:

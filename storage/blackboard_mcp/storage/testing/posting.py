@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
-from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput, Refused, UnknownReference
+from blackboard_mcp.protocols.errors import (
+    BlackboardError,
+    Conflict,
+    InvalidInput,
+    Refused,
+    RulesMoved,
+    UnknownReference,
+)
 from blackboard_mcp.protocols.items import (
     IMPORTANCE,
     TRANSITIONS,
@@ -201,6 +209,22 @@ class PostingTests:
         assert sorted(p.repeated for p in posted) == [False] + [True] * 7
         assert {p.items[0].number for p in posted} == {1}
         assert await at.query() == [1]
+
+    # Rules
+
+    async def test_a_board_with_rules_takes_only_what_was_checked_against_those(self, at: Table) -> None:
+        a = await at.post("alice", "a", key="k")
+        await at.configure(validation='[{"max_bytes":9}]')
+        before = await at.standing()
+        for unchecked in (draft("b"), draft("b", key="k"), draft(None, on=a, metadata={"m": 1})):
+            for stale in ("", "[]"):
+                with pytest.raises(RulesMoved):
+                    await at.batch("alice", draft(None, on=a, tags=["t"]), replace(unchecked, checked=stale))
+        assert await at.standing() == before
+        await at.batch("alice", replace(draft("b", key="k"), checked='[{"max_bytes":9}]'))
+        await at.change("alice", a, status="RESOLVED")
+        await at.configure(validation="")
+        await at.batch("alice", replace(draft("c"), checked='[{"max_bytes":9}]'))
 
     # Changing what may change
 

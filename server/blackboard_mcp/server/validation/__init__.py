@@ -1,0 +1,1 @@
+"""What may be written: the rules of a board, and what they are checked with."""

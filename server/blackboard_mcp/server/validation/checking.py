@@ -1,0 +1,246 @@
+"""Checks drafts against the rules of a board, before the transaction that writes them.
+
+The transaction takes only drafts that were checked against the very rules in force, so nothing gets past
+rules that change meanwhile, or by a path that does not check. A schema is checked in a worker thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.errors import InvalidInput, Refused, RulesMoved
+from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.items import Draft, Item, ItemType, Ref, Visibility
+from blackboard_mcp.protocols.policy import Writing
+from blackboard_mcp.protocols.store import BoardStore, Once
+
+from ..policies.bounded import Bounded, PolicyFailed
+from ..policies.registry import NAMED, made
+from ..text import one_line
+from .rules import Fault, Rule, rules_of
+
+T = TypeVar("T")
+
+MOST_FAULTS: Final = 3
+"""How many faults an error names."""
+_FAULT = 300
+_ATTEMPTS = 5
+_BOARDS = 10_000
+
+
+class Validators:
+    """The operator's validation policies, by name."""
+
+    def __init__(self, named: Iterable[str] = ()) -> None:
+        """`named` are `NAME=package.module:Class`, of the launch configuration alone: they are imported and run.
+
+        Raises:
+            InvalidInput: a name or path that is none, or a class that cannot be made or has no `check`.
+        """
+        self._made: dict[str, Any] = {}
+        self._bounded: dict[str, tuple[Bounded, asyncio.Lock]] = {}
+        for said in named:
+            match = NAMED.match(said)
+            if match is None:
+                raise InvalidInput(
+                    f"validator: '{said[:80]}' is not of the form NAME=package.module:Class, the name in a-z 0-9 -."
+                )
+            name = match["name"]
+            if name in self._made:
+                raise InvalidInput(f"There is a validator '{name}' already; give yours another name.")
+            self._made[name] = made("Validator", name, match["path"], ("check",))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._made)
+
+    async def fault(self, rule: Rule, writing: Writing) -> Fault | None:
+        """What the validator of a rule has against it; that it cannot be asked is against it, too."""
+        name = rule.validator
+        if name is None:
+            return None
+        if name not in self._made:
+            why = f"needs the validator '{name}', which this server was not launched with: ask its operator"
+            return Fault(rule.name, "$", why)
+        bounded, turn = self._bounded.setdefault(name, (Bounded(name), asyncio.Lock()))
+        async with turn:
+            try:
+                why = await bounded.ask(lambda: self._made[name].check(writing))
+            except PolicyFailed as error:
+                why = f"could not be checked: the validator '{name}' {error}"
+        if why is None:
+            return None
+        if not isinstance(why, str):
+            why = f"could not be checked: the validator '{name}' answered with neither a text nor None"
+        return Fault(rule.name, "$", why)
+
+
+class Validation:
+    """The rules of boards, applied."""
+
+    def __init__(self, store: BoardStore, validators: Validators, config: BoardConfig) -> None:
+        """`config` is that of boards which come into being by what is written."""
+        self._store = store
+        self._validators = validators
+        self._config = config
+        self._known: dict[str, str] = {}
+
+    async def write(
+        self,
+        board: str,
+        agent: str,
+        drafts: Sequence[Draft],
+        once: Once | None,
+        write: Callable[[Sequence[Draft]], Awaitable[T]],
+    ) -> T:
+        """What `write` answers, called with the drafts once they were checked against the rules in force.
+
+        A board without rules costs nothing. A call that was made before is not checked again.
+
+        Raises:
+            Refused: a draft does not meet a rule; it names the draft, the rule, the place and what may be.
+            Exception: whatever `write` raises.
+        """
+        for _ in range(_ATTEMPTS):
+            rules = self._known.get(board, "")
+            checked = drafts
+            try:
+                if rules:
+                    checked = await self._checked(board, agent, drafts, rules)
+            except Refused:
+                if await self._rules(board) != rules:
+                    continue
+                if once is None or await self._store.recall(board, agent, once) is None:
+                    raise
+            try:
+                return await write(checked)
+            except RulesMoved:
+                await self._rules(board)
+        raise RulesMoved(
+            f"The rules of '{board}' changed again and again while this was checked. Nothing was changed; try again."
+        )
+
+    async def _rules(self, board: str) -> str:
+        found = await self._store.find_board(board)
+        rules = (self._config if found is None else found.config).validation
+        if len(self._known) >= _BOARDS and board not in self._known:
+            self._known.pop(next(iter(self._known)))
+        self._known[board] = rules
+        return rules
+
+    async def _checked(self, board: str, agent: str, drafts: Sequence[Draft], kept: str) -> list[Draft]:
+        rules = rules_of(kept)
+        written = await self._writings(board, agent, drafts)
+        faults = await asyncio.to_thread(_faults, written, rules)
+        for place, writing in enumerate(written):
+            for rule in rules:
+                if writing is not None and rule.validator is not None and rule.concerns(writing):
+                    fault = await self._validators.fault(rule, writing)
+                    faults += [] if fault is None else [(place, fault)]
+        if faults:
+            raise _refusal(sorted(faults, key=lambda found: found[0]), len(drafts))
+        return [replace(draft, checked=kept) for draft in drafts]
+
+    async def _writings(self, board: str, agent: str, drafts: Sequence[Draft]) -> list[Writing | None]:
+        """What each draft would write, `None` where that is nothing that rules are about."""
+        changing = [d for d in drafts if _writes(d)]
+        present = await self._present(board, agent, changing) if changing else _Present()
+        written: list[Writing | None] = []
+        for draft in drafts:
+            if not _writes(draft):
+                written.append(None)
+                continue
+            item = present.of(draft)
+            key = draft.key if item is None else item.key
+            earlier = None if key is None else present.earlier.get(key)
+            type_ = draft.type or ItemType.FACT
+            metadata: Mapping[str, Any] | None = draft.metadata
+            new = item is None and earlier is None
+            if item is not None:
+                type_ = item.type
+                metadata = item.metadata if metadata is None else metadata
+            elif earlier is not None:
+                type_ = earlier.type
+                metadata = earlier.metadata if metadata is None else metadata
+            made_of = Writing(board, agent, type_, key, draft.text, draft.tokens, metadata or {}, new)
+            if key is not None:
+                present.earlier[key] = made_of
+            written.append(made_of)
+        return written
+
+    async def _present(self, board: str, agent: str, drafts: Sequence[Draft]) -> _Present:
+        if await self._store.find_board(board) is None:
+            return _Present()
+        refs = [Ref(d.target) for d in drafts if d.target is not None]
+        keys = list(dict.fromkeys(d.key for d in drafts if d.key is not None))
+        found = await self._store.read(board, agent, refs, keys)
+        present = _Present()
+        for item in found.items:
+            present.add(item)
+        for draft in drafts:
+            # By key the agent's own private entry comes first; the draft may mean the other one.
+            if draft.key is not None and draft.visibility is not None and present.of(draft) is None:
+                page = await self._store.query(board, agent, ItemQuery(key=draft.key, zone=None, limit=2))
+                for item in page.items:
+                    present.add(item)
+        return present
+
+
+class _Present:
+    """The items that drafts are about, as they stand; `earlier` is what came before in the same batch, by key."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, Item] = {}
+        self._keys: dict[tuple[str, bool], Item] = {}
+        self.earlier: dict[str, Writing] = {}
+
+    def add(self, item: Item) -> None:
+        self._numbers[item.number] = item
+        if item.key is not None:
+            self._keys[item.key, item.visibility is Visibility.PRIVATE] = item
+
+    def of(self, draft: Draft) -> Item | None:
+        if draft.target is not None:
+            return self._numbers.get(draft.target)
+        if draft.key is None:
+            return None
+        private, shared = self._keys.get((draft.key, True)), self._keys.get((draft.key, False))
+        if draft.visibility is None:
+            return private or shared
+        return private if draft.visibility is Visibility.PRIVATE else shared
+
+
+def _writes(draft: Draft) -> bool:
+    """Whether it writes what rules are about: a text or metadata."""
+    return draft.text is not None or draft.metadata is not None
+
+
+def _faults(written: Sequence[Writing | None], rules: Sequence[Rule]) -> list[tuple[int, Fault]]:
+    found: list[tuple[int, Fault]] = []
+    for place, writing in enumerate(written):
+        for rule in rules:
+            if writing is not None and rule.concerns(writing):
+                found += [(place, fault) for fault in rule.faults(writing)]
+        if len(found) > MOST_FAULTS:
+            break
+    return found
+
+
+def _refusal(faults: Sequence[tuple[int, Fault]], drafts: int) -> Refused:
+    lines = []
+    for place, fault in faults[:MOST_FAULTS]:
+        item = f"item {place + 1}, " if drafts > 1 else ""
+        words = one_line(f"{item}{fault}")
+        lines.append(words if len(words) <= _FAULT else words[: _FAULT - 1] + "…")
+    more = " There is more." if len(faults) > MOST_FAULTS else ""
+    return Refused(
+        f"This board has rules on what is written. {'; '.join(lines)}.{more} Nothing was changed.",
+        faults=[
+            {"item": place + 1, "rule": fault.rule, "path": fault.path, "why": fault.why[:_FAULT]}
+            for place, fault in faults[:MOST_FAULTS]
+        ],
+    )
