@@ -22,6 +22,7 @@ from blackboard_mcp.storage.history.transfer import export_board, import_board, 
 from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.operations.rows import Steps
 from blackboard_mcp.storage.store import SqlBoardStore
+from blackboard_mcp.storage.testing.asking import Asking
 from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table, draft
 from blackboard_mcp.storage.testing.leaving import summary
 
@@ -65,6 +66,14 @@ async def rich(store: SqlBoardStore, clock: HandClock, *, resting: int = 3) -> T
     await at.post("bob", "news")
     await store.move_cursor("main", "dora", kept.id, await at.seq())
     await store.record_activity("main", {"bob": clock.now()}, {rests.number: (2, clock.now())})
+    await at.post("alice", "to go", "FACT", key="gone")
+    await at.delete("bob", "gone")
+    asking = Asking(at)
+    await asking.offer("bob", "proof")
+    await asking.offer("carol", "proof")
+    asked = await asking.ask(skill="proof")
+    await asking.decline("carol", asked)
+    await asking.take("bob", asked)
     ground = await at.post("bob", "the ground")
     for n in range(resting):
         await at.batch("bob", *[draft(f"{n} {m}", "LOG", derived_from=ground) for m in range(100)])

@@ -38,6 +38,8 @@ _MAX_NAME = 256
 _HEAD = ("format", "format_version", "board", "complete")
 _MEMBERS = frozenset({"seq", "told", "content", "edges", "standing", "rows", "end", *_HEAD, *EVENT})
 _EMPTY: Mapping[str, Any] = {"owner": "", "tags": [], "data": {}, "concerns": []}
+_UNBORN = {"zone": "archive", "importance": 1, "author": "", "created_at": 0, "seq": 0}
+"""An item of which no line has said yet how it stands: it has no author."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +201,10 @@ class _Line:
             version = 0
         else:
             rows = yield sql("history_item"), (self.no, item)
-            *same, version, status = rows[0]
+            *same, version, finished = rows[0]
             if same != [event[name] for name in ("type", "key", "owner", "thread")]:
                 raise self.bad(f"type, key, owner or thread of item {item} are not what they were")
-            if status:
+            if finished:
                 raise self.bad(f"a former line says that it is the last about item {item}")
         if event["version"] != version + (content is not None):
             there = f"it is at version {version}" if version else "it has none"
@@ -245,8 +247,12 @@ class _Line:
                 )
             ):
                 raise self.bad(f"key '{event['key']}' has an item already")
-            head = (self.no, item, event["type"], event["key"], event["owner"], event["thread"])
-            yield sql("history_item_add"), (*head, *content.values())
+            born = {name: event[name] for name in ("type", "key", "owner", "thread")} | _UNBORN | content
+            marks = ", ".join("?" * (len(born) + 2))
+            yield (
+                f"INSERT INTO item(board, number, {', '.join(born)}) VALUES ({marks})",  # noqa: S608 - names of ours
+                (self.no, item, *born.values()),
+            )
             return
         names = ", ".join(CONTENT)
         yield (
@@ -286,6 +292,8 @@ class _Line:
             raise self.bad(f"the importance {standing['importance']} of item {item} is not 1 to 5")
         for name in ("author", "updated_by"):
             self._name(standing[name], name)
+        if not standing["author"]:
+            raise self.bad(f"item {item} has no author")
         yield from self._update(item, standing)
 
     def _update(self, item: int, values: Mapping[str, Any]) -> Steps[None]:

@@ -65,8 +65,9 @@ CONTENT: Mapping[str, Form] = {
     "written_at": INSTANT,
     "written_by": TEXT,
     "deleted": FLAG,
+    "status": TEXT,
 }
-"""A version of an item; it stands on the line of the first event at that version."""
+"""A version of an item, with the status it had last; it stands on the line of the first event at that version."""
 
 ITEM_STANDING: Mapping[str, Form] = {
     "version": WHOLE,
@@ -134,7 +135,7 @@ TABLES: tuple[Table, ...] = (
         },
         ("superseded", "analysed", "debated"),
     ),
-    Table("item_version", Role.TRUTH, ("number", "version"), {"number": ITEM, **CONTENT, "status": TEXT}),
+    Table("item_version", Role.TRUTH, ("number", "version"), {"number": ITEM, **CONTENT}),
     Table("edge", Role.TRUTH, ("source", "kind", "target"), EDGE),
     Table("event", Role.TRUTH, ("seq",), {"seq": WHOLE, **EVENT}),
     Table(
@@ -229,8 +230,8 @@ TABLES: tuple[Table, ...] = (
         {
             **{"number": ITEM, "asker": TEXT, "agent": TEXT, "skill": TEXT, "state": word(RequestState)},
             **{"live": FLAG, "opened_at": INSTANT, "deadline": INSTANT, "due_at": INSTANT, "holder": TEXT},
-            **{"held_until": WHOLE, "lease": WHOLE, "parts": WHOLE, "partial": WHOLE, "answer": WHOLE},
-            **{"reason": TEXT, "ended_by": TEXT, "ended_at": WHOLE},
+            **{"held_until": INSTANT, "lease": WHOLE, "parts": WHOLE, "partial": WHOLE, "answer": WHOLE},
+            **{"reason": TEXT, "ended_by": TEXT, "ended_at": INSTANT},
         },
         item="number",
     ),

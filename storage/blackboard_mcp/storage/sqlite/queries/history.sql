@@ -57,14 +57,8 @@ INSERT INTO board(id, no, title, parent, lifecycle, config, core, seq, last_numb
 VALUES (?1, ?2, '', NULL, 'open', '{}', '{}', 0, 0, 0, 0, 0, 0);
 
 -- name: history_item
--- An item as far as it was read in.
-SELECT type, key, owner, thread, version, status FROM item WHERE board = ?1 AND number = ?2;
-
--- name: history_item_add
--- An item at its first event. Its status comes with its last.
-INSERT INTO item(board, number, type, key, owner, thread, version, text, tags, metadata, tokens, sha256, updated_at,
-                 updated_by, status, zone, importance, author, created_at, seq)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, '', 'archive', 1, '', 0, 0);
+-- An item as far as it was read in; last whether a line said how it stands.
+SELECT type, key, owner, thread, version, author <> '' FROM item WHERE board = ?1 AND number = ?2;
 
 -- name: history_edge_add
 -- An edge that was read in; nothing when it is there.
@@ -72,7 +66,7 @@ INSERT INTO edge(board, source, kind, target) VALUES (?1, ?2, ?3, ?4) ON CONFLIC
 
 -- name: history_unfinished
 -- An item whose last state the lines do not say.
-SELECT number FROM item WHERE board = ?1 AND status = '' ORDER BY number LIMIT 1;
+SELECT number FROM item WHERE board = ?1 AND author = '' ORDER BY number LIMIT 1;
 
 -- name: history_debateless
 -- A vote, a critique or a duty in a debate that there is not.
@@ -83,11 +77,13 @@ FROM (SELECT 'vote' AS what, debate FROM vote WHERE board = ?1
 WHERE NOT EXISTS (SELECT 1 FROM debate d WHERE d.board = ?1 AND d.id = x.debate) LIMIT 1;
 
 -- name: history_let_go
--- An item that an open debate is about, or that somebody owes something for, and that is not in working memory.
+-- An item that an open debate is about, that somebody owes something for or was asked for, and that is not in working memory.
 SELECT i.number FROM item i
 WHERE i.board = ?1 AND i.zone = 'archive'
   AND (i.number IN (SELECT root FROM debate WHERE board = ?1 AND state = 'OPEN')
-       OR i.number IN (SELECT item FROM obligation WHERE board = ?1 AND state = 'outstanding')) LIMIT 1;
+       OR i.number IN (SELECT item FROM obligation WHERE board = ?1 AND state = 'outstanding')
+       OR i.number IN (SELECT number FROM request WHERE board = ?1 AND live = 1)
+       OR i.number IN (SELECT partial FROM request WHERE board = ?1 AND live = 1)) LIMIT 1;
 
 -- name: history_superseded
 -- Which items their authors supersede.
@@ -114,7 +110,8 @@ WHERE board = ?1 AND number IN (SELECT root FROM debate WHERE board = ?1 AND sta
 
 -- name: history_outbox
 -- The index has the whole archive to learn.
-INSERT INTO outbox(board, number) SELECT board, number FROM item WHERE board = ?1 AND zone = 'archive' ORDER BY number;
+INSERT INTO outbox(board, number) SELECT board, number FROM item WHERE board = ?1 AND zone = 'archive' AND deleted = 0
+ORDER BY number;
 
 -- name: history_counters
 -- The figures of a board, counted.
