@@ -26,7 +26,9 @@ def say(**facts: Any) -> None:
 async def work(folder: Path, agent: str, done: int, last: int) -> None:
     """The steps of an agent, each the same whenever it is tried, each under an idempotency key."""
     from blackboard_mcp.protocols.board import BoardConfig
+    from blackboard_mcp.protocols.items import Draft
     from blackboard_mcp.protocols.store import Once
+    from blackboard_mcp.protocols.transactions import Transaction
     from blackboard_mcp.storage.store import SqlBoardStore
     from blackboard_mcp.storage.testing.harness import draft
 
@@ -35,6 +37,20 @@ async def work(folder: Path, agent: str, done: int, last: int) -> None:
     for step in range(done + 1, last + 1):
         dice = random.Random(f"{agent} {step}")
         text = f"{agent} at step {step}: " + "x" * dice.randrange(400)
+        once = Once(f"step-{step}", f"{agent} {step}")
+        if dice.random() < 0.2:
+            # Two entries of its own at once, one of them deleted again: each takes its versions.
+            drafts = [draft(f"{text} {key}", key=f"{agent}:{key}") for key in ("a", "b")]
+            gone = Draft(None, key=f"{agent}:b", delete=True)
+            both = Transaction(writes=[*drafts, gone])
+            committed = await store.transact(BOARD, agent, both, config=BoardConfig(), once=once)
+            a, b, _ = committed.items
+            made = [[a.number, a.version], [b.number, b.version - 1]]
+            texts = [d.text for d in drafts]
+            say(
+                step=step, items=made, texts=texts, repeated=committed.repeated, deleted=[b.number, b.version]
+            )
+            continue
         match dice.randrange(4):
             case 0:
                 drafts = [draft(text, key=f"shared:{dice.randrange(KEYS)}")]
@@ -44,11 +60,9 @@ async def work(folder: Path, agent: str, done: int, last: int) -> None:
                 drafts = [draft(f"{text} {place}", "LOG") for place in range(dice.randrange(1, 20))]
             case _:
                 drafts = [draft(text, "LOG", private=dice.random() < 0.3)]
-        posted = await store.post(
-            BOARD, agent, drafts, config=BoardConfig(), once=Once(f"step-{step}", f"{agent} {step}")
-        )
-        found = [[item.number, item.version] for item in posted.items]
-        say(step=step, items=found, texts=[d.text for d in drafts], repeated=posted.repeated)
+        posted = await store.post(BOARD, agent, drafts, config=BoardConfig(), once=once)
+        made = [[item.number, item.version] for item in posted.items]
+        say(step=step, items=made, texts=[d.text for d in drafts], repeated=posted.repeated)
     await store.close()
 
 
