@@ -21,6 +21,7 @@ from blackboard_mcp.protocols.errors import Conflict, StoreError
 
 from ..operations.ledger import find_board, get_board
 from ..operations.rows import Steps, sql
+from ..sqlite import driver
 from ..store import SqlBoardStore
 from . import exporting, importing, lines
 from .comparing import differences
@@ -168,7 +169,15 @@ async def _build(
             for raw in batch:
                 digest.update(last)
                 last = raw
-            progress = await built.engine.write(_load(progress, batch))
+            try:
+                progress = await built.engine.write(_load(progress, batch))
+            except StoreError as error:
+                if error.__cause__ is None or not driver.is_constraint(error.__cause__):
+                    raise
+                wrong = (
+                    f"in it or the {len(batch) - 1:,} lines after it, a row is of something that is not there"
+                )
+                raise lines.BadLine(progress.seq + 1, wrong) from error
         if progress is None:
             raise lines.BadLine(1, "the file is empty")
         await built.engine.write(_finish(progress, digest.hexdigest()))

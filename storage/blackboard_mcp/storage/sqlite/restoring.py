@@ -46,7 +46,10 @@ def _copy(source: Path, staged: Path, application_id: int, newest: int) -> None:
     raw = driver.connect(str(source))
     try:
         raw.execute("BEGIN")
-        version = migrate.check(raw, application_id, newest)
+        try:
+            version = migrate.check(raw, application_id, newest)
+        except StoreDamaged:
+            raise StoreDamaged(f"{source} is a database of another program. Nothing was changed.") from None
         if version == 0:
             raise StoreDamaged(f"{source} holds no boards. Nothing was changed.")
         told = raw.execute("PRAGMA integrity_check(1)").fetchone()[0]

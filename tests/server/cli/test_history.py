@@ -1,0 +1,290 @@
+"""`export`, `import`, `verify`, `backup` and `restore`, each as an operator runs it: beside servers, on files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from blackboard_mcp.server.demo.process import command, environment, http_clients, http_server
+from blackboard_mcp.server.demo.replay import call
+from mcp.client import Client
+
+Done = subprocess.CompletedProcess[bytes]
+
+
+def run(*words: str | Path, stdin: bytes = b"") -> Done:
+    return subprocess.run(
+        command(*map(str, words)),
+        input=stdin,
+        capture_output=True,
+        timeout=120,
+        env=environment(),
+        check=False,
+    )
+
+
+def said(*words: str | Path, stdin: bytes = b"") -> bytes:
+    """What a command prints, which must succeed."""
+    done = run(*words, stdin=stdin)
+    assert done.returncode == 0, done
+    return done.stdout
+
+
+def refused(*words: str | Path, stdin: bytes = b"") -> str:
+    """What a command says that must fail, in one line."""
+    done = run(*words, stdin=stdin)
+    assert done.returncode == 1, done
+    assert b"Traceback" not in done.stderr
+    return done.stderr.decode()
+
+
+def names(folder: Path) -> set[str]:
+    """What lies in a data folder, without what open databases have beside them."""
+    return {n for n in os.listdir(folder) if not n.endswith(("-wal", "-shm", ".peers"))}
+
+
+@asynccontextmanager
+async def serving(data: Path) -> AsyncIterator[Client]:
+    """A server on the folder, and alice connected to it."""
+    async with http_server(data) as server, http_clients(server.url)("alice") as client:
+        yield client
+
+
+async def fill(client: Client, posts: int = 12) -> None:
+    for n in range(posts):
+        await call(
+            client, "post", text=f"The gauge {n} reads low.", type="LOG", key=f"gauge:{n % 5}", tags=["g"]
+        )
+    claim = await call(client, "post", text="The pump leaks.", type="HYPOTHESIS")
+    id_ = claim["items"][0]["id"]
+    await call(client, "post", text="Only for me.", visibility="private")
+    await call(client, "post", text="It leaks, I saw it.", edges={"supports": [id_]})
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder that nobody serves."""
+    data = tmp_path_factory.mktemp("filled") / "data"
+
+    async def make() -> None:
+        async with serving(data) as client:
+            await fill(client)
+
+    asyncio.run(make())
+    return data
+
+
+@pytest.fixture(scope="module")
+def history(filled: Path) -> bytes:
+    return said("export", "--data", filled)
+
+
+async def test_a_board_goes_from_a_busy_server_into_another_and_comes_out_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "history.jsonl"
+    async with serving(tmp_path / "one") as one, serving(tmp_path / "two") as two:
+        await fill(one)
+        stop = asyncio.Event()
+
+        async def post_on() -> int:
+            count = 0
+            while not stop.is_set():
+                await call(one, "post", text=f"Meanwhile {count}.", type="LOG")
+                count += 1
+            return count
+
+        posting = asyncio.create_task(post_on())
+        done = await asyncio.to_thread(run, "export", "--data", tmp_path / "one", file)
+        stop.set()
+        assert done.returncode == 0, done
+        assert b"private items" in done.stderr
+        assert await posting > 0
+        lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+        assert [line["seq"] for line in lines] == [*range(1, len(lines) + 1)]
+        imported = await asyncio.to_thread(
+            said, "import", "--data", tmp_path / "two", "--board", "copy", file
+        )
+        assert imported.decode().startswith(f"board copy: {len(lines)} events, ")
+        # The server that was there all the time serves it, and goes on where the file ends.
+        answer = await call(two, "post", text="And on.", board="copy")
+        assert answer["seq"] == len(lines) + 1
+        (item,) = (await call(two, "read", ids=["1"], board="copy"))["items"]
+        assert item["text"] == (await call(one, "read", ids=["1"]))["items"][0]["text"]
+        verified = await asyncio.to_thread(said, "verify", "--data", tmp_path / "two", "--board", "copy")
+    assert verified == b"board copy is what its history says\n"
+    said("import", "--data", tmp_path / "three", file)
+    assert said("export", "--data", tmp_path / "three") == file.read_bytes()
+
+
+def test_the_file_is_its_owners_alone_whole_and_replaces_nothing_unasked(
+    filled: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "history.jsonl"
+    said("export", "--data", filled, file)
+    assert file.stat().st_mode & 0o777 == 0o600
+    before = file.read_bytes()
+    assert "--force" in refused("export", "--data", filled, file)
+    assert "--force" in refused("backup", "--data", filled, file)
+    assert "it is a folder" in refused("export", "--data", filled, "--force", tmp_path)
+    assert file.read_bytes() == before
+    file.write_bytes(b"old")
+    said("export", "--data", filled, "--force", file)
+    assert file.read_bytes() == before == said("export", "--data", filled, "-")
+    assert "there is no board 'none'" in refused(
+        "export", "--data", filled, "--board", "none", tmp_path / "x"
+    )
+    assert "cannot write" in refused("export", "--data", filled, tmp_path / "no folder" / "x")
+    assert os.listdir(tmp_path) == ["history.jsonl"]
+    assert names(filled) <= {"board.sqlite3", "archive.lance"}
+
+
+def test_a_public_copy_shows_nothing_private_and_says_that_it_is_none(
+    filled: Path, history: bytes, tmp_path: Path
+) -> None:
+    public = said("export", "--data", filled, "--public")
+    assert b"Only for me." in history
+    assert b"Only for me." not in public
+    assert json.loads(public.splitlines()[0])["complete"] is False
+    assert "rebuilds no board" in refused("import", "--data", tmp_path, "-", stdin=public)
+
+
+def test_a_wrong_file_is_refused_by_its_line_and_a_board_that_is_there_is_kept(
+    filled: Path, history: bytes, tmp_path: Path
+) -> None:
+    assert refused("import", "--data", tmp_path, "-", stdin=history[:-50]).startswith(
+        "blackboard-mcp: Line 16: the file ends"
+    )
+    assert "Line 5: not JSON" in refused(
+        "import", "--data", tmp_path, "-", stdin=history.replace(b'{"seq":5', b"{seq:5")
+    )
+    assert "there are: none" in refused("show", "--data", tmp_path)
+    assert "There is a board 'main' already" in refused("import", "--data", filled, "-", stdin=history)
+    assert "is not a board id" in refused("import", "--data", tmp_path, "--board", "a b", "-", stdin=history)
+    evil = history.replace(b'"board":"main"', b'"board":"../main"', 1)
+    assert "is not a board id" in refused("import", "--data", tmp_path, "-", stdin=evil)
+    assert "cannot read" in refused("import", "--data", tmp_path, tmp_path / "none")
+    assert names(tmp_path) == {"board.sqlite3"}
+    assert said("export", "--data", filled) == history
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_an_import_that_is_killed_leaves_no_board_and_can_be_done_again(
+    history: bytes, tmp_path: Path
+) -> None:
+    process = subprocess.Popen(
+        command("import", "--data", str(tmp_path), "-"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    assert process.stdin is not None
+    # It waits for the last line.
+    process.stdin.write(b"".join(history.splitlines(keepends=True)[:-1]))
+    process.stdin.flush()
+    while not any(name.startswith("staging-") for name in os.listdir(tmp_path)):
+        assert process.poll() is None, process.communicate()
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert "there are: none" in refused("show", "--data", tmp_path)
+    assert said("import", "--data", tmp_path, "-", stdin=history).startswith(b"board main: ")
+    assert said("export", "--data", tmp_path) == history
+
+
+def test_what_was_archived_is_found_again_after_an_import(tmp_path: Path) -> None:
+    said("demo", "newtons-method", "--data", tmp_path / "demo", "--target-tokens", "1500")
+    history = said("export", "--data", tmp_path / "demo", "--board", "demo")
+    said("import", "--data", tmp_path / "new", "-", stdin=history)
+    for words in (("--limit", "100"), ("newton",)):
+        there, here = (found(tmp_path / name, *words) for name in ("demo", "new"))
+        assert there == here != []
+
+
+def found(data: Path, *words: str) -> list[str]:
+    """Ids of what a search of the archive finds, best first."""
+    answer = json.loads(said("archive", "--json", "--data", data, "--board", "demo", *words))
+    return [item["id"] for item in answer["items"]]
+
+
+async def test_a_backup_of_a_busy_server_is_whole_and_is_put_back_when_it_stopped(tmp_path: Path) -> None:
+    data, file = tmp_path / "data", tmp_path / "boards.backup"
+    async with serving(data) as client:
+        await fill(client)
+        stop = asyncio.Event()
+        acknowledged: list[str] = []
+
+        async def post_on() -> None:
+            while not stop.is_set():
+                answer = await call(client, "post", text=f"Meanwhile {len(acknowledged)}.", type="LOG")
+                acknowledged.append(answer["items"][0]["id"])
+
+        posting = asyncio.create_task(post_on())
+        done = await asyncio.to_thread(run, "backup", "--data", data, file)
+        before = len(acknowledged)
+        stop.set()
+        await posting
+        assert done.returncode == 0, done
+        assert before > 0
+        in_use = await asyncio.to_thread(refused, "restore", "--data", data, "--force", file)
+        assert "A process has" in in_use
+        assert "Nothing was changed." in in_use
+        await call(client, "post", text="After the backup.")
+    assert file.stat().st_mode & 0o777 == 0o600
+    after = said("export", "--data", data)
+    assert "--force" in refused("restore", "--data", data, file)
+    assert said("export", "--data", data) == after
+    kept = said("restore", "--data", data, "--force", file).decode().splitlines()[-1].split(" is in ")[-1]
+    assert said("verify", "--data", data) == b"board main is what its history says\n"
+    restored = said("export", "--data", data)
+    assert b"After the backup." not in restored
+    assert len(restored.splitlines()) < len(after.splitlines())
+    # What was there is not lost.
+    said("restore", "--data", tmp_path / "old", kept)
+    assert said("export", "--data", tmp_path / "old") == after
+    async with serving(data) as client:
+        assert (await call(client, "post", text="And on."))["seq"] == len(restored.splitlines()) + 1
+
+
+def test_what_is_no_backup_is_refused_before_anything_is_touched(
+    filled: Path, history: bytes, tmp_path: Path
+) -> None:
+    good = tmp_path / "good"
+    said("backup", "--data", filled, good)
+    text, other, damaged, newer, short = (
+        tmp_path / n for n in ("text", "other", "damaged", "newer", "short")
+    )
+    text.write_bytes(b"no database at all\n" * 200)
+    short.write_bytes(b"no")
+    with sqlite3.connect(other) as connection:
+        connection.execute("CREATE TABLE theirs(n)")
+    connection.close()
+    newer.write_bytes(good.read_bytes())
+    with sqlite3.connect(newer) as connection:
+        connection.execute("PRAGMA user_version = 9999")
+    connection.close()
+    body = bytearray(good.read_bytes())
+    for place in range(3 * 4096, 6 * 4096):
+        body[place] ^= 0xFF
+    damaged.write_bytes(body)
+    for file, told in (
+        (text, "not a database"),
+        (other, "another program"),
+        (damaged, "damaged"),
+        (newer, "schema 9999"),
+        (short, "not a database"),
+    ):
+        message = refused("restore", "--data", filled, "--force", file)
+        assert told in message, message
+        assert "restore" in message or "Nothing was changed" in message or "nothing was changed" in message
+        assert refused("restore", "--data", tmp_path / "new", file)
+    assert said("export", "--data", filled) == history
+    assert {n for n in names(filled) if "restoring" in n or "before" in n} == set()
+    assert not (tmp_path / "new" / "board.sqlite3").exists()

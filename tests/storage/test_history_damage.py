@@ -1,0 +1,287 @@
+"""Files of history that are wrong are refused by their line, and leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from blackboard_mcp.storage.history import lines as format_
+from blackboard_mcp.storage.history.lines import BadLine
+from blackboard_mcp.storage.history.transfer import export_board, import_board
+from blackboard_mcp.storage.memory import open_memory_store
+from blackboard_mcp.storage.store import SqlBoardStore
+from blackboard_mcp.storage.testing.filling import filled
+from blackboard_mcp.storage.testing.harness import HandClock, Table
+
+Line = dict[str, Any]
+
+
+async def written(store: SqlBoardStore, board: str = "main", *, public: bool = False) -> bytes:
+    return b"".join([page async for page in export_board(store, board, public=public)])
+
+
+def reading(history: bytes) -> Callable[[int], bytes]:
+    return io.BytesIO(history).readline
+
+
+def parsed(history: bytes) -> list[Line]:
+    return [json.loads(line) for line in history.splitlines()]
+
+
+def signed(told: list[Line]) -> bytes:
+    """The lines as a file whose last one says the right sha256."""
+    body = b"".join(map(format_.write, told[:-1]))
+    if "end" in told[-1]:
+        told[-1]["end"]["sha256"] = hashlib.sha256(body).hexdigest()
+    return body + format_.write(told[-1])
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+async def store(clock: HandClock) -> AsyncIterator[SqlBoardStore]:
+    opened = await open_memory_store(clock=clock)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def other(clock: HandClock) -> AsyncIterator[SqlBoardStore]:
+    opened = await open_memory_store(clock=clock)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def at(store: SqlBoardStore, clock: HandClock) -> Table:
+    return await filled(store, clock)
+
+
+Spoil = Callable[[list[Line]], Any]
+
+
+def raw(change: Callable[[bytes], bytes]) -> Callable[[list[Line]], bytes]:
+    return lambda told: change(signed(told))
+
+
+def nested(depth: int) -> bytes:
+    return b"[" * depth + b"]" * depth
+
+
+def last(told: list[Line]) -> Line:
+    return told[-1]["end"]  # type: ignore[no-any-return]
+
+
+def with_content(told: list[Line], nth: int = 0) -> Line:
+    return [line for line in told if "content" in line][nth]
+
+
+def standing(told: list[Line]) -> Line:
+    return next(line for line in told if "standing" in line)
+
+
+def row(told: list[Line], table: str) -> Line:
+    for line in told:
+        for rows in (line.get("rows", {}), line.get("end", {}).get("rows", {})):
+            if table in rows:
+                return rows[table][0]  # type: ignore[no-any-return]
+    raise AssertionError(table)
+
+
+def turned(told: list[Line]) -> None:
+    """Two edges that lead round."""
+    number = max(line.get("item", 0) for line in told)
+    line = next(line for line in told if line.get("item") == number)
+    line["edges"] = [
+        {"source": number, "kind": "depends_on", "target": 1},
+        {"source": 1, "kind": "depends_on", "target": number},
+    ]
+
+
+SPOILS: dict[str, tuple[Spoil, str]] = {
+    "empty": (raw(lambda h: b""), "Line 1: the file is empty"),
+    "one blank line": (raw(lambda h: b"\n"), "Line 1: not JSON"),
+    "the last line is cut": (raw(lambda h: h[:-20]), "the file ends in the middle"),
+    "the last line is missing": (raw(lambda h: h[: h[:-1].rindex(b"\n") + 1]), "lines are missing"),
+    "no history": (raw(lambda h: b'{"seq":1}\n'), "not the history of a board"),
+    "a list": (raw(lambda h: b"[]\n" + h), "not a JSON object"),
+    "not UTF-8": (raw(lambda h: h.replace(b"claim", b"cla\xffm", 1)), "not UTF-8 at byte"),
+    "UTF-16": (raw(lambda h: h.decode().encode("utf-16")), "Line 1: not UTF-8"),
+    "a byte order mark": (raw(lambda h: b"\xef\xbb\xbf" + h), "Line 1: begins with a byte order mark"),
+    "carriage returns": (raw(lambda h: h.replace(b'{"seq":3', b'\r{"seq":3\x00', 1)), "not JSON"),
+    "deep nesting": (
+        raw(lambda h: h.replace(b'{"seq":3', b'{"x":' + nested(100_000) + b',"seq":3', 1)),
+        "Line 3: nested more than",
+    ),
+    "a member twice": (
+        raw(lambda h: h.replace(b'{"seq":3', b'{"seq":2,"seq":3', 1)),
+        "Line 3: the member 'seq'",
+    ),
+    "NaN": (raw(lambda h: h.replace(b'"n":1.5', b'"n":NaN', 1)), "NaN is no JSON"),
+    "a number beyond all": (raw(lambda h: h.replace(b'"n":1.5', b'"n":1e999', 1)), "too large"),
+    "a number of many digits": (raw(lambda h: h.replace(b'"n":1.5', b'"n":' + b"9" * 9_000, 1)), "not JSON"),
+    "a lone surrogate": (raw(lambda h: h.replace(b'"claim"', b'"\\ud800"', 1)), "lone surrogate"),
+    "a NUL": (raw(lambda h: h.replace(b'"claim"', b'"\\u0000"', 1)), "NUL"),
+    "a line repeated": (lambda told: told.insert(4, dict(told[3])), "Line 5: seq must be 5, and is 4"),
+    "a line missing": (lambda told: told.pop(4), "Line 5: seq must be 5, and is 6"),
+    "a sequence of true": (lambda told: told[0].update(seq=True), "Line 1: seq must be 1"),
+    "another format": (lambda told: told[0].update(format_version=2), "version 2 of the format"),
+    "a strange member": (lambda told: told[3].update(extra=1), "Line 4: a member 'extra'"),
+    "an event that there is not": (lambda told: told[3].update(event="item.flown"), "there is no event"),
+    "no instant": (lambda told: told[3].update(at="yesterday"), "at must be an instant"),
+    "no zone of time": (lambda told: told[3].update(at="2026-01-01T00:00:00"), "at must be an instant"),
+    "other text": (
+        lambda told: with_content(told)["content"].update(text="other"),
+        "the sha256 of version 1",
+    ),
+    "a missing text": (lambda told: with_content(told)["content"].pop("text"), "content has no text"),
+    "content lost": (lambda told: with_content(told, 2).pop("content"), "no content, and it has none"),
+    "a version lost": (
+        lambda told: next(e for e in told if e["event"] == "item.versioned").pop("content"),
+        "with no content, and it is at version 1",
+    ),
+    "a large text": (
+        lambda told: with_content(told)["content"].update(text="x" * 300_000),
+        "a text of 300,000 characters",
+    ),
+    "much metadata": (
+        lambda told: with_content(told)["content"].update(metadata={"x": "y" * 10_000_000}),
+        "metadata of 10,0",
+    ),
+    "many tags": (
+        lambda told: with_content(told)["content"].update(tags=[str(n) for n in range(99)]),
+        "more than 32 tags",
+    ),
+    "an item that leaps": (lambda told: with_content(told, 3).update(item=99), "item 99 is not there yet"),
+    "an item before all": (lambda told: with_content(told, 0).update(item=0), "item 0 is not there yet"),
+    "another owner": (
+        lambda told: next(e for e in told if e["event"] == "item.versioned").update(owner="eve"),
+        "are not what they were",
+    ),
+    "a dangling edge": (
+        lambda told: with_content(told, 1)["edges"][0].update(target=77),
+        "the edge 2 supports 77 dangles",
+    ),
+    "an edge to itself": (lambda told: with_content(told, 1)["edges"][0].update(target=2), "leads back"),
+    "an edge of no kind": (
+        lambda told: with_content(told, 1)["edges"][0].update(kind="likes"),
+        "kind must be",
+    ),
+    "edges in a circle": (turned, "closes a circle"),
+    "a status that there is not": (
+        lambda told: standing(told)["standing"].update(status="GONE"),
+        "status must be",
+    ),
+    "an importance of 9": (lambda told: standing(told)["standing"].update(importance=9), "is not 1 to 5"),
+    "an item that never stands": (lambda told: standing(told).pop("standing"), "no line says how item"),
+    "a debated item archived": (
+        lambda told: next(e for e in told if e.get("item") == 1 and "standing" in e)["standing"].update(
+            zone="archive"
+        ),
+        "item 1 is archived and protected",
+    ),
+    "rows of no table": (lambda told: standing(told).update(rows={"lease": []}), "rows of 'lease'"),
+    "a row of another item": (lambda told: row(told, "obligation").update(item=999), "item 999 is no item"),
+    "a row short of a member": (lambda told: row(told, "agent").pop("posts"), "a row of agent has no posts"),
+    "a vote in no debate": (lambda told: row(told, "vote").update(debate=2), "a row of vote is of debate 2"),
+    "a refusal of no request": (
+        lambda told: [line.get("rows", {}).pop("request", None) for line in told],
+        "a row is of something that is not there",
+    ),
+    "a row twice": (
+        lambda told: last(told)["rows"]["agent"].append(row(told, "agent")),
+        "stands there twice",
+    ),
+    "a filter that is none": (
+        lambda told: row(told, "subscription").update(filter={"x": 1}),
+        "Unknown filter",
+    ),
+    "a cursor beyond the end": (
+        lambda told: row(told, "subscription").update(cursor=10_000),
+        "beyond the last",
+    ),
+    "an instant that is a number": (
+        lambda told: row(told, "watch").update(since=5),
+        "since must be an instant",
+    ),
+    "a huge number": (lambda told: row(told, "agent").update(posts=1 << 70), "posts must be a whole number"),
+    "settings of the wrong kind": (
+        lambda told: last(told)["board"]["config"].update(target_tokens="many"),
+        "target_tokens is not of the kind of 6000",
+    ),
+    "settings that clash": (
+        lambda told: last(told)["board"]["config"].update(low_water=0.9),
+        "must be below high_water",
+    ),
+    "a core that is none": (lambda told: last(told)["board"].update(core={}), "core must have"),
+    "fewer items than it says": (
+        lambda told: last(told)["board"].update(last_number=5),
+        "the last item is 5",
+    ),
+    "something after the end": (
+        raw(lambda h: h + b'{"seq":1}\n'),
+        "follows the line that says it is the last",
+    ),
+    "a changed word": (
+        raw(
+            lambda h: h.replace(b'"posts"', b'"posts" ', 1).replace(b'"approve":true', b'"approve":false', 1)
+        ),
+        "was changed or damaged",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def good() -> bytes:
+    async def make() -> bytes:
+        clock = HandClock()
+        store = await open_memory_store(clock=clock)
+        await filled(store, clock, resting=0)
+        history = await written(store)
+        await store.close()
+        return history
+
+    return asyncio.run(make())
+
+
+@pytest.mark.parametrize("case", SPOILS)
+async def test_a_file_that_is_wrong_is_refused_by_its_line_and_leaves_nothing(
+    case: str, good: bytes, other: SqlBoardStore
+) -> None:
+    spoil, told = SPOILS[case]
+    lines = parsed(good)
+    assert signed(lines) == good
+    made = spoil(lines)
+    history = made if isinstance(made, bytes) else signed(lines)
+    assert history != good
+    with pytest.raises(BadLine) as refused:
+        await import_board(other, reading(history))
+    assert told in refused.value.message
+    assert refused.value.message.startswith("Line ")
+    assert "Nothing was changed." in refused.value.message
+    assert await other.boards() == []
+    assert (await other.outbox_batch(1)).documents == ()
+
+
+async def test_a_line_without_an_end_is_read_up_to_a_limit_and_no_further(
+    other: SqlBoardStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(format_, "MAX_LINE", 1 << 20)
+    given = 0
+
+    def endless(limit: int) -> bytes:
+        nonlocal given
+        given += limit
+        return b"x" * limit
+
+    with pytest.raises(BadLine, match="Line 1: longer than 1 MiB"):
+        await import_board(other, endless)
+    assert given < 8 << 20

@@ -1,0 +1,141 @@
+"""A history that forgets something is noticed: by what reads it, or by the comparison with what it was written of."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.storage.history import exporting, importing
+from blackboard_mcp.storage.history.lines import BadLine
+from blackboard_mcp.storage.history.tables import AT_END, OF_ITEMS, Table
+from blackboard_mcp.storage.memory import open_memory_store
+from blackboard_mcp.storage.operations import endorsing, guarding, rows
+from blackboard_mcp.storage.store import SqlBoardStore
+from blackboard_mcp.storage.testing.filling import filled
+from blackboard_mcp.storage.testing.harness import HandClock
+from blackboard_mcp.storage.testing.rebuilding import rebuilt
+
+Mutate = Callable[[pytest.MonkeyPatch], None]
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[SqlBoardStore]:
+    clock = HandClock()
+    opened = await open_memory_store(clock=clock)
+    await filled(opened, clock)
+    yield opened
+    await opened.close()
+
+
+@pytest.mark.parametrize("table", [*OF_ITEMS, *AT_END], ids=lambda table: table.name)
+async def test_a_table_that_is_forgotten_is_missed(
+    store: SqlBoardStore, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, tables in (("OF_ITEMS", OF_ITEMS), ("AT_END", AT_END)):
+        monkeypatch.setattr(exporting, name, tuple(t for t in tables if t != table))
+    try:
+        made = await rebuilt(store, "main")
+    except BlackboardError:
+        return
+    assert any(told.startswith(f"{table.name} ") for told in made.differences), made.differences
+
+
+def without(name: str, values: int = 1) -> Mutate:
+    """A statement that does nothing with its values."""
+    given = " AND ".join(f"?{place}" for place in range(1, values + 1))
+    return lambda patch: patch.setitem(rows._statements(), name, f"SELECT 1 WHERE 0 AND {given}")
+
+
+def lose_lines(patch: pytest.MonkeyPatch) -> None:
+    """One line in eleven is not written."""
+    honest = exporting.page
+
+    def page(*given: Any, **named: Any) -> rows.Steps[list[tuple[int, bytes]]]:
+        made = yield from honest(*given, **named)
+        return [(seq, b"" if seq % 11 == 0 else line) for seq, line in made]
+
+    patch.setattr(exporting, "page", page)
+
+
+def lose_versions(patch: pytest.MonkeyPatch) -> None:
+    """Of each item only the version that stands is written."""
+    honest = exporting._contents
+
+    def contents(of: exporting.Extent, wanted: dict[tuple[int, int], int], made: Any) -> rows.Steps[None]:
+        last = dict(sorted(wanted))
+        return (
+            yield from honest(
+                of, {pair: seq for pair, seq in wanted.items() if pair[1] == last[pair[0]]}, made
+            )
+        )
+
+    patch.setattr(exporting, "_contents", contents)
+
+
+def computes_nothing(module: Any, name: str) -> Mutate:
+    """What is to be computed from the rest is not."""
+
+    def nothing() -> rows.Steps[None]:
+        return
+        yield  # a generator
+
+    return lambda patch: patch.setattr(module, name, nothing)
+
+
+def concerns_nobody(patch: pytest.MonkeyPatch) -> None:
+    """Nobody is told again what concerned them."""
+
+    def nothing(self: Any, event: Any, item: int) -> rows.Steps[None]:
+        return
+        yield  # a generator
+
+    patch.setattr(importing._Line, "_concerns", nothing)
+
+
+def stands_as_it_began(patch: pytest.MonkeyPatch) -> None:
+    """Items are read in with the importance they have by their kind."""
+    honest = importing._Line._update
+
+    def update(self: Any, item: int, values: dict[str, Any]) -> rows.Steps[None]:
+        return (
+            yield from honest(self, item, {**values, "importance": 3} if "importance" in values else values)
+        )
+
+    patch.setattr(importing._Line, "_update", update)
+
+
+MUTANTS: dict[str, tuple[Mutate, str]] = {
+    "lines lost": (lose_lines, ""),
+    "versions lost": (lose_versions, ""),
+    "edges lost": (without("history_edges", 3), "edge "),
+    "owners of what is superseded": (without("history_superseded"), "differs in superseded"),
+    "what is analysed": (without("history_analysed"), "differs in analysed"),
+    "what was debated": (without("history_debated"), "differs in debated"),
+    "figures": (without("history_counters", 2), "the board differs"),
+    "findings": (computes_nothing(endorsing, "fill"), "finding "),
+    "what is held": (computes_nothing(guarding, "rebuild"), "held "),
+    "whom it concerns": (concerns_nobody, "concern "),
+    "how items stand": (stands_as_it_began, "differs in importance"),
+}
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+async def test_what_else_is_forgotten_is_noticed(
+    store: SqlBoardStore, mutant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutate, told = MUTANTS[mutant]
+    mutate(monkeypatch)
+    if not told:
+        with pytest.raises(BadLine):
+            await rebuilt(store, "main")
+        return
+    differences = (await rebuilt(store, "main")).differences
+    assert any(told in f"{difference} " for difference in differences), differences
+
+
+async def test_nothing_is_noticed_where_nothing_is_forgotten(store: SqlBoardStore) -> None:
+    made = await rebuilt(store, "main")
+    assert made.differences == []
+    assert made.again == made.lines
