@@ -5,6 +5,8 @@ Nothing is served or opened: the tools, resources, settings, commands and events
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
@@ -28,7 +30,7 @@ from blackboard_mcp.protocols.items import (
     TRANSITIONS,
 )
 from blackboard_mcp.protocols.keys import MAX_KEY
-from blackboard_mcp.server import board_settings, compose, settings
+from blackboard_mcp.server import board, board_settings, compose, settings
 from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.mcp.adapter import BoardServer
 from blackboard_mcp.server.policies.ordering import BUILT_IN
@@ -489,7 +491,95 @@ def events() -> str:
     )
 
 
+# The classes that a program holds, and what it makes each with.
+CLASSES: tuple[tuple[type[Any], str], ...] = (
+    (board.BoardAccess, ""),
+    (board.Board, ""),
+    (board.BoardClient, ""),
+    (board.Query, "`board.query(…)`"),
+    (board.EventStream, "`board.events(…)`"),
+    (board.EventQueue, "`await board.queue(…)`"),
+    (board.Hook, "`await board.on(…)`"),
+    (board.Transaction, "`board.transaction()`"),
+    (board.Worker, "`board.worker(…)`"),
+)
+
+
+def python() -> str:
+    parts = [
+        "# Python\n",
+        "`from blackboard_mcp.server.board import Board, BoardClient`; how it is used stands in "
+        "[use boards from Python](../howto/use-from-python.md). Answers are the models of "
+        "[structured results](tools.md#structured-results), in `blackboard_mcp.protocols.wire` and `.group_wire`; "
+        "errors are those of `blackboard_mcp.protocols.errors`.\n",
+    ]
+    for kind, made in CLASSES:
+        parts += [f"## {kind.__name__}\n", plain(kind) + (f" Made by {made}." if made else "") + "\n"]
+        for name, member in members(kind):
+            if isinstance(member, property):
+                told = plain(member)
+                parts.append(f"- **`{name}`** {told}" if told else f"- **`{name}`**")
+                continue
+            function = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+            word = "await " if inspect.iscoroutinefunction(function) else ""
+            parts.append(f"- **`{word}{name}`**`{signature(function)}` {plain(function)}")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def members(kind: type[Any]) -> Iterator[tuple[str, Any]]:
+    """The public members of a class; for a kind of board only what it has beyond `BoardAccess`."""
+    seen: dict[str, Any] = {}
+    for part in kind.__mro__:
+        if kind is not board.BoardAccess and issubclass(board.BoardAccess, part):
+            continue
+        for name, member in vars(part).items():
+            if not name.startswith("_") and (callable(member) or isinstance(member, property | classmethod)):
+                seen.setdefault(name, member)
+    yield from seen.items()
+
+
+class Annotation:
+    """An annotation as it is written."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def signature(function: Any) -> str:
+    given = inspect.signature(function)
+    kept = [
+        p if p.annotation is p.empty else p.replace(annotation=Annotation(str(p.annotation)))
+        for name, p in given.parameters.items()
+        if name not in ("self", "cls")
+    ]
+    returned = given.return_annotation
+    if returned is not given.empty:
+        returned = Annotation(str(returned))
+    return str(given.replace(parameters=kept, return_annotation=returned))
+
+
+def plain(thing: Any) -> str:
+    """A docstring as one paragraph; what it raises ends it as a sentence."""
+    text, _, raises = inspect.cleandoc(thing.__doc__ or "").partition("Raises:")
+    told = " ".join(text.split())
+    if raises:
+        errors_ = [
+            " ".join(line.split()) for line in re.split(r"\n(?=    \w)", raises.rstrip()) if line.strip()
+        ]
+        told += (
+            " Raises "
+            + "; ".join(re.sub(r"^([\w, ]+):", r"`\1`:", error.rstrip(".")) for error in errors_)
+            + "."
+        )
+    return told
+
+
 PAGES = {
+    "python.md": python,
     "tools.md": tools,
     "resources.md": resources,
     "settings.md": settings_page,

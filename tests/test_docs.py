@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
@@ -113,21 +114,32 @@ def test_client_configurations_start_our_command(name: str) -> None:
             )
 
 
-def test_the_quickstart_ends_in_consensus(tmp_path: Path) -> None:
-    source = re.search(r"^```python\n(.*?)^```$", text_of("docs/quickstart.md"), re.MULTILINE | re.DOTALL)
-    assert source is not None
+@contextmanager
+def served(data: Path, *options: str) -> Iterator[str]:
+    """The address of a server on a data folder."""
     server = subprocess.Popen(
-        [COMMAND, "serve", "--transport", "http", "--port", "0", "--data", tmp_path / "board"],
+        [COMMAND, "serve", "--transport", "http", "--port", "0", "--data", data, *options],
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        env=plain_environment(),
     )
     assert server.stderr is not None
     try:
         ready = re.search(r"serves (\S+)", server.stderr.readline())
         assert ready is not None
+        yield ready[1]
+    finally:
+        server.terminate()
+        server.communicate(timeout=20)
+
+
+def test_the_quickstart_ends_in_consensus(tmp_path: Path) -> None:
+    source = re.search(r"^```python\n(.*?)^```$", text_of("docs/quickstart.md"), re.MULTILINE | re.DOTALL)
+    assert source is not None
+    with served(tmp_path / "board") as url:
         script = tmp_path / "two_agents.py"
-        script.write_text(source[1].replace("http://127.0.0.1:8420/mcp", ready[1]), "utf-8")
+        script.write_text(source[1].replace("http://127.0.0.1:8420/mcp", url), "utf-8")
         done = subprocess.run(
             [sys.executable, script],
             capture_output=True,
@@ -136,11 +148,72 @@ def test_the_quickstart_ends_in_consensus(tmp_path: Path) -> None:
             timeout=60,
             env=plain_environment(),
         )
-    finally:
-        server.terminate()
-        server.communicate(timeout=20)
     assert "outstanding: ann respond C-2, bob acknowledge F-1" in done.stdout
     assert "F-1 debate CONSENSUS" in done.stdout
+
+
+PYTHON = "docs/howto/use-from-python.md"
+
+
+def python_examples() -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", text_of(PYTHON), re.MULTILINE | re.DOTALL)
+
+
+def test_the_python_examples_print_what_they_say(tmp_path: Path) -> None:
+    with served(tmp_path / "served", "--tools", "all") as url:
+        running = []
+        for number, source in enumerate(python_examples()):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            script = folder / "example.py"
+            script.write_text(source.replace("http://127.0.0.1:8420/mcp", url), "utf-8")
+            running.append(
+                subprocess.Popen(
+                    [sys.executable, "-W", "error", script],
+                    cwd=folder,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    env=plain_environment(),
+                )
+            )
+        for source, process in zip(python_examples(), running, strict=True):
+            out, err = process.communicate(timeout=120)
+            assert process.returncode == 0, err
+            assert err == ""
+            for wanted in re.findall(r"# prints: (.*)$", source, re.MULTILINE):
+                assert wanted in out.splitlines(), (wanted, out)
+
+
+def test_the_python_examples_are_strictly_typed(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    for number, source in enumerate((*python_examples(), readme_python())):
+        (tmp_path / f"example_{number}.py").write_text(source, "utf-8")
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", *sorted(tmp_path.glob("*.py"))],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def readme_python() -> str:
+    (source,) = re.findall(r"^```python\n(.*?)^```$", text_of("README.md"), re.MULTILINE | re.DOTALL)
+    return str(source)
+
+
+def test_the_python_example_of_the_readme_runs(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", readme_python()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=plain_environment(),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "F-1" in done.stdout
 
 
 def test_the_policies_of_the_how_to_do_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

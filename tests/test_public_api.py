@@ -15,7 +15,7 @@ import blackboard_mcp.server
 import blackboard_mcp.storage
 import pytest
 from blackboard_mcp.protocols import wire
-from blackboard_mcp.server import asking
+from blackboard_mcp.server import asking, board
 from blackboard_mcp.server.mcp.tools import core
 from blackboard_mcp.server.mcp.tools.core import CoreTools
 from blackboard_mcp.server.mcp.tools.debating import DebateTool
@@ -129,3 +129,77 @@ def test_a_board_in_process_needs_no_mcp() -> None:
         "    async with Board.open(agent='a') as board:\n        await board.post('x')\nasyncio.run(main())"
     )
     assert not loaded_by(code) & {"mcp", "lancedb", "pyarrow", "numpy", "starlette", "uvicorn"}
+
+
+ACCESS = {
+    "post": "text type importance tags edges key expected_version id status visibility ttl_seconds metadata "
+    "idempotency_key",
+    "post_all": "posts idempotency_key",
+    "delete": "key id expected_version idempotency_key",
+    "read": "ids keys",
+    "get": "key",
+    "find": "key",
+    "item": "id",
+    "versions": "key id",
+    "query": "text type key tags any_tags no_tags author status thread zone after before page",
+    "query_archive": "text type tags author thread after before limit neighbours restore",
+    "view": "budget",
+    "explain": "ids keys",
+    "changes": "since",
+    "agents": "",
+    "statistics": "",
+    "transaction": "",
+    "transact": "work attempts",
+    "open_debate": "id watchers idempotency_key",
+    "acknowledge": "id idempotency_key",
+    "vote": "id approve reason idempotency_key",
+    "withdraw": "id reason idempotency_key",
+    "decide": "id reason idempotency_key",
+    "debate": "id",
+    "watch": "id idempotency_key",
+    "unwatch": "id idempotency_key",
+    "watch_topic": "topic idempotency_key",
+    "unwatch_topic": "topic idempotency_key",
+    "subscribe": "filter name idempotency_key",
+    "unsubscribe": "id_or_name idempotency_key",
+    "subscriptions": "",
+    "wait": "subscription since seconds limit",
+    "events": "filter since name page",
+    "queue": "filter maxsize since name",
+    "on": "filter callback since name on_error page",
+    "worker": "group filter lease_seconds limit",
+    "groups": "",
+    "dead_letters": "group after",
+    "retry_dead": "group handles",
+    "drop_dead": "group handles",
+    "end_group": "group",
+    "core": "",
+    "set_core": "expected_version objective constraints flags idempotency_key",
+    "info": "",
+    "change": "title parent lifecycle settings idempotency_key",
+    "prune": "dry_run",
+}
+BESIDE = {
+    board.Board: {"open": "name agent data settings clock", "as_agent": "agent name", "aclose": ""},
+    board.BoardClient: {
+        "connect": "url agent name headers mode tool_prefix patience",
+        "stdio": "command agent name env mode tool_prefix patience",
+        "aclose": "",
+    },
+}
+
+
+@pytest.mark.parametrize("kind", BESIDE)
+def test_programs_find_the_same_calls_on_every_board(kind: type[board.BoardAccess]) -> None:
+    for name, wanted in {**ACCESS, **BESIDE[kind]}.items():
+        given = [p for p in inspect.signature(getattr(kind, name)).parameters if p != "self"]
+        assert set(wanted.split()) <= set(given), name
+    public = {name for name in dir(kind) if not name.startswith("_") and callable(getattr(kind, name))}
+    assert public == ACCESS.keys() | BESIDE[kind].keys()
+
+
+def test_what_programs_import_is_named() -> None:
+    assert set(board.__all__) >= {
+        *("Board", "BoardAccess", "BoardClient", "EventQueue", "EventStream", "Hook", "Post", "Query"),
+        *("Transaction", "Worker"),
+    }

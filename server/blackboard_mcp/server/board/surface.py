@@ -5,11 +5,12 @@ from __future__ import annotations
 from .debates import Debates
 from .following import Follows
 from .groups import Groups
+from .items import Items
 from .stewards import Stewards
 from .transactions import Transacts
 
 
-class BoardAccess(Transacts, Debates, Follows, Groups, Stewards):
+class BoardAccess(Items, Transacts, Debates, Follows, Groups, Stewards):
     """One agent's access to one board; `Board` and `BoardClient` are the two kinds.
 
     `agent` and `name` say whose and which; `seq` is the board's sequence as the last answer told it.

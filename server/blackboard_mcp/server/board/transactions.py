@@ -13,7 +13,7 @@ from blackboard_mcp.protocols.items import parse_ref
 from blackboard_mcp.protocols.keys import check_glob, check_key
 from blackboard_mcp.protocols.wire import ItemsAnswer, TransactionAnswer, WireItem
 
-from .items import Items
+from .calls import Calls
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class Transaction:
     edges and debates of the same transaction.
     """
 
-    def __init__(self, board: Items) -> None:
+    def __init__(self, board: Calls) -> None:
         self._board = board
         self._reads: dict[str, Any] = {}
         self._writes: list[dict[str, Any]] = []
@@ -53,14 +53,14 @@ class Transaction:
         check_key(key)
         if key in self._written:
             raise InvalidInput(f"'{key}' was written in this transaction; read before writing.")
-        found = await self._board.read(keys=[key])
+        found = await self._board._call("read", {"keys": [key]}, ItemsAnswer)
         self._note(f":{key}", {"seq": found.seq} if found.items else 0)
         return found.items[0] if found.items else None
 
     async def item(self, id: str) -> WireItem | None:
         """The item of that id, `None` when there is none."""
         number = parse_ref(id).number
-        found = await self._board.read(ids=[str(number)])
+        found = await self._board._call("read", {"ids": [str(number)]}, ItemsAnswer)
         self._note(str(number), {"seq": found.seq} if found.items else 0)
         return found.items[0] if found.items else None
 
@@ -165,7 +165,7 @@ class Transaction:
             self.committed = await self._board._call("transaction", asked, TransactionAnswer)
 
 
-class Transacts(Items):
+class Transacts(Calls):
     """Several reads and writes, all or nothing. A server has them for programs with `--tools core,admin`."""
 
     def transaction(self) -> Transaction:
