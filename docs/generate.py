@@ -30,7 +30,8 @@ from blackboard_mcp.protocols.items import (
     TRANSITIONS,
 )
 from blackboard_mcp.protocols.keys import MAX_KEY
-from blackboard_mcp.server import board, board_settings, compose, settings
+from blackboard_mcp.protocols.messages.registry import BUILT_IN as BUILT_IN_PROTOCOLS
+from blackboard_mcp.server import board, board_settings, compose, protocol_classes, settings
 from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.mcp.adapter import BoardServer
 from blackboard_mcp.server.policies.ordering import BUILT_IN
@@ -205,6 +206,20 @@ ARGUMENTS: dict[str, str] = {
     "transaction.debates": "up to 20 calls of `debate`, as objects with its arguments (no `status`, no topics), done "
     "after the writes; `id` may be `$1`, the first write",
     "transaction.idempotency_key": "the same key applies once and answers the same again",
+    "request.text": "what is asked, up to 20,000 characters; with `cancel` why it is taken back",
+    "request.to": "an agent's name, or `skill:` and the name of a skill, say `skill:sql`",
+    "request.id": "a request: waits on for its answer",
+    "request.seconds": "how long to wait, 0 to 50, 25 when left out; the request itself stays open",
+    "request.deadline_seconds": "how long it may be answered, up to a week; an hour when left out",
+    "request.protocols": "lists the communication protocols with their keys, and nothing else",
+    "request.cancel": "with `id`: takes the request back",
+    "respond.id": "a request; alone it takes it, under a lease",
+    "respond.text": "the answer, or a part of it, or why it is declined; up to 100,000 characters with all parts",
+    "respond.partial": "`text` is a part; parts add up, and the answer comes after them",
+    "respond.decline": "declines with `text` as the reason; by skill the request goes on to others",
+    "respond.lease": "the number that taking the request gave",
+    "respond.skills": "skills you offer from now on, up to 16, and no others; then waits for a request and takes it",
+    "respond.seconds": "how long to wait for a request to take, 0 to 50, 25 when left out",
     "debate.op": "what to do; see [debates](../howto/debates.md)",
     "debate.id": "the item debated, or a critique in its debate; with watch, unwatch and status also a topic: "
     "`key:plan:**`, `tag:db`, `type:DECISION`, `thread:H-3`",
@@ -229,6 +244,7 @@ def server(*sets: str, structured: str = "ask") -> BoardServer:
         settings=settings.Settings(tools=("core", *sets), structured=structured),
         blackboard=SimpleNamespace(tokenizer=None),
         clock=None,
+        protocols=protocol_classes.Protocols(),
     )
     return compose.build_server(cast(compose.Installation, made))
 
@@ -578,6 +594,42 @@ def plain(thing: Any) -> str:
     return told
 
 
+def protocols() -> str:
+    parts = [
+        "# Communication protocols\n",
+        "The protocols that come with the product, in `blackboard_mcp.protocols.messages`; "
+        "[protocols](../discussions/protocols.md) says how they are meant. A server shows them, and an operator's own, "
+        "at `board://{board}/protocols`.\n",
+    ]
+    for protocol in BUILT_IN_PROTOCOLS:
+        module = protocol.__module__.rsplit(".", 1)[1]
+        about = " ".join((protocol.__doc__ or "").split())
+        parts.append(f"## {protocol.name}\n")
+        parts.append(f"`{module}.{protocol.__name__}`, version {protocol.version}. {about}\n")
+        rows = (
+            (
+                f"`{shape.outline()}`",
+                shape.writer,
+                "; ".join(
+                    f"`{name}`" + ("" if field.is_required() else "?")
+                    for name, field in shape.body.model_fields.items()
+                ),
+            )
+            for shape in protocol.shapes
+        )
+        parts.append(table(("key", "who writes it", "fields (?: may be left out)"), rows))
+        if protocol.states is not None:
+            moves = (
+                (
+                    f"`{old}`" + (" (first)" if old in protocol.states.first else ""),
+                    ", ".join(sorted(new)) or "final",
+                )
+                for old, new in protocol.states.moves.items()
+            )
+            parts.append(table(("state", "leads to"), moves))
+    return "\n".join(parts)
+
+
 PAGES = {
     "python.md": python,
     "tools.md": tools,
@@ -585,6 +637,7 @@ PAGES = {
     "settings.md": settings_page,
     "cli.md": commands,
     "events.md": events,
+    "protocols.md": protocols,
 }
 
 

@@ -67,6 +67,7 @@ def test_every_setting_is_read_from_each_place(tmp_path: Path) -> None:
         "stewards": ("a,,b,", '["a", "b"]', ("a", "b")),
         "policy": ("a=m:C,b=n:D", '["a=m:C", "b=n:D"]', ("a=m:C", "b=n:D")),
         "validator": ("a=m:C,b=n:D", '["a=m:C", "b=n:D"]', ("a=m:C", "b=n:D")),
+        "protocol": ("m:C,n:D", '["m:C", "n:D"]', ("m:C", "n:D")),
         "board_settings": ('{"ceiling": 3}', "{ceiling = 3}", {"ceiling": 3}),
         "synchronous": ("NORMAL", '"NORMAL"', "NORMAL"),
         "allowed_hosts": ("h:1,h", '["h:1", "h"]', ("h:1", "h")),

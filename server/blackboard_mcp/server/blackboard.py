@@ -96,6 +96,7 @@ class Blackboard:
         deciders: Sequence[str] = (),
         summarizes: bool = False,
         validators: Validators | None = None,
+        responds: bool = False,
     ) -> None:
         self.store = store
         self.tokenizer = tokenizer
@@ -108,6 +109,7 @@ class Blackboard:
         self.validators = Validators() if validators is None else validators
         self.validation = Validation(store, self.validators, config)
         self._summarizes = summarizes
+        self._responds = responds
         self.looks = Looks()
         self.following = Following(store, self.looks, self.board_of, activity)
         self._owners: dict[str, str] = {}
@@ -297,7 +299,14 @@ class Blackboard:
         snapshot = await self.store.snapshot(name, agent, look=self.looks.of(name, agent))
         if not self._summarizes:
             snapshot = replace(snapshot, summaries=())
-        view = render_view(snapshot, agent=agent, budget=budget, reserve=reserve, tokenizer=self.tokenizer)
+        view = render_view(
+            snapshot,
+            agent=agent,
+            budget=budget,
+            reserve=reserve,
+            tokenizer=self.tokenizer,
+            responds=self._responds,
+        )
         return view, snapshot
 
     async def read(self, agent: str, board: str | None, ids: Sequence[str], keys: Sequence[str]) -> Reading:

@@ -26,6 +26,7 @@ from .activity import Activity
 from .blackboard import Blackboard
 from .http.identity import AGENT_HEADER, OWNER_HEADER, agent_name
 from .policies.registry import Policies
+from .protocol_classes import Protocols
 from .pruner import Pruner
 from .requests import check_agent, check_board
 from .settings import PREFIX, Settings, check_embedder, check_endpoint
@@ -62,6 +63,7 @@ class Installation:
     blackboard: Blackboard
     activity: Activity
     clock: Clock
+    protocols: Protocols
 
 
 @asynccontextmanager
@@ -94,6 +96,7 @@ async def _opened(
     time = clock or SystemClock()
     policies = Policies(settings.policy)
     validators = Validators(settings.validator)
+    protocols = Protocols(settings.protocol)
     config = settings.board_config(policies, validators.names)
     embedder = embedder_choice(settings)
     try:
@@ -127,6 +130,7 @@ async def _opened(
             deciders=settings.deciders,
             summarizes="memory" in settings.tools,
             validators=validators,
+            responds="messages" in settings.tools,
         )
         housekeeping = [
             asyncio.create_task(work(), name=name)
@@ -135,7 +139,7 @@ async def _opened(
         ]
         archive.start()
         try:
-            yield Installation(settings, store, archive, pruner, blackboard, activity, time)
+            yield Installation(settings, store, archive, pruner, blackboard, activity, time, protocols)
         finally:
             for task in housekeeping:
                 task.cancel()
@@ -238,9 +242,12 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
     if "messages" in settings.tools:
         from .consuming import Consumers
         from .mcp.tools.consuming import ConsumeTool
+        from .mcp.tools.messages import MessageTools
+        from .messaging import Messaging
 
+        MessageTools(Messaging(opened.blackboard), rendering, opened.protocols).register(server)
         ConsumeTool(Consumers(opened.blackboard), rendering).register(server)
-    Resources(opened.blackboard, rendering).register(server)
+    Resources(opened.blackboard, rendering, opened.protocols).register(server)
 
     async def introduce(caller: Caller) -> None:
         owner = identity.owner(caller.transport, caller.headers)

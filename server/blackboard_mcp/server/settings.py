@@ -44,6 +44,7 @@ class Settings:
     stewards: tuple[str, ...] = ()
     policy: tuple[str, ...] = ()
     validator: tuple[str, ...] = ()
+    protocol: tuple[str, ...] = ()
     board_settings: Mapping[str, Any] = field(default_factory=dict)
     synchronous: str = "FULL"
     allowed_hosts: tuple[str, ...] = ()
@@ -113,7 +114,7 @@ _RANGES: dict[str, tuple[int, int]] = {
 _PREFIXES = ("embedding_query_prefix", "embedding_passage_prefix")
 _AGENTS = frozenset({"deciders", "stewards"})
 _LISTS = frozenset(
-    {"tools", "deciders", "stewards", "policy", "validator", "allowed_hosts", "allowed_origins"}
+    {"tools", "deciders", "stewards", "policy", "validator", "protocol", "allowed_hosts", "allowed_origins"}
 )
 NAMES = tuple(f.name for f in fields(Settings))
 # Environment variables with our prefix that are no settings.

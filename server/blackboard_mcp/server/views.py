@@ -74,21 +74,36 @@ class _Line:
 
 
 def render_view(
-    snapshot: Snapshot, *, agent: str, budget: int = DEFAULT_BUDGET, reserve: int = 0, tokenizer: Tokenizer
+    snapshot: Snapshot,
+    *,
+    agent: str,
+    budget: int = DEFAULT_BUDGET,
+    reserve: int = 0,
+    tokenizer: Tokenizer,
+    responds: bool = False,
 ) -> View:
     """The board as `agent` sees it, in at most `budget` tokens less `reserve`, which the caller adds.
+
+    `responds`: the agent has the tool that answers requests; without it an ANSWER posted as a reply does.
 
     Raises:
         Refused: core, constraints and hot issues alone need more; `facts["needed"]` is enough a budget.
     """
-    return _Renderer(snapshot, agent, budget, reserve, tokenizer).render()
+    return _Renderer(snapshot, agent, budget, reserve, tokenizer, responds).render()
 
 
 class _Renderer:
     def __init__(
-        self, snapshot: Snapshot, agent: str, budget: int, reserve: int, tokenizer: Tokenizer
+        self,
+        snapshot: Snapshot,
+        agent: str,
+        budget: int,
+        reserve: int,
+        tokenizer: Tokenizer,
+        responds: bool,
     ) -> None:
         self.snapshot = snapshot
+        self.responds = responds
         self.agent = agent
         self.budget = budget - reserve
         self.reserve = reserve
@@ -212,6 +227,10 @@ class _Renderer:
 
     def _call(self, item: Item, duty: Duty) -> str:
         """What meets a duty."""
+        if duty is Duty.ANSWER:
+            if self.responds:
+                return f'respond(id="{item.id}")'
+            return f'post(type="ANSWER", edges={{"replies_to": ["{item.id}"]}}, text="…")'
         if duty is Duty.RESPOND:
             return f'post(type="REPLY", edges={{"replies_to": ["{item.id}"]}}, text="…")'
         votes = self.snapshot.board.config.quorum and item.debate == DebateState.OPEN

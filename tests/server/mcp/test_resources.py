@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is remo
 
 SECTIONS = (
     *("", "/core", "/working", "/agenda", "/threads", "/agents", "/constraints", "/hot-issues", "/answer"),
-    *("/stats", "/outline"),
+    *("/stats", "/outline", "/protocols"),
 )
 VIEWS = ("/view/{agent}", "/items/{id}", "/items/{id}/explain")
 

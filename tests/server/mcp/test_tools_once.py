@@ -99,7 +99,26 @@ async def at_work(at: Any, ada: Any) -> dict[str, Any]:
     return {}
 
 
+async def asked(at: Any, ada: Any) -> dict[str, Any]:
+    """Q-1, from ada to bob."""
+    await ada.do("request", text="Which pump?", to="bob", seconds=0)
+    return {}
+
+
+async def asking(at: Any, ada: Any) -> dict[str, Any]:
+    """Q-1, from bob to ada."""
+    bob = await at.join("bob")
+    await bob.do("request", text="Which pump?", to="ada", seconds=0)
+    return {}
+
+
 CALLS: list[tuple[str, dict[str, Any], Prepare]] = [
+    ("request", {"text": "Which pump?", "to": "ada", "seconds": 0}, nothing),
+    ("request", {"id": "Q-1", "cancel": True}, asking),
+    ("respond", {"id": "Q-1"}, asked),
+    ("respond", {"id": "Q-1", "text": "A part.", "partial": True}, asked),
+    ("respond", {"id": "Q-1", "text": "The blue one."}, asked),
+    ("respond", {"id": "Q-1", "text": "No idea.", "decline": True}, asked),
     ("post", {"text": "x"}, nothing),
     ("post", {"text": "x", "key": "k:v", "expected_version": 0}, nothing),
     ("post", {"items": [{"text": "x"}, {"text": "y", "edges": {"supports": ["$1"]}}]}, nothing),

@@ -91,6 +91,37 @@ class Registry:
             raise InvalidInput(f"There is no protocol '{name[:40]}'; there are: {', '.join(self._named)}.")
         return self._named[name]
 
+    def about(self, only: Iterable[str] = ()) -> list[dict[str, Any]]:
+        """What a reader wants to know of each protocol, or of those named, as plain JSON values.
+
+        Raises:
+            InvalidInput: there is no protocol of a name.
+        """
+        chosen = [self.get(name) for name in only] or list(self)
+        return [
+            {
+                "name": protocol.name,
+                "version": protocol.version,
+                "purpose": protocol.purpose(),
+                "keys": [
+                    {
+                        "key": shape.outline(),
+                        "pattern": ":".join(["{scope}", shape.kind, *("*" for _ in shape.parts)]),
+                        "parts": {part.name: part.kind for part in shape.parts},
+                        "writer": shape.writer,
+                        "fields": {
+                            name: field.is_required() for name, field in shape.body.model_fields.items()
+                        },
+                    }
+                    for shape in protocol.shapes
+                ],
+                "states": {}
+                if protocol.states is None
+                else {old: sorted(new) for old, new in protocol.states.moves.items()},
+            }
+            for protocol in chosen
+        ]
+
     def parse(self, key: str) -> Address | None:
         """Whose key it is and what it says; `None` when it is nobody's."""
         segments = key.split(":", 2)

@@ -29,7 +29,7 @@ REQUEST_STATES = States(
         "OPEN": _ENDS | {"TAKEN"},
         # Back to OPEN when the lease ended, or to the next one when the holder declined.
         "TAKEN": _ENDS | {"OPEN"},
-        **{state: frozenset() for state in _ENDS},
+        **{state: frozenset() for state in sorted(_ENDS)},
     },
 )
 

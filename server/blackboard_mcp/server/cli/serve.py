@@ -49,6 +49,9 @@ from .options import settings_of
     "--validator",
     metavar="NAME=module:Class",
     help="Validation policies of your own that rules of boards may name, joined by commas. They are imported and run.",
+    "--protocol",
+    metavar="module:Class",
+    help="Communication protocols of your own that agents can look up, joined by commas. They are imported.",
 )
 @click.option(
     "--board-settings", metavar="JSON", help='Settings of boards created from now on, say {"ceiling": 3}.'

@@ -81,6 +81,8 @@ class Changed:
         if path != base and not path.startswith(base + "/"):
             return False
         section, _, rest = path[len(base) + 1 :].partition("/")
+        if section == "protocols":
+            return False  # they are those of the launch
         if self.everything:
             return True
         if section == "items":

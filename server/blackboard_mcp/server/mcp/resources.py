@@ -20,6 +20,7 @@ from pydantic import Field
 from .. import figures
 from ..blackboard import Blackboard
 from ..explaining import wire_explained
+from ..protocol_classes import Protocols
 from ..rendering import FOOTER_TOKENS, Rendering
 from .adapter import BoardServer, Caller
 
@@ -40,9 +41,10 @@ Section = Callable[[str, str], Awaitable[Facts]]
 class Resources:
     """Registers the resources of every board and completes their templates."""
 
-    def __init__(self, board: Blackboard, rendering: Rendering) -> None:
+    def __init__(self, board: Blackboard, rendering: Rendering, protocols: Protocols) -> None:
         self._board = board
         self._say = rendering
+        self._known = protocols
 
     def register(self, server: BoardServer) -> None:
         sections: dict[str, tuple[Section, str]] = {
@@ -57,6 +59,7 @@ class Resources:
             "/answer": (self._answer, "The answer so far: the newest ANSWER"),
             "/stats": (self._stats, "Figures: tokens against the budget, counts, what is protected"),
             "/outline": (self._outline, "Every live item in a line, by thread"),
+            "/protocols": (self._protocols, "Communication protocols: their keys and who writes what"),
         }
         for suffix, (section, description) in sections.items():
             name = suffix.strip("/") or "board"
@@ -330,6 +333,9 @@ class Resources:
             f"archive {told.archived_items} items, {told.waiting_for_index} to be indexed"
         )
         return text, told.model_dump(mode="json")
+
+    async def _protocols(self, agent: str, board: str) -> Facts:
+        return "\n".join(self._known.lines()), {"protocols": self._known.about}
 
     async def _outline(self, agent: str, board: str) -> Facts:
         page = await self._items(agent, board)

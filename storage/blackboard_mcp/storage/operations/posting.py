@@ -183,6 +183,7 @@ def _write(
     targets: dict[int, ItemRow],
 ) -> Steps[int]:
     """Changes an item that is there, or deletes it."""
+    yield from request_rows.keep_off(ledger, draft, row)
     ledger.fresh.pop(row.number, None)
     if draft.delete:
         return (yield from deleting.delete(ledger, row, draft))
@@ -274,7 +275,6 @@ def _change(
 ) -> Steps[int]:
     """A new version of an entry, or another status, importance, tags, metadata, edges or time to live."""
     pressing.keep_off(ledger, row)
-    yield from request_rows.keep_off(ledger, draft, row)
     deleting.expect(row, draft)
     if draft.text is None:
         standing(row)

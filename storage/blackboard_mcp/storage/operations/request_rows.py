@@ -291,14 +291,15 @@ def keep_off(ledger: Ledger, draft: Draft, row: ItemRow | None) -> Steps[None]:
     if ledger.asking:
         return
     key = draft.key if row is None else row.key
-    if key is not None and KEYS.parse(key) is not None and (row is None or draft.text is not None):
+    written = row is None or draft.text is not None or draft.delete
+    if written and key is not None and KEYS.parse(key) is not None:
         raise Refused(
             f"Keys {KEYS.pattern()} are written by request and respond alone. Nothing was changed; use a scope of "
             "your own."
         )
     if row is None or row.type not in (ItemType.QUESTION, ItemType.RESULT):
         return
-    if draft.text is None and draft.status is None and draft.ttl_seconds is None:
+    if not written and draft.status is None and draft.ttl_seconds is None:
         return
     if (yield sql("requests_among"), (ledger.no, numbers([row.number]))):
         raise Refused(

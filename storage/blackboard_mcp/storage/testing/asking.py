@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.asking import (
 )
 from blackboard_mcp.protocols.board import BoardChange, Lifecycle
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
-from blackboard_mcp.protocols.items import Status, Zone, content_hash
+from blackboard_mcp.protocols.items import Draft, Status, Zone, content_hash
 
 from .harness import CONFIG, HandClock, Table
 
@@ -326,6 +326,9 @@ class RequestTests:
         await at.change("alice", number, tags=["db"])
         await asking.answer("bob", number, "all", seen=1)
         answer = int(str((await asking.standing(number)).answer)[2:])
+        for gone in (number, answer):
+            deletion = at.batch("bob", Draft(text=None, target=gone, delete=True))
+            await asking.unchanged(deletion, Refused, "request and respond alone")
         await asking.unchanged(at.change("eve", answer, text="a lie"), Refused, "request and respond alone")
 
     async def test_skills_are_offered_until_they_are_not_or_the_agent_is_gone(
