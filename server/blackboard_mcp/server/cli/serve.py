@@ -49,6 +49,8 @@ from .options import settings_of
     "--validator",
     metavar="NAME=module:Class",
     help="Validation policies of your own that rules of boards may name, joined by commas. They are imported and run.",
+)
+@click.option(
     "--protocol",
     metavar="module:Class",
     help="Communication protocols of your own that agents can look up, joined by commas. They are imported.",
