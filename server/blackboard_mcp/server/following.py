@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from blackboard_mcp.protocols.errors import BlackboardError, UnknownReference
-from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter, rethreaded, threads
 from blackboard_mcp.protocols.items import Item, Ref, parse_ref
 from blackboard_mcp.protocols.matching import matcher
@@ -35,6 +35,11 @@ _SKIPPED: Final = 256
 _USE_SECONDS: Final = 3_600.0
 """A subscription's use is written down as seldom as this."""
 
+_TOLD: Final = frozenset({EventType.ITEM_POSTED, EventType.ITEM_VERSIONED})
+"""Events that are told with the beginning of their item."""
+_MOST_TOLD: Final = 100
+"""Items that are read for one answer; its text holds no more."""
+
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 BoardOf = Callable[[str | None, str], Awaitable[str]]
 
@@ -48,7 +53,7 @@ class News:
     seq: int
     subscription: Subscription | None
     items: dict[int, Item] = field(default_factory=dict)
-    """Present items that the events are about, where the agent may see them."""
+    """Present items that were posted or took a version, of the first events, where the agent may see them."""
     attention: Attention = field(default_factory=Attention)
 
 
@@ -211,9 +216,10 @@ class Following:
             await asyncio.wait(list(self._returning))
 
     async def _with_items(self, board: str, agent: str, news: News) -> News:
-        numbers = [parse_ref(e.item).number for e in news.events if e.item is not None]
-        if not numbers:
+        told = [e.item for e in news.events if e.item is not None and e.event in _TOLD]
+        if not told:
             return news
+        numbers = [parse_ref(item).number for item in told[:_MOST_TOLD]]
         found = await self._store.read(board, agent, [Ref(n) for n in dict.fromkeys(numbers)], [])
         return replace(news, items={item.number: item for item in found.items})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,6 +16,7 @@ import httpx2
 import pytest
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.http import events as events_module
+from blackboard_mcp.server.http import run
 from blackboard_mcp.server.http.events import EventStreams
 from blackboard_mcp.server.http.run import serve_http
 from blackboard_mcp.server.mcp.adapter import ConnectionInfo
@@ -392,3 +394,41 @@ async def test_another_process_on_the_same_file_is_streamed(site: Open, tmp_path
             await bob.post("there")
             seq, _, data = await stream.message()
             assert (seq, data["agent"]) == (3, "bob")
+
+
+async def test_a_stream_that_nobody_reads_is_dropped_and_hurts_nobody(
+    site: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "WRITE_TIMEOUT_SECONDS", 0.3)
+    loop = asyncio.get_running_loop()
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        await alice.post("x")
+        raw = socket.socket()
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        raw.setblocking(False)
+        with raw:
+            port = int(there.url.rsplit(":", 1)[1])
+            await loop.sock_connect(raw, ("127.0.0.1", port))
+            head = f"GET /boards/main/events?after=0 HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+            await loop.sock_sendall(raw, f"{head}X-Blackboard-Agent: sloth\r\n\r\n".encode())
+            async with (
+                there.stream("bob", filter='{"tags":["now"],"event":"item.posted"}') as his,
+                asyncio.timeout(50),
+            ):
+                while "sloth" not in there.streams._open:
+                    await there.status("bob")
+                slowest = 0.0
+                number = 0
+                while "sloth" in there.streams._open:
+                    # Events as large as they come, so that what nobody reads fills the connection.
+                    tags = [f"{number}-{n}-{'x' * 50}"[:60] for n in range(19)]
+                    await alice.do("post", items=[{"text": f"{number} {n}", "tags": tags} for n in range(50)])
+                    began = loop.time()
+                    seq = (await alice.post(f"now {number}", tags=["now"]))["seq"]
+                    assert await his.ids(1) == [seq]
+                    slowest = max(slowest, loop.time() - began)
+                    number += 1
+                assert slowest < 5
+            # Its place is free again, and what it had not read was not kept for it.
+            assert await there.status("sloth") == 200

@@ -1,0 +1,377 @@
+"""A burst of events to many durable subscriptions at once: is all of it delivered, how fast, in how much memory.
+
+    python benchmarks/fan_out.py [--agents 20] [--each 50] [--events 10000] [--stalled 20]
+
+One server over HTTP; half of the events are posted through it and half by a second process on the same
+file, in batches of 50, one in ten of them private. Every agent holds `each` subscriptions, no two alike,
+and waits on all of them at once: on a few through a client of the SDK, one half of the agents in each
+protocol generation, on the others over a kept-alive connection each. Half of the subscriptions let `wait`
+move the cursor, half name their place. `stalled` readers open event streams of everything and never read
+a byte. What each got is held against the log in the file.
+
+Posting is timed three times: with nobody there, with as many calls waiting for something that does not
+come, and with the subscriptions; on a machine of few cores the last shares them with the readers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import socket
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+from blackboard_mcp.protocols.filters import parse_event_filter
+from blackboard_mcp.server.demo.process import Serving, command, environment, http_server
+from blackboard_mcp.storage.store import SqlBoardStore
+from http_posts import META, VERSION, answer
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+BATCH = 50
+PAGE = 200
+ROOM = "10000000"
+"""Tokens of working memory, so that no pass adds events of its own."""
+THROUGH_SDK = 5
+"""Of an agent's subscriptions, those that wait through a client of the SDK."""
+ASKED: dict[str, Any] = {"blackboard/structured": True}
+
+
+@dataclass(slots=True)
+class Held:
+    """One subscription, and what it delivered."""
+
+    id: str
+    agent: str
+    filter: dict[str, Any]
+    cursor: int
+    confirms: bool
+    got: list[int] = field(default_factory=list)
+    calls: int = 0
+
+    def arguments(self) -> dict[str, Any]:
+        wanted = {"board": "main", "subscription": self.id, "seconds": 25, "limit": PAGE}
+        return {**wanted, "since": self.cursor} if self.confirms else wanted
+
+    def take(self, news: dict[str, Any], last: int | None) -> bool:
+        """Whether there is more to come."""
+        self.calls += 1
+        self.got += [event["seq"] for event in news["events"]]
+        self.cursor = news["cursor"]
+        return not any("end" in event["tags"] for event in news["events"])
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a burst came to. Rates are events a second, memory is in MiB of the server process."""
+
+    subscriptions: int
+    events: int
+    alone: float
+    waited_on: float
+    followed: float
+    delivered: int
+    calls: int
+    lag: float
+    """Seconds from the last commit until the last subscription had everything."""
+    wrong: list[str]
+    """Subscriptions that did not get exactly what is theirs, in order, once."""
+    before: float
+    most: float
+    after: float
+    stalled_open: int
+    """Stalled streams that the server still served when the burst was over."""
+
+
+class Wire:
+    """A kept-alive connection of the newest protocol generation."""
+
+    def __init__(
+        self, port: int, agent: str, streams: tuple[asyncio.StreamReader, asyncio.StreamWriter]
+    ) -> None:
+        self._port, self._agent = port, agent
+        self._reader, self._writer = streams
+
+    @classmethod
+    async def open(cls, port: int, agent: str) -> Wire:
+        return cls(port, agent, await asyncio.open_connection("127.0.0.1", port, limit=1 << 24))
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        params = {"name": tool, "arguments": arguments, "_meta": {**META, **ASKED}}
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
+        head = (
+            f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{self._port}\r\nContent-Type: application/json\r\n"
+            f"Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: {VERSION}\r\n"
+            f"Mcp-Method: tools/call\r\nMcp-Name: {tool}\r\nX-Blackboard-Agent: {self._agent}\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        )
+        self._writer.write(head.encode() + body)
+        said = await answer(self._reader)
+        lines = [line[5:] for line in said.splitlines() if line.startswith(b"data:")] or [said]
+        result = json.loads(lines[-1]).get("result", {})
+        if result.get("isError", True):
+            raise SystemExit(said.decode())
+        return dict(result["structuredContent"])
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def memory(pid: int) -> float:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+
+async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    result = await client.call_tool(tool, arguments, meta=ASKED)
+    if result.is_error:
+        raise SystemExit(str(result.content))
+    return dict(result.structured_content or {})
+
+
+@asynccontextmanager
+async def reader(serving: Serving, agent: str, mode: str) -> AsyncIterator[Client]:
+    limits = httpx2.Limits(max_connections=None)
+    http = httpx2.AsyncClient(
+        headers={"X-Blackboard-Agent": agent}, trust_env=False, timeout=120, limits=limits
+    )
+    async with http, Client(streamable_http_client(serving.url, http_client=http), mode=mode) as client:
+        yield client
+
+
+def filters(number: int) -> dict[str, Any]:
+    """What subscription `number` wants: no two alike, and every one of them the last event."""
+    kinds: list[dict[str, Any]] = [
+        {"tags": [f"t{number % 50}"]},
+        {"key": f"task:{number % 40}:*"},
+        {"agent": "bob", "tags": [f"u{number % 9}"]},
+        {"any": [{"key": f"task:{number % 40}:**"}, {"tags": [f"t{number % 50}", f"u{number % 9}"]}]},
+        {"type": "LOG", "not": {"any": [{"tags": [f"u{n}"]} for n in range(9) if n != number % 9]}},
+    ]
+    return {"any": [kinds[number % len(kinds)], {"tags": ["end"]}]}
+
+
+def batch(first: int, count: int, poster: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "text": f"finding {poster} {number}",
+            "type": "LOG",
+            "tags": [f"t{number % 50}", f"u{number % 9}"],
+            **({"key": f"task:{number % 40}:{poster}-{number}"} if number % 3 == 0 else {}),
+            **({"visibility": "private"} if number % 10 == 0 else {}),
+        }
+        for number in range(first, first + count)
+    ]
+
+
+async def post(board: str, events: int, here: Wire, there: Client) -> float:
+    """Posts from both processes at once; how many seconds it took."""
+    started = time.perf_counter()
+
+    async def through_http() -> None:
+        for first in range(0, events // 2, BATCH):
+            items = batch(first, min(BATCH, events // 2 - first), "a")
+            await here.call("post", {"board": board, "items": items})
+
+    async def through_the_other() -> None:
+        for first in range(0, events - events // 2, BATCH):
+            items = batch(first, min(BATCH, events - events // 2 - first), "b")
+            await call(there, "post", board=board, items=items)
+
+    await asyncio.gather(through_http(), through_the_other())
+    return time.perf_counter() - started
+
+
+def stall(port: int) -> socket.socket:
+    """A reader that asks for every event and reads none."""
+    reader = socket.socket()
+    reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    reader.connect(("127.0.0.1", port))
+    path = (
+        f"/boards/main/events?after=0 HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nX-Blackboard-Agent: sloth\r\n\r\n"
+    )
+    reader.sendall(f"GET {path}".encode())
+    return reader
+
+
+async def follow_by_wire(port: int, held: Held) -> None:
+    wire = await Wire.open(port, held.agent)
+    while held.take(await wire.call("wait", held.arguments()), None):
+        pass
+    wire.close()
+
+
+async def follow_by_sdk(client: Client, held: Held) -> None:
+    while held.take(await call(client, "wait", **held.arguments()), None):
+        pass
+
+
+async def idle(port: int, number: int) -> None:
+    wire = await Wire.open(port, f"idle-{number % 20}")
+    try:
+        while True:
+            await wire.call("wait", {"board": "quiet", "subscription": "never", "seconds": 50})
+    finally:
+        wire.close()
+
+
+async def waited_on(port: int, waits: int, events: int, here: Wire, there: Client) -> float:
+    """Seconds of posting while so many calls wait for what does not come."""
+    await here.call("post", {"board": "quiet", "text": "the beginning"})
+    for number in range(20):
+        wire = await Wire.open(port, f"idle-{number}")
+        await wire.call("subscribe", {"board": "quiet", "filter": {"tags": ["never"]}, "name": "never"})
+        wire.close()
+    waiting = [asyncio.create_task(idle(port, number)) for number in range(waits)]
+    await asyncio.sleep(0.5 + waits / 500)
+    took = await post("quiet", events, here, there)
+    for task in waiting:
+        task.cancel()
+    failed = [e for e in await asyncio.gather(*waiting, return_exceptions=True) if isinstance(e, Exception)]
+    if failed:
+        raise failed[0]
+    return took
+
+
+async def run(folder: Path, agents: int, each: int, events: int, stalled: int) -> Outcome:
+    """The whole burst, on boards of its own in a data folder."""
+    async with AsyncExitStack() as stack:
+        serving = await stack.enter_async_context(http_server(folder, "--target-tokens", ROOM))
+        port = urlsplit(serving.url).port or 0
+        words = command("serve", "--data", str(folder), "--agent", "bob", "--target-tokens", ROOM)
+        other = StdioServerParameters(command=words[0], args=words[1:], env=environment())
+        there = await stack.enter_async_context(Client(stdio_client(other)))
+        here = await Wire.open(port, "alice")
+        stack.callback(here.close)
+        alone = await post("plain", events, here, there)
+        quiet = await waited_on(port, agents * each, events, here, there)
+
+        await here.call("post", {"board": "main", "text": "the beginning"})
+        held: list[Held] = []
+        clients: dict[str, Client] = {}
+        for place in range(agents):
+            name = f"reader-{place}"
+            mode = "legacy" if place % 2 else VERSION
+            clients[name] = await stack.enter_async_context(reader(serving, name, mode))
+            for number in range(each):
+                filter_ = filters(place * each + number)
+                made = await call(clients[name], "subscribe", board="main", filter=filter_)
+                held.append(Held(made["id"], name, filter_, made["cursor"], confirms=number % 2 == 1))
+        sloths = [stall(port) for _ in range(stalled)]
+        for sloth in sloths:
+            stack.callback(sloth.close)
+        before = most = memory(serving.pid)
+        readers = [
+            asyncio.create_task(
+                follow_by_sdk(clients[one.agent], one)
+                if place % each < THROUGH_SDK
+                else follow_by_wire(port, one)
+            )
+            for place, one in enumerate(held)
+        ]
+        await asyncio.sleep(0.5 + len(readers) / 500)
+
+        async def weigh() -> None:
+            nonlocal most
+            while True:
+                most = max(most, memory(serving.pid))
+                await asyncio.sleep(0.1)
+
+        weighing = asyncio.create_task(weigh())
+        followed = await post("main", events, here, there)
+        await here.call("post", {"board": "main", "text": "the end", "tags": ["end"]})
+        committed = time.perf_counter()
+        await asyncio.gather(*readers)
+        lag = time.perf_counter() - committed
+        weighing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await weighing
+        return Outcome(
+            subscriptions=len(held),
+            events=events,
+            alone=events / alone,
+            waited_on=events / quiet,
+            followed=events / followed,
+            delivered=sum(len(one.got) for one in held),
+            calls=sum(one.calls for one in held),
+            lag=lag,
+            wrong=await wrong(folder, held),
+            before=before,
+            most=most,
+            after=memory(serving.pid),
+            stalled_open=sum(is_open(sloth) for sloth in sloths),
+        )
+
+
+async def wrong(folder: Path, held: list[Held]) -> list[str]:
+    """Who did not get exactly what the log in the file has for it."""
+    store = await SqlBoardStore.open(folder / "board.sqlite3")
+    try:
+        log = []
+        cursor = 2
+        while True:
+            page = await store.log("main", "nobody", cursor, 1_000)
+            log += page.events
+            cursor = page.cursor
+            if not page.more:
+                break
+    finally:
+        await store.close()
+    failed = []
+    for one in held:
+        condition = parse_event_filter(one.filter)
+        expected = [event.seq for event in log if condition.matches(event, one.agent)]
+        if one.got != expected:
+            failed.append(f"{one.id} of {one.agent} got {len(one.got)} of {len(expected)}: {one.filter}")
+    return failed
+
+
+def is_open(reader: socket.socket) -> bool:
+    """Whether the server still holds the stream; reads what it had sent."""
+    reader.settimeout(0.05)
+    try:
+        while reader.recv(1 << 16):
+            pass
+    except TimeoutError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--agents", type=int, default=20)
+    parser.add_argument("--each", type=int, default=50)
+    parser.add_argument("--events", type=int, default=10_000)
+    parser.add_argument("--stalled", type=int, default=20)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        came = asyncio.run(run(Path(folder), options.agents, options.each, options.events, options.stalled))
+    print(
+        f"{came.subscriptions} subscriptions, {came.events} events, {options.stalled} stalled streams\n"
+        f"posted per second: {came.alone:.0f} with nobody there, {came.waited_on:.0f} while as many calls wait for "
+        f"something else, {came.followed:.0f} while all of it is followed\n"
+        f"delivered {came.delivered} events in {came.calls} calls, the last {came.lag:.1f} s after the last commit; "
+        f"{len(came.wrong)} subscriptions got something else than the log has for them\n"
+        f"memory of the server: {came.before:.0f} MiB before the burst, {came.most:.0f} at most, "
+        f"{came.after:.0f} after it; {came.stalled_open} stalled streams still open"
+    )
+    for line in came.wrong[:10]:
+        print(line)
+
+
+if __name__ == "__main__":
+    main()
