@@ -532,6 +532,10 @@ class BoardStore(RequestStore, Protocol):
         """Events after a sequence, in order, at most `limit`."""
         ...
 
+    async def beginnings(self, board: str, agent: str, wanted: Iterable[int]) -> dict[int, str]:
+        """How the present texts begin, up to 1,000 characters without leading blanks, of those the agent may see."""
+        ...
+
     async def stretches(self, places: Mapping[str, int], limit: int) -> dict[str, Stretch]:
         """Of each board that stands beyond its sequence in `places`, the events after it, gapless.
 

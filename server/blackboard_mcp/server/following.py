@@ -16,7 +16,7 @@ from typing import Any, Final
 from blackboard_mcp.protocols.errors import BlackboardError, UnknownReference
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter, rethreaded, threads
-from blackboard_mcp.protocols.items import Item, Ref, parse_ref
+from blackboard_mcp.protocols.items import Ref, parse_ref
 from blackboard_mcp.protocols.matching import matcher
 from blackboard_mcp.protocols.store import Attention, BoardStore, Subscription
 
@@ -38,7 +38,7 @@ _USE_SECONDS: Final = 3_600.0
 _TOLD: Final = frozenset({EventType.ITEM_POSTED, EventType.ITEM_VERSIONED})
 """Events that are told with the beginning of their item."""
 _MOST_TOLD: Final = 100
-"""Items that are read for one answer; its text holds no more."""
+"""Items whose beginnings are read for one answer; its text holds no more."""
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 BoardOf = Callable[[str | None, str], Awaitable[str]]
@@ -52,8 +52,8 @@ class News:
     cursor: int
     seq: int
     subscription: Subscription | None
-    items: dict[int, Item] = field(default_factory=dict)
-    """Present items that were posted or took a version, of the first events, where the agent may see them."""
+    texts: dict[int, str] = field(default_factory=dict)
+    """How the items begin by now that were posted or took a version, where the agent may see them."""
     attention: Attention = field(default_factory=Attention)
 
 
@@ -136,7 +136,7 @@ class Following:
             place = await self._place(name, since)
             news = await self._watch(agent, name, EventFilter(), place, deadline, seconds, limit, report)
             self._activity.seen(name, agent)
-            return await self._with_items(name, agent, news)
+            return await self._with_texts(name, agent, news)
         if since is not None:
             await self._place(name, since)
         while True:
@@ -145,7 +145,7 @@ class Following:
             condition = parse_event_filter(held.filter, stored=True)
             news = await self._watch(agent, name, condition, place, deadline, seconds, limit, report)
             self._activity.seen(name, agent)
-            news = replace(await self._with_items(name, agent, news), subscription=held)
+            news = replace(await self._with_texts(name, agent, news), subscription=held)
             if since is not None or (not news.events and news.cursor - place < _SKIPPED):
                 return news
             if await self._deliver(name, agent, held, news.cursor):
@@ -215,13 +215,12 @@ class Following:
         while self._returning:
             await asyncio.wait(list(self._returning))
 
-    async def _with_items(self, board: str, agent: str, news: News) -> News:
+    async def _with_texts(self, board: str, agent: str, news: News) -> News:
         told = [e.item for e in news.events if e.item is not None and e.event in _TOLD]
         if not told:
             return news
         numbers = [parse_ref(item).number for item in told[:_MOST_TOLD]]
-        found = await self._store.read(board, agent, [Ref(n) for n in dict.fromkeys(numbers)], [])
-        return replace(news, items={item.number: item for item in found.items})
+        return replace(news, texts=await self._store.beginnings(board, agent, numbers))
 
     async def watch(
         self,

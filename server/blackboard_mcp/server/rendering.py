@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 
@@ -275,11 +275,10 @@ class Rendering:
 
     def news(self, news: News, agent: str, budget: int) -> str:
         """Events, a line each, with the beginning of what was posted."""
-        now = self._clock.now()
         lines: list[str] = []
         spent = 0
         for place, event in enumerate(news.events):
-            line = self.event(event, news.items, now)
+            line = self.event(event, news.texts)
             spent += self._tokenizer.count(line) + 1
             if spent > budget and lines:
                 rest = len(news.events) - place
@@ -293,7 +292,8 @@ class Rendering:
             footer = f"go on with since={news.cursor} · {footer}"
         return "\n".join(lines) + f"\n{footer}"
 
-    def event(self, event: Event, items: dict[int, Item], now: datetime) -> str:
+    def event(self, event: Event, texts: Mapping[int, str]) -> str:
+        """An event on a line, with the beginning of what was posted where `texts` has it by number."""
         words = [str(event.seq), str(event.event)]
         if event.item is not None:
             words.append(event.item)
@@ -303,9 +303,9 @@ class Rendering:
         words += [f"{one_line(str(k))} {one_line(_plain(v))}" for k, v in event.data.items()]
         line = " ".join(words)
         if event.event in (EventType.ITEM_POSTED, EventType.ITEM_VERSIONED) and event.item is not None:
-            item = items.get(int(event.item.rsplit("-", 1)[1]))
-            if item is not None:
-                line += f": {excerpt(item.text, _EVENT_TOKENS, self._tokenizer)}"
+            text = texts.get(int(event.item.rsplit("-", 1)[1]))
+            if text is not None:
+                line += f": {excerpt(text, _EVENT_TOKENS, self._tokenizer)}"
         return line
 
     def core(self, core: Core) -> list[str]:

@@ -376,6 +376,10 @@ class SqlBoardStore(RequestCalls):
     async def log(self, board: str, agent: str, after: int, limit: int, *, look: int = 0) -> Log:
         return await self.engine.read(lambda: reading.log(board, agent, after, limit, look))
 
+    async def beginnings(self, board: str, agent: str, wanted: Iterable[int]) -> dict[int, str]:
+        numbers = tuple(wanted)
+        return await self.engine.read(lambda: reading.beginnings(board, agent, numbers))
+
     async def stretches(self, places: Mapping[str, int], limit: int) -> dict[str, Stretch]:
         asked = dict(places)
         return await self.engine.read(lambda: reading.stretches(asked, limit))

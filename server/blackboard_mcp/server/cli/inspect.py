@@ -244,7 +244,7 @@ def watch(
                 if as_json:
                     click.echo(wire_event(event).model_dump_json())
                 else:
-                    click.echo(say.event(event, news.items, event.at))
+                    click.echo(say.event(event, news.texts))
             sys.stdout.flush()
             if end is not None and loop.time() >= end and not news.events:
                 return

@@ -160,7 +160,7 @@ class Resources:
                     }
                 )
             lines = [self._say.reading(reading, 1 << 40), "", "history, newest first:"]
-            lines += [self._say.event(e, {}, item.updated_at) for e in history]
+            lines += [self._say.event(e, {}) for e in history]
             return "\n".join(lines)
 
         return serve
@@ -190,7 +190,7 @@ class Resources:
                         "seq": log.seq,
                     }
                 )
-            lines = [self._say.event(e, {}, e.at) for e in log.events] or ["no events"]
+            lines = [self._say.event(e, {}) for e in log.events] or ["no events"]
             if log.more:
                 lines.append(f"more: board://{name}/events?after={log.cursor}")
             return "\n".join(lines)

@@ -193,6 +193,12 @@ def log(board: str, agent: str, after: int, limit: int, look: int) -> Steps[Log]
     return Log(events, events[-1].seq if more else max(after, row.seq), row.seq, more, waiting)
 
 
+def beginnings(board: str, agent: str, wanted: Iterable[int]) -> Steps[dict[int, str]]:
+    row = yield from get_board(board)
+    listed = yield sql("beginnings"), (row.no, numbers(wanted), agent)
+    return dict(listed)
+
+
 def stretches(places: Mapping[str, int], limit: int) -> Steps[dict[str, Stretch]]:
     """The whole log of each board that moved, in the order of `places`."""
     moved = yield sql("boards_beyond"), (dumps(list(places.items())),)

@@ -124,6 +124,16 @@ class EventTests:
             assert cursor == log.seq == await at.seq()
             assert seen == [1, *(n + 2 for n in range(20) if n % 3)]
 
+    async def test_beginnings_are_of_what_the_agent_may_see(self, at: Table) -> None:
+        public = await at.post("alice", " \n\t a" + "b" * 2_000)
+        entry = await at.post("alice", "v1", key="k")
+        await at.post("alice", "v2", key="k")
+        private = await at.post("bob", "canary", private=True)
+        wanted = [public.number, entry.number, private.number, 99]
+        found = await at.store.beginnings(at.board, "alice", wanted)
+        assert found == {public.number: "a" + "b" * 999, entry.number: "v2"}
+        assert (await at.store.beginnings(at.board, "bob", wanted))[private.number] == "canary"
+
     async def test_stretches_are_the_whole_log_of_boards_that_moved_in_the_order_asked(
         self, store: BoardStore
     ) -> None:

@@ -6,6 +6,11 @@ SELECT board, number, type, key, version, status, zone, importance, author, owne
        tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted
 FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND owner IN ('', ?3);
 
+-- name: beginnings
+-- How the texts of items (a JSON list of numbers) begin that an agent may see.
+SELECT number, substr(ltrim(text, char(9, 10, 13, 32)), 1, 1000)
+FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND owner IN ('', ?3);
+
 -- name: items_by_key
 -- Entries by key (a JSON list) that an agent may see: tombstones before what stands, shared ones before own
 -- private ones.
