@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.debates import DebateCall, DebateOp
-from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput, UnknownReference
+from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput, Refused, UnknownReference
 from blackboard_mcp.protocols.items import Draft
 from blackboard_mcp.protocols.store import BoardStore, Committed, Once
 from blackboard_mcp.protocols.transactions import BOARD, MAX_GLOBS, MAX_READS, Since, Transaction
@@ -134,6 +134,52 @@ class TransactionTests:
         assert await moved(at, "bob", reads, draft("mine", key="lock")) == {"lock": 1, "F-2": 1}
         assert await moved(at, "bob", {"lock": Since(1)}) == {"lock": 3}
         assert (await at.item(2)).version == 1
+
+    async def test_a_deletion_is_read_as_an_absence_and_is_a_change(self, at: Table) -> None:
+        entry = await at.post("alice", "one", key="k:1")
+        other = await at.post("alice", "other", key="other")
+        read = await at.seq()
+        await transact(at, "alice", {"k:1": 1}, draft(None, key="k:1", delete=True, expected=1))
+        gone = await at.seq()
+        for reads in ({"k:1": 0}, {"k:1": 2}, {entry.id: 0}, {entry.id: 2}, {"k:*": gone}):
+            await transact(at, "bob", reads)
+        assert await moved(at, "bob", {"k:1": 1, "k:*": read}) == {"k:1": 0, "k:*": gone}
+        assert await moved(at, "bob", {entry.id: 1}) == {entry.id: 2}
+        assert await moved(at, "bob", {"k:1": Since(read)}) == {"k:1": gone}
+        assert await moved(at, "bob", {}, draft("x", key="k:1", expected=1)) == {"k:1": 0}
+        assert await moved(at, "bob", {}, draft("x", on=entry, expected=1)) == {"k:1": 0}
+        await transact(at, "bob", {"k:1": 0}, draft("again", key="k:1", expected=0))
+        assert await moved(at, "alice", {"k:1": 0, "k:*": gone}) == {"k:1": 3, "k:*": gone + 2}
+        done = await transact(
+            at,
+            "alice",
+            {"k:1": 3, "new": 0},
+            draft(None, key="k:1", delete=True, expected=3),
+            draft("anew", key="k:1", expected=4),
+            draft(None, key="k:1", delete=True, expected=5),
+            draft("then", key="k:1", expected=0),
+            draft("made", key="new"),
+            draft(None, key="new", delete=True, expected=1),
+            draft(None, on=other, delete=True, expected=1),
+        )
+        assert [(item.version, item.deleted) for item in done.items] == [(7, False)] * 4 + [(2, True)] * 3
+        assert [(await at.item(1, version=v)).text for v in range(1, 8)] == [
+            "one",
+            "",
+            "again",
+            "",
+            "anew",
+            "",
+            "then",
+        ]
+
+    async def test_nothing_is_deleted_that_the_guard_holds(self, at: Table) -> None:
+        root = await at.post("alice", "root", key="k")
+        await at.post("bob", "no", "CRITIQUE", critiques=root)
+        before = await at.seq()
+        with pytest.raises(Refused):
+            await transact(at, "alice", {"k": 1}, draft("x", key="z"), draft(None, key="k", delete=True))
+        assert await at.seq() == before
 
     async def test_what_is_private_to_others_reads_as_absent_and_moves_nothing(self, at: Table) -> None:
         mine = await at.post("alice", "mine", key="k", private=True)
