@@ -17,12 +17,16 @@ from blackboard_mcp.storage.operations import holding, rows, transacting
 from blackboard_mcp.storage.operations.holding import Moved
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.contending import BOARD, Contender, invariants, set_up
+from blackboard_mcp.storage.testing.harness import HandClock, Table
+from blackboard_mcp.storage.testing.inline import inline_store
+from blackboard_mcp.storage.testing.interleaving import Step, interleave, steps
 from blackboard_mcp.storage.testing.serialising import Cell, History, Read, Record, Write, read_records
+from hypothesis import Phase, given, seed, settings
 
 CHILD = Path(__file__).with_name("contender.py")
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 PROCESSES = 8
-TRANSACTIONS = 1_500 if NIGHTLY else 50
+TRANSACTIONS = 1_500 if NIGHTLY else 40
 """Of each of the two callers of a process."""
 
 Hold = Callable[..., rows.Steps[None]]
@@ -175,6 +179,39 @@ async def test_the_replay_sees_the_mistake(
 ) -> None:
     MUTANTS[mutant](monkeypatch)
     assert (await contended(stores, 60)).problems
+
+
+def interleaved(taken: list[Step]) -> int:
+    """How many transactions were committed on a store in memory that nothing waits for."""
+
+    async def take() -> int:
+        store = inline_store(HandClock())
+        try:
+            return await interleave(Table(store), taken)
+        finally:
+            await store.close()
+
+    return asyncio.run(take())
+
+
+@given(steps)
+@settings(deadline=None, max_examples=3_000 if NIGHTLY else 60)
+def test_I23_interleaved_transactions_do_what_serial_ones_do(taken: list[Step]) -> None:
+    interleaved(taken)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_the_model_sees_the_mistake(monkeypatch: pytest.MonkeyPatch, mutant: str) -> None:
+    MUTANTS[mutant](monkeypatch)
+
+    @seed(1)
+    @given(steps)
+    @settings(deadline=None, max_examples=200, database=None, phases=[Phase.generate])
+    def look(taken: list[Step]) -> None:
+        interleaved(taken)
+
+    with pytest.raises(AssertionError):
+        look()
 
 
 def cell(version: int, text: str, status: str = "ACTIVE") -> list[int | str]:

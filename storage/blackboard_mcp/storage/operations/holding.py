@@ -12,6 +12,7 @@ from blackboard_mcp.protocols.transactions import BOARD, Name, NameKind, Since
 
 from .rows import Steps, dumps, numbers, sql
 
+_WIDE = (NameKind.GLOB, NameKind.BOARD)
 _SCAN = 2_000
 """Most events since a glob was read, or most entries under it, that are looked through."""
 _NAMED = 50
@@ -87,7 +88,7 @@ def hold(
     """
     for text, read in reads.items():
         as_of = read.seq if isinstance(read, Since) else read
-        by_seq = isinstance(read, Since) or names[text].kind in (NameKind.GLOB, NameKind.BOARD)
+        by_seq = isinstance(read, Since) or names[text].kind in _WIDE
         if by_seq and as_of > seq:
             raise InvalidInput(
                 f"reads.{text} is as of seq {as_of}, and the board is at {seq}. Nothing was changed; use the seq "
@@ -99,7 +100,8 @@ def hold(
         number: Standing(number, version, bool(deleted))
         for number, _type, _key, version, deleted in (yield sql("standing_items"), (no, asked, agent))
     }
-    for text, name in names.items():
+    # What a glob brings along is named by its version, unless the caller named it in another way.
+    for text, name in sorted(names.items(), key=lambda named: named[1].kind in _WIDE):
         read = reads[text]
         match name.kind:
             case NameKind.BOARD:
@@ -153,9 +155,17 @@ def _board(no: int, seq: int, agent: str, as_of: int, moved: Moved) -> Steps[Non
     moved.add(BOARD, rows[0][0], f"the board changed at seq {rows[0][0]}, after {as_of}")
     listed = yield sql("events_between"), (no, agent, as_of, seq, _NAMED)
     about = numbers(item for _, item, _ in listed if item is not None)
-    for number, type_, key, version, _deleted in (yield sql("standing_items"), (no, about, agent)):
+    items = yield sql("standing_items"), (no, about, agent)
+    found = yield from entries(no, agent, (key for _, _, key, _, _ in items if key is not None))
+    for number, type_, key, version, _deleted in items:
         name = key or item_id(type_, number)
-        moved.add(name, version, f"{name} is at version {version} now")
+        present = version if key is None else _present(shown(found, agent, key))
+        moved.add(name, present, f"{name} is at version {present} now")
+
+
+def _present(entry: Standing | None) -> int:
+    """The version that a key reads as: 0 where nothing is there, or a tombstone."""
+    return 0 if entry is None or entry.deleted else entry.version
 
 
 def _glob(no: int, seq: int, agent: str, name: str, as_of: int, moved: Moved) -> Steps[None]:
@@ -180,6 +190,4 @@ def _glob(no: int, seq: int, agent: str, name: str, as_of: int, moved: Moved) ->
     found = yield from entries(no, agent, keys)
     moved.add(name, last, f"{name} changed at seq {last}, after {as_of}: {', '.join(keys[:5])}")
     for key in keys:
-        entry = shown(found, agent, key)
-        if entry is not None and key not in moved.now:
-            moved.now[key] = 0 if entry.deleted else entry.version
+        moved.now.setdefault(key, _present(shown(found, agent, key)))

@@ -61,8 +61,10 @@ def transact(
     before = ledger.first_seq - 1
     moved = Moved()
     yield from hold(ledger.no, before, agent, transaction.reads, names, moved)
-    yield from _expected(ledger, transaction, moved)
+    wrong = yield from _expected(ledger, transaction, moved)
     moved.refuse(before)
+    if wrong is not None:
+        raise wrong
     placed: list[int] = []
     endorsed: list[int] = []
     if transaction.writes:
@@ -171,15 +173,15 @@ class _Course:
         return entry.number
 
 
-def _expected(ledger: Ledger, transaction: Transaction, moved: Moved) -> Steps[None]:
+def _expected(ledger: Ledger, transaction: Transaction, moved: Moved) -> Steps[InvalidInput | None]:
     """Adds to `moved` every expected version that does not fit, of the writes and of the debates.
 
-    Raises:
-        InvalidInput: one that could not fit, because an earlier write of the transaction moves on from it.
+    The error is to be raised where nothing moved: a version that could not fit, because an earlier write of the
+    transaction moves on from it.
     """
     writes, debates = transaction.writes, transaction.debates
     if all(d.expected_version is None for d in writes) and all(c.version is None for c in debates):
-        return
+        return None
     keys = {draft.key for draft in writes if draft.key is not None and draft.target is None}
     found = yield from entries(ledger.no, ledger.agent, keys)
     asked = {draft.target for draft in writes if draft.target is not None}
@@ -193,17 +195,18 @@ def _expected(ledger: Ledger, transaction: Transaction, moved: Moved) -> Steps[N
         ids[number] = key or item_id(type_, number)
     course = _Course(ledger.agent, found, items)
     about: list[int] = []
+    wrong: InvalidInput | None = None
     for place, draft in enumerate(writes, 1):
         entry = course.of(draft)
         expected = draft.expected_version
         version = 0 if entry is None else entry.version
         fits = expected in (None, version) or (expected == 0 and entry is not None and entry.deleted)
         if not fits and entry is not None and entry.number in course.written:
-            raise InvalidInput(
+            wrong = wrong or InvalidInput(
                 f"Write {place} expects version {expected} of '{draft.key or ids.get(entry.number)}', which an "
                 f"earlier write of this transaction takes to {version}. Nothing was changed."
             )
-        if not fits and (draft.target is None or entry is not None):
+        elif not fits and (draft.target is None or entry is not None):
             name = draft.key or ids[draft.target or 0]
             gone = " (deleted)" if entry is not None and entry.deleted else ""
             present = 0 if gone else version
@@ -217,9 +220,11 @@ def _expected(ledger: Ledger, transaction: Transaction, moved: Moved) -> Steps[N
         if call.version is None or standing is None or call.version == standing.version:
             continue
         if number in course.written:
-            raise InvalidInput(
+            wrong = wrong or InvalidInput(
                 f"op {call.op} names version {call.version} of what this transaction takes to "
                 f"{standing.version}. Nothing was changed."
             )
-        name = ids[number]
-        moved.add(name, standing.version, f"{name} is at version {standing.version}, not {call.version}")
+        else:
+            name = ids[number]
+            moved.add(name, standing.version, f"{name} is at version {standing.version}, not {call.version}")
+    return wrong
