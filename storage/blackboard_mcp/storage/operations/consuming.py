@@ -37,6 +37,7 @@ from .repeating import Form
 from .rows import BoardRow, Steps, dumps, event_of, instant, micros, numbers, sql
 
 PAGE = 500
+_FIRST = 16
 _SCAN = 2_000
 """Events looked at in one transaction; those that do not match are not looked at again."""
 _SKIPPED = 256
@@ -148,9 +149,9 @@ def counts(no: int, name: str, now: int) -> Steps[tuple[int, int, int]]:
 def matching(board: BoardRow, group: GroupRow, limit: int, scan: int) -> Steps[tuple[list[Event], int, bool]]:
     """What the group was not handed yet, at most `limit`; how far the log was looked at, and whether it goes on."""
     found: list[Event] = []
-    place, looked = group.cursor, 0
+    place, looked, page = group.cursor, 0, max(_FIRST, 2 * limit)
     while looked < scan:
-        page = min(PAGE, scan - looked)
+        page = min(PAGE, 4 * page if looked else page, scan - looked)
         rows = yield sql("events_after"), (board.no, place, "", page)
         for row in rows:
             place, looked = row[0], looked + 1

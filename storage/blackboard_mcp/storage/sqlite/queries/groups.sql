@@ -113,5 +113,5 @@ WITH rule(no, id, lease) AS (
     SELECT no, id, coalesce(json_extract(config, '$.subscription_lease_seconds'), ?2) * 1000000
     FROM board WHERE lifecycle <> ?3
 )
-SELECT r.id, g.name FROM rule r JOIN consumer_group g ON g.board = r.no
+SELECT r.id, g.name FROM rule r CROSS JOIN consumer_group g ON g.board = r.no
 WHERE r.lease > 0 AND g.used_at <= ?1 - r.lease LIMIT ?4;
