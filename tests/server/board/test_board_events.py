@@ -210,3 +210,21 @@ async def test_a_queue_gives_each_event_to_one_worker(board: Any) -> None:
         await queue.aclose()
         await asyncio.wait(working)
     assert sorted(seq for seqs in got.values() for seq in seqs) == wanted
+
+
+@pytest.mark.parametrize("place", ["memory", "file", "modern"], indirect=True)
+async def test_a_board_that_is_cancelled_while_it_closes_leaves_no_task(place: Any, board: Any) -> None:
+    before = asyncio.all_tasks()
+    for ticks in (0, 1, 2, 4, 9):
+        other = await place.join(f"agent-{ticks}")
+        await other.on({}, lambda event: asyncio.sleep(60))
+        await texts(board, 1)
+        closing = asyncio.create_task(other.aclose())
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.wait([closing])
+        await other.aclose()
+    async with asyncio.timeout(SECONDS):
+        while left := asyncio.all_tasks() - before:
+            await asyncio.wait(left)

@@ -14,6 +14,7 @@ from blackboard_mcp.protocols.filters import EventFilter
 from blackboard_mcp.protocols.wire import EventsAnswer
 
 from ..mcp.adapter_arguments import refuse_monsters
+from ..requests import check_agent, check_board
 from .calls import A, EventSource
 from .connection import Connection, Dial
 from .durable import POLL_SECONDS, DurableSource, PassingSource
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
 
 PATIENCE: Final = 30.0
-MODERN: Final = "2026-07-28"
 _ANSWER_SECONDS: Final = 20.0
 """How long an answer may take beyond the time that the call itself waits."""
 _READS: Final = frozenset({"read", "query"})
@@ -43,8 +43,8 @@ class BoardClient(BoardAccess):
         self, dial: Dial, *, agent: str, name: str, tool_prefix: str = "", patience: float = PATIENCE
     ) -> None:
         super().__init__()
-        self.agent = agent
-        self.name = name
+        self.agent = check_agent(agent)
+        self.name = check_board(name)
         self._prefix = tool_prefix
         self._connection = Connection(dial, patience=patience)
 
@@ -65,6 +65,7 @@ class BoardClient(BoardAccess):
         `mode` is the generation of the protocol: `auto` asks the server, `legacy` and `2026-07-28` say which.
 
         Raises:
+            InvalidInput: not a name.
             Unreachable: on entering, when nobody answers.
         """
         sent = {**(headers or {}), "X-Blackboard-Agent": agent}

@@ -135,12 +135,12 @@ class Connection:
             Unreachable: nobody answers there.
         """
 
-        async def nothing(_: Client) -> None:
-            return None
+        async def ask(client: Client) -> None:
+            await client.list_tools()  # a pinned generation has asked nothing so far
 
         self._open = True
         try:
-            await self._present().run(nothing)
+            await self._present().run(ask)
         except _Lost as lost:
             await self.close()
             raise Unreachable(f"No board server answers: {lost}.") from lost

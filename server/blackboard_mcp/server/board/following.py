@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.filters import parse_event_filter
@@ -28,7 +30,7 @@ class Follows(Calls):
     """
 
     def __init__(self) -> None:
-        self._readers: dict[Reader, Hook | None] = {}
+        self._readers: WeakKeyDictionary[Reader, Hook | None] = WeakKeyDictionary()
 
     async def subscribe(
         self, filter: Filter | None = None, *, name: str | None = None, idempotency_key: str | None = None
@@ -160,5 +162,7 @@ class Follows(Calls):
 
     async def _leave(self) -> None:
         """Ends every stream, queue and hook."""
-        for reader, hook in list(self._readers.items()):
-            await (reader if hook is None else hook).aclose()
+        closing = [
+            (reader if hook is None else hook).aclose() for reader, hook in list(self._readers.items())
+        ]
+        await asyncio.gather(*closing)

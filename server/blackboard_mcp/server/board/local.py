@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
+from weakref import WeakSet
 
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.errors import StoreClosed
 from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter
 from blackboard_mcp.protocols.wire import EventsAnswer, wire_event
 
+from ..requests import check_agent, check_board
 from .calls import A
 from .durable import DurableSource
 from .surface import BoardAccess
@@ -35,10 +38,10 @@ class Board(BoardAccess):
 
     def __init__(self, agent: str, name: str, opening: _Opening) -> None:
         super().__init__()
-        self.agent = agent
-        self.name = name
+        self.agent = check_agent(agent)
+        self.name = check_board(name)
         self._opening = opening
-        self._others: list[Board] = []
+        self._others: WeakSet[Board] = WeakSet()
         self._stack: AsyncExitStack | None = None
 
     @classmethod
@@ -71,17 +74,11 @@ class Board(BoardAccess):
         Raises:
             InvalidInput: not a name.
         """
-        from ..requests import check_agent, check_board
-
-        other = Board(check_agent(agent), check_board(name or self.name), self._opening)
-        self._others.append(other)
+        other = Board(agent, name or self.name, self._opening)
+        self._others.add(other)
         return other
 
     async def __aenter__(self) -> Self:
-        from ..requests import check_agent, check_board
-
-        check_agent(self.agent)
-        check_board(self.name)
         stack = AsyncExitStack()
         await self._opening.enter(stack)
         self._stack = stack
@@ -94,12 +91,12 @@ class Board(BoardAccess):
 
     async def aclose(self) -> None:
         """Ends streams, queues and hooks, those of other agents on it too, and closes what it opened."""
-        for other in self._others:
-            await other.aclose()
-        await self._leave()
-        if self._stack is not None:
-            stack, self._stack = self._stack, None
-            await stack.aclose()
+        try:
+            await asyncio.gather(self._leave(), *(other.aclose() for other in list(self._others)))
+        finally:
+            if self._stack is not None:
+                stack, self._stack = self._stack, None
+                await stack.aclose()
 
     async def _reach(
         self, tool: str, arguments: dict[str, Any], answer: type[A], *, once: str | None = None
