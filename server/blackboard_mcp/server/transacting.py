@@ -1,42 +1,23 @@
-"""Transactions as callers ask for them: checked words become a transaction of the store.
-
-`Transactions.transact` takes what was read, what to write and what to do in debates at once.
-`Transactions.attempt` is for programs: a function reads and asks for writes through a `Work`, and is run again
-with fresh reads while what it read moves under it:
-
-    async def move(work: Work) -> int:
-        source, target = await work.entries("account:ada", "account:ben")
-        amount = min(int(source.text), 5)
-        work.write(key="account:ada", text=str(int(source.text) - amount))
-        work.write(key="account:ben", text=str(int(target.text) + amount))
-        return amount
-
-    moved, committed = await transactions.attempt("ada", None, move)
-"""
+"""Transactions as callers ask for them: checked words become a transaction of the store."""
 
 from __future__ import annotations
 
-import asyncio
-import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from blackboard_mcp.protocols.debates import DebateCall, DebateOp
-from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
-from blackboard_mcp.protocols.filters import ItemQuery
-from blackboard_mcp.protocols.items import Item, Ref, parse_ref
-from blackboard_mcp.protocols.keys import check_glob, check_key
-from blackboard_mcp.protocols.store import Committed, Once
+from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
+from blackboard_mcp.protocols.items import parse_ref
+from blackboard_mcp.protocols.store import Committed
 from blackboard_mcp.protocols.transactions import (
-    BOARD,
     MAX_WRITES,
     Since,
     Transaction,
     check_transaction,
 )
 from blackboard_mcp.protocols.wire import TransactionAnswer, WireDebated, wire_item
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from .blackboard import Blackboard, as_asked
 from .mcp.adapter_arguments import Arguments
@@ -44,15 +25,7 @@ from .once import once_of
 from .requests import Id, PostFields, check_agent, check_board, check_text
 from .text import one_line
 
-T = TypeVar("T")
-
-ATTEMPTS = 10
-"""How often `attempt` runs a function before it gives up."""
-_FIRST_PAUSE = 0.005
-_LONGEST_PAUSE = 0.2
-_PAGE = 200
 _MOST = 2**53
-_MOST_MATCHING = 5 * _PAGE
 
 
 class DebateFields(BaseModel):
@@ -96,17 +69,6 @@ class Transactions:
             writes=[fields.digest_part() for fields in writes],
             debates=[fields.model_dump(exclude_defaults=True) for fields in debates],
         )
-        return await self._transact(agent, board, reads, writes, debates, once)
-
-    async def _transact(
-        self,
-        agent: str,
-        board: str | None,
-        reads: Mapping[str, int | Since],
-        writes: Sequence[PostFields],
-        debates: Sequence[DebateFields],
-        once: Once | None,
-    ) -> Committed:
         check_agent(agent)
         name = check_board(board) if board is not None else self._board.default_board
         if len(writes) > MAX_WRITES:
@@ -147,160 +109,6 @@ class Transactions:
                 self._board.pruner.expect(fields.ttl_seconds)
         return done
 
-    async def attempt(
-        self,
-        agent: str,
-        board: str | None,
-        work: Callable[[Work], Awaitable[T]],
-        *,
-        attempts: int = ATTEMPTS,
-        idempotency_key: str | None = None,
-    ) -> tuple[T, Committed]:
-        """Runs `work` and commits what it asked for, again and again until nothing it read moved meanwhile.
-
-        `work` is given a `Work`: what it reads through it is validated, what it writes through it is kept back
-        until it returns. It may run up to `attempts` times, so it must do nothing else that matters; between
-        two runs lies a short random pause that grows. What it raises ends the attempt with nothing changed. The
-        answer is what its last run returned, and what was committed. An idempotency key stands for the work as
-        such, whatever it reads and writes: where it was used already, nothing is done, and the answer has what
-        was committed then.
-
-        Raises:
-            Conflict: something it read moved in each of the runs.
-        """
-        name = check_board(board) if board is not None else self._board.default_board
-        once = once_of(idempotency_key, "attempt")
-        pause = _FIRST_PAUSE
-        for left in range(attempts - 1, -1, -1):
-            run = Work(self._board, check_agent(agent), name)
-            result = await work(run)
-            try:
-                done = await self._transact(agent, name, run.reads, run.writes, run.debates, once)
-            except Conflict as error:
-                if not left or "moved" not in error.facts:
-                    raise
-            else:
-                return result, done
-            await asyncio.sleep(random.uniform(0, pause))
-            pause = min(pause * 2, _LONGEST_PAUSE)
-        raise InvalidInput("attempts must be at least 1. Nothing was changed.")
-
-
-class Work:
-    """What one run of a function has read of a board, and what it wants done there.
-
-    Reads are as the agent sees the board, and each is validated as of the moment of its first read: nothing at
-    all may have happened to what was read since, or come to match a glob. Writes and debates take effect when
-    the transaction commits, so reads do not see them.
-    """
-
-    def __init__(self, board: Blackboard, agent: str, name: str) -> None:
-        self._board = board
-        self._agent = agent
-        self._name = name
-        self._seq: int | None = None
-        self.reads: dict[str, int | Since] = {}
-        self.writes: list[PostFields] = []
-        self.debates: list[DebateFields] = []
-
-    async def items(self, *ids: str) -> list[Item | None]:
-        """The items in the order asked, `None` for what is not there."""
-        refs = [Ref(parse_ref(id_).number) for id_ in ids]
-        there, seq = await self._read(refs, [])
-        by_number = {item.number: item for item in there}
-        for ref in refs:
-            self._note(str(ref.number), 0 if ref.number not in by_number else Since(seq))
-        return [by_number.get(ref.number) for ref in refs]
-
-    async def item(self, id_: str) -> Item | None:
-        """One item, `None` when it is not there."""
-        return (await self.items(id_))[0]
-
-    async def entries(self, *keys: str) -> list[Item | None]:
-        """The entries of the keys in the order asked, `None` for what is not there or was deleted."""
-        there, seq = await self._read([], [check_key(key) for key in keys])
-        by_key = {item.key: item for item in there}
-        for key in keys:
-            self._note(f":{key}", 0 if key not in by_key else Since(seq))
-        return [by_key.get(key) for key in keys]
-
-    async def entry(self, key: str) -> Item | None:
-        """One entry, `None` when it is not there or was deleted."""
-        return (await self.entries(key))[0]
-
-    async def matching(self, glob: str) -> list[Item]:
-        """Every entry whose key matches, in every zone, newest first.
-
-        Raises:
-            Refused: more than 1,000 match.
-        """
-        name = check_glob(glob) if "*" in glob else f":{check_key(glob)}"
-        seq = await self._now()
-        # As of before the first page: what comes in between two pages is a change as well.
-        self._note(name, Since(seq))
-        if not seq:
-            return []
-        found: list[Item] = []
-        wanted = ItemQuery(key=glob, zone=None, limit=_PAGE)
-        while True:
-            page = await self._board.store.query(self._name, self._agent, wanted)
-            found += page.items
-            if page.cursor is None:
-                return found
-            if len(found) >= _MOST_MATCHING:
-                raise Refused(
-                    f"More than {_MOST_MATCHING:,} entries match '{glob}': too many for a transaction."
-                )
-            wanted = replace(wanted, cursor=page.cursor)
-
-    async def board(self) -> None:
-        """From here on nothing at all may happen on the board that the agent can see: for what has no key,
-        such as what a query or a view lists. Call it before such reads."""
-        self._note(BOARD, Since(await self._now()))
-
-    def write(self, **fields: Any) -> str:
-        """Asks for a post with these fields (`text`, `key`, `id`, `status`, `edges` …); `$n`, which names its
-        item in edges of later writes and in debates.
-
-        Raises:
-            InvalidInput: an unknown field or a wrong value.
-        """
-        try:
-            self.writes.append(PostFields(**fields))
-        except ValidationError as error:
-            raise _unfit("write", error) from None
-        return f"${len(self.writes)}"
-
-    def delete(self, key: str) -> None:
-        """Asks for the entry to be deleted."""
-        self.write(key=key, status="DELETED")
-
-    def debate(self, op: DebateOp | str, id_: str, **fields: Any) -> None:
-        """Asks for one thing to be done in the debate about an item; fields as in `DebateFields`.
-
-        Raises:
-            InvalidInput: an unknown field or a wrong value.
-        """
-        try:
-            self.debates.append(DebateFields(op=str(op), id=id_, **fields))  # type: ignore[arg-type]
-        except ValidationError as error:
-            raise _unfit("debate", error) from None
-
-    async def _read(self, refs: list[Ref], keys: list[str]) -> tuple[tuple[Item, ...], int]:
-        if not await self._now():
-            return (), 0
-        found = await self._board.store.read(self._name, self._agent, refs, keys)
-        return found.items, found.seq
-
-    async def _now(self) -> int:
-        """The sequence of the board, 0 where there is none yet."""
-        found = await self._board.store.find_board(self._name)
-        return 0 if found is None else found.seq
-
-    def _note(self, name: str, read: int | Since) -> None:
-        """The first read of a name counts: a later one that differs is a conflict, and is found as one."""
-        self.reads.setdefault(name, read)
-
 
 def _call(fields: DebateFields, place: int, writes: int, deciders: Sequence[str]) -> DebateCall:
     """
@@ -338,12 +146,6 @@ def _call(fields: DebateFields, place: int, writes: int, deciders: Sequence[str]
         fields.approve is not False,
         tuple(deciders),
     )
-
-
-def _unfit(what: str, error: ValidationError) -> InvalidInput:
-    first = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return InvalidInput(f"{what}: {where}: {first['msg']}. Nothing was changed.")
 
 
 def read_of(name: str, given: Any) -> int | Since:

@@ -249,11 +249,13 @@ class TransactionTests:
         once = Once("key", "digest")
         before = await at.standing(), await at.events(), await at.store.agents(at.board)
         writes = draft("two", key="k"), draft("no", "CRITIQUE", critiques=item), draft("x", private=True)
+        commits = at.store.changes()
         for last in (call("decide", item, reason="so"), call("watch", 99)):
             with pytest.raises(BlackboardError, match=r"^Debate 2, "):
                 await transact(at, "bob", {"k": 1}, *writes, debates=[call("open", item), last], once=once)
             assert (await at.standing(), await at.events(), await at.store.agents(at.board)) == before
             assert await at.item(item) == item
+        assert at.store.changes() == commits, "nobody is woken up for nothing"
         done = await transact(at, "bob", {"k": 1}, *writes, once=once)
         assert [item.number for item in done.items] == [1, 2, 3]
         assert await at.state(item) == "OPEN"
