@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+from blackboard_mcp.storage.history import lines
+from blackboard_mcp.storage.history.forms import FLAG, INSTANT, TEXT, Form
+from blackboard_mcp.storage.history.lines import BadLine
 from blackboard_mcp.storage.history.tables import BY_NAME, TABLES, Role
 from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.operations.rows import Steps
@@ -29,3 +33,12 @@ async def test_every_table_is_truth_or_derived_or_of_the_installation() -> None:
             assert known == found[table.name], table.name
         else:
             assert set(table.compared) <= found[table.name]
+
+
+def test_a_column_that_came_later_has_its_default_where_a_file_lacks_it() -> None:
+    forms: dict[str, Form] = {"name": TEXT, "seen": INSTANT.since(0), "kept": FLAG}
+    assert lines.fields({"name": "n", "kept": True}, forms, 7, "a row") == {"name": "n", "seen": 0, "kept": 1}
+    seen = lines.fields({"name": "n", "kept": False, "seen": "1970-01-01T02:00:01+02:00"}, forms, 7, "a row")
+    assert seen["seen"] == 1_000_000
+    with pytest.raises(BadLine, match="Line 7: a row has no kept"):
+        lines.fields({"name": "n"}, forms, 7, "a row")

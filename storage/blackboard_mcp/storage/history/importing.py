@@ -35,6 +35,7 @@ from .lines import BadLine
 from .tables import AT_END, BOARD, BY_NAME, CONTENT, EDGE, EVENT, ITEM_STANDING, OF_ITEMS, Table
 
 _MAX_NAME = 256
+_EVENTS, _TYPES = frozenset(EventType), frozenset(ItemType)
 _HEAD = ("format", "format_version", "board", "complete")
 _MEMBERS = frozenset({"seq", "told", "content", "edges", "standing", "rows", "end", *_HEAD, *EVENT})
 _EMPTY: Mapping[str, Any] = {"owner": "", "tags": [], "data": {}, "concerns": []}
@@ -167,12 +168,12 @@ class _Line:
         return progress
 
     def _check_event(self, event: dict[str, Any]) -> None:
-        if event["event"] not in set(EventType):
+        if event["event"] not in _EVENTS:
             raise self.bad(f"there is no event '{event['event'][:40]}'")
         about = [event[name] is None for name in ("item", "type", "version", "thread")]
         if len(set(about)) > 1 or (about[0] and (event["key"] or event["owner"])):
             raise self.bad("item, type, version and thread stand together, key and owner with them")
-        if not about[0] and event["type"] not in set(ItemType):
+        if not about[0] and event["type"] not in _TYPES:
             raise self.bad(f"there is no type '{event['type'][:40]}'")
         for name in ("agent", "owner"):
             self._name(event[name], name)
