@@ -89,6 +89,20 @@ WORDS: dict[str, list[Any]] = {
     "parent": ["no such board!"],
     "settings": [{"no_such_setting": 1}, {"target_tokens": -1}],
     "board": ["a b", "", "x" * 65, "../main", "nowhere"],
+    "group": ["", "a b", "x" * 65, ".g"],
+    "ack": [["1"], [""], ["1.0"], ["1.1"], ["1.1", "1.1"]],
+    "fail": [{"1": "why"}, {"1.1": "why"}, {"1.1": "x" * 501}],
+    "lease_seconds": [0, 0.5, 3_601],
+    "reads": [{"999999": "1"}, {"a b": 1}, {"entry": -1}, {"entry": 7}],
+    "writes": [[{"txt": "x"}], [{"text": "good"}, {}], [[]]],
+    "debates": [[{"op": "close"}], [{"op": "vote", "id": "999999"}], [[]]],
+    "to": ["a b", "", "x" * 201],
+    "deadline_seconds": [0, -1, 1e12],
+    "cancel": ["999999", "H-", ""],
+    "protocols": [],
+    "partial": [],
+    "decline": [],
+    "skills": [[""], ["a b"], ["x" * 201]],
 }
 """Values of the right type that are wrong for the argument of that name, whichever tool has it."""
 NO_TAGS = [[""], ["x" * 65]]
@@ -96,6 +110,7 @@ OTHERWISE: dict[tuple[str, str], list[Any]] = {
     ("query", "key"): ["", "a b"],
     ("query", "tags"): NO_TAGS,
     ("query_archive", "tags"): NO_TAGS,
+    ("consume", "limit"): [51],
 }
 """Where a tool takes what others refuse: the values instead."""
 ALONE = {"items", "board", "idempotency_key"}
@@ -107,8 +122,14 @@ BASE: dict[str, dict[str, Any]] = {
     "core": {"objective": "o"},
     "board": {},
     "prune": {"dry_run": True},
+    "consume": {"group": "g", "filter": {}, "seconds": 0},
+    "transaction": {"writes": [{"text": "a write"}]},
+    "request": {"to": "bob", "text": "a question"},
+    "respond": {"id": "1", "text": "an answer"},
 }
 """A good call of each tool, to which one wrong argument is added."""
+MAKES = {"post", "transaction"}
+"""Tools that make the board they name."""
 WITH = {"watchers": {"op": "open"}}
 """What an argument goes with, where the good call of its tool leaves it unread."""
 
@@ -154,7 +175,7 @@ def cases(tools: Sequence[types.Tool]) -> Iterator[tuple[types.Tool, str, Any]]:
     for tool in tools:
         for name, schema in tool.input_schema["properties"].items():
             for value in wrong_values(tool.name, name, schema):
-                if not (tool.name == "post" and (name, value) == ("board", "nowhere")):  # it makes the board
+                if not (tool.name in MAKES and (name, value) == ("board", "nowhere")):
                     yield tool, name, value
         yield tool, "no_such_argument", 1
 
