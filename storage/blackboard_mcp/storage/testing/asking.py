@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 from blackboard_mcp.protocols.asking import (
@@ -18,6 +19,10 @@ from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, Unk
 from blackboard_mcp.protocols.items import Draft, Status, Zone, content_hash
 
 from .harness import CONFIG, HandClock, Table
+
+
+def calls(*made: Callable[[], Awaitable[object]]) -> tuple[Callable[[], Awaitable[object]], ...]:
+    return made
 
 
 class Asking:
@@ -85,11 +90,11 @@ class Asking:
         listed = await self.at.events()
         return [(e.event, e.agent) for e in listed if e.event.startswith(("request.", "skill."))]
 
-    async def unchanged(self, call: object, error: type[Exception], match: str) -> Exception:
+    async def unchanged(self, call: Awaitable[object], error: type[Exception], match: str) -> Exception:
         """That the call is refused so, and nothing changed."""
         before = await self.at.standing()
         with pytest.raises(error, match=match) as caught:
-            await call  # type: ignore[misc]
+            await call
         assert await self.at.standing() == before
         assert "Nothing was changed" in str(caught.value)
         return caught.value
@@ -254,14 +259,14 @@ class RequestTests:
         assert (stands.state, stands.reason) == ("CANCELLED", "enough")
         assert stands.id in await asking.at.attention("bob")
         assert await asking.at.status(number) is Status.WITHDRAWN
-        for late in (
-            asking.answer("bob", number, "all", seen=1),
-            asking.answer("bob", number, "more", partial=True, seen=1),
-            asking.decline("bob", number),
-            asking.take("bob", number),
-            asking.cancel("alice", number),
+        for late in calls(
+            lambda: asking.answer("bob", number, "all", seen=1),
+            lambda: asking.answer("bob", number, "more", partial=True, seen=1),
+            lambda: asking.decline("bob", number),
+            lambda: asking.take("bob", number),
+            lambda: asking.cancel("alice", number),
         ):
-            await asking.unchanged(late, Conflict, "was cancelled by alice")
+            await asking.unchanged(late(), Conflict, "was cancelled by alice")
 
     async def test_a_request_expires_visibly_at_its_deadline(self, asking: Asking, clock: HandClock) -> None:
         number = await asking.ask(to="bob", seconds=30)
@@ -289,8 +294,12 @@ class RequestTests:
         await asking.unchanged(asking.take("alice", skilled), Refused, "yourself")
         assert await asking.take_next("alice") is None
         await asking.unchanged(asking.ask(to="alice"), InvalidInput, "ask yourself")
-        for call in (asking.standing(99), asking.take("bob", 99), asking.cancel("alice", 99)):
-            await asking.unchanged(call, UnknownReference, "No request Q-99")
+        for call in calls(
+            lambda: asking.standing(99),
+            lambda: asking.take("bob", 99),
+            lambda: asking.cancel("alice", 99),
+        ):
+            await asking.unchanged(call(), UnknownReference, "No request Q-99")
 
     async def test_an_answer_posted_as_a_reply_is_the_answer(self, asking: Asking) -> None:
         number = await asking.ask(to="bob")
@@ -307,22 +316,22 @@ class RequestTests:
         number = await asking.ask(to="bob")
         await asking.answer("bob", number, "half", partial=True)
         at = asking.at
-        for call in (
-            at.post("eve", "fake", key=KEYS.request_key("77")),
-            at.post("eve", "fake", key=KEYS.result_key(str(number))),
-            at.post("eve", "fake", key=KEYS.result_key(str(number)), private=True),
-            at.post("eve", "more", key=KEYS.part_key(str(number), 3)),
-            at.change("eve", number, text="another question"),
-            at.change("eve", number + 1, text="another part"),
+        for call in calls(
+            lambda: at.post("eve", "fake", key=KEYS.request_key("77")),
+            lambda: at.post("eve", "fake", key=KEYS.result_key(str(number))),
+            lambda: at.post("eve", "fake", key=KEYS.result_key(str(number)), private=True),
+            lambda: at.post("eve", "more", key=KEYS.part_key(str(number), 3)),
+            lambda: at.change("eve", number, text="another question"),
+            lambda: at.change("eve", number + 1, text="another part"),
         ):
-            await asking.unchanged(call, Refused, "written by request and respond alone")
-        for call in (
-            at.change("alice", number, status="RESOLVED"),
-            at.change("eve", number, status="INVALIDATED"),
-            at.change("bob", number + 1, status="WITHDRAWN"),
-            at.change("alice", number, ttl=1),
+            await asking.unchanged(call(), Refused, "written by request and respond alone")
+        for call in calls(
+            lambda: at.change("alice", number, status="RESOLVED"),
+            lambda: at.change("eve", number, status="INVALIDATED"),
+            lambda: at.change("bob", number + 1, status="WITHDRAWN"),
+            lambda: at.change("alice", number, ttl=1),
         ):
-            await asking.unchanged(call, Refused, "belongs to an open request")
+            await asking.unchanged(call(), Refused, "belongs to an open request")
         await at.change("alice", number, tags=["db"])
         await asking.answer("bob", number, "all", seen=1)
         answer = int(str((await asking.standing(number)).answer)[2:])
@@ -375,14 +384,14 @@ class RequestTests:
         number = await asking.ask(to="bob")
         change = BoardChange(lifecycle=Lifecycle.SETTLED)
         await asking.store.change_board(asking.board, "alice", change)
-        for call in (
-            asking.ask(to="bob"),
-            asking.answer("bob", number),
-            asking.take("bob", number),
-            asking.offer("bob", "sql"),
-            asking.cancel("alice", number),
+        for call in calls(
+            lambda: asking.ask(to="bob"),
+            lambda: asking.answer("bob", number),
+            lambda: asking.take("bob", number),
+            lambda: asking.offer("bob", "sql"),
+            lambda: asking.cancel("alice", number),
         ):
-            await asking.unchanged(call, Refused, "takes no posts")
+            await asking.unchanged(call(), Refused, "takes no posts")
         assert await asking.take_next("bob") is None
 
     async def test_of_many_who_take_at_once_each_request_goes_to_one(self, asking: Asking) -> None:
