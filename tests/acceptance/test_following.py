@@ -173,3 +173,60 @@ async def test_I21_readers_at_another_process_get_everything_though_every_hint_i
     assert [reader.got for reader in readers] == [wanted] * len(readers)
     assert database.is_file()
     assert peers.is_file(), "no server could register"
+
+
+@dataclass
+class Hand:
+    """A worker of a group, which does what it takes and remembers what was acknowledged."""
+
+    agent: str
+    mode: str
+    done: list[int] = field(default_factory=list)
+
+    async def work(self, url: str, dead: asyncio.Event) -> None:
+        """Works until there is nothing more, or the server is dead."""
+        holds: list[str] = []
+        async with http_clients(url, mode=self.mode)(self.agent) as client:
+            while not dead.is_set():
+                limit = {"limit": 2, "lease_seconds": 2, "seconds": 1}
+                answer = await call(client, "consume", group="crew", ack=holds, **limit)
+                self.done += [int(handle.split(".")[0]) for handle in holds]
+                holds = [delivery["handle"] for delivery in answer["deliveries"]]
+                if not holds and not answer["in_flight"] and not answer["waiting"]:
+                    return
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")
+async def test_workers_of_both_generations_do_each_event_once_though_their_server_is_killed(
+    tmp_path: Path,
+) -> None:
+    hands = [Hand("ana", LEGACY), Hand("bo", MODERN), Hand("cleo", LEGACY)]
+    tools = ("--tools", "core,messages")
+    async with http_server(tmp_path, *tools) as server:
+        async with http_clients(server.url)("writer") as writer:
+            await call(writer, "post", text="start")
+            await call(
+                writer, "consume", group="crew", filter={"type": "PLAN", "event": "item.posted"}, limit=0
+            )
+            posts = [{"text": f"job {n}", "type": "PLAN"} for n in range(40)]
+            jobs = [item["id"] for item in (await call(writer, "post", items=posts))["items"]]
+        dead = asyncio.Event()
+        working = [asyncio.create_task(hand.work(server.url, dead)) for hand in hands]
+        async with asyncio.timeout(60):
+            while sum(len(hand.done) for hand in hands) < 10:
+                await asyncio.wait(working, timeout=0.05)
+        os.kill(server.pid, signal.SIGKILL)
+        dead.set()
+        await asyncio.wait_for(asyncio.gather(*working, return_exceptions=True), 60)
+    async with http_server(tmp_path, *tools) as server:
+        async with asyncio.timeout(60):
+            await asyncio.gather(*(hand.work(server.url, asyncio.Event()) for hand in hands))
+        async with http_clients(server.url)("writer") as writer:
+            (state,) = (await call(writer, "consume"))["groups"]
+            log = await events(writer, "main")
+    assert (state["backlog"], state["in_flight"], state["waiting"], state["dead"]) == (0, 0, 0, 0)
+    done = [seq for hand in hands for seq in hand.done]
+    assert len(done) == len(set(done)), "each was acknowledged once"
+    of_item = {event["seq"]: event["item"] for event in log}
+    missing = set(jobs) - {of_item[seq] for seq in done}
+    assert len(missing) <= 2 * len(hands), "what was acknowledged as the server died"

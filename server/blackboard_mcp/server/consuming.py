@@ -6,11 +6,13 @@ Every method takes the agent's authenticated name and a board id. Nothing here k
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.groups import (
     ATTEMPTS,
@@ -24,7 +26,7 @@ from blackboard_mcp.protocols.groups import (
     group_filter,
 )
 from blackboard_mcp.protocols.items import Item, Ref, parse_ref
-from blackboard_mcp.protocols.store import Attention, BoardStore
+from blackboard_mcp.protocols.store import Attention, BoardStore, Once
 
 from .blackboard import Blackboard
 from .following import Report, with_threads
@@ -35,6 +37,7 @@ _REPORT_EVERY: Final = 5.0
 _AFTER: Final = 0.005
 """Seconds after the end of a lease at which to look: the end itself is past by then."""
 _LEAST: Final = 0.001
+CANCELLED: Final = "the call that took it was cancelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class Consumers:
 
     def __init__(self, board: Blackboard) -> None:
         self._board = board
+        self._returning: set[asyncio.Task[None]] = set()
 
     @property
     def _store(self) -> BoardStore:
@@ -135,7 +139,7 @@ class Consumers:
         """Settles what the worker names at once; then what comes next, waiting for it up to `seconds`.
 
         With an idempotency key the settling and the first look are done once; what they gave is given again.
-        Errors as in `BoardStore.consume`.
+        Without one, what a cancelled call had taken is given back at once. Errors as in `BoardStore.consume`.
         """
         name = await self._of(agent, board, group)
         once = once_of(
@@ -156,12 +160,12 @@ class Consumers:
         deadline = started + seconds
         next_report = math.inf if report is None else started + _REPORT_EVERY
         seen = self._store.changes()
-        taken = await self._store.consume(name, agent, group, turn, once=once)
+        taken = await self._consume(name, agent, group, turn, once)
         turn = replace(turn, ack=(), fail={}, extend=(), filter=None)
         while turn.limit and not taken.deliveries and (now := loop.time()) < deadline:
             outlook = await self._store.group_outlook(name, group)
             if outlook.ready:
-                taken = await self._store.consume(name, agent, group, turn)
+                taken = await self._consume(name, agent, group, turn, None)
                 continue
             if report is not None and now >= next_report:
                 next_report = now + _REPORT_EVERY
@@ -172,9 +176,45 @@ class Consumers:
                 patience = min(patience, until + _AFTER)
             seen = await self._store.wait_for_change(seen, max(_LEAST, patience))
         self._board.activity.seen(name, agent)
-        attention, seq = await self._board.attention(agent, name)
-        items = await self._items(name, agent, [delivery.event for delivery in taken.deliveries])
+        try:
+            attention, seq = await self._board.attention(agent, name)
+            items = await self._items(name, agent, [delivery.event for delivery in taken.deliveries])
+        except asyncio.CancelledError:
+            if once is None:
+                self._later(self._give_back(name, agent, group, taken))
+            raise
         return Work(replace(taken, seq=seq), items, attention)
+
+    async def _consume(self, board: str, agent: str, group: str, turn: Turn, once: Once | None) -> Taken:
+        taking = asyncio.ensure_future(self._store.consume(board, agent, group, turn, once=once))
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            # A write under way cannot be stopped; with a key the call may come again for what it gave.
+            if once is None:
+                self._later(self._undo(taking, board, agent, group))
+            raise
+
+    async def _undo(self, taking: asyncio.Future[Taken], board: str, agent: str, group: str) -> None:
+        with contextlib.suppress(BlackboardError):
+            await self._give_back(board, agent, group, await taking)
+
+    async def _give_back(self, board: str, agent: str, group: str, taken: Taken) -> None:
+        """What nobody got goes to the next worker."""
+        if taken.deliveries:
+            fail = {delivery.handle: CANCELLED for delivery in taken.deliveries}
+            with contextlib.suppress(BlackboardError):  # its lease ends anyway
+                await self._store.consume(board, agent, group, Turn(fail=fail, limit=0))
+
+    def _later(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._returning.add(task)
+        task.add_done_callback(self._returning.discard)
+
+    async def settle(self) -> None:
+        """Returns when what cancelled calls had taken is given back."""
+        while self._returning:
+            await asyncio.wait(list(self._returning))
 
     async def dead_letters(self, agent: str, board: str | None, group: str, *, after: int = 0) -> Dead:
         """Dead letters of events after a sequence, by sequence."""

@@ -130,6 +130,43 @@ def boards_post(text: str) -> Any:
     return PostFields(text=text)
 
 
+def held_up(monkeypatch: pytest.MonkeyPatch, store: Any, name: str) -> tuple[asyncio.Event, asyncio.Event]:
+    """Makes a method of the store answer late: what says that it was done, and what lets it answer."""
+    work, reached, go_on = getattr(store, name), asyncio.Event(), asyncio.Event()
+
+    async def slowly(*args: Any, **more: Any) -> Any:
+        done = await work(*args, **more)
+        reached.set()
+        await go_on.wait()
+        return done
+
+    monkeypatch.setattr(store, name, slowly)
+    return reached, go_on
+
+
+async def test_what_a_cancelled_call_had_taken_goes_to_the_next_worker(
+    board: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, ben, cyd = await crew(board, 1)
+    consumers, store = consuming.Consumers(board.opened.blackboard), board.opened.store
+    for name in ("consume", "log", "read"):
+        work = getattr(store, name)
+        reached, go_on = held_up(monkeypatch, store, name)
+        call = asyncio.create_task(consumers.take("ben", None, "crew", consuming.Turn(), seconds=0))
+        await asyncio.wait_for(reached.wait(), 10)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        monkeypatch.setattr(store, name, work)
+        go_on.set()
+        await asyncio.wait_for(consumers.settle(), 10)
+        (state,) = (await cyd.do("consume"))["groups"]
+        assert (state["in_flight"], state["waiting"]) == (0, 1), name
+        assert state["backlog"] == 0
+    (delivery,) = (await ben.do("consume", group="crew", seconds=0))["deliveries"]
+    assert (delivery["handle"], delivery["why"]) == ("4.4", consuming.CANCELLED)
+
+
 async def test_a_long_wait_for_work_reports_its_progress(board: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consuming, "_REPORT_EVERY", 0.02)
     ada, ben, _ = await crew(board, 0)
