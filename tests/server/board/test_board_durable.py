@@ -19,7 +19,7 @@ from blackboard_mcp.server.board import Board, BoardClient
 from blackboard_mcp.server.demo.process import command, environment
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
-EVENTS = 10_000 if NIGHTLY else 2_000
+EVENTS = 10_000 if NIGHTLY else 1_000
 SECONDS = 60
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from weakref import WeakSet
 
 from blackboard_mcp.protocols.clock import Clock
-from blackboard_mcp.protocols.errors import StoreClosed
+from blackboard_mcp.protocols.errors import InvalidInput, StoreClosed
 from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter
 from blackboard_mcp.protocols.wire import EventsAnswer, wire_event
 
@@ -131,11 +131,14 @@ class _Opening:
 
     async def enter(self, stack: AsyncExitStack) -> None:
         from ..compose import installation
-        from ..settings import load
+        from ..settings import NAMES, load
         from .local_tools import LocalTools
 
         if self._opened is not None:
             raise StoreClosed("This board is open already; as_agent() gives another agent's.")
+        unknown = [name for name in self._settings if name not in NAMES]
+        if unknown:
+            raise InvalidInput(f"Unknown setting {unknown[0]!r}; there are: {', '.join(NAMES)}.")
         given = {**self._settings, "board": self._name, "data": self._data}
         settings = load(given, {})
         opened = await stack.enter_async_context(
