@@ -77,7 +77,7 @@ def test_the_walk_is_long_and_comes_by_everything(walked: Outcome, request: pyte
         "second version",
         "left a final status",
         "summary applied",
-        *("find again", "endorsed", "doubted"),
+        *("find again", "endorsed", "doubted", "deal", "deal refused"),
         *("unwatch", "vote", "follow", "unfollow", "own", "legislate", "be there", "lapse"),
         *("vote refused", "unwatch refused", "expired", "left by lease", "accepted", "rejected"),
         "ask",
@@ -166,6 +166,10 @@ def test_I20_a_cursor_delivers_every_visible_event_once_in_order(walked: Outcome
 
 def test_I22_versions_are_dense(walked: Outcome) -> None:
     walked.assert_held("I22")
+
+
+def test_I23_a_transaction_does_at_once_what_its_parts_do_in_turn(walked: Outcome) -> None:
+    walked.assert_held("I23")
 
 
 def test_I24_a_failed_call_emits_nothing_and_a_repeated_one_applies_once(walked: Outcome) -> None:

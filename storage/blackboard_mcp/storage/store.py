@@ -221,10 +221,21 @@ class SqlBoardStore(RequestCalls):
     ) -> Committed:
         if not transaction.writes and not transaction.debates:
             return await self.engine.read(lambda: transacting.validate(board, agent, transaction, look))
-        now = self._now()
+        now, foreseen = self._now(), 0
+        if any("*" in name for name in transaction.reads):
+            foreseen = await self.engine.read(
+                lambda: transacting.foresee(board, agent, transaction, once, now)
+            )
         return await self.engine.write(
             lambda: transacting.transact(
-                board, agent, transaction, now=now, config=config, once=once, look=look
+                board,
+                agent,
+                transaction,
+                now=now,
+                config=config,
+                once=once,
+                look=look,
+                foreseen=foreseen,
             )
         )
 

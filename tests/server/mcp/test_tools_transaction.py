@@ -68,6 +68,9 @@ async def test_fifty_things_that_moved_are_all_in_moved_and_the_text_stays_short
     failure = await ada.fail("transaction", reads=names)
     assert failure["moved"] == dict.fromkeys(names, 0)
     assert "; and " in failure["message"]
+    for n in range(5):
+        await ada.post("long", key=f"{'y' * 190}:{n}")
+    assert "…" in (await ada.fail("transaction", reads={"y*:*": 1}))["message"]
 
 
 async def test_of_two_clients_that_create_the_same_one_does(board: Any) -> None:

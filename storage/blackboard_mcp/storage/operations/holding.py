@@ -17,7 +17,7 @@ _SCAN = 2_000
 """Most events since a glob was read, or most entries under it, that are looked through."""
 _NAMED = 50
 """Most keys and ids that are named because a glob or the board moved."""
-_TOLD = 450
+_TOLD = 520
 """Most characters of a message that tell what moved."""
 
 
@@ -40,15 +40,16 @@ class Moved:
         """
         if not self.now:
             return
-        told, more = "", len(self.words)
-        for words in self.words:
-            if told and len(told) + len(words) > _TOLD:
+        told, more = self.words[0], len(self.words) - 1
+        for words in self.words[1:]:
+            if len(told) + len(words) > _TOLD:
                 break
-            told += f"; {words}" if told else words
+            told += f"; {words}"
             more -= 1
+        told = told if len(told) <= _TOLD else told[: _TOLD - 1] + "…"
         rest = f"; and {more} more" if more else ""
         raise Conflict(
-            f"Moved since you read it: {told[: _TOLD + 300]}{rest}. Nothing was changed; read these again, then retry "
+            f"Moved since you read it: {told}{rest}. Nothing was changed; read these again, then retry "
             "with what you find.",
             moved=self.now,
             seq=seq,
@@ -79,9 +80,17 @@ def shown(
 
 
 def hold(
-    no: int, seq: int, agent: str, reads: Mapping[str, int | Since], names: Mapping[str, Name], moved: Moved
+    no: int,
+    seq: int,
+    agent: str,
+    reads: Mapping[str, int | Since],
+    names: Mapping[str, Name],
+    moved: Moved,
+    held: int = 0,
 ) -> Steps[None]:
     """Adds to `moved` what of the reads does not hold as of `seq`, and no more than the agent may see.
+
+    `held` is a sequence as of which all of them were found to hold: globs need be looked at from there alone.
 
     Raises:
         InvalidInput: a sequence that the log has not reached.
@@ -107,7 +116,7 @@ def hold(
             case NameKind.BOARD:
                 yield from _board(no, seq, agent, _as_of(read), moved)
             case NameKind.GLOB:
-                yield from _glob(no, seq, agent, text, _as_of(read), moved)
+                yield from _glob(no, seq, agent, text, max(held, _as_of(read)), moved)
             case NameKind.ENTRY if isinstance(read, Since):
                 both = [found[o, name.value].number for o in (agent, "") if (o, name.value) in found]
                 yield from _since(no, seq, agent, text, both, read.seq, moved)

@@ -36,6 +36,27 @@ def validate(board: str, agent: str, transaction: Transaction, look: int) -> Ste
     return Committed((), (), seq, None if row is None else row.value(), waiting)
 
 
+def foresee(board: str, agent: str, transaction: Transaction, once: Once | None, now: int) -> Steps[int]:
+    """A sequence as of which the transaction could be applied; 0 where that is not known.
+
+    For transactions with globs, whose keys may take long to compare: done in a transaction that only reads, it
+    keeps nobody from writing.
+
+    Raises:
+        Conflict: with `moved`, what was read or expected moved.
+        InvalidInput: a read that cannot be one, or an idempotency key that was used for something else.
+    """
+    names = check_transaction(transaction)
+    row = yield from find_board(board)
+    if row is None or (once is not None and (yield from repeating.recall(row, agent, once, now)) is not None):
+        return 0
+    moved = Moved()
+    yield from hold(row.no, row.seq, agent, transaction.reads, names, moved)
+    yield from _expected(row.no, agent, transaction, moved)
+    moved.refuse(row.seq)
+    return row.seq
+
+
 def transact(
     board: str,
     agent: str,
@@ -45,8 +66,9 @@ def transact(
     config: BoardConfig,
     once: Once | None,
     look: int,
+    foreseen: int = 0,
 ) -> Steps[Committed]:
-    """Everything of the transaction or nothing of it.
+    """Everything of the transaction or nothing of it; `foreseen` is what `foresee` answered.
 
     Raises:
         Conflict: with `moved`, what was read or expected moved; or as posts and debates raise it.
@@ -60,8 +82,8 @@ def transact(
             return (yield from _repeated(ledger, kept, look))
     before = ledger.first_seq - 1
     moved = Moved()
-    yield from hold(ledger.no, before, agent, transaction.reads, names, moved)
-    wrong = yield from _expected(ledger, transaction, moved)
+    yield from hold(ledger.no, before, agent, transaction.reads, names, moved, foreseen)
+    wrong = yield from _expected(ledger.no, agent, transaction, moved)
     moved.refuse(before)
     if wrong is not None:
         raise wrong
@@ -173,7 +195,7 @@ class _Course:
         return entry.number
 
 
-def _expected(ledger: Ledger, transaction: Transaction, moved: Moved) -> Steps[InvalidInput | None]:
+def _expected(no: int, agent: str, transaction: Transaction, moved: Moved) -> Steps[InvalidInput | None]:
     """Adds to `moved` every expected version that does not fit, of the writes and of the debates.
 
     The error is to be raised where nothing moved: a version that could not fit, because an earlier write of the
@@ -183,17 +205,17 @@ def _expected(ledger: Ledger, transaction: Transaction, moved: Moved) -> Steps[I
     if all(d.expected_version is None for d in writes) and all(c.version is None for c in debates):
         return None
     keys = {draft.key for draft in writes if draft.key is not None and draft.target is None}
-    found = yield from entries(ledger.no, ledger.agent, keys)
+    found = yield from entries(no, agent, keys)
     asked = {draft.target for draft in writes if draft.target is not None}
     asked |= {call.number for call in debates if call.number >= 0}
     asked |= {entry.number for entry in found.values()}
     items: dict[int, Standing] = {}
     ids: dict[int, str] = {}
-    rows = yield sql("standing_items"), (ledger.no, numbers(asked), ledger.agent)
+    rows = yield sql("standing_items"), (no, numbers(asked), agent)
     for number, type_, key, version, deleted in rows:
         items[number] = Standing(number, version, bool(deleted))
         ids[number] = key or item_id(type_, number)
-    course = _Course(ledger.agent, found, items)
+    course = _Course(agent, found, items)
     about: list[int] = []
     wrong: InvalidInput | None = None
     for place, draft in enumerate(writes, 1):

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
 from .commissioning import Commissioning
+from .dealing import Dealing
 from .finding import Finding
 from .harness import CONFIG, draft, these
 from .leaving import summary
@@ -37,7 +38,7 @@ from .walking import (
 __all__ = ["AGENTS", "BoardMachine", "Broken", "Outcome", "walk"]
 
 
-class BoardMachine(Commissioning, Finding):
+class BoardMachine(Commissioning, Finding, Dealing):
     """One board, three agents, any order of calls. `walk` gives it a store and an `Outcome`."""
 
     @initialize()
@@ -102,7 +103,7 @@ class BoardMachine(Commissioning, Finding):
     def say_again(self, agent: str, back: int, against: str) -> None:
         """The same words once more: support, when another agent's finding stands; never when it contradicts."""
         thing = self.model.things[self.pick(back)]
-        if thing.private or thing.type == "SUMMARY":
+        if thing.private or thing.gone or thing.type == "SUMMARY":
             return
         text, type_ = thing.texts[-1], thing.type
         pairs = [(against, thing.number)] if against else []
