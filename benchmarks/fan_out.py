@@ -33,7 +33,7 @@ import httpx2
 from blackboard_mcp.protocols.filters import parse_event_filter
 from blackboard_mcp.server.demo.process import Serving, command, environment, http_server
 from blackboard_mcp.storage.store import SqlBoardStore
-from http_posts import META, VERSION, answer
+from http_posts import META, VERSION, answer, cpu_seconds
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -89,6 +89,8 @@ class Outcome:
     before: float
     most: float
     after: float
+    cpu: float
+    """Seconds of the server process from the first post of the followed burst to the last delivery."""
     stalled_open: int
     """Stalled streams that the server still served when the burst was over."""
 
@@ -288,11 +290,13 @@ async def run(folder: Path, agents: int, each: int, events: int, stalled: int) -
                 await asyncio.sleep(0.1)
 
         weighing = asyncio.create_task(weigh())
+        busy = cpu_seconds(serving.pid)
         followed = await post("main", events, here, there)
         await here.call("post", {"board": "main", "text": "the end", "tags": ["end"]})
         committed = time.perf_counter()
         await asyncio.gather(*readers)
         lag = time.perf_counter() - committed
+        busy = cpu_seconds(serving.pid) - busy
         weighing.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await weighing
@@ -309,6 +313,7 @@ async def run(folder: Path, agents: int, each: int, events: int, stalled: int) -
             before=before,
             most=most,
             after=memory(serving.pid),
+            cpu=busy,
             stalled_open=sum(is_open(sloth) for sloth in sloths),
         )
 
@@ -364,7 +369,8 @@ def main() -> None:
         f"{came.subscriptions} subscriptions, {came.events} events, {options.stalled} stalled streams\n"
         f"posted per second: {came.alone:.0f} with nobody there, {came.waited_on:.0f} while as many calls wait for "
         f"something else, {came.followed:.0f} while all of it is followed\n"
-        f"delivered {came.delivered} events in {came.calls} calls, the last {came.lag:.1f} s after the last commit; "
+        f"delivered {came.delivered} events in {came.calls} calls, the last {came.lag:.1f} s after the last commit, "
+        f"in {came.cpu:.1f} s of the server's CPU; "
         f"{len(came.wrong)} subscriptions got something else than the log has for them\n"
         f"memory of the server: {came.before:.0f} MiB before the burst, {came.most:.0f} at most, "
         f"{came.after:.0f} after it; {came.stalled_open} stalled streams still open"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from blackboard_mcp.protocols.errors import StoreBusy, StoreClosed
+from blackboard_mcp.protocols.errors import StoreBusy, StoreClosed, StoreError
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import parse_event_filter
 from blackboard_mcp.protocols.matching import matcher
@@ -112,20 +112,18 @@ FILTERS: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.parametrize("page", [7, 64])
-async def test_I20_every_reader_gets_exactly_its_visible_events_in_order(
-    store: SqlBoardStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: int
-) -> None:
-    monkeypatch.setattr(tails_module, "PAGE", page)
-    monkeypatch.setattr(tails_module, "_ROUND", 40)
-    table = Table(store)
-    await burst(table, 60)
-    start = await table.seq()
-    other = await SqlBoardStore.open(tmp_path / "board.db", synchronous="NORMAL")
+async def everybody_follows(folder: Path, *, count: int) -> None:
+    """Readers of every kind, from before and from the end, while two handles on one file post."""
+    store = await SqlBoardStore.open(folder / "board.db", synchronous="NORMAL")
+    other = await SqlBoardStore.open(folder / "board.db", synchronous="NORMAL")
     # Memory for a few pages only: what is dropped is read again.
     tails = Tails(store, max_bytes=60_000)
+    following: list[asyncio.Task[list[Event]]] = []
     try:
-        to = start + 600
+        table = Table(store)
+        await burst(table, 60)
+        start = await table.seq()
+        to = start + 2 * count
         readers = [
             (agent, filter_, place, limit)
             for agent in AGENTS
@@ -136,16 +134,83 @@ async def test_I20_every_reader_gets_exactly_its_visible_events_in_order(
             asyncio.create_task(follow(tails, "main", agent, filter_, to=to, place=place, limit=limit))
             for agent, filter_, place, limit in readers
         ]
-        await asyncio.gather(burst(table, 300, seed=1), burst(Table(other), 300, batch=7, seed=2))
-        # An event of a private item is one like another to the count: the log is gapless.
+        await asyncio.gather(burst(table, count, seed=1), burst(Table(other), count, batch=7, seed=2))
         assert await table.seq() == to
         assert tails.weight <= 60_000 + 40 * 2_000
         for (agent, filter_, place, _), task in zip(readers, following, strict=True):
             got = await asyncio.wait_for(task, 30)
             assert got == await expected(table, agent, filter_, place)
     finally:
+        for task in following:
+            task.cancel()
+        await asyncio.gather(*following, return_exceptions=True)
         await tails.close()
         await other.close()
+        await store.close()
+
+
+@pytest.mark.parametrize("page", [7, 64])
+async def test_I20_every_reader_gets_exactly_its_visible_events_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: int
+) -> None:
+    monkeypatch.setattr(tails_module, "PAGE", page)
+    monkeypatch.setattr(tails_module, "_ROUND", 40)
+    await everybody_follows(tmp_path, count=300)
+
+
+def shows_all(patch: pytest.MonkeyPatch) -> None:
+    """What is private to others is shown."""
+    patch.setattr(Event, "visible_to", lambda event, agent: True)
+
+
+def forgets_to_wake(patch: pytest.MonkeyPatch) -> None:
+    """Who waits is told that nothing came."""
+
+    async def wake(tails: Tails, tail: Any, events: Any) -> None:
+        for waiter in tail.waiters:
+            waiter.place = events[-1].seq
+
+    patch.setattr(Tails, "_wake", wake)
+
+
+def cuts_pages(patch: pytest.MonkeyPatch) -> None:
+    """A finished page is kept shifted by an event."""
+    keep = Tails._keep
+    patch.setattr(
+        Tails, "_keep", lambda tails, board, number, page: keep(tails, board, number, (*page[1:], page[-1]))
+    )
+
+
+def passes_over_the_rest(patch: pytest.MonkeyPatch) -> None:
+    """An answer that is full ends at the end of the log."""
+    collect = Tails._collect
+
+    async def wrong(tails: Tails, tail: Any, *asked: Any) -> Any:
+        found, _ = await collect(tails, tail, *asked)
+        return found, tail.end
+
+    patch.setattr(Tails, "_collect", wrong)
+
+
+def goes_back(patch: pytest.MonkeyPatch) -> None:
+    """A woken reader begins again one event earlier."""
+    wait = Tails._wait
+
+    async def wrong(tails: Tails, *asked: Any) -> int:
+        return max(0, await wait(tails, *asked) - 1)
+
+    patch.setattr(Tails, "_wait", wrong)
+
+
+@pytest.mark.parametrize("mistake", [shows_all, forgets_to_wake, cuts_pages, passes_over_the_rest, goes_back])
+async def test_a_mistake_in_the_shared_ends_would_be_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    monkeypatch.setattr(tails_module, "PAGE", 7)
+    monkeypatch.setattr(tails_module, "_ROUND", 40)
+    mistake(monkeypatch)
+    with pytest.raises((AssertionError, StoreError)):
+        await everybody_follows(tmp_path, count=40)
 
 
 async def test_a_burst_is_read_once_for_all_who_wait(
@@ -156,16 +221,16 @@ async def test_a_burst_is_read_once_for_all_who_wait(
     start = await table.seq()
     readers = [
         asyncio.create_task(
-            follow(tails, "main", "bob", {"tags": [f"t{number % 5}"]}, to=start + 500, place=start)
+            follow(tails, "main", "bob", {"tags": [f"t{number % 5}"]}, to=start + 300, place=start)
         )
-        for number in range(100)
+        for number in range(60)
     ]
     await asyncio.sleep(0)
-    await burst(table, 500)
+    await burst(table, 300)
     got = await asyncio.gather(*readers)
     for number, events in enumerate(got):
         assert events == await expected(table, "bob", {"tags": [f"t{number % 5}"]}, start)
-    assert counted.rows <= 2 * 500
+    assert counted.rows <= 2 * 300
 
 
 async def test_readers_far_behind_share_what_is_read_for_one_of_them(

@@ -18,9 +18,9 @@ def matcher(condition: EventFilter, subscriber: str) -> Matcher:
     """Whether an event may be shown to the subscriber and is one that the filter matches."""
     tests = _tests(condition, subscriber)
     if not tests:
-        return lambda event: event.owner is None or event.owner == subscriber
+        return lambda event: event.visible_to(subscriber)
     asked = _every(tests)
-    return lambda event: (event.owner is None or event.owner == subscriber) and asked(event)
+    return lambda event: asked(event) and event.visible_to(subscriber)
 
 
 def _tests(condition: EventFilter, subscriber: str) -> list[Matcher]:

@@ -282,9 +282,10 @@ class Tails:
 
     async def _load(self, tail: _Tail, number: int) -> Page:
         first = number * PAGE
+        there = min(tail.start, first + PAGE)
         stretches = await self._store.stretches({tail.board: first}, PAGE)
         found = stretches[tail.board].events if tail.board in stretches else ()
-        if not found:
+        if not found or found[-1].seq < there:
             raise StoreError(f"The log of '{tail.board}' is shorter than it was.")
         _check(found, first)
         if len(found) == PAGE:
