@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Iterator
 
@@ -14,6 +15,7 @@ from blackboard_mcp.protocols.keys import (
     check_key,
     compile_glob,
     glob_prefix,
+    parse_key,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,25 +30,66 @@ def test_a_key_is_segments_joined_by_colons(key: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "named"),
+    ("key", "named", "instead"),
     [
-        ("", "empty"),
-        ("x" * (MAX_KEY + 1), str(MAX_KEY + 1)),
-        ("a:*", "wildcard"),
-        (":a", "begins or ends"),
-        ("a:", "begins or ends"),
-        (":", "begins or ends"),
-        ("a::b", "not a key"),
-        ("a b", "not a key"),
-        ("a\n", "not a key"),
-        ("a\x00", "not a key"),
-        ("a?", "not a key"),
-        ("a:[b]", "not a key"),
+        ("", "empty", "plan:step:3"),
+        ("  ", "empty", "plan:step:3"),
+        ("a:*", "wildcard", "a"),
+        ("plan:*:3", "wildcard", "plan:3"),
+        ("**", "wildcard", "plan:step:3"),
+        (":a", "begins or ends", "a"),
+        ("a:", "begins or ends", "a"),
+        (":", "begins or ends", "plan:step:3"),
+        ("a::b", "empty segment", "a:b"),
+        ("/plan:a", "absolute", "plan:a"),
+        ("//main/plan", "absolute", "main/plan"),
+        ("board://main/plan:a", 'absolute.*board="main"', "plan:a"),
+        ("board://main/items/plan", "absolute", "plan"),
+        ("https://host/x", "absolute", "host/x"),
+        ("a@2", "like a version", "a"),
+        ("a b", "' ' is none of", "a-b"),
+        ("a\n", r"'\\n' is none of", "a"),
+        ("a\x00b", "is none of", "a-b"),
+        ("a\ud800b", r"'\\ud800' is none of", "a-b"),
+        ("what?:is it", "is none of", "what:is-it"),
+        ("a:[b]", "is none of", "a:b"),
     ],
 )
-def test_what_is_no_key_is_refused_by_its_mistake(key: str, named: str) -> None:
-    with pytest.raises(InvalidInput, match=named):
+def test_what_is_no_key_is_refused_by_its_mistake_with_what_to_write(
+    key: str, named: str, instead: str
+) -> None:
+    with pytest.raises(InvalidInput, match=named) as told:
         check_key(key)
+    assert told.value.facts["instead"] == instead
+    assert f"write {instead}" in told.value.message
+    assert "Nothing was changed" in told.value.message
+
+
+def test_a_key_that_is_too_long_is_told_how_long_it_is() -> None:
+    with pytest.raises(InvalidInput, match="201 characters; 200 are allowed"):
+        check_key("x" * (MAX_KEY + 1))
+
+
+@given(st.text("ab:/@*2- é\n.", max_size=12) | st.text(max_size=MAX_KEY + 5))
+def test_every_text_is_a_key_or_is_told_of_one(text: str) -> None:
+    told: InvalidInput | None = None
+    try:
+        assert check_key(text) == text
+    except InvalidInput as error:
+        told = error
+    if told is not None:
+        assert len(told.message) < 400
+        assert told.message.isprintable()
+        told.message.encode()
+        if len(text) <= MAX_KEY:
+            assert check_key(told.facts["instead"]) == told.facts["instead"]
+    else:
+        assert re.fullmatch(r"[\w\-./@#]+(:[\w\-./@#]+)*", text)
+        assert not re.search(r"@[0-9]+\Z", text) or re.search(r"@[0-9]{10,}\Z", text)
+        assert not text.startswith("/")
+        assert compile_glob(text).matches(text)
+        assert parse_key(text) == (text, None)
+        assert parse_key(f"{text}@7") == (text, 7)
 
 
 @pytest.mark.parametrize("glob", ["", "a b", "a?", "a[b]", "a\n", "x" * (MAX_KEY + 1), "{a,b}"])

@@ -1,8 +1,10 @@
 """The grammar of keys and of the globs that match them.
 
 A key is one or more segments joined by colons: `plan:step:3`. Segments hold letters, digits and
-`_ - . / @ #`; a key is at most 200 characters. In a glob `*` matches within a segment, `**` across
-segments; both match the empty string as well.
+`_ - . / @ #`; a key is at most 200 characters. Keys are relative to their board: none begins with `/`
+or is a URI. In a glob `*` matches within a segment, `**` across segments; both match the empty string
+as well. After an `@` a version may follow (`plan:step:3@2`), or `*` for the list of all (`@*`, and `@*7`
+for those up to 7).
 """
 
 from __future__ import annotations
@@ -13,7 +15,11 @@ from functools import lru_cache
 from .errors import InvalidInput
 
 MAX_KEY = 200
-_SEGMENT = re.compile(r"[\w\-./@#]+\Z")
+_FOREIGN = re.compile(r"[^\w\-./@#:]+")
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:/+")
+_BOARD_URI = re.compile(r"board://([^/:]*)/*(?:items/+)?")
+_PLAIN = re.compile(r"[\w.\-]+\Z")
+_SHOWN = 60
 _VERSION = re.compile(r"@([0-9]{1,9})\Z")
 _GLOB = re.compile(r"[\w\-./@#:*]+\Z")
 
@@ -22,29 +28,52 @@ def check_key(key: str) -> str:
     """`key` itself when it is a key.
 
     Raises:
-        InvalidInput: empty, too long, an edge colon, a wildcard, or a character keys do not have.
+        InvalidInput: empty, too long, absolute, an edge colon, an empty segment, a wildcard, what looks like a
+            version, or a character that keys do not have; each names what to write instead.
     """
-    if not key:
-        raise InvalidInput("A key must not be empty. Keys look like plan:step:3; nothing was changed.")
+    if not key.strip():
+        raise _wrong("A key must not be empty", "")
     if len(key) > MAX_KEY:
-        raise InvalidInput(f"That key has {len(key)} characters; {MAX_KEY} are allowed. Nothing was changed.")
+        raise InvalidInput(
+            f"That key has {len(key)} characters; {MAX_KEY} are allowed. Nothing was changed; keep the key short and "
+            "put the rest into text or metadata."
+        )
+    shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in key[:_SHOWN])
+    shown = f"'{shown}…'" if len(key) > _SHOWN else f"'{shown}'"
     if "*" in key:
-        raise InvalidInput(f"'{key}' has a wildcard; wildcards are for query(key=…). Nothing was changed.")
+        meant = re.sub(r"\*+", "", key)
+        raise _wrong(
+            f"{shown} has a wildcard, and a key names one entry (query(key=…) takes patterns)", meant
+        )
+    if key.startswith("/") or _URI.match(key):
+        named = _BOARD_URI.match(key)
+        rest = key[named.end() :] if named else _URI.sub("", key, count=1)
+        where = f' with board="{named[1]}"' if named and _PLAIN.match(named[1]) else ""
+        raise _wrong(f"{shown} is absolute, and keys are relative to their board", rest, where)
     if key.startswith(":") or key.endswith(":"):
-        raise InvalidInput(
-            f"'{key}' begins or ends with ':'. Keys look like plan:step:3; nothing was changed."
-        )
+        raise _wrong(f"{shown} begins or ends with ':', which stands between segments", key)
+    if "::" in key:
+        raise _wrong(f"{shown} has an empty segment, '::'", key)
     if _VERSION.search(key):
-        raise InvalidInput(
-            f"'{key}' ends like a version (key@2 names one). Keys do not. Nothing was changed."
-        )
-    for segment in key.split(":"):
-        if not _SEGMENT.match(segment):
-            raise InvalidInput(
-                f"'{key}' is not a key: segments joined by ':' hold letters, digits and _ - . / @ #. "
-                "Nothing was changed."
-            )
+        meant = _VERSION.sub("", key)
+        raise _wrong(f"{shown} ends like a version (key@2 names one), and versions count themselves", meant)
+    foreign = _FOREIGN.search(key)
+    if foreign is not None:
+        char = ascii(foreign[0][0])
+        raise _wrong(f"{shown} is not a key: {char} is none of letters, digits and _ - . / @ #", key)
     return key
+
+
+def _wrong(what: str, meant: str, where: str = "") -> InvalidInput:
+    instead = _instead(meant)
+    return InvalidInput(f"{what}. Nothing was changed; write {instead}{where}, say.", instead=instead)
+
+
+def _instead(text: str) -> str:
+    """A key like the one that was meant; the usual example where nothing is left of it."""
+    segments = (_FOREIGN.sub("-", part).strip("-/") for part in _VERSION.sub("", text).split(":"))
+    meant = ":".join(part for part in segments if part)
+    return meant if meant and len(meant) <= _SHOWN and not _VERSION.search(meant) else "plan:step:3"
 
 
 def parse_key(text: str) -> tuple[str, int | None]:

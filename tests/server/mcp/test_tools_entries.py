@@ -64,7 +64,7 @@ async def test_a_refused_delete_says_what_to_do_instead(board: Any) -> None:
         ({"key": "k", "expected_version": 7}, "conflict", "is at version 1"),
         ({}, "invalid", "key (or id)"),
         ({"key": "k", "text": "x", "tags": ["t"]}, "invalid", "leave out tags, text"),
-        ({"key": "k:", "expected_version": 1}, "invalid", "plan:step:3"),
+        ({"key": "k:", "expected_version": 1}, "invalid", "write k, say"),
     ):
         failure = await alice.fail("post", status="DELETED", **given)
         assert failure["error"] == code, failure
