@@ -21,6 +21,7 @@ _BOARD_URI = re.compile(r"board://([^/:]*)/*(?:items/+)?")
 _PLAIN = re.compile(r"[\w.\-]+\Z")
 _SHOWN = 60
 _VERSION = re.compile(r"@([0-9]{1,9})\Z")
+_LISTING = re.compile(r"@\*([0-9]{1,9})?\Z")
 _GLOB = re.compile(r"[\w\-./@#:*]+\Z")
 
 
@@ -86,6 +87,12 @@ def parse_key(text: str) -> tuple[str, int | None]:
     if match is None:
         return check_key(text), None
     return check_key(text[: match.start()]), int(match[1])
+
+
+def parse_listing(text: str) -> tuple[str, int | None] | None:
+    """What `F-3@*` or `plan:step@*7` wants the versions of, and the newest it wants; `None` where it is no such."""
+    match = _LISTING.search(text)
+    return None if match is None else (text[: match.start()], int(match[1]) if match[1] else None)
 
 
 def check_glob(glob: str) -> str:

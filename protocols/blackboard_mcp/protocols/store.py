@@ -45,7 +45,7 @@ from .groups import (
     Turn,
 )
 from .guard import Protection
-from .items import Draft, Item, Ref
+from .items import Draft, Item, Ref, Status
 from .pressure import Describe
 from .pruning import Decide, PassOutcome, Reaching
 from .summaries import DueSummary, SummaryRequest
@@ -128,6 +128,38 @@ class Found:
     missing: tuple[str, ...]
     seq: int
     attention: Attention
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of an item, without its text: who wrote it, and who changed last what may change of it.
+
+    `status` is what it had when the next version came, or has now; `None` where that is not known.
+    """
+
+    version: int
+    created_by: str
+    created_at: datetime
+    updated_by: str
+    updated_at: datetime
+    tokens: int
+    sha256: str
+    status: Status | None
+    deleted: bool
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Versions of one item, newest first. `next` is the newest that is not listed any more; `None` at the end."""
+
+    number: int
+    id: str
+    key: str | None
+    newest: int
+    versions: tuple[Version, ...]
+    next: int | None
+    seq: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -523,6 +555,15 @@ class BoardStore(RequestStore, Protocol):
 
         A key may name a version as a reference does (`plan:a@2`). The key of a deleted entry is missing, its
         versions and its number are not.
+        """
+        ...
+
+    async def versions(
+        self, board: str, agent: str, of: int | str, *, upto: int | None = None, limit: int = 50
+    ) -> Versions | None:
+        """Versions of the item of a number or a key, of a deleted one as well; newest first, from `upto` down.
+
+        `None` where the agent sees no such item.
         """
         ...
 

@@ -18,6 +18,7 @@ from .events import Event
 from .items import Item
 from .store import Subscription
 from .summaries import SummaryRequest
+from .version_wire import WireVersions
 
 
 class _Wire(BaseModel):
@@ -195,6 +196,7 @@ class ItemsAnswer(_Wire):
     cursor: str | None = None
     seq: int
     missing: list[str] = Field(default_factory=list, description="ids and keys that name nothing visible")
+    versions: list[WireVersions] = Field(default_factory=list, description="for what was read with `@*`")
 
 
 class WireNeighbour(_Wire):

@@ -20,7 +20,7 @@ from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Draft, Item, Ref, Zone, parse_ref
-from blackboard_mcp.protocols.keys import parse_key
+from blackboard_mcp.protocols.keys import check_key, parse_key, parse_listing
 from blackboard_mcp.protocols.store import (
     Attention,
     BoardStore,
@@ -28,6 +28,7 @@ from blackboard_mcp.protocols.store import (
     Once,
     Posted,
     Snapshot,
+    Versions,
 )
 from blackboard_mcp.protocols.store import (
     Found as FoundItems,
@@ -53,6 +54,8 @@ _END = 1 << 62
 """A sequence that no log reaches."""
 _COUNTED_INLINE = 20_000
 MAX_EXPLAINED = 20
+MAX_LISTED = 10
+"""Items whose versions are listed in one call."""
 _OWNERS = 10_000
 
 DebateOp = Literal["open", "acknowledge", "vote", "withdraw", "decide", "status", "watch", "unwatch"]
@@ -75,6 +78,8 @@ class Reading:
     found: FoundItems
     protected: dict[int, Protection]
     left: dict[int, Event]
+    versions: tuple[Versions, ...] = ()
+    """Lists of versions that were asked for, in that order, ids before keys."""
 
 
 class Blackboard:
@@ -311,6 +316,7 @@ class Blackboard:
 
     async def read(self, agent: str, board: str | None, ids: Sequence[str], keys: Sequence[str]) -> Reading:
         name = await self.board_of(board, agent)
+        versions, unseen, ids, keys = await self._versions(agent, name, ids, keys)
         asked: dict[str, str] = {}
         refs: list[Ref] = []
         for id_ in ids:
@@ -319,15 +325,40 @@ class Blackboard:
         for key in keys:
             parse_key(key)
         found = await self.store.read(name, agent, refs, keys, look=self.looks.of(name, agent))
-        if found.missing:
-            found = replace(found, missing=tuple(asked.get(m, m) for m in found.missing))
+        if found.missing or unseen:
+            found = replace(found, missing=(*unseen, *(asked.get(m, m) for m in found.missing)))
         self.looks.told(name, agent, found.seq, found.attention)
         numbers = [item.number for item in found.items]
         self.activity.read(name, numbers)
         protected = await self.store.guarded(name, numbers) if numbers else {}
         archived = [item.number for item in found.items if item.zone is Zone.ARCHIVE]
         left = await self.store.why_left(name, agent, archived) if archived else {}
-        return Reading(found, protected, left)
+        return Reading(found, protected, left, versions)
+
+    async def _versions(
+        self, agent: str, board: str, ids: Sequence[str], keys: Sequence[str]
+    ) -> tuple[tuple[Versions, ...], list[str], list[str], list[str]]:
+        """The lists of versions that are asked for, those of what is not there, and the other ids and keys.
+
+        Raises:
+            InvalidInput: too many, or what is neither an id nor a key.
+        """
+        wanted: list[tuple[str, int | str, int | None]] = []
+        plain_ids: list[str] = []
+        plain_keys: list[str] = []
+        for names, plain in ((ids, plain_ids), (keys, plain_keys)):
+            for name in names:
+                listing = parse_listing(name)
+                if listing is None:
+                    plain.append(name)
+                    continue
+                of, upto = listing
+                wanted.append((name, parse_ref(of).number if plain is plain_ids else check_key(of), upto))
+        if len(wanted) > MAX_LISTED:
+            raise InvalidInput(f"read lists the versions (@*) of up to {MAX_LISTED} items at once.")
+        found = [(name, await self.store.versions(board, agent, of, upto=upto)) for name, of, upto in wanted]
+        listed = tuple(versions for _, versions in found if versions is not None)
+        return listed, [name for name, versions in found if versions is None], plain_ids, plain_keys
 
     async def explain(
         self, agent: str, board: str | None, ids: Sequence[str], keys: Sequence[str] = ()

@@ -25,6 +25,7 @@ from .looks import NAMED_IN_FOOTER
 from .searching import Around, Found
 from .text import QUOTE, excerpt, item_line, notices, one_line, quoted, relative_age
 from .validation.rules import rules_of, shown
+from .version_text import version_lines
 
 FOOTER_TOKENS = 30
 LINE_WIDTH = 160
@@ -173,6 +174,10 @@ class Rendering:
                 shown = f"… {needed} tokens: {call}"
                 left = max(left - _SLACK, 0)
             parts.append(f"{head}\n{shown}")
+        for history in reading.versions:
+            lines = version_lines(history, now, max(left, 0), self._tokenizer)
+            parts.append("\n".join(lines))
+            left -= self._tokenizer.count(parts[-1])
         if reading.found.missing:
             named = ", ".join(one_line(name) for name in reading.found.missing[:20])
             parts.append(f"not found: {named}")

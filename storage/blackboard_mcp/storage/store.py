@@ -46,6 +46,7 @@ from blackboard_mcp.protocols.store import (
     Statistics,
     Stretch,
     Subscription,
+    Versions,
 )
 from blackboard_mcp.protocols.summaries import DueSummary, SummaryRequest
 from blackboard_mcp.protocols.topics import Topic
@@ -74,6 +75,7 @@ from .operations import (
     topics,
     transacting,
     using,
+    versions,
 )
 from .operations.rows import Steps, T, micros
 from .request_calls import RequestCalls
@@ -380,6 +382,11 @@ class SqlBoardStore(RequestCalls):
         self, board: str, agent: str, refs: Sequence[Ref], keys: Sequence[str], *, look: int = 0
     ) -> Found:
         return await self.engine.read(lambda: reading.read(board, agent, refs, keys, look))
+
+    async def versions(
+        self, board: str, agent: str, of: int | str, *, upto: int | None = None, limit: int = 50
+    ) -> Versions | None:
+        return await self.engine.read(lambda: versions.versions(board, agent, of, upto, limit))
 
     async def query(self, board: str, agent: str, wanted: ItemQuery, *, look: int = 0) -> Page:
         return await self.engine.read(lambda: reading.query(board, agent, wanted, look))

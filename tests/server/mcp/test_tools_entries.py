@@ -138,6 +138,89 @@ async def test_I25_deleting_a_private_entry_tells_nobody(board: Any) -> None:
     assert (await bob.post("more", key="k"))["version"] == 2
 
 
+@both
+async def test_F14_every_version_says_who_wrote_it_and_when(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("one", key="plan:step", tags=["t"])
+    board.clock.advance(60)
+    await bob.post("two and more", key="plan:step")
+    board.clock.advance(60)
+    await alice.do("post", id="F-1", status="RESOLVED")
+    await bob.do("post", key="plan:step", status="DELETED")
+    board.clock.advance(60)
+    await alice.post("four", key="plan:step")
+    for given in ({"ids": ["F-1@*"]}, {"keys": ["plan:step@*"]}):
+        answer = await bob.do("read", **given)
+        assert (answer["items"], answer["missing"]) == ([], [])
+        (listed,) = answer["versions"]
+        assert (listed["id"], listed["key"], listed["newest"], listed["next"]) == (
+            "F-1",
+            "plan:step",
+            4,
+            None,
+        )
+        told = [(v["version"], v["created_by"], v["updated_by"], v["status"]) for v in listed["versions"]]
+        assert told == [
+            (4, "alice", "alice", "ACTIVE"),
+            (3, "bob", "bob", "DELETED"),
+            (2, "bob", "alice", "RESOLVED"),
+            (1, "alice", "alice", "ACTIVE"),
+        ]
+        for version in listed["versions"]:
+            item = await bob.item(f"F-1@{version['version']}")
+            for name in ("sha256", "tokens", "tags", "updated_by", "updated_at", "deleted"):
+                assert item[name] == version[name]
+    lines = (await bob.say("read", ids=["F-1@*"])).splitlines()
+    assert lines[0] == "F-1 key plan:step: 4 versions"
+    assert lines[1].startswith("@4 by alice 0s, 1 tokens, sha256 ")
+    assert lines[2] == "@3 deleted by bob 1m"
+    assert lines[3].startswith("@2 by bob 2m, 3 tokens, RESOLVED, changed by alice 1m, sha256 ")
+    (cut,) = (await bob.do("read", keys=["plan:step@*2"]))["versions"]
+    assert [v["version"] for v in cut["versions"]] == [2, 1]
+    facts = await bob.facts("board://main/items/F-1/versions.json")
+    assert facts == listed
+    assert "@3 deleted by bob" in await bob.resource("board://main/items/F-1/versions")
+    await bob.do("post", key="plan:step", status="DELETED")
+    (listed,) = (await bob.do("read", keys=["plan:step@*"]))["versions"]
+    assert listed["newest"] == 5
+
+
+async def test_a_long_history_is_read_page_by_page(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    for start in range(0, 120, 40):
+        await alice.do("post", items=[{"text": f"v{start + n}", "key": "k"} for n in range(40)])
+    seen: list[int] = []
+    asked: str | None = "F-1@*"
+    while asked is not None:
+        (listed,) = (await bob.do("read", ids=[asked]))["versions"]
+        assert len(listed["versions"]) <= 50
+        seen += [v["version"] for v in listed["versions"]]
+        asked = listed["next"]
+    assert seen == list(range(120, 0, -1))
+    said = (await bob.say("read", ids=["F-1@*"], budget=100)).splitlines()
+    assert len(said) < 8
+    assert said[-2].startswith("… 11")
+    assert 'read(ids=["F-1@*11' in said[-2]
+
+
+async def test_I25_versions_of_what_one_may_not_see_are_missing(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("mine", key="k", visibility="private")
+    await alice.post("mine again", key="k", visibility="private")
+    for given in ({"ids": ["F-1@*"]}, {"keys": ["k@*"]}, {"ids": ["F-99@*"]}, {"ids": ["F-1@2"]}):
+        answer = await bob.do("read", **given)
+        assert (answer["items"], answer["versions"]) == ([], [])
+        assert answer["missing"] == [name for names in given.values() for name in names]
+    await bob.post("shared", key="k")
+    (listed,) = (await bob.do("read", keys=["k@*"]))["versions"]
+    assert (listed["id"], listed["newest"]) == ("F-2", 1)
+    (listed,) = (await alice.do("read", keys=["k@*"]))["versions"]
+    assert (listed["id"], listed["newest"]) == ("F-1", 2)
+    await alice.fail("read", ids=["*@*"])
+    await alice.fail("read", keys=["k:*@*"])
+    await alice.fail("read", ids=[f"F-{n}@*" for n in range(11)])
+
+
 async def test_a_retried_delete_applies_once(board: Any) -> None:
     alice = await board.join("alice")
     await alice.post("a", key="k")

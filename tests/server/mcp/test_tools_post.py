@@ -96,7 +96,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"text": "x", "key": "plan:*"}, "wildcard"),
     ({"text": "x", "key": ":plan"}, "begins or ends"),
     ({"text": "x", "key": "plan:"}, "begins or ends"),
-    ({"text": "x", "key": "plan::db"}, "not a key"),
+    ({"text": "x", "key": "plan::db"}, "empty segment"),
     ({"text": "x", "key": "two words"}, "not a key"),
     ({"text": "x", "expected_version": 0}, "goes with key"),
     ({"text": "x", "key": "k", "expected_version": -1}, "expected_version"),

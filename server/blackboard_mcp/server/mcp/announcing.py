@@ -86,6 +86,7 @@ class Changed:
         if self.everything:
             return True
         if section == "items":
+            rest = rest.removesuffix("/versions")
             # What holds an item, or goes before it, may change with any event.
             return self.every_item or "/" in rest or _number(rest.split("@", 1)[0]) in self.numbers
         if section == "core":

@@ -13,7 +13,9 @@ from typing import Annotated, Any
 from blackboard_mcp.protocols.errors import UnknownReference
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Item, ItemType, Status
+from blackboard_mcp.protocols.keys import parse_listing
 from blackboard_mcp.protocols.store import Page as ItemPage
+from blackboard_mcp.protocols.version_wire import wire_versions
 from blackboard_mcp.protocols.wire import wire_debate, wire_event, wire_item
 from pydantic import Field
 
@@ -86,6 +88,13 @@ class Resources:
                 self._serve_item(json_),
                 name=f"item{kind}",
                 description="One item, whole, with its history",
+                mime_type=mime,
+            )
+            server.resource(
+                f"board://{{board}}/items/{{id}}/versions{ending}",
+                self._serve_versions(json_),
+                name=f"versions{kind}",
+                description="The versions of an item, newest first: who, when, tokens, sha256",
                 mime_type=mime,
             )
             server.resource(
@@ -162,6 +171,20 @@ class Resources:
             lines = [self._say.reading(reading, 1 << 40), "", "history, newest first:"]
             lines += [self._say.event(e, {}) for e in history]
             return "\n".join(lines)
+
+        return serve
+
+    def _serve_versions(self, json_: bool) -> Callable[..., Awaitable[str]]:
+        async def serve(caller: Caller, board: BoardId, id: Name) -> str:
+            if parse_listing(id) is None:
+                id = f"{id}@*"
+            reading = await self._board.read(caller.agent, board, [id], [])
+            if not reading.versions:
+                raise UnknownReference(f"There is no item '{id}' on board '{board}'.")
+            (listed,) = reading.versions
+            if json_:
+                return wire_versions(listed).model_dump_json()
+            return self._say.reading(reading, 1 << 40)
 
         return serve
 

@@ -43,6 +43,51 @@ class VersionTests:
             assert item.sha256 == content_hash(item.text)
         assert (await at.item(1)).version == 4
 
+    async def test_F14_the_list_of_versions_says_who_wrote_and_who_changed_each(
+        self, at: Table, clock: HandClock
+    ) -> None:
+        made = clock.now()
+        a = await at.post("alice", "one", key="k", tags=["t"])
+        clock.advance()
+        await at.change("bob", a, importance=5)
+        changed = clock.now()
+        clock.advance()
+        await at.post("carol", "two", key="k")
+        clock.advance()
+        await at.delete("dave", "k")
+        for of in (1, "k"):
+            listed = await at.store.versions(at.board, "eve", of)
+            assert listed is not None
+            assert (listed.number, listed.id, listed.key, listed.newest) == (1, "F-1", "k", 3)
+            assert listed.next is None
+            gone, two, one = listed.versions
+            assert (one.version, one.created_by, one.created_at) == (1, "alice", made)
+            assert (one.updated_by, one.updated_at, one.tags) == ("bob", changed, ("t",))
+            assert (two.created_by, two.updated_by, two.sha256) == ("carol", "carol", content_hash("two"))
+            assert (one.status, two.status) == (Status.ACTIVE, Status.ACTIVE)
+            assert (gone.version, gone.deleted, gone.created_by, gone.created_at) == (
+                3,
+                True,
+                "dave",
+                clock.now(),
+            )
+        assert await at.store.versions(at.board, "eve", 2) is None
+        assert await at.store.versions(at.board, "eve", "other") is None
+
+    async def test_I22_a_list_of_versions_goes_on_where_it_ended(self, at: Table) -> None:
+        for n in range(12):
+            await at.post("alice", f"text {n}", key="k")
+        seen: list[int] = []
+        upto: int | None = None
+        while True:
+            listed = await at.store.versions(at.board, "bob", 1, upto=upto, limit=5)
+            assert listed is not None
+            seen += [v.version for v in listed.versions]
+            upto = listed.next
+            if upto is None:
+                break
+        assert seen == list(range(12, 0, -1))
+
     async def test_a_version_that_was_never_is_missing(self, at: Table) -> None:
         await at.post("alice", "a", key="k")
         for version in (0, 2, 999):

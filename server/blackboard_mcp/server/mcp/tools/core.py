@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.items import MAX_BATCH
 from blackboard_mcp.protocols.keys import MAX_KEY
+from blackboard_mcp.protocols.version_wire import wire_versions
 from blackboard_mcp.protocols.wire import (
     EventsAnswer,
     ItemsAnswer,
@@ -58,6 +59,8 @@ MAX_BUDGET = 200_000
 EVENTS_PAGE = 50
 WAIT_SECONDS = 25.0
 
+KeyRef = Annotated[str, Field(max_length=MAX_KEY + 12)]
+"""A key, perhaps with a version after it."""
 BoardId = Annotated[str, Field(max_length=64)]
 Agent = Annotated[str, Field(max_length=64)]
 Words = Annotated[str, Field(max_length=2_000)]
@@ -220,7 +223,7 @@ class CoreTools:
         self,
         caller: Caller,
         ids: Annotated[list[Id], Field(max_length=100)] | None = None,
-        keys: Annotated[list[Key], Field(max_length=100)] | None = None,
+        keys: Annotated[list[KeyRef], Field(max_length=100)] | None = None,
         budget: Budget | None = None,
         since: Sequence | None = None,
         explain: bool | None = None,
@@ -253,6 +256,7 @@ class CoreTools:
                     items=[wire_item(item) for item in found.items],
                     seq=found.seq,
                     missing=list(found.missing),
+                    versions=[wire_versions(listed) for listed in reading.versions],
                 ),
             )
         view, snapshot = await self._board.view(agent, board, budget or VIEW_BUDGET, reserve=FOOTER_TOKENS)

@@ -26,6 +26,16 @@ SELECT v.number, v.version, v.text, v.tags, v.metadata, v.tokens, v.sha256, v.up
 FROM json_each(?2) w CROSS JOIN item_version v
 WHERE v.board = ?1 AND v.number = json_extract(w.value, '$[0]') AND v.version = json_extract(w.value, '$[1]');
 
+-- name: version_now
+-- The present version of an item, without its text.
+SELECT version, written_by, written_at, updated_by, updated_at, tokens, sha256, status, deleted, tags
+FROM item WHERE board = ?1 AND number = ?2;
+
+-- name: version_list
+-- Former versions of an item from one down, without their texts, newest first.
+SELECT version, written_by, written_at, updated_by, updated_at, tokens, sha256, status, deleted, tags
+FROM item_version WHERE board = ?1 AND number = ?2 AND version <= ?3 ORDER BY version DESC LIMIT ?4;
+
 -- name: working
 -- Working memory as a pass sees it, oldest change first.
 SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, i.owner <> '', i.updated_at,

@@ -1,0 +1,64 @@
+"""Structured results on the versions of items."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from .store import Versions
+
+
+class WireVersion(BaseModel):
+    """One version, without its text: `read` with `id@version` has that."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    version: int
+    status: str | None = Field(
+        description="at its end, or now; DELETED where it is a tombstone, `None` where not known"
+    )
+    deleted: bool
+    created_by: str = Field(description="who wrote it")
+    created_at: datetime
+    updated_by: str = Field(description="who changed last what may change of it")
+    updated_at: datetime
+    tokens: int
+    sha256: str = Field(description="of the text's UTF-8 bytes, hexadecimal")
+    tags: list[str]
+
+
+class WireVersions(BaseModel):
+    """Versions of one item, newest first."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    key: str | None
+    newest: int = Field(description="the present version")
+    versions: list[WireVersion]
+    next: str | None = Field(description="what to read for those before, as one of `ids`")
+
+
+def wire_versions(listed: Versions) -> WireVersions:
+    return WireVersions(
+        id=listed.id,
+        key=listed.key,
+        newest=listed.newest,
+        versions=[
+            WireVersion(
+                version=v.version,
+                status="DELETED" if v.deleted else None if v.status is None else str(v.status),
+                deleted=v.deleted,
+                created_by=v.created_by,
+                created_at=v.created_at,
+                updated_by=v.updated_by,
+                updated_at=v.updated_at,
+                tokens=v.tokens,
+                sha256=v.sha256,
+                tags=list(v.tags),
+            )
+            for v in listed.versions
+        ],
+        next=None if listed.next is None else f"{listed.id}@*{listed.next}",
+    )
