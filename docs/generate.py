@@ -157,8 +157,8 @@ ARGUMENTS: dict[str, str] = {
     "post.idempotency_key": "the same key applies once and answers the same again; see [Repeat a call safely]"
     "(../howto/repeat-calls.md)",
     "post.items": f"up to {MAX_BATCH} posts, objects with the fields above; all are posted or none",
-    "read.ids": "whole items, wherever they live; `H-17@2` is a version",
-    "read.keys": "whole entries",
+    "read.ids": "whole items, wherever they live; `H-17@2` is a version, `H-17@*` lists all of them",
+    "read.keys": "whole entries; `plan:step@2` is a version, `plan:step@*` lists all of them",
     "read.budget": "tokens of the answer; 1,500 for the view, 6,000 for items unless given",
     "read.since": "changes after this sequence instead",
     "read.explain": "with `ids` or `keys`, at most 20: instead of the items, what protects each, with the chain "

@@ -75,6 +75,7 @@ def test_the_walk_is_long_and_comes_by_everything(walked: Outcome, request: pyte
         *refused,
         "turn back",
         "second version",
+        *("delete", "delete refused", "recreated"),
         "left a final status",
         "summary applied",
         *("find again", "endorsed", "doubted", "deal", "deal refused"),

@@ -23,6 +23,7 @@ from blackboard_mcp.storage.operation import Operation, Rows
 from blackboard_mcp.storage.operations import (
     debate_calls,
     debating,
+    deleting,
     endorsing,
     guarding,
     linking,
@@ -179,6 +180,33 @@ def author_may_close(patch: pytest.MonkeyPatch) -> None:
 def forget_versions(patch: pytest.MonkeyPatch) -> None:
     """A new version overwrites the former one."""
     statement("version_keep", "SELECT ?1, ?2 WHERE 0")(patch)
+
+
+def delete_without_a_version(patch: pytest.MonkeyPatch) -> None:
+    """A delete leaves the version where it is."""
+    real = rows.sql("item_delete").replace("version = ?3", "version = ?3 - 1")
+    statement("item_delete", real)(patch)
+    statement("version_keep", rows.sql("version_keep") + " AND ?1 = ?1 ON CONFLICT DO NOTHING")(patch)
+
+
+def versions_with_gaps(patch: pytest.MonkeyPatch) -> None:
+    """A version after a tombstone begins one further on."""
+    statement("item_delete", rows.sql("item_delete").replace("version = ?3", "version = ?3 + 1"))(patch)
+
+
+def delete_what_is_held(patch: pytest.MonkeyPatch) -> None:
+    """A delete does not ask the guard."""
+
+    def free(ledger: Ledger, row: rows.ItemRow) -> rows.Steps[None]:
+        return
+        yield  # a generator
+
+    patch.setattr(deleting, "_free", free)
+
+
+def tombstones_as_live(patch: pytest.MonkeyPatch) -> None:
+    """Who reads the key of a deleted entry finds the tombstone."""
+    statement("items_by_key", rows.sql("items_by_key").replace("updated_by, deleted", "updated_by, 0"))(patch)
 
 
 def no_cycle_check(patch: pytest.MonkeyPatch) -> None:
@@ -394,6 +422,27 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
         {},
     ),
     ("forget versions", forget_versions, "test_old_versions_stay_readable_byte_for_byte", {"clock": ...}),
+    (
+        "a delete takes no version",
+        delete_without_a_version,
+        "test_I22_a_delete_takes_a_version_and_leaves_the_former_ones_readable",
+        {"clock": ...},
+    ),
+    ("delete what is held", delete_what_is_held, "test_I3_what_the_guard_holds_cannot_be_deleted", {}),
+    (
+        "read tombstones as live",
+        tombstones_as_live,
+        "test_a_deleted_key_reads_as_missing_and_its_versions_do_not",
+        {},
+    ),
+    (
+        "private entries deleted for all to see",
+        statement(
+            "item_of_key", "SELECT number, deleted FROM item WHERE board = ?1 AND ?2 = ?2 AND key = ?3"
+        ),
+        "test_I25_private_and_shared_entries_of_a_key_are_deleted_apart",
+        {},
+    ),
     ("no check for cycles", no_cycle_check, "test_depends_on_has_no_cycle", {"length": 6}),
     (
         "law left out of snapshots",
@@ -513,6 +562,9 @@ BY_THE_WALK: list[tuple[str, Mutate, str]] = [
     ("evict without an event", evict_without_event, "I18"),
     ("evict without an event", evict_without_event, "I19"),
     ("forget versions", forget_versions, "I1"),
+    ("versions with gaps", versions_with_gaps, "I22"),
+    ("delete what is held", delete_what_is_held, "I22"),
+    ("read tombstones as live", tombstones_as_live, "I22"),
     ("no check for cycles", no_cycle_check, "I16"),
     ("retries applied twice", statement("idempotency_get", "SELECT 1 WHERE 0 AND ?1 AND ?2 AND ?3"), "I24"),
     ("statuses as one likes", any_status, "I29"),

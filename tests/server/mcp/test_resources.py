@@ -27,7 +27,7 @@ SECTIONS = (
     *("", "/core", "/working", "/agenda", "/threads", "/agents", "/constraints", "/hot-issues", "/answer"),
     *("/stats", "/outline", "/protocols"),
 )
-VIEWS = ("/view/{agent}", "/items/{id}", "/items/{id}/explain")
+VIEWS = ("/view/{agent}", "/items/{id}", "/items/{id}/versions", "/items/{id}/explain")
 
 
 async def furnish(boards_: Any) -> tuple[Any, Any]:

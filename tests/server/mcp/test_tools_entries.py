@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -237,3 +239,20 @@ async def test_a_bad_entry_is_refused_and_leaves_nothing(board: Any, said: dict[
     before = await board.seq()
     await alice.fail("post", **{"text": "x", "key": "k", **said})
     assert await board.seq() == before
+
+
+async def test_the_examples_of_the_how_to_page_do_what_it_says(board: Any) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "howto" / "entries.md").read_text("utf-8")
+    alice = await board.join("alice")
+    made = []
+    for block in re.findall(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        call = json.loads(block)
+        made += (await alice.do(call["tool"], **call["arguments"]))["items"]
+    assert [(item["id"], item["version"], item["deleted"]) for item in made] == [
+        ("P-1", 1, False),
+        ("P-1", 2, False),
+        ("P-1", 3, True),
+    ]
+    (listed,) = (await alice.do("read", keys=["plan:step:3@*"]))["versions"]
+    assert [v["version"] for v in listed["versions"]] == [3, 2, 1]
+    assert (await alice.do("read", keys=["plan:step:3@2"]))["items"][0]["text"] == "Measure both pumps."

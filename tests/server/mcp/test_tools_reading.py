@@ -129,7 +129,7 @@ async def test_a_whole_item_says_where_it_lives_and_what_it_hangs_on(board: Any)
         ({"ids": ["H-1@"]}, "Ids look like"),
         ({"ids": ["F-1"] * 101}, "100"),
         ({"ids": "F-1"}, "array"),
-        ({"keys": ["a:*"]}, "wildcards are for query"),
+        ({"keys": ["a:*"]}, "query(key=…) takes patterns"),
         ({"keys": [""]}, "empty"),
         ({"ids": ["F-1"], "since": 0}, "not both"),
         ({"budget": 0}, "budget"),

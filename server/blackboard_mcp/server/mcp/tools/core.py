@@ -103,7 +103,7 @@ class CoreTools:
             self.post,
             name="post",
             description=(
-                "Post to the board; a CRITIQUE of another's item opens a debate. key: versioned entry; id: amend."
+                "Post; CRITIQUE of another's item opens a debate. key: versioned entry (status DELETED); id: amend."
             ),
             annotations=WRITE,
             output=PostAnswer,
@@ -112,8 +112,8 @@ class CoreTools:
             self.read,
             name="read",
             description=(
-                "Read the shared board: no arguments = your view; ids (H-17@2) or keys = items, archived too; "
-                "explain: why they stay or left; since = changes after it."
+                "Read the shared board: no arguments = your view; ids (H-17@2; @*: versions) or keys = items, "
+                "archived too; explain: why they stay or left; since = changes after it."
             ),
             annotations=READ,
             output=ReadAnswer,
@@ -121,7 +121,7 @@ class CoreTools:
         server.tool(
             self.query,
             name="query",
-            description="List items, newest first. key: glob, * within a segment, ** across.",
+            description="List items, newest first. key: glob, ** crosses segments.",
             annotations=READ,
             output=ItemsAnswer,
         )
