@@ -91,6 +91,7 @@ CALLS: dict[str, tuple[Any, int]] = {
     "change": (lambda c: c.change(title="Other"), 1),
     "subscribe": (lambda c: c.subscribe({}, name="mine"), 0),
     "transaction": (write, 1),
+    "ask": (lambda c: c.ask("bob", "why?", wait=False), None),
 }
 
 

@@ -70,6 +70,7 @@ from ..searching import wire_found
 from ..stewardship import MAX_CONSTRAINTS, MAX_FLAGS, Stewardship, wire_board, wire_core, wire_pruned
 from ..transacting import DebateFields, Transactions, checked, read_of, wire_committed
 from .caller import By
+from .local_asking import LocalAsking
 from .local_groups import LocalGroups
 
 Words = Annotated[str, Field(max_length=2_000)]
@@ -87,7 +88,12 @@ class LocalTools:
 
     def __init__(self, opened: Installation) -> None:
         self._board = opened.blackboard
-        self._groups = LocalGroups(opened)
+        asking = LocalAsking(opened)
+        self._of: dict[str, object] = {
+            "consume": LocalGroups(opened),
+            "request": asking,
+            "respond": asking,
+        }
         self._steward = Stewardship(opened.blackboard, opened.settings.stewards)
         self._say = Rendering(opened.blackboard.tokenizer, opened.clock)
         self._transactions = Transactions(opened.blackboard)
@@ -103,7 +109,7 @@ class LocalTools:
             InvalidInput: arguments that the tool does not take; nothing was changed.
         """
         if tool not in self._tools:
-            function = getattr(self._groups if tool == "consume" else self, tool)
+            function = getattr(self._of.get(tool, self), tool)
             self._tools[tool] = (Arguments(tool, function), function)
         checked, function = self._tools[tool]
         return await function(caller, **checked.check(arguments))

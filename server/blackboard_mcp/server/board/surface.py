@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .asking import Asks
 from .debates import Debates
 from .following import Follows
 from .groups import Groups
@@ -10,7 +11,7 @@ from .stewards import Stewards
 from .transactions import Transacts
 
 
-class BoardAccess(Items, Transacts, Debates, Follows, Groups, Stewards):
+class BoardAccess(Items, Transacts, Debates, Follows, Groups, Asks, Stewards):
     """One agent's access to one board; `Board` and `BoardClient` are the two kinds.
 
     `agent` and `name` say whose and which; `seq` is the board's sequence as the last answer told it.
