@@ -186,7 +186,7 @@ def check_mine(ledger: Ledger, row: RequestRow, lease: int | None) -> Steps[None
             request=row.id,
             holder=row.holder,
         )
-    if lease is not None and lease != row.lease:
+    if lease is not None and (not row.lease or lease != row.lease):
         raise Conflict(
             f'Your lease {lease} of {row.id} has ended. Nothing was changed; respond(id="{row.id}") takes it again.',
             request=row.id,
