@@ -146,7 +146,8 @@ async def test_the_kit_sees_the_mistake(
 
 
 HOT: dict[str, tuple[Any, ...]] = {
-    "obligations_of_agent": (1, "bob"),
+    "requests_any": (1,),
+    "requests_owed": (1, "bob"),
     "requests_among": (1, "[1,2]"),
     "requests_for": (1, "bob", 1),
     "requests_held": (1, "bob", 1),

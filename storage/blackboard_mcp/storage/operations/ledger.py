@@ -12,6 +12,7 @@ from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import Zone, item_id
 from blackboard_mcp.protocols.store import Attention
 
+from ..operation import Rows
 from .rows import BoardRow, ItemRow, Steps, config_json, core_json, dumps, numbers, sql
 
 MAX_CONCERNS = 128
@@ -269,10 +270,19 @@ def standing(row: ItemRow) -> ItemRow:
     return row
 
 
+def owed_by(no: int, agent: str) -> Steps[Rows]:
+    """What waits for an agent: item, duty, type and since when, oldest first, at most 50."""
+    rows = yield sql("obligations_of_agent"), (no, agent)
+    if not (yield sql("requests_any"), (no,)):
+        return rows
+    asked = yield sql("requests_owed"), (no, agent)
+    return sorted([*rows, *asked], key=lambda row: (row[3], row[0]))[:50]
+
+
 def attention(no: int, agent: str, look: int) -> Steps[Attention]:
     """What an agent owes, then what concerned it after the sequence `look`."""
     ids: dict[str, None] = {}
-    for number, _duty, type_, _since in (yield sql("obligations_of_agent"), (no, agent)):
+    for number, _duty, type_, _since in (yield from owed_by(no, agent)):
         ids[item_id(type_, number)] = None
     recent = [row[0] for row in (yield sql("concerns_after"), (no, agent, look))]
     if recent:

@@ -16,7 +16,7 @@ from blackboard_mcp.protocols.keys import parse_key
 from blackboard_mcp.protocols.store import Found, Log, Page, Snapshot, Statistics, Stretch
 
 from . import debate_views, globbing, guarding, summarising
-from .ledger import attention, get_board, load
+from .ledger import attention, get_board, load, owed_by
 from .rows import ItemRow, Steps, dumps, event_of, instant, micros, numbers, sql
 from .showing import values
 
@@ -223,7 +223,7 @@ def snapshot(board: str, agent: str, look: int) -> Steps[Snapshot]:
     row = yield from get_board(board)
     top = [r[0] for r in (yield sql("top"), (row.no, agent, SNAPSHOT_ITEMS))]
     law = [r[0] for r in (yield sql("law"), (row.no, agent))]
-    owed_rows = yield sql("obligations_of_agent"), (row.no, agent)
+    owed_rows = yield from owed_by(row.no, agent)
     owed = tuple((r[0], Duty(r[1])) for r in owed_rows)
     open_rows = yield sql("debates_open"), (row.no,)
     listed = yield from debate_views.debates(row.no, open_rows)

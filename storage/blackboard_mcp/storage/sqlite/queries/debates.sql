@@ -81,22 +81,10 @@ ORDER BY id, number;
 UPDATE item SET debated = 1 WHERE board = ?1 AND number = ?2;
 
 -- name: obligations_of_agent
--- What an agent owes on items it may see, and the requests that wait for its answer, oldest first.
-SELECT o.item AS item, o.duty, i.type, o.since AS since
-FROM obligation o JOIN item i ON i.board = o.board AND i.number = o.item
+-- What an agent owes on items it may see, oldest first.
+SELECT o.item, o.duty, i.type, o.since FROM obligation o JOIN item i ON i.board = o.board AND i.number = o.item
 WHERE o.board = ?1 AND o.agent = ?2 AND o.state = 'outstanding' AND i.owner IN ('', ?2)
-UNION ALL
-SELECT number, 'answer', 'QUESTION', opened_at FROM request INDEXED BY request_for
-WHERE board = ?1 AND agent = ?2 AND live = 1
-UNION ALL
-SELECT number, 'answer', 'QUESTION', opened_at FROM request INDEXED BY request_held
-WHERE board = ?1 AND holder = ?2 AND live = 1 AND agent <> ?2
-UNION ALL
-SELECT r.number, 'answer', 'QUESTION', r.opened_at FROM skill s CROSS JOIN request r INDEXED BY request_skill
-    ON r.board = s.board AND r.skill = s.skill AND r.live = 1
-WHERE s.board = ?1 AND s.agent = ?2 AND r.asker <> ?2 AND r.holder = ''
-  AND NOT EXISTS (SELECT 1 FROM request_declined d WHERE d.board = ?1 AND d.number = r.number AND d.agent = ?2)
-ORDER BY since, item LIMIT 50;
+ORDER BY o.since, o.item LIMIT 50;
 
 -- name: vote_put
 -- An owner votes in a debate; its former vote is replaced.

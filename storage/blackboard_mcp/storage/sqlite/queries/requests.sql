@@ -53,6 +53,24 @@ UNION ALL
 SELECT partial, agent, skill, holder FROM request
 WHERE board = ?1 AND partial IN (SELECT value FROM json_each(?2)) AND live = 1 AND partial > 0;
 
+-- name: requests_any
+-- Whether any request of a board is live.
+SELECT 1 FROM request INDEXED BY request_for WHERE board = ?1 AND live = 1 LIMIT 1;
+
+-- name: requests_owed
+-- Live requests that wait for an agent's answer: by name, that it holds, or by a skill of its that nobody holds.
+SELECT number AS item, 'answer', 'QUESTION', opened_at AS since FROM request INDEXED BY request_for
+WHERE board = ?1 AND agent = ?2 AND live = 1
+UNION ALL
+SELECT number, 'answer', 'QUESTION', opened_at FROM request INDEXED BY request_held
+WHERE board = ?1 AND holder = ?2 AND live = 1 AND agent <> ?2
+UNION ALL
+SELECT r.number, 'answer', 'QUESTION', r.opened_at FROM skill s CROSS JOIN request r INDEXED BY request_skill
+    ON r.board = s.board AND r.skill = s.skill AND r.live = 1
+WHERE s.board = ?1 AND s.agent = ?2 AND r.asker <> ?2 AND r.holder = ''
+  AND NOT EXISTS (SELECT 1 FROM request_declined d WHERE d.board = ?1 AND d.number = r.number AND d.agent = ?2)
+ORDER BY since, item LIMIT 50;
+
 -- name: request_decline
 -- An agent declines a request.
 INSERT INTO request_declined(board, number, agent, reason, at) VALUES (?1, ?2, ?3, ?4, ?5)
