@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -216,6 +217,44 @@ async def test_expired_items_leave_by_themselves_while_a_server_runs(
                 if [b.archived_items for b in await opened.store.boards()] == [1]:
                     break
                 await opened.store.wait_for_change(seen, 5)
+
+
+async def test_what_nobody_uses_or_does_is_seen_to_while_a_server_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pruner, "_SWEEP_SECONDS", 0.02)
+    clock = boards.HandClock()
+    settings = Settings(data=tmp_path, agent="alice", synchronous="NORMAL", tools=("core", "messages"))
+    async with (
+        compose.installation(settings, eager_index=False, clock=clock) as opened,
+        Client(compose.build_server(opened).sdk_server) as alice,
+    ):
+
+        async def call(tool: str, **arguments: Any) -> Any:
+            result = await alice.call_tool(tool, arguments, meta=boards.STRUCTURED)
+            assert not result.is_error, result
+            return result.structured_content
+
+        async def until(tool: str, done: Callable[[Any], bool]) -> None:
+            async with asyncio.timeout(10):
+                while True:
+                    seen = opened.store.changes()
+                    if done(await call(tool)):
+                        return
+                    await opened.store.wait_for_change(seen, 5)
+
+        await call("post", text="x")
+        await call("subscribe", filter={}, name="news")
+        await call("consume", group="crew", filter={"type": "PLAN"}, limit=0)
+        await call("post", text="job", type="PLAN")
+        for _ in range(5):
+            await call("consume", group="crew", seconds=0)
+            clock.advance(61)
+        await until("consume", lambda answer: answer["groups"][0]["dead"] == 1)
+        assert (await call("wait", since=4, seconds=0))["events"][0]["event"] == "delivery.dead"
+        clock.advance(31 * 86_400)
+        await until("subscribe", lambda answer: [s["name"] for s in answer["expired"]] == ["news"])
+        await until("consume", lambda answer: answer["groups"] == [])
 
 
 # A stdio process is light

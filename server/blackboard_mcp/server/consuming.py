@@ -11,6 +11,7 @@ import math
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.events import Event
@@ -20,6 +21,7 @@ from blackboard_mcp.protocols.groups import (
     Group,
     GroupState,
     Handle,
+    Outlook,
     Taken,
     Turn,
     check_group,
@@ -37,6 +39,7 @@ _REPORT_EVERY: Final = 5.0
 _AFTER: Final = 0.005
 """Seconds after the end of a lease at which to look: the end itself is past by then."""
 _LEAST: Final = 0.001
+_KNOWN: Final = 1_000
 CANCELLED: Final = "the call that took it was cancelled"
 
 
@@ -64,6 +67,8 @@ class Consumers:
     def __init__(self, board: Blackboard) -> None:
         self._board = board
         self._returning: set[asyncio.Task[None]] = set()
+        self._gates: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        self._known: dict[tuple[str, str], tuple[int, Outlook]] = {}
 
     @property
     def _store(self) -> BoardStore:
@@ -163,10 +168,12 @@ class Consumers:
         taken = await self._consume(name, agent, group, turn, once)
         turn = replace(turn, ack=(), fail={}, extend=(), filter=None)
         while turn.limit and not taken.deliveries and (now := loop.time()) < deadline:
-            outlook = await self._store.group_outlook(name, group)
-            if outlook.ready:
-                taken = await self._consume(name, agent, group, turn, None)
-                continue
+            async with self._gate(name, group):
+                # Of many that wait here one looks, and one takes.
+                outlook = await self._outlook(name, group)
+                if outlook.ready:
+                    taken = await self._consume(name, agent, group, turn, None)
+                    continue
             if report is not None and now >= next_report:
                 next_report = now + _REPORT_EVERY
                 await report(round(now - started, 1), seconds, "waiting for work")
@@ -184,6 +191,23 @@ class Consumers:
                 self._later(self._give_back(name, agent, group, taken))
             raise
         return Work(replace(taken, seq=seq), items, attention)
+
+    def _gate(self, board: str, group: str) -> asyncio.Lock:
+        return self._gates.setdefault((board, group), asyncio.Lock())
+
+    async def _outlook(self, board: str, group: str) -> Outlook:
+        """What a turn would give; what was seen before still stands while nothing changed and no lease ended."""
+        changes = self._store.changes()
+        seen, known = self._known.get((board, group), (-1, None))
+        if known is not None and seen == changes and not known.ready:
+            due = known.next_due is not None and self._board.activity.clock.now() >= known.next_due
+            if not due:
+                return known
+        if len(self._known) >= _KNOWN:
+            self._known.clear()
+        found = await self._store.group_outlook(board, group)
+        self._known[board, group] = changes, found
+        return found
 
     async def _consume(self, board: str, agent: str, group: str, turn: Turn, once: Once | None) -> Taken:
         taking = asyncio.ensure_future(self._store.consume(board, agent, group, turn, once=once))

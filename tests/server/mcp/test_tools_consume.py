@@ -130,6 +130,42 @@ def boards_post(text: str) -> Any:
     return PostFields(text=text)
 
 
+async def test_of_many_that_wait_one_looks_and_one_takes(board: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    ada, *_ = await crew(board, 0)
+    consumers, store = consuming.Consumers(board.opened.blackboard), board.opened.store
+    calls = {"consume": 0, "group_outlook": 0, "wait_for_change": 0}
+    parked = asyncio.Event()
+
+    def count(name: str) -> None:
+        work = getattr(store, name)
+
+        async def counted(*args: Any, **more: Any) -> Any:
+            calls[name] += 1
+            if calls["wait_for_change"] == 20:
+                parked.set()
+            return await work(*args, **more)
+
+        monkeypatch.setattr(store, name, counted)
+
+    for name in calls:
+        count(name)
+    turn = consuming.Turn()
+    waiting = [
+        asyncio.create_task(consumers.take(f"w{n}", None, "crew", turn, seconds=50)) for n in range(20)
+    ]
+    await asyncio.wait_for(parked.wait(), 10)
+    calls.update(consume=0, group_outlook=0)
+    await ada.post("job", "PLAN")
+    async with asyncio.timeout(10):
+        done, rest = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    assert [str(d.handle) for task in done for d in task.result().taken.deliveries] == ["4.1"]
+    for task in rest:
+        task.cancel()
+    await asyncio.wait(rest)
+    assert calls["consume"] == 1
+    assert calls["group_outlook"] <= 4, "a look for each change, not for each that waits"
+
+
 def held_up(monkeypatch: pytest.MonkeyPatch, store: Any, name: str) -> tuple[asyncio.Event, asyncio.Event]:
     """Makes a method of the store answer late: what says that it was done, and what lets it answer."""
     work, reached, go_on = getattr(store, name), asyncio.Event(), asyncio.Event()

@@ -179,9 +179,14 @@ def outlook(board: str, name: str, now: int) -> Steps[Outlook]:
     if held >= MAX_IN_FLIGHT:
         return Outlook(False, next_due, row.seq)
     found, place, more = yield from matching(row, group, 1, PAGE)
-    unused = now - group.used_at > min(_USE_MICROS, row.config.subscription_lease_seconds * _MICROS // 10)
-    idle = row.config.subscription_lease_seconds > 0 and unused
-    return Outlook(bool(found) or more or place - group.cursor > _SKIPPED or idle, next_due, row.seq)
+    ready = bool(found) or more or place - group.cursor > _SKIPPED or _unused(row, group, now)
+    return Outlook(ready, next_due, row.seq)
+
+
+def _unused(board: BoardRow, group: GroupRow, now: int) -> bool:
+    """Whether it is time to write down that the group is used: not with every turn."""
+    lease = board.config.subscription_lease_seconds * _MICROS
+    return lease > 0 and now - group.used_at > min(_USE_MICROS, lease // 10)
 
 
 def consume(board: str, agent: str, name: str, turn: Turn, now: int) -> Steps[Taken]:
@@ -219,7 +224,7 @@ def consume(board: str, agent: str, name: str, turn: Turn, now: int) -> Steps[Ta
                     deliveries.append(Delivery(Handle(event.seq, 1), event, instant(until)))
             elif len(deliveries) < turn.limit:
                 stalled = f"{MAX_IN_FLIGHT} events are in flight, the most there may be: acknowledge some"
-    if place != group.cursor or turn.settles or deliveries or now - group.used_at > _MICROS:
+    if place != group.cursor or turn.settles or deliveries or _unused(ledger.board, group, now):
         yield sql("group_move"), (ledger.no, name, place, now)
     if ledger.board.seq >= ledger.first_seq:
         yield from ledger.close()
