@@ -73,7 +73,7 @@ class AgentRequest:
     """A request as it stands. `number` and `id` are those of its QUESTION; `lease` is 0 until it was taken.
 
     `partial` and `answer` are ids of what there is of an answer. `declined` are agents that declined it,
-    and `offering` how many others offer the skill now.
+    and `offering` how many others offer the skill now; by name 1 if that agent was ever on the board.
     """
 
     board: str

@@ -508,7 +508,7 @@ class WireRequest(_Wire):
     ended_by: str | None
     ended_at: datetime | None
     declined: list[str]
-    offering: int = Field(description="other agents who offer the skill now")
+    offering: int = Field(description="others who offer the skill now; by name 1 if it was ever there")
 
 
 def wire_request(request: AgentRequest) -> WireRequest:

@@ -251,6 +251,9 @@ async def test_open_requests_are_listed_with_who_can_answer(board: Any) -> None:
     assert "no requests wait for you" in await alice.say("request")
     id_ = await ask(alice, "skill:sql")
     assert "which nobody offers now" in await alice.say("request", id=id_, seconds=0)
+    typo = await ask(alice, "bbo")
+    assert "waits for bbo, who was never on this board" in await alice.say("request", id=typo, seconds=0)
+    await alice.do("request", id=typo, cancel=True)
     await bob.do("respond", skills=["sql", "c/c++".replace("+", "p")], seconds=0)
     listed = await alice.do("request")
     assert [request["id"] for request in listed["asked"]] == [id_]

@@ -85,9 +85,12 @@ def get(board: BoardRow, number: int) -> Steps[RequestRow]:
 def value(board: BoardRow, row: RequestRow, now: int) -> Steps[AgentRequest]:
     declined = yield sql("request_declines"), (board.no, row.number)
     named = tuple(agent for agent, _ in declined)
-    others: list[str] = []
-    if row.skill and row.live:
-        others = [a for a in (yield from offering(board, row.skill, now)) if a not in (*named, row.asker)]
+    others = 0
+    if row.live and row.skill:
+        offered = yield from offering(board, row.skill, now)
+        others = sum(agent not in (*named, row.asker) for agent in offered)
+    elif row.live:
+        others = len((yield sql("agent_there"), (board.no, row.agent)))
     return AgentRequest(
         board=board.id,
         number=row.number,
@@ -108,7 +111,7 @@ def value(board: BoardRow, row: RequestRow, now: int) -> Steps[AgentRequest]:
         ended_by=row.ended_by or None,
         ended_at=instant(row.ended_at) if row.ended_at else None,
         declined=named,
-        offering=len(others),
+        offering=others,
         seq=board.seq,
     )
 

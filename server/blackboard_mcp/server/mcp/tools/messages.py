@@ -222,8 +222,8 @@ class MessageTools:
             said = f"{request.id}: {word(request.holder)} has it"
         else:
             said = f"{request.id} waits for {whom}"
-            if request.skill and not request.offering:
-                said += ", which nobody offers now"
+            if not request.offering:
+                said += ", which nobody offers now" if request.skill else ", who was never on this board"
         if request.declined:
             said += f", declined by {', '.join(word(name) for name in request.declined[:3])}"
         if request.parts:

@@ -117,6 +117,10 @@ SELECT s.agent FROM skill s INDEXED BY skill_offered LEFT JOIN agent a ON a.boar
 WHERE s.board = ?1 AND s.skill = ?2 AND max(s.since, coalesce(a.last_seen, 0)) > ?3
 ORDER BY s.since, s.agent LIMIT ?4;
 
+-- name: agent_there
+-- Whether an agent was ever on a board.
+SELECT 1 FROM agent WHERE board = ?1 AND name = ?2;
+
 -- name: skills_lapsing
 -- Boards where at ?1 the offer of an absent agent has lapsed. ?2 is the setting of boards that were made before there
 -- was one; boards in the state ?3 are left as they are.
