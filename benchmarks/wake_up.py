@@ -1,10 +1,14 @@
 """How soon a waiting agent in one process hears of a post made through another, and what idling costs.
 
-    python benchmarks/wake_up.py [--posts 100] [--idle 30]
+    python benchmarks/wake_up.py [--posts 100] [--idle 30] [--ways]
 
 Two `serve --transport stdio` processes share a data folder; the time runs from just before the post is
 sent to one until `wait` has answered on the other, so it holds the post itself. Idle cost is the CPU of a
 process that nobody calls, and of one in which somebody waits, in percent of a core.
+
+With `--ways` the readers are at a server over HTTP instead, one of each kind: a waiting call and a listen
+stream of the newest protocol generation, a subscription of the older one, an event stream. The times are
+from just before a post through the other process to the moment that each of them heard.
 """
 
 from __future__ import annotations
@@ -16,10 +20,17 @@ import statistics
 import sys
 import tempfile
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 
+import httpx2
+import mcp.types as types
+from blackboard_mcp.server.demo.process import http_server
 from mcp import StdioServerParameters
 from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+
+WORKING = "board://main/working"
 
 
 def server(folder: str, agent: str) -> StdioServerParameters:
@@ -74,14 +85,89 @@ async def run(posts: int, seconds: float) -> None:
                 await waiting
 
 
+async def ways(posts: int) -> None:
+    heard: dict[str, float] = {}
+    news = asyncio.Event()
+
+    def note(way: str) -> None:
+        heard.setdefault(way, time.perf_counter())
+        news.set()
+
+    async def hear(message: object) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification):
+            note("older subscription")
+
+    async def listen(client: Client) -> None:
+        async with client.listen(resource_subscriptions=[WORKING]) as stream:
+            async for _ in stream:
+                note("listen stream")
+
+    async def wait(client: Client) -> None:
+        while True:
+            await client.call_tool("wait", {"seconds": 25})
+            note("waiting call")
+
+    async def follow(http: httpx2.AsyncClient, url: str) -> None:
+        async with http.stream("GET", url) as response:
+            async for line in response.aiter_lines():
+                if line.startswith("data:"):
+                    note("event stream")
+
+    async with AsyncExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        serving = await stack.enter_async_context(http_server(folder))
+        poster = await stack.enter_async_context(Client(server(str(folder), "alice")))
+        await poster.call_tool("post", {"text": "the first"})
+        https = []
+        for name in ("modern", "older", "page"):
+            headers = {"X-Blackboard-Agent": name}
+            https.append(httpx2.AsyncClient(headers=headers, trust_env=False, timeout=60))
+            await stack.enter_async_context(https[-1])
+        modern = await stack.enter_async_context(
+            Client(streamable_http_client(serving.url, http_client=https[0]), mode="2026-07-28")
+        )
+        older = await stack.enter_async_context(
+            Client(
+                streamable_http_client(serving.url, http_client=https[1]), mode="legacy", message_handler=hear
+            )
+        )
+        await older.subscribe_resource(WORKING)
+        events = serving.url.removesuffix("/mcp") + "/boards/main/events"
+        tasks = [
+            asyncio.create_task(work) for work in (listen(modern), wait(modern), follow(https[2], events))
+        ]
+        await asyncio.sleep(1)
+        taken: dict[str, list[float]] = {}
+        for number in range(posts):
+            heard.clear()
+            started = time.perf_counter()
+            await poster.call_tool("post", {"text": f"finding {number}"})
+            async with asyncio.timeout(30):
+                while len(heard) < 4:
+                    news.clear()
+                    await news.wait()
+            for way, at in heard.items():
+                taken.setdefault(way, []).append(1000 * (at - started))
+            await asyncio.sleep(0.1)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for way, times in sorted(taken.items()):
+        print(
+            f"post in one process to {way} at another, {posts} times: median {statistics.median(times):.1f} ms, "
+            f"worst {max(times):.1f} ms"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--posts", type=int, default=100)
     parser.add_argument("--idle", type=float, default=30.0)
+    parser.add_argument("--ways", action="store_true")
     options = parser.parse_args()
-    asyncio.run(run(options.posts, options.idle))
+    asyncio.run(ways(options.posts) if options.ways else run(options.posts, options.idle))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.errors import StoreBusy
 from blackboard_mcp.server.mcp import announcing
 from mcp.shared.exceptions import MCPError
 
@@ -202,6 +203,34 @@ async def test_a_burst_is_few_notifications_and_one_after_the_last_change(board:
         await ear.heard()
         took = loop.time() - started
         assert len(ear.uris) <= 2 * (took / announcing.COALESCE_SECONDS + 2)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_store_that_cannot_be_read_for_a_moment_ends_no_announcements(
+    board: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, carol = await board.join("alice", "carol", mode=boards.MODERN)
+    await alice.post("public")
+    stretches = board.opened.store.stretches
+    failed = asyncio.Event()
+
+    async def busy(*asked: Any) -> Any:
+        if not failed.is_set():
+            failed.set()
+            raise StoreBusy("another process holds the file")
+        return await stretches(*asked)
+
+    monkeypatch.setattr(board.opened.store, "stretches", busy)
+    await board.announcing()
+    ear = Ear(carol)
+    task = await ear.listen(f"{MAIN}/items/1", WITNESS)
+    try:
+        await alice.post(id="F-1", importance=1)
+        await asyncio.wait_for(failed.wait(), 10)
+        await alice.post("another")
+        assert await ear.heard() == {f"{MAIN}/items/1"}
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

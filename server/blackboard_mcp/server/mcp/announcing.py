@@ -7,16 +7,20 @@ announced to its owner alone, so that nobody learns from the timing of hints wha
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from blackboard_mcp.protocols.errors import StoreClosed, StoreError
 from blackboard_mcp.protocols.events import SYSTEM, Event, EventType
 from blackboard_mcp.protocols.items import LETTERS, ItemType, Ref
 from blackboard_mcp.protocols.store import BoardStore
 
 if TYPE_CHECKING:
     from .adapter import BoardServer, Caller
+
+logger = logging.getLogger(__name__)
 
 COALESCE_SECONDS: Final = 0.02
 """A burst is one notification a resource and reader in so much time."""
@@ -148,8 +152,14 @@ class Announcer:
             # A burst is one notification.
             await asyncio.sleep(COALESCE_SECONDS)
             seen = self._store.changes()
-            while await self._round():
-                pass
+            try:
+                while await self._round():
+                    pass
+            except StoreClosed:
+                raise
+            except StoreError as error:
+                # What could not be read is announced with the next change.
+                logger.warning("changes were not announced: %s", error.message)
 
     async def _round(self) -> bool:
         """Announces what came since the last round. Whether some boards had to be left for another one."""
@@ -164,7 +174,6 @@ class Announcer:
         stretches = await self._store.stretches(places, _MOST)
         for board, stretch in stretches.items():
             whole = bool(stretch.events) and stretch.events[-1].seq == stretch.seq
-            self._places[board] = stretch.seq
             audiences: dict[str | None, list[Event]] = {None: []}
             for event in stretch.events:
                 audiences.setdefault(event.owner, []).append(event)
@@ -177,6 +186,7 @@ class Announcer:
                     changed = Changed.by(board, events)
                     await self._look_up(changed, by_board[board], owner or "")
                 await self._publish(changed, by_board[board], owner)
+            self._places[board] = stretch.seq
         return sum(len(stretch.events) for stretch in stretches.values()) >= _MOST
 
     async def _look_up(self, changed: Changed, uris: Sequence[str], agent: str) -> None:
