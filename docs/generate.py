@@ -22,6 +22,7 @@ from blackboard_mcp.protocols.items import (
     IMPORTANCE,
     LETTERS,
     MAX_BATCH,
+    MAX_BATCH_TEXT,
     MAX_EDGES,
     MAX_METADATA,
     MAX_TAG,
@@ -152,11 +153,13 @@ ARGUMENTS: dict[str, str] = {
     "post.id": "changes this item instead of posting a new one",
     "post.status": f"of the item: {', '.join(TRANSITIONS)}; DELETED deletes the entry of `key` or `id`",
     "post.visibility": "`board` (default) or `private`: for its author only. It never changes",
-    "post.ttl_seconds": "archived so long after its last write, unless it is protected then",
+    "post.ttl_seconds": "archived so long after its last write, unless it is protected then; 0 ends it; see "
+    "[let things expire](../howto/let-things-expire.md)",
     "post.metadata": f"any JSON object, up to {MAX_METADATA:,} characters",
     "post.idempotency_key": "the same key applies once and answers the same again; see [Repeat a call safely]"
     "(../howto/repeat-calls.md)",
-    "post.items": f"up to {MAX_BATCH} posts, objects with the fields above; all are posted or none",
+    "post.items": f"up to {MAX_BATCH} posts, objects with the fields above, with {MAX_BATCH_TEXT:,} characters in all; "
+    "all are posted or none",
     "read.ids": "whole items, wherever they live; `H-17@2` is a version, `H-17@*` lists all of them",
     "read.keys": "whole entries; `plan:step@2` is a version, `plan:step@*` lists all of them",
     "read.budget": "tokens of the answer; 1,500 for the view, 6,000 for items unless given",

@@ -539,9 +539,8 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
     (
         "what counts still is swept",
         statement(
-            "idempotency_sweep",
-            "DELETE FROM idempotency WHERE (board, agent, key) IN (SELECT board, agent, key FROM idempotency "
-            "WHERE expires_at <= ?1 + 2000000 ORDER BY expires_at LIMIT ?2) RETURNING 1",
+            "idempotency_due",
+            "SELECT board, agent, key FROM idempotency WHERE expires_at <= ?1 + 2000000 ORDER BY expires_at LIMIT ?2",
         ),
         "test_what_counts_no_more_is_swept_and_the_rest_stays",
         {"clock": ...},

@@ -131,6 +131,8 @@ MAX_TAGS = 32
 MAX_TAG = 64
 MAX_EDGES = 64
 MAX_BATCH = 100
+MAX_BATCH_TEXT = 1_000_000
+"""Most characters that the texts of one call have in all."""
 MAX_METADATA = 16_384
 """Longest metadata of a post, in characters of its JSON."""
 
@@ -261,7 +263,8 @@ class Draft:
     `None` means "not said": the default for a new item, unchanged for an existing one; but a new version
     begins ACTIVE, whatever became of the last one, and its time to live begins anew. An entry whose
     visibility is not said is the agent's own private one before the shared one. `checked` are the board's rules
-    of validation (`BoardConfig.validation`) that it was found to meet.
+    of validation (`BoardConfig.validation`) that it was found to meet. `ttl_seconds` counts from this write and,
+    unless it is said anew, from every later version; 0 ends it.
     """
 
     text: str | None

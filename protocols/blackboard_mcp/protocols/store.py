@@ -717,7 +717,15 @@ class BoardStore(RequestStore, Protocol):
         ...
 
     async def expire(self) -> list[str]:
-        """Archives what has outlived its time and nothing holds; the boards it changed."""
+        """Archives what has outlived its time and nothing holds; the boards it changed.
+
+        In transactions of bounded size, between which others write. Until this moves it, an item past its time
+        reads and counts like any other.
+        """
+        ...
+
+    async def next_expiry(self) -> float | None:
+        """Seconds until the next item's time comes, of those whose time has not; `None` when none has one."""
         ...
 
     async def spread_retractions(self) -> list[str]:

@@ -19,7 +19,7 @@ from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.guard import Protection
-from blackboard_mcp.protocols.items import Draft, Item, Ref, Zone, parse_ref
+from blackboard_mcp.protocols.items import MAX_BATCH_TEXT, Draft, Item, Ref, Zone, parse_ref
 from blackboard_mcp.protocols.keys import check_key, parse_key, parse_listing
 from blackboard_mcp.protocols.store import (
     Attention,
@@ -188,9 +188,24 @@ class Blackboard:
         """Checked and counted; long texts in a worker thread, so that nobody else waits for the count."""
 
         def check() -> list[Draft]:
-            return [draft(fields, self.tokenizer, place) for place, fields in enumerate(posts)]
+            made: list[Draft] = []
+            for place, fields in enumerate(posts):
+                try:
+                    made.append(draft(fields, self.tokenizer, place))
+                except InvalidInput as error:
+                    if len(posts) == 1:
+                        raise
+                    words = f"Item {place + 1} of {len(posts)}: {error.message}"
+                    raise InvalidInput(words, **{"place": place + 1, **error.facts}) from None
+            return made
 
-        if sum(len(fields.text or "") for fields in posts) > _COUNTED_INLINE:
+        characters = sum(len(fields.text or "") for fields in posts)
+        if characters > MAX_BATCH_TEXT:
+            raise InvalidInput(
+                f"The texts of a call have at most {MAX_BATCH_TEXT:,} characters in all, not {characters:,}. Nothing "
+                "was changed; post them in several calls."
+            )
+        if characters > _COUNTED_INLINE:
             return await asyncio.to_thread(check)
         return check()
 

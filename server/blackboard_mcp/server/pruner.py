@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import heapq
 import logging
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -30,7 +30,8 @@ _SWEEP_SECONDS = 2.0
 _LOOK_SECONDS = 30.0
 """How often all boards are looked at, whoever should have seen to them."""
 _RETRY_SECONDS = 0.25
-_GRACE = 0.01
+_GRACE = 0.05
+"""How long after its time an item is looked for, so that many that expire one by one take few rounds."""
 _BEFORE_SUMMARIES = frozenset({1, 2, 3})
 _AFTER_SUMMARIES = frozenset({1, 2, 4})
 
@@ -149,7 +150,8 @@ class Pruner:
         self._holder = holder
         self._wanted: set[str] = set()
         self._passes: dict[str, asyncio.Task[None]] = {}
-        self._due: list[float] = []
+        self._due = math.inf
+        """When, by the loop's clock, the next item expires of which this process knows."""
         self._soon = asyncio.Event()
 
     def kick(self, board: str) -> None:
@@ -160,16 +162,23 @@ class Pruner:
 
     def expect(self, seconds: float) -> None:
         """Something expires in so many seconds: look then, and not only at the next round."""
-        if seconds < _SWEEP_SECONDS:
-            heapq.heappush(self._due, asyncio.get_running_loop().time() + seconds)
+        at = asyncio.get_running_loop().time() + seconds
+        if at < self._due:
+            self._due = at
             self._soon.set()
 
     def _nap(self) -> float:
         """Seconds until the next look at what expired."""
-        now = asyncio.get_running_loop().time()
-        while self._due and self._due[0] + _GRACE <= now:
-            heapq.heappop(self._due)
-        return min(_SWEEP_SECONDS, max(0.0, self._due[0] + _GRACE - now)) if self._due else _SWEEP_SECONDS
+        return min(_SWEEP_SECONDS, max(_GRACE, self._due + _GRACE - asyncio.get_running_loop().time()))
+
+    async def _expire(self) -> None:
+        """Archives what outlived its time, and looks up when there is more."""
+        # What is posted from here on is told of by `expect`, if it is not found below.
+        self._due = math.inf
+        for changed in await self._store.expire():
+            self.kick(changed)
+        if (seconds := await self._store.next_expiry()) is not None:
+            self.expect(seconds)
 
     async def _work(self, board: str) -> None:
         try:
@@ -305,8 +314,7 @@ class Pruner:
         looked = -_LOOK_SECONDS
         while True:
             try:
-                for changed in await self._store.expire():
-                    self.kick(changed)
+                await self._expire()
                 for changed in await self._store.sweep_debates():
                     self.kick(changed)
                 for changed in await self._store.sweep_requests():

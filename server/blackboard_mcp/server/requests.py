@@ -89,7 +89,7 @@ AnyType = Annotated[TypeName, _ANY_TEXT]
 """A type, where the schema need not list them again."""
 Importance = Annotated[int, Field(ge=1, le=5), _ANY_INTEGER]
 Metadata = Annotated[dict[str, Any], Field(max_length=200)]
-Ttl = Annotated[float, Field(gt=0, le=MAX_TTL), _ANY_NUMBER]
+Ttl = Annotated[float, Field(ge=0, le=MAX_TTL), _ANY_NUMBER]
 VisibilityName = Annotated[Literal["board", "private"], _ANY_TEXT]
 ExpectedVersion = Annotated[
     int,
@@ -150,6 +150,11 @@ def draft(fields: PostFields, tokenizer: Tokenizer, place: int) -> Draft:
         check_text(text)
     if fields.expected_version is not None and fields.key is None and target is None:
         raise InvalidInput("expected_version goes with key (0 = must not exist) or id. Nothing was changed.")
+    if fields.ttl_seconds == 0 and fields.key is None and target is None:
+        raise InvalidInput(
+            "ttl_seconds=0 ends the time to live of an item that is there: it goes with id or key. Nothing was "
+            "changed; a new item lasts unless ttl_seconds is above 0."
+        )
     edges: list[tuple[EdgeKind, int]] = []
     for kind, targets in (fields.edges or {}).items():
         for name in targets:

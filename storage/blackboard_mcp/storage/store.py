@@ -527,6 +527,11 @@ class SqlBoardStore(RequestCalls):
                     changed[board] = None
         return list(changed)
 
+    async def next_expiry(self) -> float | None:
+        now = self._now()
+        at = await self.engine.read(lambda: pruning.next_expiry(now))
+        return None if at is None else (at - now) / 1_000_000
+
     async def _due(self, now: int, after: pruning.Due) -> tuple[pruning.Due | None, dict[str, list[int]]]:
         return await self.engine.read(lambda: pruning.expiring(now, _EXPIRY_BATCH, after))
 

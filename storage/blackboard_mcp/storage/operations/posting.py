@@ -32,6 +32,7 @@ from .topics import watchers_of
 
 _MENTION = re.compile(r"(?<![\w@])@([A-Za-z0-9._@-]{0,63}[A-Za-z0-9_])")
 """A name after an @; punctuation that ends a sentence is not part of it."""
+_MICROS = 1_000_000
 
 
 def post(
@@ -91,8 +92,14 @@ def apply(ledger: Ledger, drafts: Sequence[Draft]) -> Steps[tuple[list[int], lis
     placed: list[int] = []
     first = ledger.board.last_number
     endorsed: list[int] = []
-    for draft in drafts:
-        placed.append((yield from _place(ledger, draft, placed, endorsed)))
+    for place, draft in enumerate(drafts, 1):
+        try:
+            placed.append((yield from _place(ledger, draft, placed, endorsed)))
+        except (InvalidInput, Conflict, Refused) as error:
+            if len(drafts) == 1:
+                raise
+            words = f"Item {place} of {len(drafts)}: {error.message}"
+            raise type(error)(words, **{"place": place, **error.facts}) from error
     # What nobody else sees is not counted where others look.
     shown = {
         n for n, d in zip(placed, drafts, strict=True) if n > first and d.visibility is not Visibility.PRIVATE
@@ -235,8 +242,8 @@ def _create(
         thread=targets[conversing[0]].thread if conversing else number,
         created_at=ledger.now,
         updated_at=ledger.now,
-        ttl=_micros(draft.ttl_seconds),
-        expires_at=_expiry(ledger.now, _micros(draft.ttl_seconds)),
+        ttl=_lasting(draft.ttl_seconds),
+        expires_at=_expiry(ledger.now, _lasting(draft.ttl_seconds)),
         seq=ledger.board.seq + 1,
         updated_by=ledger.agent,
     )
@@ -258,12 +265,13 @@ def _short(data: dict[str, list[str]]) -> dict[str, list[str]]:
     return {kind: ids[:8] for kind, ids in data.items()}
 
 
-def _micros(seconds: float | None) -> int | None:
-    return None if seconds is None else round(seconds * 1_000_000)
-
-
 def _expiry(now: int, ttl: int | None) -> int | None:
     return None if ttl is None else now + ttl
+
+
+def _lasting(seconds: float | None) -> int | None:
+    """A time to live in microseconds; 0 is said to end one."""
+    return None if not seconds else max(1, round(seconds * _MICROS))
 
 
 def _change(
@@ -347,7 +355,7 @@ def _change(
         if row.status != Status.DEBATED:
             row.status = str(Status.ACTIVE)
     if draft.ttl_seconds is not None:
-        row.ttl = _micros(draft.ttl_seconds)
+        row.ttl = _lasting(draft.ttl_seconds)
     if versioned or draft.ttl_seconds is not None:
         row.expires_at = _expiry(ledger.now, row.ttl)
     row.tags, row.metadata, row.importance = tags, metadata, importance

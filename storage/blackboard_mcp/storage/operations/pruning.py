@@ -103,15 +103,24 @@ Due = tuple[int, int, int]
 
 
 def expiring(now: int, limit: int, after: Due) -> Steps[tuple[Due | None, dict[str, list[int]]]]:
-    """A page of the items of working memory whose time has come, by board, and the place it ended at.
-
-    What the guard holds is among them, so the next call goes on after the place; no place at the end.
-    """
+    """A page of the items of working memory whose time has come and that nothing holds now, by board, and the
+    place the page ended at; no place at the end."""
     rows = yield sql("expiring"), (now, limit, *after)
+    by_no: dict[int, list[int]] = {}
+    for _board, number, _at, no in rows:
+        by_no.setdefault(no, []).append(number)
     by_board: dict[str, list[int]] = {}
-    for board, number, _at, _no in rows:
-        by_board.setdefault(board, []).append(number)
+    for no, listed in by_no.items():
+        held = yield from guarding.protected_among(no, listed)
+        if free := [number for number in listed if number not in held]:
+            by_board[next(row[0] for row in rows if row[3] == no)] = free
     return ((rows[-1][2], rows[-1][3], rows[-1][1]) if len(rows) == limit else None), by_board
+
+
+def next_expiry(now: int) -> Steps[int | None]:
+    """When the time of the next item of any board comes, after now; `None` when none has one."""
+    rows = yield sql("next_expiry"), (now,)
+    return rows[0][0] if rows else None
 
 
 def restore(board: str, agent: str, wanted: Iterable[int], now: int, look: int) -> Steps[Restored]:

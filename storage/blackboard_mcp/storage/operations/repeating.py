@@ -109,4 +109,7 @@ def recalled(board: str, agent: str, once: Once, now: int) -> Steps[Any | None]:
 
 def sweep(now: int, most: int) -> Steps[int]:
     """Drops up to `most` of what was kept and is good no more, over all boards; answers how many."""
-    return len((yield sql("idempotency_sweep"), (now, most)))
+    due = yield sql("idempotency_due"), (now, most)
+    for row in due:
+        yield sql("idempotency_drop"), row
+    return len(due)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from blackboard_mcp.protocols.debates import Duty
@@ -79,7 +81,9 @@ class LeavingTests:
 
     # Time to live
 
-    async def test_an_item_expires_when_its_time_has_come(self, at: Table, clock: HandClock) -> None:
+    async def test_I36_an_item_expires_when_its_time_has_come_and_tells(
+        self, at: Table, clock: HandClock
+    ) -> None:
         item = await at.post("alice", "short", ttl=10)
         lasting = await at.post("alice", "lasting")
         clock.advance(9.999)
@@ -93,15 +97,118 @@ class LeavingTests:
         assert (left.event, left.agent, left.at) == ("item.expired", "system", clock.now())
         assert (await at.standing()).working_items == 1
 
-    async def test_time_to_live_counts_from_the_last_write(self, at: Table, clock: HandClock) -> None:
+    async def test_I36_time_to_live_counts_from_the_last_write(self, at: Table, clock: HandClock) -> None:
         item = await at.post("alice", "v1", key="k", ttl=10)
         clock.advance(8)
-        await at.post("alice", "v2", key="k", ttl=10)
+        await at.post("bob", "v2", key="k")
         clock.advance(8)
         assert await at.store.expire() == []
+        await at.change("alice", item, tags=["no write of the text"])
         clock.advance(2)
         assert await at.store.expire() == [at.board]
         assert await at.zone(item) is Zone.ARCHIVE
+
+    async def test_I36_an_item_past_its_time_reads_as_ever_until_it_is_moved(
+        self, at: Table, clock: HandClock
+    ) -> None:
+        item = await at.post("alice", "short", key="k", ttl=10)
+        clock.advance(10)
+        assert await at.item(item) == item
+        assert await at.query(key="k") == [1]
+        again = await at.post("bob", "just in time", key="k")
+        assert (again.version, again.zone) == (2, Zone.WORKING)
+        assert await at.store.expire() == []
+
+    async def test_I36_a_time_to_live_is_ended_by_0_and_begins_again_with_another(
+        self, at: Table, clock: HandClock
+    ) -> None:
+        a = await at.post("alice", "a", ttl=10)
+        b = await at.post("alice", "b", key="k", ttl=10)
+        assert (await at.post("alice", "never", key="k2", ttl=0)).expires_at is None
+        assert (await at.change("alice", a, ttl=0)).expires_at is None
+        assert (await at.post("bob", "b2", key="k", ttl=0)).expires_at is None
+        assert (await at.post("bob", "b3", key="k")).expires_at is None
+        changed = [e.data.get("changed") for e in await at.events() if e.event == "item.changed"]
+        assert changed == [["ttl"]]
+        clock.advance(100)
+        assert await at.store.expire() == []
+        await at.change("alice", a, ttl=5)
+        await at.change("alice", b, ttl=6)
+        clock.advance(5)
+        assert await at.store.expire() == [at.board]
+        assert (await at.zone(a), await at.zone(b)) == (Zone.ARCHIVE, Zone.WORKING)
+
+    async def test_I36_what_comes_back_lasts_until_a_time_to_live_is_said_anew(
+        self, at: Table, clock: HandClock
+    ) -> None:
+        items = [await at.post("alice", f"{n}", key=f"k{n}", ttl=10) for n in range(3)]
+        clock.advance(10)
+        await at.store.expire()
+        await at.store.restore(at.board, "bob", [1])
+        await at.post("bob", "anew", key="k1")
+        await at.post("bob", "anew", key="k2", ttl=10)
+        clock.advance(10)
+        assert await at.store.expire() == [at.board]
+        assert [await at.zone(i) for i in items] == [Zone.WORKING, Zone.WORKING, Zone.ARCHIVE]
+
+    async def test_I36_deleting_ends_a_time_to_live(self, at: Table, clock: HandClock) -> None:
+        item = await at.post("alice", "a", key="k", ttl=10)
+        await at.batch("alice", replace(draft(None, key="k"), delete=True))
+        clock.advance(20)
+        assert await at.store.expire() == []
+        assert await at.store.next_expiry() is None
+        assert not [e for e in await at.events() if e.event == "item.expired"]
+        assert (await at.item(item)).expires_at is None
+
+    async def test_I36_a_clock_that_is_set_moves_expiry_and_loses_nothing(
+        self, at: Table, clock: HandClock
+    ) -> None:
+        await at.post("alice", "a", ttl=10)
+        clock.advance(-3_600)
+        await at.post("alice", "b", ttl=10)
+        assert await at.store.expire() == []
+        clock.advance(10)
+        assert await at.store.expire() == [at.board]
+        assert (await at.zone(1), await at.zone(2)) == (Zone.WORKING, Zone.ARCHIVE)
+        clock.advance(1_000_000)
+        assert await at.store.expire() == [at.board]
+        assert await at.zone(1) is Zone.ARCHIVE
+
+    async def test_I36_the_next_expiry_is_that_of_any_board_and_of_nothing_that_is_due(
+        self, store: BoardStore, clock: HandClock
+    ) -> None:
+        assert await store.next_expiry() is None
+        await Table(store, "a").post("alice", "x", ttl=50)
+        await Table(store, "b").post("alice", "x", ttl=5)
+        assert await store.next_expiry() == 5
+        clock.advance(5)
+        assert await store.next_expiry() == 45
+        await store.expire()
+        assert await store.next_expiry() == 45
+        clock.advance(45)
+        assert await store.next_expiry() is None
+
+    async def test_I36_thousands_that_expire_at_once_leave_room_for_posts_between(
+        self, at: Table, clock: HandClock
+    ) -> None:
+        for begin in range(0, 3_000, 100):
+            await at.batch("alice", *(draft(f"{begin} {n}", ttl=10) for n in range(100)))
+        clock.advance(10)
+        start = await at.seq()
+        moving = asyncio.create_task(at.store.expire())
+        posted = 0
+        while not moving.done():
+            await at.post("bob", f"meanwhile {posted}")
+            posted += 1
+        assert await moving == [at.board]
+        told = "".join(
+            "x" if e.event == "item.expired" else "p"
+            for e in (await at.store.log(at.board, "alice", start, 10_000)).events
+        )
+        assert told.count("x") == 3_000
+        longest = max(len(run) for run in told.split("p"))
+        # One transaction moves 200; a post waits for the one that is under way and perhaps the next.
+        assert longest <= 600, f"{posted} posts, and {longest} items moved in one go"
 
     async def test_time_to_live_can_be_moved_by_the_author(self, at: Table, clock: HandClock) -> None:
         item = await at.post("alice", "a", ttl=10)
@@ -110,7 +217,9 @@ class LeavingTests:
         clock.advance(50)
         assert await at.store.expire() == []
 
-    async def test_what_is_protected_expires_when_it_no_longer_is(self, at: Table, clock: HandClock) -> None:
+    async def test_I36_what_is_protected_expires_when_it_no_longer_is(
+        self, at: Table, clock: HandClock
+    ) -> None:
         root = await at.post("alice", "root", ttl=10)
         await at.post("bob", "no", "CRITIQUE", critiques=root)
         clock.advance(20)

@@ -144,7 +144,7 @@ class BoardMachine(Commissioning, Finding, Dealing):
         private=st.sampled_from([False, False, False, True]),
         expected=st.sampled_from([None, None, None, 0, 1, 2]),
         said=edges,
-        ttl=st.sampled_from([None, None, 5.0]),
+        ttl=st.sampled_from([None, None, 5.0, 0.0]),
     )
     def write(
         self,
@@ -175,7 +175,7 @@ class BoardMachine(Commissioning, Finding, Dealing):
         said=edges,
         status=st.sampled_from([None, None, *MOVES]),
         importance=st.sampled_from([None, None, 1, 5]),
-        ttl=st.sampled_from([None, None, None, 5.0]),
+        ttl=st.sampled_from([None, None, None, 5.0, 0.0]),
     )
     def amend(
         self,

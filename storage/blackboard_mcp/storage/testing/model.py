@@ -232,8 +232,8 @@ class Model(Footing):
                 thread = self.things[target].thread
                 break
         self.things[number] = Thing(number, type_, agent, private, key, [text], thread)
-        self.things[number].ttl = ttl
-        self.things[number].expires = None if ttl is None else self.now + ttl
+        self.things[number].ttl = ttl or None
+        self.things[number].expires = self.now + ttl if ttl else None
         gone = self.connect(agent, number, edges)
         if status not in (None, "ACTIVE"):
             self.set_status(agent, number, str(status))
@@ -281,7 +281,7 @@ class Model(Footing):
                 thing.status = "ACTIVE"
             self.ask_again(number)
         if ttl is not None:
-            thing.ttl, thing.expires = ttl, self.now + ttl
+            thing.ttl, thing.expires = ttl or None, self.now + ttl if ttl else None
         thing.importance = importance or thing.importance
         gone = self.connect(agent, number, edges)
         if status is not None and status != thing.status:

@@ -132,6 +132,11 @@ WHERE i.expires_at <= ?1 AND i.expires_at IS NOT NULL AND i.zone = 'working'
   AND (i.expires_at, i.board, i.number) > (?3, ?4, ?5)
 ORDER BY i.expires_at, i.board, i.number LIMIT ?2;
 
+-- name: next_expiry
+-- The first instant after ?1 at which an item of working memory expires.
+SELECT expires_at FROM item WHERE expires_at > ?1 AND expires_at IS NOT NULL AND zone = 'working'
+ORDER BY expires_at LIMIT 1;
+
 -- name: summary_requests
 -- Open requests for summaries of a board, oldest first, and whether the thread moved since.
 SELECT r.thread, r.item, r.seen, r.seq, r.opened_at, r.due_at, r.holder, r.held_until, r.lease,

@@ -10,8 +10,10 @@ INSERT INTO idempotency(board, agent, key, digest, answer, at, expires_at) VALUE
 ON CONFLICT DO UPDATE SET digest = excluded.digest, answer = excluded.answer, at = excluded.at,
     expires_at = excluded.expires_at;
 
--- name: idempotency_sweep
--- Drop some of what is good no more, that which ended first.
-DELETE FROM idempotency WHERE (board, agent, key) IN
-    (SELECT board, agent, key FROM idempotency WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2)
-RETURNING 1;
+-- name: idempotency_due
+-- Some of what is good no more, that which ended first.
+SELECT board, agent, key FROM idempotency WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2;
+
+-- name: idempotency_drop
+-- Forget what was kept under a key.
+DELETE FROM idempotency WHERE board = ?1 AND agent = ?2 AND key = ?3;
