@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,19 @@ async def other(clock: HandClock) -> AsyncIterator[SqlBoardStore]:
     opened = await open_memory_store(clock=clock)
     yield opened
     await opened.close()
+
+
+@pytest.fixture(scope="module")
+def good() -> bytes:
+    async def make() -> bytes:
+        clock = HandClock()
+        store = await open_memory_store(clock=clock)
+        await filled(store, clock, resting=0)
+        history = await written(store)
+        await store.close()
+        return history
+
+    return asyncio.run(make())
 
 
 @pytest.fixture
@@ -268,4 +282,38 @@ async def test_agents_post_on_while_a_board_is_written_and_the_file_is_of_one_mo
         assert await verify_board(done, "main") == []
         await done.close()
     assert lengths == sorted(set(lengths))
+    await store.close()
+
+
+async def test_of_two_that_bring_the_same_board_in_at_once_one_does(good: bytes, tmp_path: Path) -> None:
+    stores = [await SqlBoardStore.open(tmp_path / "board.db", synchronous="NORMAL") for _ in range(2)]
+    done = await asyncio.gather(
+        *(import_board(store, reading(good), folder=tmp_path) for store in stores), return_exceptions=True
+    )
+    assert sorted(type(outcome).__name__ for outcome in done) == ["Conflict", "Imported"]
+    assert await written(stores[0]) == good
+    for store in stores:
+        await store.close()
+
+
+async def test_an_import_that_is_cancelled_leaves_nothing(good: bytes, tmp_path: Path) -> None:
+    store = await SqlBoardStore.open(tmp_path / "board.db", synchronous="NORMAL")
+    source, begun, go_on = io.BytesIO(good), asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(limit: int) -> bytes:
+        if source.tell() > len(good) // 2:
+            loop.call_soon_threadsafe(begun.set)
+            go_on.wait(30)
+        return source.readline(limit)
+
+    task = asyncio.create_task(import_board(store, slow, folder=tmp_path))
+    await begun.wait()
+    task.cancel()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await store.boards() == []
+    assert not any(name.startswith("staging-") for name in os.listdir(tmp_path))
+    assert (await import_board(store, reading(good), folder=tmp_path)).board == "main"
     await store.close()

@@ -253,6 +253,25 @@ async def test_a_backup_of_a_busy_server_is_whole_and_is_put_back_when_it_stoppe
         assert (await call(client, "post", text="And on."))["seq"] == len(restored.splitlines()) + 1
 
 
+def test_what_a_lost_file_left_is_not_played_into_a_backup(
+    filled: Path, history: bytes, tmp_path: Path
+) -> None:
+    said("backup", "--data", filled, tmp_path / "good")
+    data = tmp_path / "data"
+    said("restore", "--data", data, tmp_path / "good")
+    lost = sqlite3.connect(data / "board.sqlite3")
+    lost.execute("PRAGMA journal_mode=WAL")
+    lost.execute("PRAGMA wal_autocheckpoint=0")
+    lost.execute("UPDATE item SET text = 'from the log'")
+    lost.commit()
+    log = (data / "board.sqlite3-wal").read_bytes()
+    lost.close()
+    (data / "board.sqlite3").unlink()
+    (data / "board.sqlite3-wal").write_bytes(log)
+    said("restore", "--data", data, tmp_path / "good")
+    assert said("export", "--data", data) == history
+
+
 def test_what_is_no_backup_is_refused_before_anything_is_touched(
     filled: Path, history: bytes, tmp_path: Path
 ) -> None:

@@ -69,6 +69,10 @@ def _copy(source: Path, staged: Path, application_id: int, newest: int) -> None:
 def _swap(staged: Path, target: Path, aside: Path) -> bool:
     there = target.exists()
     if not there:
+        # The log of a file that is gone would be played into the new one.
+        for left in ("-wal", "-shm", "-journal"):
+            with suppress(FileNotFoundError):
+                os.replace(target.with_name(target.name + left), aside.with_name(aside.name + left))
         # Unlike a rename this fails if a server began meanwhile.
         os.link(staged, target)
         _sync_folder(target.parent)
