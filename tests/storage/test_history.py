@@ -44,9 +44,10 @@ def parsed(history: bytes) -> list[Line]:
 def signed(told: list[Line]) -> bytes:
     """The lines as a file whose last one says the right sha256."""
     body = b"".join(map(format_.write, told[:-1]))
-    if "end" in told[-1]:
-        told[-1]["end"]["sha256"] = hashlib.sha256(body).hexdigest()
-    return body + format_.write(told[-1])
+    if "end" not in told[-1]:
+        return body + format_.write(told[-1])
+    told[-1]["end"]["sha256"] = ""
+    return body + format_.seal(hashlib.sha256(body), format_.write(told[-1]))
 
 
 @pytest.fixture

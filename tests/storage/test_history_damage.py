@@ -36,9 +36,10 @@ def parsed(history: bytes) -> list[Line]:
 def signed(told: list[Line]) -> bytes:
     """The lines as a file whose last one says the right sha256."""
     body = b"".join(map(format_.write, told[:-1]))
-    if "end" in told[-1]:
-        told[-1]["end"]["sha256"] = hashlib.sha256(body).hexdigest()
-    return body + format_.write(told[-1])
+    if "end" not in told[-1]:
+        return body + format_.write(told[-1])
+    told[-1]["end"]["sha256"] = ""
+    return body + format_.seal(hashlib.sha256(body), format_.write(told[-1]))
 
 
 @pytest.fixture
@@ -229,6 +230,10 @@ SPOILS: dict[str, tuple[Spoil, str]] = {
     "something after the end": (
         raw(lambda h: h + b'{"seq":1}\n'),
         "follows the line that says it is the last",
+    ),
+    "a changed setting": (
+        raw(lambda h: h.replace(b'_lease_seconds":60', b'_lease_seconds":61', 1)),
+        "was changed or damaged",
     ),
     "a changed word": (
         raw(

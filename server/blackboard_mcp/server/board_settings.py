@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -85,16 +86,43 @@ def check_settings(
     return checked
 
 
-def _checked(name: str, value: Any, policies: Policies, summarisers: Sequence[str]) -> Any:
+def check_kept(config: BoardConfig) -> None:
+    """Refuses settings from elsewhere that no board can have.
+
+    Policies, summarisers and validators that this server was not launched with are let pass: another may be.
+
+    Raises:
+        InvalidInput: a value out of its range, or settings that clash.
+    """
+    for name in (*WHOLE, *FRACTIONS):
+        _number(name, getattr(config, name))
+    _steps(config.steps)
+    try:
+        rules = json.loads(config.validation or "[]")
+    except (ValueError, RecursionError):
+        raise InvalidInput(f"validation is not JSON. {_NOTHING}") from None
+    named = (
+        [rule.get("validator") for rule in rules if isinstance(rule, dict)] if isinstance(rules, list) else []
+    )
+    check_rules(rules, [name for name in named if isinstance(name, str)])
+    if (clash := config.clash()) is not None:
+        raise InvalidInput(f"{clash} {_NOTHING}")
+
+
+def _number(name: str, value: Any) -> Any:
     if name in FRACTIONS:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0.05 <= value <= 1:
             raise InvalidInput(f"{name} is a fraction from 0.05 to 1. {_NOTHING}")
         return float(value)
-    if name in WHOLE:
-        low, high, _ = WHOLE[name]
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise InvalidInput(f"{name} is a whole number from {low:,} to {high:,}. {_NOTHING}")
-        return value
+    low, high, _ = WHOLE[name]
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InvalidInput(f"{name} is a whole number from {low:,} to {high:,}. {_NOTHING}")
+    return value
+
+
+def _checked(name: str, value: Any, policies: Policies, summarisers: Sequence[str]) -> Any:
+    if name in FRACTIONS or name in WHOLE:
+        return _number(name, value)
     if name == "steps":
         return _steps(value)
     if name == "summariser":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 from blackboard_mcp.server.demo.process import command, environment, http_clients, http_server
 from blackboard_mcp.server.demo.replay import call
+from blackboard_mcp.storage.history import lines
 from mcp.client import Client
 
 Done = subprocess.CompletedProcess[bytes]
@@ -107,15 +109,15 @@ async def test_a_board_goes_from_a_busy_server_into_another_and_comes_out_the_sa
         assert done.returncode == 0, done
         assert b"private items" in done.stderr
         assert await posting > 0
-        lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-        assert [line["seq"] for line in lines] == [*range(1, len(lines) + 1)]
+        told = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+        assert [line["seq"] for line in told] == [*range(1, len(told) + 1)]
         imported = await asyncio.to_thread(
             said, "import", "--data", tmp_path / "two", "--board", "copy", file
         )
-        assert imported.decode().startswith(f"board copy: {len(lines)} events, ")
+        assert imported.decode().startswith(f"board copy: {len(told)} events, ")
         # The server that was there all the time serves it, and goes on where the file ends.
         answer = await call(two, "post", text="And on.", board="copy")
-        assert answer["seq"] == len(lines) + 1
+        assert answer["seq"] == len(told) + 1
         (item,) = (await call(two, "read", ids=["1"], board="copy"))["items"]
         assert item["text"] == (await call(one, "read", ids=["1"]))["items"][0]["text"]
         verified = await asyncio.to_thread(said, "verify", "--data", tmp_path / "two", "--board", "copy")
@@ -170,6 +172,20 @@ def test_a_wrong_file_is_refused_by_its_line_and_a_board_that_is_there_is_kept(
     assert "is not a board id" in refused("import", "--data", tmp_path, "--board", "a b", "-", stdin=history)
     evil = history.replace(b'"board":"main"', b'"board":"../main"', 1)
     assert "is not a board id" in refused("import", "--data", tmp_path, "-", stdin=evil)
+    for was, now, told in (
+        (b'"target_tokens":6000', b'"target_tokens":-1', "target_tokens is a whole number"),
+        (b'"validation":""', b'"validation":"[{]"', "validation is not JSON"),
+        (b'"validation":""', b'"validation":"[{\\"max_bytes\\":0}]"', "max_bytes is a whole number"),
+    ):
+        assert was in history
+        *before, last = history.replace(was, now).splitlines(keepends=True)
+        line = json.loads(last)
+        line["end"]["sha256"] = ""
+        made = b"".join(before)
+        made += lines.seal(hashlib.sha256(made), lines.write(line))
+        message = refused("import", "--data", tmp_path, "-", stdin=made)
+        assert "Line 16: " in message
+        assert told in message
     assert "cannot read" in refused("import", "--data", tmp_path, tmp_path / "none")
     assert names(tmp_path) == {"board.sqlite3"}
     assert said("export", "--data", filled) == history

@@ -100,10 +100,16 @@ async def _import(settings: Settings, source: BinaryIO, name: str | None) -> Imp
     from blackboard_mcp.storage.history.transfer import import_board
 
     from .. import compose
+    from ..board_settings import check_kept
 
     async with compose.installation(settings, eager_index=False, background=False) as opened:
         return await import_board(
-            opened.store, source.readline, board=name, folder=settings.folder, check_name=check_board
+            opened.store,
+            source.readline,
+            board=name,
+            folder=settings.folder,
+            check_name=check_board,
+            check_config=check_kept,
         )
 
 

@@ -55,11 +55,10 @@ def extent(board: str, *, public: bool = False) -> Steps[Extent]:
     return Extent(row.no, board, last, public)
 
 
-def page(of: Extent, after: int, *, sha256: str = "", limit: int = PAGE) -> Steps[list[tuple[int, bytes]]]:
+def page(of: Extent, after: int, *, limit: int = PAGE) -> Steps[list[tuple[int, bytes]]]:
     """The next lines, each with its sequence; none at the end.
 
-    `sha256` is of all lines before the last, and only needed for a page that ends with it: such a page
-    holds nothing else.
+    The last line has yet to be sealed (`lines.seal`), and has a page of its own.
     """
     rows = yield sql("history_events"), (of.no, after, of.last, int(of.public), limit)
     if len(rows) > 1 and rows[-1][0] == of.last:
@@ -95,7 +94,7 @@ def page(of: Extent, after: int, *, sha256: str = "", limit: int = PAGE) -> Step
     if not of.public and rows:
         yield from _once(of, after, rows[-1][0], made)
     if rows and rows[-1][0] == of.last:
-        made[of.last]["end"] = yield from _end(of, sha256)
+        made[of.last]["end"] = yield from _end(of)
     return [(seq, lines.write(line)) for seq, line in made.items()]
 
 
@@ -179,7 +178,7 @@ def _once(of: Extent, after: int, until: int, made: dict[int, dict[str, Any]]) -
             rows.append(_row(table.columns, row[1:]))
 
 
-def _end(of: Extent, sha256: str) -> Steps[dict[str, Any]]:
+def _end(of: Extent) -> Steps[dict[str, Any]]:
     """What belongs to the board as a whole."""
     columns = ", ".join(BOARD)
     row = (yield f"SELECT {columns} FROM board WHERE no = ?1", (of.no,))[0]  # noqa: S608 - names of ours
@@ -200,7 +199,7 @@ def _end(of: Extent, sha256: str) -> Steps[dict[str, Any]]:
                 rows[table.name] = [_row(table.columns, row) for row in found]
         end["rows"] = rows
         end["owners"] = dict((yield sql("history_owners"), (of.no,)))
-    end["sha256"] = sha256
+    end["sha256"] = ""
     return end
 
 

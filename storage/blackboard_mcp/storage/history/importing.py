@@ -53,7 +53,7 @@ class Progress:
     born: int = 0
     ended: bool = False
     sha256: str = ""
-    """Of all lines before the last, as the last one says."""
+    """Of all that stands before it, as the last line says."""
 
 
 def begin(raw: bytes, board: str | None) -> Steps[Progress]:
@@ -104,7 +104,9 @@ def finish(progress: Progress, sha256: str) -> Steps[None]:
     if not progress.ended:
         raise BadLine(last, 'lines are missing after it: the last one has an "end"')
     if progress.sha256 != sha256:
-        raise BadLine(last, "its sha256 is not that of the lines before it: the file was changed or damaged")
+        raise BadLine(
+            last, "its sha256 is not that of what stands before it: the file was changed or damaged"
+        )
     if rows := (yield sql("history_unfinished"), (no,)):
         raise BadLine(last, f"no line says how item {rows[0][0]} stands")
     if rows := (yield sql("history_debateless"), (no,)):

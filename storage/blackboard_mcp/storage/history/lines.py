@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from blackboard_mcp.protocols.errors import InvalidInput
 
@@ -21,6 +21,14 @@ VERSION = 1
 MAX_LINE = 64 << 20
 """Longest line that is read, in bytes."""
 _MAX_DEPTH = 40
+
+
+class Hash(Protocol):
+    """A hash of `hashlib`."""
+
+    def update(self, data: bytes, /) -> None: ...
+
+    def hexdigest(self) -> str: ...
 
 
 class BadLine(InvalidInput):
@@ -39,6 +47,26 @@ class _Wrong(ValueError):
 def write(line: Mapping[str, Any]) -> bytes:
     """The line as it stands in the file, with its end."""
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+_SHA256 = 64
+_END = b'"}}\n'
+"""What follows the sha256 on the last line."""
+
+
+def seal(before: Hash, last: bytes) -> bytes:
+    """The last line, written with an empty sha256, with that of all that stands before it in the file.
+
+    `before` has seen the lines before, and sees this one.
+    """
+    head = last.removesuffix(_END)
+    before.update(head)
+    return head + before.hexdigest().encode() + _END
+
+
+def sealed(last: bytes) -> bytes:
+    """What of the last line its sha256 is of, beside the lines before."""
+    return last[: -_SHA256 - len(_END)]
 
 
 def read(raw: bytes, number: int) -> dict[str, Any]:

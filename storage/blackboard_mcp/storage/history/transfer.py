@@ -17,7 +17,8 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from blackboard_mcp.protocols.errors import Conflict, StoreError
+from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, StoreError
 
 from ..operations.ledger import find_board, get_board
 from ..operations.rows import Steps, sql
@@ -73,10 +74,11 @@ async def import_board(
     board: str | None = None,
     folder: Path | None = None,
     check_name: Callable[[str], object] | None = None,
+    check_config: Callable[[BoardConfig], object] | None = None,
 ) -> Imported:
     """Makes the board that the lines tell of, under its own id or as `board`: the whole of it or nothing.
 
-    `check_name` raises for an id that no board can have.
+    `check_name` and `check_config` raise `InvalidInput` for an id and for settings that no board can have.
 
     Raises:
         BadLine: a line that is wrong, by its number.
@@ -89,7 +91,7 @@ async def import_board(
                 check_name(name)
             await store.engine.read(lambda: _check_absent(name))
 
-        progress = await _build(place / "board.db", read_line, board, may_be_called)
+        progress = await _build(place / "board.db", read_line, board, may_be_called, check_config)
         taken = await store.engine.write_from(place / "board.db", lambda: _take_over(progress.board))
         return Imported(progress.board, progress.seq, progress.born, *taken)
 
@@ -123,17 +125,20 @@ async def _pages(copy: SqlBoardStore, board: str, *, public: bool) -> AsyncGener
     digest = hashlib.sha256()
     after = 0
     while after < extent.last:
-        page = await copy.engine.read(_page(extent, after, digest.hexdigest()))
+        page = await copy.engine.read(_page(extent, after))
         if not page:
             raise StoreError(f"The log of '{board}' ends at {after}, and {extent.last} was its last event.")
         written = b"".join(line for _, line in page)
-        digest.update(written)
         after = page[-1][0]
+        if after < extent.last:
+            digest.update(written)
+        else:
+            written = lines.seal(digest, written)
         yield written
 
 
-def _page(extent: exporting.Extent, after: int, sha256: str) -> Callable[[], Steps[list[tuple[int, bytes]]]]:
-    return lambda: exporting.page(extent, after, sha256=sha256)
+def _page(extent: exporting.Extent, after: int) -> Callable[[], Steps[list[tuple[int, bytes]]]]:
+    return lambda: exporting.page(extent, after)
 
 
 @asynccontextmanager
@@ -154,6 +159,7 @@ async def _build(
     read_line: ReadLine,
     board: str | None = None,
     check_name: Callable[[str], Awaitable[None]] | None = None,
+    check_config: Callable[[BoardConfig], object] | None = None,
 ) -> importing.Progress:
     """Builds the board in a file of its own; `check_name` is asked early whether it can be called so."""
     built = await SqlBoardStore.open(path, synchronous="NORMAL")
@@ -180,7 +186,16 @@ async def _build(
                 raise lines.BadLine(progress.seq + 1, wrong) from error
         if progress is None:
             raise lines.BadLine(1, "the file is empty")
+        digest.update(lines.sealed(last))
         await built.engine.write(_finish(progress, digest.hexdigest()))
+        made = await built.find_board(progress.board)
+        if check_config is not None and made is not None:
+            try:
+                check_config(made.config)
+            except InvalidInput as error:
+                raise lines.BadLine(
+                    progress.seq, error.message.replace(" Nothing was changed.", "").rstrip(".")
+                ) from None
         return progress
     finally:
         await built.close()

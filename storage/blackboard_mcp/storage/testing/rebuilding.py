@@ -9,6 +9,7 @@ from typing import Any
 
 from blackboard_mcp.storage.history import exporting, importing
 from blackboard_mcp.storage.history.comparing import differences
+from blackboard_mcp.storage.history.lines import seal, sealed
 from blackboard_mcp.storage.operations.rows import Steps
 from blackboard_mcp.storage.store import SqlBoardStore
 
@@ -49,15 +50,18 @@ def written(board: str, page: int, *, public: bool = False) -> Steps[list[bytes]
     lines: list[bytes] = []
     after = 0
     while after < extent.last:
-        rows = yield from exporting.page(extent, after, sha256=digest.hexdigest(), limit=page)
+        rows = yield from exporting.page(extent, after, limit=page)
         after = rows[-1][0]
         lines += [line for _, line in rows]
-        digest.update(b"".join(line for _, line in rows))
-    return lines
+        if after < extent.last:
+            digest.update(b"".join(line for _, line in rows))
+    return [*lines[:-1], seal(digest, lines[-1])] if lines else []
 
 
 def _built(lines: list[bytes]) -> Steps[int]:
     progress = yield from importing.begin(lines[0], None)
     progress = yield from importing.load(progress, lines)
-    yield from importing.finish(progress, hashlib.sha256(b"".join(lines[:-1])).hexdigest())
+    yield from importing.finish(
+        progress, hashlib.sha256(b"".join(lines[:-1]) + sealed(lines[-1])).hexdigest()
+    )
     return progress.no
