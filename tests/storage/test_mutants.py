@@ -26,6 +26,7 @@ from blackboard_mcp.storage.operations import (
     deleting,
     endorsing,
     guarding,
+    holding,
     linking,
     posting,
     pruning,
@@ -339,6 +340,26 @@ def kept_later(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SqliteEngine, "write", twice)
 
 
+ANY_OWNER = (
+    "SELECT number, type, key, version, deleted FROM item "
+    "WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND ?3 <> ''"
+)
+ANY_EVENT = (
+    "SELECT seq FROM event WHERE board = ?1 AND seq > ?3 AND seq <= ?4 AND ?2 <> '' ORDER BY seq DESC LIMIT 1"
+)
+
+
+def first_only(patch: pytest.MonkeyPatch) -> None:
+    """A conflict names the first thing that moved."""
+    honest = holding.Moved.add
+
+    def add(self: holding.Moved, name: str, present: int, words: str) -> None:
+        if not self.now:
+            honest(self, name, present, words)
+
+    patch.setattr(holding.Moved, "add", add)
+
+
 BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
     (
         "one-hop guard",
@@ -504,6 +525,24 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
         "notices leave what is private",
         notices_for_all,
         "test_a_retracted_private_item_marks_its_owners_private_items_alone",
+        {},
+    ),
+    (
+        "a conflict of the first only",
+        first_only,
+        "test_a_conflict_names_everything_that_moved_and_changes_nothing",
+        {},
+    ),
+    (
+        "conflicts on what is private",
+        statement("standing_items", ANY_OWNER),
+        "test_what_is_private_to_others_reads_as_absent_and_moves_nothing",
+        {},
+    ),
+    (
+        "private events move the board",
+        statement("last_event", ANY_EVENT),
+        "test_what_is_private_to_others_reads_as_absent_and_moves_nothing",
         {},
     ),
     (
