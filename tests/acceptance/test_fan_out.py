@@ -35,4 +35,4 @@ def test_I20_a_burst_reaches_every_subscription_whole_in_order_and_once(
     # Shared ends and pages take 24 MiB at most, a stalled stream a few hundred KiB.
     assert came.most - came.before < 100
     # As many waiting calls for something else cost posts next to nothing; machines are noisy.
-    assert came.waited_on > came.alone / 3
+    assert came.waited_on > came.alone / 5

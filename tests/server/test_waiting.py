@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
+from blackboard_mcp.protocols.errors import StoreClosed
 from blackboard_mcp.server import compose, following
 from blackboard_mcp.server.settings import Settings
 
@@ -42,3 +44,23 @@ async def test_a_wait_without_news_looks_once_a_report_and_no_oftener(
     assert news.events == ()
     assert looks <= len(told) + 2
     assert len(told) <= 6
+
+
+async def test_an_installation_that_closes_ends_the_waits_at_once(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path, synchronous="NORMAL")
+    async with compose.installation(settings, eager_index=False, background=False) as opened:
+        waits = [
+            asyncio.create_task(
+                opened.blackboard.following.wait(
+                    "ada", None, subscription=None, since=None, seconds=50, limit=1, report=None
+                )
+            )
+            for _ in range(3)
+        ]
+        tails = opened.blackboard.following.tails
+        async with asyncio.timeout(10):
+            while tails._waiting < 3:  # noqa: ASYNC110 - the calls set no event
+                await asyncio.sleep(0.01)
+    for wait in waits:
+        with pytest.raises(StoreClosed):
+            await asyncio.wait_for(wait, 5)

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from blackboard_mcp.protocols.errors import StoreError
+from blackboard_mcp.protocols.errors import StoreClosed, StoreError
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.matching import Matcher
 from blackboard_mcp.protocols.store import BoardStore
@@ -119,13 +119,14 @@ class Tails:
             self._leave(tail)
 
     async def close(self) -> None:
-        """End the reading; whoever waits is told that the store was closed by the store."""
+        """End the reading; whoever waits gets `StoreClosed`, as everybody will from the store."""
         if self._sweep is not None:
             self._sweep.cancel()
         tasks = [*self._advancing, *self._loading.values(), *((self._pump,) if self._pump else ())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._tell(StoreClosed("The store was closed while waiting for a change."))
         self._tails.clear()
         self._pages.clear()
 
@@ -218,10 +219,13 @@ class Tails:
             raise
         except Exception as error:
             # Those who wait are told; the next one to wait begins anew.
-            for tail in self._tails.values():
-                for waiter in tail.waiters:
-                    if not waiter.news.done():
-                        waiter.news.set_exception(error)
+            self._tell(error)
+
+    def _tell(self, error: Exception) -> None:
+        for tail in self._tails.values():
+            for waiter in tail.waiters:
+                if not waiter.news.done():
+                    waiter.news.set_exception(error)
 
     async def _advance(self) -> bool:
         """Reads on where boards moved, and wakes whom it concerns. Whether there is more to read at once."""
