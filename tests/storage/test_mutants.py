@@ -7,7 +7,8 @@ the model, asked which invariant broke.
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -360,6 +361,16 @@ def first_only(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(holding.Moved, "add", add)
 
 
+def unchecked(patch: pytest.MonkeyPatch) -> None:
+    """What is written need not have been checked against the board's rules."""
+    honest = posting.apply
+
+    def apply(ledger: Ledger, drafts: Sequence[Draft]) -> rows.Steps[tuple[list[int], list[int]]]:
+        return honest(ledger, [replace(d, checked=ledger.board.config.validation) for d in drafts])
+
+    patch.setattr(posting, "apply", apply)
+
+
 BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
     (
         "one-hop guard",
@@ -582,6 +593,18 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
             "SELECT board, agent, key FROM idempotency WHERE expires_at <= ?1 + 2000000 ORDER BY expires_at LIMIT ?2",
         ),
         "test_what_counts_no_more_is_swept_and_the_rest_stays",
+        {"clock": ...},
+    ),
+    (
+        "rules are not asked for",
+        unchecked,
+        "test_a_board_with_rules_takes_only_what_was_checked_against_those",
+        {},
+    ),
+    (
+        "restored items keep their time to live",
+        statement("item_move", "UPDATE item SET zone = ?3, seq = ?4 WHERE board = ?1 AND number = ?2"),
+        "test_I36_what_comes_back_lasts_until_a_time_to_live_is_said_anew",
         {"clock": ...},
     ),
 ]
