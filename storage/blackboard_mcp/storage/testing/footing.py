@@ -19,7 +19,7 @@ Edges = Iterable[tuple[str, int]]
 def spelt(text: str) -> str:
     """A text of the walk without its spelling: the walk uses no units and no mixed case."""
     plain = " ".join(text.lower().split())
-    return plain[:-1] if plain.endswith(".") and not plain.endswith(("..", " .")) else plain
+    return plain[:-1] if plain.endswith(".") and not plain.endswith(("..", " .", "?.")) else plain
 
 
 class Footing:
