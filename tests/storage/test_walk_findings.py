@@ -1,4 +1,4 @@
-"""The plain model of the walk knows by itself which texts of the walk say the same: here it is asked about all of them."""
+"""Which texts of the walk say the same is known by the plain model by itself: here it is asked about all of them."""
 
 from __future__ import annotations
 
