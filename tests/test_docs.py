@@ -300,3 +300,13 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
         if anchor:
             heads = re.findall(r"^#+ (.*)$", found.read_text("utf-8"), re.MULTILINE)
             assert anchor in {head.lower().replace(" ", "-") for head in heads}, target
+
+
+def test_decisions_are_numbered_one_after_the_other_and_called_by_their_numbers() -> None:
+    pages = sorted((ROOT / "docs" / "adr").glob("*.md"))
+    assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
+    for number, page in enumerate(pages, 1):
+        assert page.read_text("utf-8").startswith(f"# {number}. "), page.name
+    for page in PAGES:
+        for told, linked in re.findall(r"\[ADR (\d+)\]\([^)]*?(\d{4})-", page.read_text("utf-8")):
+            assert int(told) == int(linked), page

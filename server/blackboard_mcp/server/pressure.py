@@ -69,7 +69,8 @@ def _call(unblocker: Unblocker) -> str:
         case "respond":
             return f'{unblocker.agent}: post a REPLY with edges {{"replies_to": ["{unblocker.item}"]}}'
         case "answer":
-            return f'{unblocker.agent}: respond(id="{unblocker.item}", text="…")'
+            # Everybody reads this, and only the set messages has respond.
+            return f'{unblocker.agent}: post an ANSWER with edges {{"replies_to": ["{unblocker.item}"]}}'
         case "cancel":
             return f'{unblocker.agent}: request(id="{unblocker.item}", cancel=true)'
         case "retire":

@@ -407,3 +407,17 @@ async def test_agents_look_up_protocols_by_a_tool_and_a_resource(board: Any) -> 
     assert (await alice.do("request", protocols=True))["protocols"] == facts["protocols"]
     assert text in await alice.say("request", protocols=True)
     assert "alone" in (await alice.fail("request", protocols=True, to="bob"))["message"]
+
+
+@both
+async def test_acknowledging_an_open_request_is_told_how_to_answer_it(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    id = await ask(alice)
+    failure = await bob.fail("debate", op="acknowledge", id=id)
+    assert failure["error"] == "conflict"
+    assert f'respond(id="{id}", text="…")' in failure["message"]
+    assert f'{{"replies_to": ["{id}"]}}' in failure["message"]
+    assert await state(bob, id) == "OPEN"
+    await bob.post("the index is missing", "ANSWER", edges={"replies_to": [id]})
+    failure = await bob.fail("debate", op="acknowledge", id=id)
+    assert "You owe nothing" in failure["message"]

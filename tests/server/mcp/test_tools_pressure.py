@@ -235,3 +235,22 @@ async def test_constraints_alone_can_press_and_their_authors_are_named(small: An
         await alice.post(id=rule["id"], status="RESOLVED")
     await small.settled()
     assert await under(bob) is None
+
+
+async def test_who_owes_answers_is_told_how_to_give_them_without_the_set_messages(
+    tmp_path: Path, mode: str
+) -> None:
+    async with boards.open_boards(
+        tmp_path, mode, target_tokens=400, tools=("core", "admin", "messages")
+    ) as opened:
+        alice, bob = await opened.join("alice", "bob")
+        for n in range(6):
+            await alice.do("request", text=f"question {n} {FILLER * 3}", to="bob", seconds=0)
+        await opened.settled()
+        issue = await under(bob)
+        assert 'bob: post an ANSWER with edges {"replies_to": ["Q-1"]}' in issue["text"]
+        assert "respond(" not in issue["text"]
+        for waiting in (await bob.do("respond"))["waiting"]:
+            await bob.post("no", "ANSWER", importance=1, edges={"replies_to": [waiting["id"]]})
+        await opened.settled()
+        assert await under(bob) is None

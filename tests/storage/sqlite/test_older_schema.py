@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -159,3 +160,10 @@ def test_a_process_killed_while_it_migrates_leaves_the_old_file(path: Path, stat
     assert select(path, VERSIONS) == before
     whole = subprocess.run([*child, "1000000"], capture_output=True, timeout=60, check=False)
     assert (whole.returncode, whole.stdout.strip()) == (0, str(LAST + 1).encode()), whole
+
+
+def test_migrations_are_numbered_one_after_the_other() -> None:
+    folder = resources.files("blackboard_mcp.storage.sqlite").joinpath("migrations")
+    names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".sql"))
+    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
+    assert len(migrations()) == len(names)

@@ -25,6 +25,7 @@ from .debating import (
 )
 from .ledger import Ledger, load_any, load_visible, open_ledger, standing
 from .principals import owners_of
+from .request_rows import find
 from .rows import ItemRow, Steps, numbers, sql
 from .voting import cast, tally
 
@@ -133,6 +134,13 @@ def _acknowledge(ledger: Ledger, number: int, version: int | None) -> Steps[None
         yield from ledger.emit(EventType.OBLIGATION_MET, debate.root, data={"duty": "acknowledge"})
         met.add(debate.id)
     if debate is None and not met:
+        if (request := (yield from find(ledger.no, item.number))) is not None and request.live:
+            raise Conflict(
+                f"{item.id} is an open request, which an answer ends and no acknowledgement. Nothing was changed; "
+                f'respond(id="{item.id}", text="…") answers it, as does an ANSWER with edges '
+                f'{{"replies_to": ["{item.id}"]}}.',
+                item=item.id,
+            )
         raise Conflict(
             f"You owe nothing to {item.id}, and no debate is open on it. Nothing was changed.", item=item.id
         )
