@@ -1,4 +1,4 @@
-"""Which texts of the walk say the same is known by the plain model by itself: here it is asked about all of them."""
+"""The plain model knows by itself which texts of the walk say the same: here it is asked about all of them."""
 
 from __future__ import annotations
 
