@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.answers import (
+    Stretch,
+)
 from blackboard_mcp.protocols.errors import StoreBusy, StoreClosed, StoreError
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import parse_event_filter
 from blackboard_mcp.protocols.matching import matcher
-from blackboard_mcp.protocols.store import BoardStore, Stretch
+from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.server import tails as tails_module
 from blackboard_mcp.server.tails import Tails
 from blackboard_mcp.storage.store import SqlBoardStore

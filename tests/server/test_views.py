@@ -10,12 +10,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.answers import (
+    Snapshot,
+)
 from blackboard_mcp.protocols.board import Board, BoardConfig, Core, Lifecycle
 from blackboard_mcp.protocols.debates import Debate, DebateState, Duty, Obligation, ObligationState
 from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Edge, EdgeKind, Item, ItemType, Status, Visibility
-from blackboard_mcp.protocols.store import Snapshot
 from blackboard_mcp.server.text import quoted
 from blackboard_mcp.server.tokens import BpeTokenizer
 from blackboard_mcp.server.views import View, render_view

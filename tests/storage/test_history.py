@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.answers import (
+    Once,
+)
 from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.errors import Conflict, UnknownReference
-from blackboard_mcp.protocols.store import Once
 from blackboard_mcp.storage.history import lines as format_
 from blackboard_mcp.storage.history.lines import BadLine
 from blackboard_mcp.storage.history.tables import TABLES, Role

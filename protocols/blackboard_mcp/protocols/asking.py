@@ -19,8 +19,10 @@ from .messages.request_result import RequestResult, RequestState
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .answers import (
+        Once,
+    )
     from .board import BoardConfig
-    from .store import Once
 
 KEYS: Final = RequestResult("messages")
 """Where requests stand. The number of a `part` is the lease of its holder, its versions are the parts."""

@@ -13,7 +13,9 @@ from .guard import Protection
 from .items import Item
 
 if TYPE_CHECKING:
-    from .store import Attention
+    from .answers import (
+        Attention,
+    )
 
 EXPIRY, DONE, LOGS, THREADS, IMPORTANCE = "expired", "resolved", "logs", "threads", "importance"
 """What takes an item; all but the first are names of steps in a board's configuration."""

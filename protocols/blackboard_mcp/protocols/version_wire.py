@@ -6,7 +6,9 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .store import Versions
+from .answers import (
+    Versions,
+)
 
 
 class WireVersion(BaseModel):

@@ -12,11 +12,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
+from .answers import (
+    Subscription,
+)
 from .asking import AgentRequest
 from .debates import Debate, Tally
 from .events import Event
 from .items import Item
-from .store import Subscription
 from .summaries import SummaryRequest
 from .version_wire import WireVersions
 

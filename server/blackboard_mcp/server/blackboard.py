@@ -11,6 +11,20 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Literal, TypedDict
 
+from blackboard_mcp.protocols.answers import (
+    Attention,
+    DebateView,
+    Once,
+    Posted,
+    Snapshot,
+    Versions,
+)
+from blackboard_mcp.protocols.answers import (
+    Found as FoundItems,
+)
+from blackboard_mcp.protocols.answers import (
+    Page as ItemPage,
+)
 from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.board import Board, BoardConfig
 from blackboard_mcp.protocols.debates import StandingWatch
@@ -21,21 +35,7 @@ from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import MAX_BATCH_TEXT, Draft, Item, Ref, Zone, parse_ref
 from blackboard_mcp.protocols.keys import check_key, parse_key, parse_listing
-from blackboard_mcp.protocols.store import (
-    Attention,
-    BoardStore,
-    DebateView,
-    Once,
-    Posted,
-    Snapshot,
-    Versions,
-)
-from blackboard_mcp.protocols.store import (
-    Found as FoundItems,
-)
-from blackboard_mcp.protocols.store import (
-    Page as ItemPage,
-)
+from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.topics import is_topic, parse_topic
 

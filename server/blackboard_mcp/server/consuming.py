@@ -13,6 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
+from blackboard_mcp.protocols.answers import (
+    Attention,
+    Once,
+)
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.groups import (
@@ -28,7 +32,7 @@ from blackboard_mcp.protocols.groups import (
     group_filter,
 )
 from blackboard_mcp.protocols.items import Item, Ref, parse_ref
-from blackboard_mcp.protocols.store import Attention, BoardStore, Once
+from blackboard_mcp.protocols.store import BoardStore
 
 from .blackboard import Blackboard
 from .following import Report, with_threads

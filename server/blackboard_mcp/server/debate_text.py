@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from blackboard_mcp.protocols.answers import (
+    DebateView,
+)
 from blackboard_mcp.protocols.debates import Debate, DebateState, Duty, ObligationState, StandingWatch
 from blackboard_mcp.protocols.items import Item
-from blackboard_mcp.protocols.store import DebateView
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from .text import excerpt, one_line

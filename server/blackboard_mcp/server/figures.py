@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from blackboard_mcp.protocols.answers import (
+    Statistics,
+)
 from blackboard_mcp.protocols.board import AgentInfo
-from blackboard_mcp.protocols.store import Statistics
 from blackboard_mcp.protocols.wire import StatisticsAnswer, ZoneFigures
 
 

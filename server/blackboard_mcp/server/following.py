@@ -13,12 +13,16 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 
+from blackboard_mcp.protocols.answers import (
+    Attention,
+    Subscription,
+)
 from blackboard_mcp.protocols.errors import BlackboardError, UnknownReference
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter, rethreaded, threads
 from blackboard_mcp.protocols.items import Ref, parse_ref
 from blackboard_mcp.protocols.matching import matcher
-from blackboard_mcp.protocols.store import Attention, BoardStore, Subscription
+from blackboard_mcp.protocols.store import BoardStore
 
 from .activity import Activity
 from .looks import Looks

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from blackboard_mcp.protocols.store import Attention
+from blackboard_mcp.protocols.answers import (
+    Attention,
+)
 
 NAMED_IN_FOOTER: Final = 3
 """How many ids a footer names."""

@@ -11,6 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from blackboard_mcp.protocols.answers import (
+    Attention,
+)
 from blackboard_mcp.protocols.asking import (
     DEADLINE_SECONDS,
     MAX_ANSWER,
@@ -23,7 +26,7 @@ from blackboard_mcp.protocols.asking import (
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.items import Item, Ref, content_hash, parse_ref
-from blackboard_mcp.protocols.store import Attention, BoardStore
+from blackboard_mcp.protocols.store import BoardStore
 
 from .blackboard import Blackboard
 from .following import Report

@@ -6,8 +6,10 @@ import hashlib
 import json
 from typing import Any
 
+from blackboard_mcp.protocols.answers import (
+    Once,
+)
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.store import Once
 
 from .requests import check_text
 

@@ -9,12 +9,15 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from blackboard_mcp.protocols.answers import (
+    NewSummary,
+)
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import BlackboardError, StoreBusy
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import ItemType, Status
 from blackboard_mcp.protocols.pruning import Candidate, Move, PassOutcome, Plan, Reach, Workspace
-from blackboard_mcp.protocols.store import BoardStore, NewSummary
+from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.summaries import AGENT
 from blackboard_mcp.protocols.tokens import Tokenizer
 

@@ -7,6 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 
+from blackboard_mcp.protocols.answers import (
+    Attention,
+    Committed,
+    DebateView,
+    Page,
+    Posted,
+    Subscription,
+)
 from blackboard_mcp.protocols.board import DEFAULT_POLICY, Board, Core
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.debates import Debate
@@ -14,7 +22,6 @@ from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.items import Item, ItemType, item_id
 from blackboard_mcp.protocols.pruning import PassOutcome
-from blackboard_mcp.protocols.store import Attention, Committed, DebateView, Page, Posted, Subscription
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from . import explaining

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
+from blackboard_mcp.protocols.answers import (
+    Once,
+    Statistics,
+)
 from blackboard_mcp.protocols.board import Board, BoardChange, Core
 from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.protocols.items import ItemType, Visibility, Zone, item_id, parse_ref
 from blackboard_mcp.protocols.pruning import PassOutcome
-from blackboard_mcp.protocols.store import Once, Statistics
 from blackboard_mcp.protocols.wire import BoardAnswer, CoreAnswer, MovedItem, PruneAnswer
 
 from .blackboard import Blackboard

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
+from blackboard_mcp.protocols.answers import (
+    Committed,
+)
 from blackboard_mcp.protocols.debates import DebateCall, DebateOp
 from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
 from blackboard_mcp.protocols.items import parse_ref
-from blackboard_mcp.protocols.store import Committed
 from blackboard_mcp.protocols.transactions import (
     MAX_WRITES,
     Since,

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from blackboard_mcp.protocols.store import Version, Versions
+from blackboard_mcp.protocols.answers import (
+    Version,
+    Versions,
+)
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from .text import relative_age, word

@@ -17,11 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from blackboard_mcp.protocols.answers import (
+    Snapshot,
+)
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.debates import Debate, DebateState, Duty
 from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.protocols.items import FINISHED, Item, ItemType, Visibility, Zone
-from blackboard_mcp.protocols.store import Snapshot
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from .text import ELLIPSIS, description, excerpt, head, quoted, word

@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from blackboard_mcp.protocols.answers import (
+    Once,
+)
 from blackboard_mcp.protocols.asking import AgentRequest, NewAnswer, NewRequest
 from blackboard_mcp.protocols.board import BoardConfig
-from blackboard_mcp.protocols.store import Once
 
+from .calls import Calls
 from .operations import requesting
-from .operations.repeating import Form, whole
-from .operations.rows import Steps, T
-from .sqlite.engine import SqliteEngine
+from .operations.repeating import whole
+from .operations.rows import Steps
 
 
-class RequestCalls:
+class RequestCalls(Calls):
     """The part of the store that is about requests."""
-
-    engine: SqliteEngine
-
-    if TYPE_CHECKING:
-
-        def _now(self) -> int: ...
-
-        async def _apply(
-            self,
-            board: str,
-            agent: str,
-            once: Once | None,
-            work: Callable[[int], Steps[T]],
-            form: Form[T],
-        ) -> T: ...
 
     async def _number(
         self, board: str, agent: str, once: Once | None, work: Callable[[int], Steps[int]]

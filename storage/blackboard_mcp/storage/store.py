@@ -3,37 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from blackboard_mcp.protocols.archive import ArchiveDocument, OutboxBatch, Settled, Waiting
-from blackboard_mcp.protocols.board import AgentInfo, Board, BoardChange, BoardConfig, Core
-from blackboard_mcp.protocols.clock import Clock, SystemClock, new_token
-from blackboard_mcp.protocols.debates import DebateCall, DebateOp, StandingWatch
-from blackboard_mcp.protocols.events import Event
-from blackboard_mcp.protocols.explain import Explained
-from blackboard_mcp.protocols.filters import ItemQuery
-from blackboard_mcp.protocols.groups import (
-    ATTEMPTS,
-    MAX_TAKEN,
-    DeadLetter,
-    Group,
-    GroupState,
-    Handle,
-    Outlook,
-    Taken,
-    Turn,
-)
-from blackboard_mcp.protocols.guard import Protection
-from blackboard_mcp.protocols.items import Draft, Item, Ref
-from blackboard_mcp.protocols.pressure import Describe
-from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Reaching
-from blackboard_mcp.protocols.store import (
+from blackboard_mcp.protocols.answers import (
     Committed,
-    DebateView,
     Endorsement,
     Found,
     Log,
@@ -45,24 +22,28 @@ from blackboard_mcp.protocols.store import (
     Snapshot,
     Statistics,
     Stretch,
-    Subscription,
     Versions,
 )
-from blackboard_mcp.protocols.summaries import DueSummary, SummaryRequest
-from blackboard_mcp.protocols.topics import Topic
+from blackboard_mcp.protocols.archive import ArchiveDocument, OutboxBatch, Settled, Waiting
+from blackboard_mcp.protocols.board import AgentInfo, Board, BoardChange, BoardConfig, Core
+from blackboard_mcp.protocols.clock import Clock, SystemClock
+from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.explain import Explained
+from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.guard import Protection
+from blackboard_mcp.protocols.items import Draft, Item, Ref
+from blackboard_mcp.protocols.pressure import Describe
+from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Reaching
 from blackboard_mcp.protocols.transactions import Transaction
 
+from .debate_calls import DebateCalls
+from .following_calls import FollowingCalls
 from .operations import (
     boards,
-    consuming,
-    debate_calls,
-    debate_views,
     endorsing,
     explaining,
-    groups,
     guarding,
     indexing,
-    lapsing,
     posting,
     pressing,
     principals,
@@ -70,16 +51,15 @@ from .operations import (
     reading,
     repeating,
     retracting,
-    subscribing,
     summarising,
-    topics,
     transacting,
     using,
     versions,
 )
-from .operations.rows import Steps, T, micros
+from .operations.rows import Steps, micros
 from .request_calls import RequestCalls
 from .sqlite.engine import SqliteEngine
+from .summary_calls import SummaryCalls
 
 APPLICATION_ID = 0x42424D43
 """Marks a SQLite file as a board file."""
@@ -101,12 +81,8 @@ def migrations() -> list[str]:
     return [script.read_text("utf-8") for script in scripts]
 
 
-class SqlBoardStore(RequestCalls):
+class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls):
     """A `BoardStore` on a SQLite file, or in memory."""
-
-    def __init__(self, engine: SqliteEngine, clock: Clock) -> None:
-        self.engine = engine
-        self._clock = clock
 
     @classmethod
     async def open(
@@ -130,23 +106,6 @@ class SqlBoardStore(RequestCalls):
             synchronous=synchronous,
         )
         return cls(engine, clock or SystemClock())
-
-    def _now(self) -> int:
-        return micros(self._clock.now())
-
-    async def _apply(
-        self,
-        board: str,
-        agent: str,
-        once: Once | None,
-        work: Callable[[int], Steps[T]],
-        form: repeating.Form[T],
-    ) -> T:
-        """Runs a mutation, given the time, in one transaction; with a key that was used it answers as then."""
-        now = self._now()
-        return await self.engine.write(
-            lambda: repeating.apply_once(board, agent, once, now, lambda: work(now), form)
-        )
 
     # Boards
 
@@ -194,7 +153,7 @@ class SqlBoardStore(RequestCalls):
     async def owner_of(self, agent: str) -> str:
         return await self.engine.read(lambda: principals.owner_of(agent))
 
-    # Posting and debating
+    # Posting
 
     async def post(
         self,
@@ -253,128 +212,6 @@ class SqlBoardStore(RequestCalls):
 
     async def _sweep_once(self, now: int) -> int:
         return await self.engine.write(lambda: repeating.sweep(now, _SWEEP_BATCH))
-
-    async def debate_open(
-        self,
-        board: str,
-        agent: str,
-        number: int,
-        watchers: Sequence[str],
-        *,
-        once: Once | None = None,
-        look: int = 0,
-    ) -> DebateView | Item:
-        call = DebateCall(DebateOp.OPEN, number, watchers=tuple(watchers))
-        return await self._debate(board, agent, call, once, look)
-
-    async def debate_watch(
-        self, board: str, agent: str, number: int, *, once: Once | None = None, look: int = 0
-    ) -> DebateView | Item:
-        return await self._debate(board, agent, DebateCall(DebateOp.WATCH, number), once, look)
-
-    async def debate_unwatch(
-        self, board: str, agent: str, number: int, *, once: Once | None = None, look: int = 0
-    ) -> DebateView | Item:
-        return await self._debate(board, agent, DebateCall(DebateOp.UNWATCH, number), once, look)
-
-    async def debate_acknowledge(
-        self,
-        board: str,
-        agent: str,
-        number: int,
-        *,
-        version: int | None = None,
-        once: Once | None = None,
-        look: int = 0,
-    ) -> DebateView | Item:
-        return await self._debate(board, agent, DebateCall(DebateOp.ACKNOWLEDGE, number, version), once, look)
-
-    async def debate_withdraw(
-        self,
-        board: str,
-        agent: str,
-        number: int,
-        reason: str,
-        *,
-        once: Once | None = None,
-        look: int = 0,
-    ) -> DebateView | Item:
-        call = DebateCall(DebateOp.WITHDRAW, number, reason=reason)
-        return await self._debate(board, agent, call, once, look)
-
-    async def debate_decide(
-        self,
-        board: str,
-        agent: str,
-        number: int,
-        reason: str,
-        deciders: Sequence[str],
-        *,
-        version: int | None = None,
-        once: Once | None = None,
-        look: int = 0,
-    ) -> DebateView | Item:
-        call = DebateCall(DebateOp.DECIDE, number, version, reason, deciders=tuple(deciders))
-        return await self._debate(board, agent, call, once, look)
-
-    async def debate_vote(
-        self,
-        board: str,
-        agent: str,
-        number: int,
-        *,
-        approve: bool,
-        reason: str = "",
-        version: int | None = None,
-        once: Once | None = None,
-        look: int = 0,
-    ) -> DebateView | Item:
-        call = DebateCall(DebateOp.VOTE, number, version, reason, approve=approve)
-        return await self._debate(board, agent, call, once, look)
-
-    async def _debate(
-        self, board: str, agent: str, call: DebateCall, once: Once | None, look: int
-    ) -> DebateView | Item:
-        def work(now: int) -> Steps[DebateView | Item]:
-            yield from debate_calls.debate(board, agent, call, now)
-            return (yield from debate_views.debate_status(board, agent, call.number, look))
-
-        form = debate_views.kept_status(board, agent, call.number, look)
-        return await self._apply(board, agent, once, work, form)
-
-    async def debate_status(self, board: str, agent: str, number: int, *, look: int = 0) -> DebateView | Item:
-        return await self.engine.read(lambda: debate_views.debate_status(board, agent, number, look))
-
-    async def sweep_debates(self) -> list[str]:
-        now = self._now()
-        due = await self.engine.read(lambda: lapsing.due(now))
-        return [board for board in due if await self._lapse(board, now)]
-
-    async def _lapse(self, board: str, now: int) -> bool:
-        return await self.engine.write(lambda: lapsing.lapse(board, now))
-
-    # Standing watches
-
-    async def watch_topic(
-        self, board: str, agent: str, topic: Topic, *, once: Once | None = None
-    ) -> list[StandingWatch]:
-        def work(now: int) -> Steps[list[StandingWatch]]:
-            yield from topics.watch_topic(board, agent, topic, now)
-            return (yield from topics.watches(board, agent))
-
-        return await self._apply(board, agent, once, work, repeating.whole(list[StandingWatch]))
-
-    async def unwatch_topic(
-        self, board: str, agent: str, topic: Topic, *, once: Once | None = None
-    ) -> list[StandingWatch]:
-        def work(now: int) -> Steps[list[StandingWatch]]:
-            yield from topics.unwatch_topic(board, agent, topic, now)
-            return (yield from topics.watches(board, agent))
-
-        return await self._apply(board, agent, once, work, repeating.whole(list[StandingWatch]))
-
-    async def watches(self, board: str, agent: str) -> list[StandingWatch]:
-        return await self.engine.read(lambda: topics.watches(board, agent))
 
     # Reading
 
@@ -471,51 +308,6 @@ class SqlBoardStore(RequestCalls):
         now = self._now()
         return await self.engine.write(lambda: summarising.apply_summary(board, summary, now))
 
-    async def request_summary(
-        self, board: str, thread: int, seen: Mapping[int, int], *, wait_seconds: int
-    ) -> bool:
-        now = self._now()
-        return await self.engine.write(lambda: summarising.request(board, thread, seen, wait_seconds, now))
-
-    async def summary_requests(self, board: str) -> tuple[list[SummaryRequest], int]:
-        return await self.engine.read(lambda: summarising.requests(board))
-
-    async def take_summary(
-        self, board: str, agent: str, number: int, *, seconds: float, once: Once | None = None
-    ) -> tuple[SummaryRequest, list[Item]]:
-        return await self._apply(
-            board,
-            agent,
-            once,
-            lambda now: summarising.take(board, agent, number, seconds, now),
-            summarising.kept_taking(board, agent),
-        )
-
-    async def held_summary(
-        self, board: str, agent: str, number: int, lease: int
-    ) -> tuple[SummaryRequest, list[Item]]:
-        now = self._now()
-        return await self.engine.read(lambda: summarising.held(board, agent, number, lease, now))
-
-    async def write_summary(
-        self, board: str, summary: NewSummary, lease: int, *, once: Once | None = None
-    ) -> str:
-        return await self._apply(
-            board,
-            summary.author,
-            once,
-            lambda now: summarising.write(board, summary, lease, now),
-            repeating.whole(str),
-        )
-
-    async def close_summary(self, board: str, thread: int, why: str) -> bool:
-        now = self._now()
-        return await self.engine.write(lambda: summarising.close(board, thread, why, now))
-
-    async def summaries_due(self) -> list[DueSummary]:
-        now = self._now()
-        return await self.engine.read(lambda: summarising.due(now))
-
     async def expire(self) -> list[str]:
         now = self._now()
         changed: dict[str, None] = {}
@@ -567,153 +359,6 @@ class SqlBoardStore(RequestCalls):
             lambda now: pruning.restore(board, agent, numbers, now, look),
             pruning.kept_restoring(board, agent, look),
         )
-
-    # Subscriptions
-
-    async def subscribe(
-        self, board: str, agent: str, name: str, filter_: dict[str, Any], *, once: Once | None = None
-    ) -> Subscription:
-        id_ = "sub-" + new_token(6)
-        return await self._apply(
-            board,
-            agent,
-            once,
-            lambda now: subscribing.subscribe(board, agent, id_, name, filter_, now),
-            repeating.whole(Subscription),
-        )
-
-    async def unsubscribe(self, board: str, agent: str, id_or_name: str, *, once: Once | None = None) -> bool:
-        return await self._apply(
-            board,
-            agent,
-            once,
-            lambda now: subscribing.unsubscribe(board, agent, id_or_name),
-            subscribing.ENDED,
-        )
-
-    async def subscriptions(self, board: str, agent: str) -> list[Subscription]:
-        return await self.engine.read(lambda: subscribing.subscriptions(board, agent))
-
-    async def find_subscription(self, board: str, agent: str, id_or_name: str) -> Subscription | None:
-        return await self.engine.read(lambda: subscribing.find_subscription(board, agent, id_or_name))
-
-    async def move_cursor(
-        self, board: str, agent: str, id_: str, cursor: int, *, since: int | None = None
-    ) -> bool:
-        now = self._now()
-        return await self.engine.write(lambda: subscribing.move_cursor(board, agent, id_, cursor, since, now))
-
-    async def return_cursor(self, board: str, agent: str, id_: str, cursor: int) -> None:
-        await self.engine.write(lambda: subscribing.return_cursor(board, agent, id_, cursor))
-
-    async def expire_subscriptions(self) -> list[str]:
-        now = self._now()
-        due = await self.engine.read(lambda: subscribing.abandoned(now))
-        for board in due:
-            await self._abandon(board, now)
-        return due
-
-    async def _abandon(self, board: str, now: int) -> None:
-        await self.engine.write(lambda: subscribing.expire(board, now))
-
-    # Consumer groups
-
-    async def create_group(
-        self,
-        board: str,
-        agent: str,
-        name: str,
-        filter_: dict[str, Any],
-        *,
-        since: int | None = None,
-        max_attempts: int = ATTEMPTS,
-        once: Once | None = None,
-    ) -> Group:
-        return await self._apply(
-            board,
-            agent,
-            once,
-            lambda now: groups.create(board, agent, name, filter_, since, max_attempts, now),
-            repeating.whole(Group),
-        )
-
-    async def change_group(
-        self,
-        board: str,
-        agent: str,
-        name: str,
-        *,
-        filter_: dict[str, Any] | None = None,
-        max_attempts: int | None = None,
-        once: Once | None = None,
-    ) -> Group:
-        return await self._apply(
-            board,
-            agent,
-            once,
-            lambda now: groups.change(board, agent, name, filter_, max_attempts, now),
-            repeating.whole(Group),
-        )
-
-    async def end_group(self, board: str, agent: str, name: str, *, once: Once | None = None) -> int:
-        return await self._apply(
-            board, agent, once, lambda now: groups.end(board, agent, name, now), repeating.whole(int)
-        )
-
-    async def groups(self, board: str) -> tuple[list[GroupState], int]:
-        now = self._now()
-        return await self.engine.read(lambda: groups.listed(board, now))
-
-    async def consume(
-        self, board: str, agent: str, name: str, turn: Turn, *, once: Once | None = None
-    ) -> Taken:
-        return await self._apply(
-            board,
-            agent,
-            once,
-            lambda now: consuming.consume(board, agent, name, turn, now),
-            consuming.kept(board, turn),
-        )
-
-    async def group_outlook(self, board: str, name: str) -> Outlook:
-        now = self._now()
-        return await self.engine.read(lambda: consuming.outlook(board, name, now))
-
-    async def dead_letters(
-        self, board: str, name: str, *, after: int = 0, limit: int = MAX_TAKEN
-    ) -> tuple[list[DeadLetter], int]:
-        return await self.engine.read(lambda: groups.dead_letters(board, name, after, limit))
-
-    async def retry_dead(
-        self, board: str, agent: str, name: str, wanted: Sequence[Handle], *, once: Once | None = None
-    ) -> int:
-        return await self._apply(
-            board,
-            agent,
-            once,
-            lambda now: groups.retry(board, agent, name, wanted, now),
-            repeating.whole(int),
-        )
-
-    async def drop_dead(
-        self, board: str, agent: str, name: str, wanted: Sequence[Handle], *, once: Once | None = None
-    ) -> int:
-        return await self._apply(
-            board, agent, once, lambda now: groups.drop(board, agent, name, wanted, now), repeating.whole(int)
-        )
-
-    async def sweep_groups(self) -> list[str]:
-        now = self._now()
-        spent, unused = await self.engine.read(lambda: groups.due(now))
-        changed = [board for board, name in spent if await self._bury(board, name, now)]
-        changed += [board for board, name in unused if await self._abandon_group(board, name, now)]
-        return list(dict.fromkeys(changed))
-
-    async def _bury(self, board: str, name: str, now: int) -> bool:
-        return await self.engine.write(lambda: groups.bury_spent(board, name, now))
-
-    async def _abandon_group(self, board: str, name: str, now: int) -> bool:
-        return await self.engine.write(lambda: groups.abandon(board, name, now))
 
     # News
 

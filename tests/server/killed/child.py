@@ -25,9 +25,11 @@ def say(**facts: Any) -> None:
 
 async def work(folder: Path, agent: str, done: int, last: int) -> None:
     """The steps of an agent, each the same whenever it is tried, each under an idempotency key."""
+    from blackboard_mcp.protocols.answers import (
+        Once,
+    )
     from blackboard_mcp.protocols.board import BoardConfig
     from blackboard_mcp.protocols.items import Draft
-    from blackboard_mcp.protocols.store import Once
     from blackboard_mcp.protocols.transactions import Transaction
     from blackboard_mcp.storage.store import SqlBoardStore
     from blackboard_mcp.storage.testing.harness import draft

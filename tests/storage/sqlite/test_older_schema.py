@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.answers import (
+    Once,
+)
 from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.items import content_hash
-from blackboard_mcp.protocols.store import Once
 from blackboard_mcp.storage.history.transfer import verify_board
 from blackboard_mcp.storage.sqlite import driver
 from blackboard_mcp.storage.store import SqlBoardStore, migrations

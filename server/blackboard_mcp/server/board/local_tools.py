@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
+from blackboard_mcp.protocols.answers import (
+    DebateView,
+)
 from blackboard_mcp.protocols.board import BoardChange, Lifecycle
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.items import MAX_BATCH, Item, parse_ref
 from blackboard_mcp.protocols.keys import MAX_KEY
-from blackboard_mcp.protocols.store import DebateView
 from blackboard_mcp.protocols.topics import MAX_TOPIC, is_topic
 from blackboard_mcp.protocols.transactions import MAX_READS
 from blackboard_mcp.protocols.wire import (

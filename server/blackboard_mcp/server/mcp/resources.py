@@ -10,11 +10,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
+from blackboard_mcp.protocols.answers import (
+    Page as ItemPage,
+)
 from blackboard_mcp.protocols.errors import UnknownReference
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Item, ItemType, Status
 from blackboard_mcp.protocols.keys import parse_listing
-from blackboard_mcp.protocols.store import Page as ItemPage
 from blackboard_mcp.protocols.version_wire import wire_versions
 from blackboard_mcp.protocols.wire import wire_debate, wire_event, wire_item
 from pydantic import Field

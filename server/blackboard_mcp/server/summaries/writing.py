@@ -12,10 +12,13 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from blackboard_mcp.protocols.answers import (
+    NewSummary,
+)
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import SummaryFailed
 from blackboard_mcp.protocols.items import Item, content_hash
-from blackboard_mcp.protocols.store import BoardStore, NewSummary
+from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.summaries import AGENT, AS_LAUNCHED, EXTRACTIVE, Summariser, SummaryTask
 from blackboard_mcp.protocols.tokens import Tokenizer
 

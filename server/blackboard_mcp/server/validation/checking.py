@@ -11,12 +11,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
+from blackboard_mcp.protocols.answers import (
+    Once,
+)
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import InvalidInput, Refused, RulesMoved
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Draft, Item, ItemType, Ref, Visibility
 from blackboard_mcp.protocols.policy import Writing
-from blackboard_mcp.protocols.store import BoardStore, Once
+from blackboard_mcp.protocols.store import BoardStore
 
 from ..policies.bounded import Bounded, PolicyFailed
 from ..policies.registry import NAMED, made

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from blackboard_mcp.protocols.answers import (
+    DebateView,
+)
 from blackboard_mcp.protocols.debates import Debate, DebateState, Duty, Obligation, ObligationState, Tally
 from blackboard_mcp.protocols.items import Item
-from blackboard_mcp.protocols.store import DebateView
 
 from ..operation import Rows
 from .ledger import attention, get_board, load, load_any, load_visible

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+from blackboard_mcp.protocols.answers import (
+    Endorsement,
+)
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.findings import (
     FINDINGS,
@@ -13,7 +16,6 @@ from blackboard_mcp.protocols.findings import (
     normal_form,
 )
 from blackboard_mcp.protocols.items import Draft, EdgeKind, ItemType, Visibility, Zone
-from blackboard_mcp.protocols.store import Endorsement
 
 from .ledger import Ledger, get_board, load, load_any
 from .rows import ItemRow, Steps, dumps, instant, numbers, sql

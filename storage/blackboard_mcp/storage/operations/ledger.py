@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from blackboard_mcp.protocols.answers import (
+    Attention,
+)
 from blackboard_mcp.protocols.board import BoardConfig, Core
 from blackboard_mcp.protocols.errors import Conflict, UnknownReference
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import Zone, item_id
-from blackboard_mcp.protocols.store import Attention
 
 from ..operation import Rows
 from .rows import BoardRow, ItemRow, Steps, config_json, core_json, dumps, numbers, sql

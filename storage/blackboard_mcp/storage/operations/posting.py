@@ -6,6 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from blackboard_mcp.protocols.answers import (
+    Once,
+    Posted,
+)
 from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, RulesMoved
 from blackboard_mcp.protocols.events import EventType
@@ -21,7 +25,6 @@ from blackboard_mcp.protocols.items import (
     Zone,
     item_id,
 )
-from blackboard_mcp.protocols.store import Once, Posted
 
 from . import debating, deleting, endorsing, linking, pressing, repeating, request_rows, retracting
 from .ledger import Ledger, attention, create_ledger, load_any, load_visible, standing

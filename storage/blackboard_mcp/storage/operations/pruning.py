@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from blackboard_mcp.protocols.answers import (
+    Restored,
+)
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import Zone
 from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Plan, Reach, Reaching
-from blackboard_mcp.protocols.store import Restored
 
 from . import guarding
 from .ledger import Ledger, attention, get_board, load_any, load_visible, open_ledger, standing

@@ -6,6 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from blackboard_mcp.protocols.answers import (
+    Found,
+    Log,
+    Page,
+    Snapshot,
+    Statistics,
+    Stretch,
+)
 from blackboard_mcp.protocols.board import AgentInfo
 from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.events import Event
@@ -13,7 +21,6 @@ from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Ref, Zone
 from blackboard_mcp.protocols.keys import parse_key
-from blackboard_mcp.protocols.store import Found, Log, Page, Snapshot, Statistics, Stretch
 
 from . import debate_views, globbing, guarding, summarising
 from .ledger import attention, get_board, load, owed_by

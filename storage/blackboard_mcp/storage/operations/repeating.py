@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic
 
+from blackboard_mcp.protocols.answers import (
+    Once,
+)
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.store import Once
 from pydantic import TypeAdapter
 
 from .ledger import find_board

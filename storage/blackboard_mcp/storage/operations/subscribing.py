@@ -6,9 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from blackboard_mcp.protocols.answers import (
+    Subscription,
+)
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import CursorExpired, Refused, UnknownReference
-from blackboard_mcp.protocols.store import Subscription
 
 from .ledger import get_board
 from .repeating import Form, whole

@@ -10,11 +10,13 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from blackboard_mcp.protocols.answers import (
+    NewSummary,
+)
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.errors import Conflict, Refused, UnknownReference
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Zone
-from blackboard_mcp.protocols.store import NewSummary
 from blackboard_mcp.protocols.summaries import DueSummary, SummaryRequest
 
 from . import guarding, retracting

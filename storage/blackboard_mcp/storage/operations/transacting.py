@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from blackboard_mcp.protocols.answers import (
+    Attention,
+    Committed,
+    Debated,
+    Once,
+)
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.debates import DebateCall
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
 from blackboard_mcp.protocols.items import Draft, Item, Visibility, item_id
-from blackboard_mcp.protocols.store import Attention, Committed, Debated, Once
 from blackboard_mcp.protocols.transactions import Transaction, check_transaction
 
 from . import debate_calls, posting, repeating

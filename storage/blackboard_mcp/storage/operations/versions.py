@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 
+from blackboard_mcp.protocols.answers import (
+    Version,
+    Versions,
+)
 from blackboard_mcp.protocols.items import Status
-from blackboard_mcp.protocols.store import Version, Versions
 
 from .ledger import get_board, load
 from .reading import entries

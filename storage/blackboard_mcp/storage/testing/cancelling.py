@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 
+from blackboard_mcp.protocols.answers import (
+    Once,
+    Posted,
+)
 from blackboard_mcp.protocols.items import Draft
-from blackboard_mcp.protocols.store import Once, Posted
 
 from .harness import Table, draft
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.answers import (
+    Once,
+    Posted,
+)
 from blackboard_mcp.protocols.items import Item, Zone
-from blackboard_mcp.protocols.store import Once, Posted
 
 from .harness import HandClock, Table, draft
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from blackboard_mcp.protocols.answers import (
+    Once,
+)
 from blackboard_mcp.protocols.groups import Turn
-from blackboard_mcp.protocols.store import BoardStore, Once
+from blackboard_mcp.protocols.store import BoardStore
 
 from .asking import Asking
 from .harness import HandClock, Table, draft

@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 from typing import Any
 
+from blackboard_mcp.protocols.answers import (
+    Once,
+)
 from blackboard_mcp.protocols.errors import Conflict
 from blackboard_mcp.protocols.items import Zone
 from blackboard_mcp.protocols.pruning import Move, Plan, Workspace
-from blackboard_mcp.protocols.store import Once
 
 from .harness import HandClock, Table, draft
 

@@ -6,6 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from blackboard_mcp.protocols.answers import (
+    DebateView,
+    Once,
+    Posted,
+)
 from blackboard_mcp.protocols.board import Board, BoardChange, BoardConfig
 from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.events import Event
@@ -22,7 +27,7 @@ from blackboard_mcp.protocols.items import (
     content_hash,
 )
 from blackboard_mcp.protocols.pruning import Decide, Move, PassOutcome, Plan, Workspace
-from blackboard_mcp.protocols.store import BoardStore, DebateView, Once, Posted
+from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.topics import parse_topic
 
 Target = Item | int

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from blackboard_mcp.protocols.answers import (
+    DebateView,
+    Found,
+    Log,
+    Snapshot,
+)
 from blackboard_mcp.protocols.board import Board
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Edge, EdgeKind, Item, Ref, Zone, content_hash
-from blackboard_mcp.protocols.store import DebateView, Found, Log, Snapshot
 from hypothesis.stateful import invariant
 
 from .model import MOVES, Quarrel

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from blackboard_mcp.protocols.answers import (
+    NewSummary,
+)
 from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.errors import UnknownReference
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Zone, content_hash
-from blackboard_mcp.protocols.store import BoardStore, NewSummary
+from blackboard_mcp.protocols.store import BoardStore
 
 from .debates import argue
 from .harness import HandClock, Table, draft

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from blackboard_mcp.protocols.answers import (
+    Once,
+)
 from blackboard_mcp.protocols.board import Core
-from blackboard_mcp.protocols.store import Once
 from hypothesis import seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test

@@ -6,6 +6,9 @@ import asyncio
 from dataclasses import replace
 
 import pytest
+from blackboard_mcp.protocols.answers import (
+    Once,
+)
 from blackboard_mcp.protocols.errors import (
     BlackboardError,
     Conflict,
@@ -26,7 +29,7 @@ from blackboard_mcp.protocols.items import (
     content_hash,
     item_id,
 )
-from blackboard_mcp.protocols.store import BoardStore, Once
+from blackboard_mcp.protocols.store import BoardStore
 
 from .harness import HandClock, Table, draft
 

@@ -9,13 +9,20 @@ from functools import partial
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.answers import (
+    Committed,
+    DebateView,
+    Once,
+    Posted,
+    Restored,
+)
 from blackboard_mcp.protocols.asking import NewAnswer, NewRequest
 from blackboard_mcp.protocols.board import BoardChange, Core
 from blackboard_mcp.protocols.debates import DebateCall, DebateOp
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, UnknownReference
 from blackboard_mcp.protocols.groups import Turn
 from blackboard_mcp.protocols.items import content_hash
-from blackboard_mcp.protocols.store import BoardStore, Committed, DebateView, Once, Posted, Restored
+from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.topics import parse_topic
 from blackboard_mcp.protocols.transactions import Transaction
 

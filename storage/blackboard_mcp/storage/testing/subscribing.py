@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from blackboard_mcp.protocols.answers import (
+    Subscription,
+)
 from blackboard_mcp.protocols.errors import CursorExpired, Refused, UnknownReference
-from blackboard_mcp.protocols.store import BoardStore, Subscription
+from blackboard_mcp.protocols.store import BoardStore
 
 from .harness import HandClock, Table
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from blackboard_mcp.protocols.answers import (
+    NewSummary,
+)
 from blackboard_mcp.protocols.board import BoardChange, Lifecycle
 from blackboard_mcp.protocols.errors import Conflict, Refused, UnknownReference
 from blackboard_mcp.protocols.items import Item, Zone
-from blackboard_mcp.protocols.store import NewSummary
 from blackboard_mcp.protocols.summaries import SummaryRequest
 
 from .harness import HandClock, Table

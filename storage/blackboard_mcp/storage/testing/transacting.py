@@ -7,10 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.answers import (
+    Committed,
+    Once,
+)
 from blackboard_mcp.protocols.debates import DebateCall, DebateOp
 from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput, Refused, UnknownReference
 from blackboard_mcp.protocols.items import Draft
-from blackboard_mcp.protocols.store import BoardStore, Committed, Once
+from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.transactions import BOARD, MAX_GLOBS, MAX_READS, Since, Transaction
 
 from .harness import CONFIG, Table, Target, draft, number

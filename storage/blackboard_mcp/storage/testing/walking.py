@@ -12,12 +12,15 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
+from blackboard_mcp.protocols.answers import (
+    Once,
+)
 from blackboard_mcp.protocols.board import Core
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.items import Item
-from blackboard_mcp.protocols.store import BoardStore, Once
+from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.storage.store import SqlBoardStore
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine

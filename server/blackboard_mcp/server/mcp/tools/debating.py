@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from blackboard_mcp.protocols.answers import (
+    DebateView,
+)
 from blackboard_mcp.protocols.items import Item, parse_ref
-from blackboard_mcp.protocols.store import DebateView
 from blackboard_mcp.protocols.topics import MAX_TOPIC, is_topic
 from blackboard_mcp.protocols.wire import DebateAnswer, DebateResult, WatchesAnswer, wire_debate
 from pydantic import Field

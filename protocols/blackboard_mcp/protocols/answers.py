@@ -1,0 +1,248 @@
+"""What a board store answers with, and what it is told: frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from .board import Board
+from .debates import Debate, Duty, Tally
+from .events import Event
+from .guard import Protection
+from .items import Item, Status
+from .summaries import SummaryRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """What waits for an agent: ids, most pressing first (at most 50)."""
+
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """What a post did: the items in the order of the drafts, and the board after it."""
+
+    items: tuple[Item, ...]
+    seq: int
+    board: Board
+    attention: Attention
+    repeated: bool = False
+    """The idempotency key had been used: nothing was done again."""
+    endorsed: tuple[int, ...] = ()
+    """Places in `items` of those that were there already: the post is counted as support of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endorsement:
+    """That an agent said the same as an item, with the tags and metadata it gave."""
+
+    agent: str
+    at: datetime
+    tags: tuple[str, ...]
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """An idempotency key and a digest of what it stands for: the operation's name with its arguments."""
+
+    key: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Debated:
+    """What became of the debate about an item: a state, `None` where there never was one."""
+
+    id: str
+    state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a transaction did: the items of its writes as they stand after it, in order.
+
+    `seq` is its place in the order of all transactions of the board: its last event, or where it changed
+    nothing the sequence as of which its reads were found to hold.
+    """
+
+    items: tuple[Item, ...]
+    debates: tuple[Debated, ...]
+    seq: int
+    board: Board | None
+    """`None` where nothing was to be written and there is no board."""
+    attention: Attention
+    repeated: bool = False
+    """The idempotency key had been used: nothing was done again."""
+    endorsed: tuple[int, ...] = ()
+    """Places in `items` of those that were there already: the write is counted as support of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Items asked for by id and key, in the order asked; what is missing is named, not an error."""
+
+    items: tuple[Item, ...]
+    missing: tuple[str, ...]
+    seq: int
+    attention: Attention
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of an item, without its text: who wrote it, and who changed last what may change of it.
+
+    `status` is what it had when the next version came, or has now; `None` where that is not known.
+    """
+
+    version: int
+    created_by: str
+    created_at: datetime
+    updated_by: str
+    updated_at: datetime
+    tokens: int
+    sha256: str
+    status: Status | None
+    deleted: bool
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Versions of one item, newest first. `next` is the newest that is not listed any more; `None` at the end."""
+
+    number: int
+    id: str
+    key: str | None
+    newest: int
+    versions: tuple[Version, ...]
+    next: int | None
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Items of a query, newest first. `cursor` continues after the last one; `None` at the end."""
+
+    items: tuple[Item, ...]
+    cursor: int | None
+    seq: int
+    attention: Attention
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Events in order. `cursor` is the sequence the log was looked through to; `more` when it goes on."""
+
+    events: tuple[Event, ...]
+    cursor: int
+    seq: int
+    more: bool
+    attention: Attention
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A piece of a whole log: every event after a sequence, private ones of any agent among them.
+
+    `seq` is where the board stands; the events may end before it. `Event.visible_to` says whom each of
+    them may be shown to.
+    """
+
+    events: tuple[Event, ...]
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a view of one agent is rendered from, all of one moment.
+
+    `items` are those of working memory the agent may see, most important first (at most
+    `SNAPSHOT_ITEMS`), always with the active constraints, the open hot issues, what the agent owes and
+    the roots and critiques of open debates; `hidden` counts those left out.
+    """
+
+    board: Board
+    items: tuple[Item, ...]
+    debates: tuple[Debate, ...]
+    owed: tuple[tuple[int, Duty], ...]
+    protected: dict[int, Protection] = field(default_factory=dict)
+    hidden: int = 0
+    attention: Attention = field(default_factory=Attention)
+    summaries: tuple[SummaryRequest, ...] = ()
+    """Requests for summaries that the agent could meet, oldest first, at most three."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Figures of a board that an agent may know: `(zone, type, status) -> (items, tokens)`."""
+
+    board: Board
+    counts: dict[tuple[str, str, str], tuple[int, int]]
+    protected_items: int
+    protected_tokens: int
+    open_debates: int
+    waiting_for_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class DebateView:
+    """A debate with the items it is about, as one agent may see it, and the votes that count in it."""
+
+    debate: Debate
+    root: Item
+    items: dict[int, Item]
+    seq: int
+    attention: Attention
+    tally: Tally
+
+
+@dataclass(frozen=True, slots=True)
+class NewSummary:
+    """A summary ready to stand for its sources: `seen` is the `seq` each source was read at.
+
+    `author` is the agent that wrote it, empty for the server. `writer` is the summariser, and `refused`
+    why that is not the one the board asked for.
+    """
+
+    thread: int
+    seen: Mapping[int, int]
+    text: str
+    tokens: int
+    sha256: str
+    importance: int
+    author: str = ""
+    writer: str = "extractive"
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    items: tuple[Item, ...]
+    seq: int
+    working_tokens: int
+    high_tokens: int
+    attention: Attention
+    repeated: bool = False
+    """The idempotency key had been used: nothing was done again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A durable place in a board's log with a filter. `cursor` is the last sequence delivered.
+
+    `used_at` is up to an hour (and a tenth of the lease) behind; `expired_at` is of one that nobody used any more.
+    """
+
+    id: str
+    agent: str
+    name: str
+    filter: dict[str, Any]
+    cursor: int
+    created_at: datetime
+    used_at: datetime
+    expired_at: datetime | None = None

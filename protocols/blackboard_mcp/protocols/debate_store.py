@@ -1,0 +1,172 @@
+"""What a board store must do in debates. The bargain is that of `store`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from .answers import (
+    DebateView,
+    Once,
+)
+from .debates import StandingWatch
+from .items import Item
+from .topics import Topic
+
+
+class DebateStore(Protocol):
+    """Debates, and the standing watches that oblige agents in them."""
+
+    # Each call in a debate answers as `debate_status` does, as of its own transaction.
+
+    async def debate_open(
+        self,
+        board: str,
+        agent: str,
+        number: int,
+        watchers: Sequence[str],
+        *,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> DebateView | Item:
+        """Opens a debate on the item, or adds the agent and `watchers` to the open one."""
+        ...
+
+    async def debate_watch(
+        self, board: str, agent: str, number: int, *, once: Once | None = None, look: int = 0
+    ) -> DebateView | Item:
+        """The agent owes an acknowledgement; the item stays in working memory until it is given."""
+        ...
+
+    async def debate_unwatch(
+        self, board: str, agent: str, number: int, *, once: Once | None = None, look: int = 0
+    ) -> DebateView | Item:
+        """Waives what the agent has yet to acknowledge of the item or of its debate.
+
+        Raises:
+            Conflict: there is no such thing.
+        """
+        ...
+
+    async def debate_acknowledge(
+        self,
+        board: str,
+        agent: str,
+        number: int,
+        *,
+        version: int | None = None,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> DebateView | Item:
+        """Meets what the agent owes; closes the debate when every watcher has acknowledged.
+
+        On a board with a quorum votes close debates, and acknowledgements do not. Somebody who does not act
+        for the author under criticism must be among those who acknowledged. A new version of what is
+        debated asks for all of them again.
+
+        Raises:
+            Conflict: nothing is owed and no debate open, or `version` is given and no longer the present one.
+        """
+        ...
+
+    async def debate_vote(
+        self,
+        board: str,
+        agent: str,
+        number: int,
+        *,
+        approve: bool,
+        reason: str = "",
+        version: int | None = None,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> DebateView | Item:
+        """Records the vote of the agent's owner on the present version, in place of its former vote.
+
+        With a quorum it meets what the agent has to acknowledge in the debate, and closes the debate when as
+        many owners voted the same way; the owner of the author under criticism does not count. What is
+        voted down is INVALIDATED.
+
+        Raises:
+            Conflict: no debate is open, or `version` is given and no longer the present one.
+        """
+        ...
+
+    async def debate_withdraw(
+        self,
+        board: str,
+        agent: str,
+        number: int,
+        reason: str,
+        *,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> DebateView | Item:
+        """Takes the agent's own critique back; a debate without critiques is withdrawn."""
+        ...
+
+    async def debate_decide(
+        self,
+        board: str,
+        agent: str,
+        number: int,
+        reason: str,
+        deciders: Sequence[str],
+        *,
+        version: int | None = None,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> DebateView | Item:
+        """Closes the debate. Without `deciders`, any agent that is no party to it, and acts for none, may.
+
+        Who acts for the author under criticism may never.
+
+        Raises:
+            Conflict: no debate is open, or `version` is given and no longer the present one.
+            Refused: not this agent's to decide.
+        """
+        ...
+
+    async def debate_status(self, board: str, agent: str, number: int, *, look: int = 0) -> DebateView | Item:
+        """The newest debate about the item; the item alone when there never was one."""
+        ...
+
+    async def sweep_debates(self) -> list[str]:
+        """Lets lapse what the boards' settings say; the boards it changed.
+
+        Acknowledgements and standing watches of agents who were away longer than `watch_lease_seconds`, and
+        debates that stood still for `debate_expiry_seconds`. A bounded part of it a call; calling again
+        does the rest.
+        """
+        ...
+
+    # Standing watches: debates that open on what they name oblige the agent; what is posted about it, it hears of
+
+    async def watch_topic(
+        self, board: str, agent: str, topic: Topic, *, once: Once | None = None
+    ) -> list[StandingWatch]:
+        """From now on the agent watches the topic; one that it watches already is left as it is.
+
+        What the agent watches then, longest first.
+
+        Raises:
+            UnknownReference: the board or the thread is not there.
+            Refused: too many, or the thread is private.
+        """
+        ...
+
+    async def unwatch_topic(
+        self, board: str, agent: str, topic: Topic, *, once: Once | None = None
+    ) -> list[StandingWatch]:
+        """Ends a standing watch; what it obliged the agent to already stays owed.
+
+        What the agent watches then, longest first.
+
+        Raises:
+            Conflict: the agent does not watch it.
+        """
+        ...
+
+    async def watches(self, board: str, agent: str) -> list[StandingWatch]:
+        """The agent's own, longest first."""
+        ...

@@ -1,0 +1,41 @@
+"""How the calls of a store over an engine run: each is one operation in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from blackboard_mcp.protocols.answers import (
+    Once,
+)
+from blackboard_mcp.protocols.clock import Clock
+
+from .operations import (
+    repeating,
+)
+from .operations.rows import Steps, T, micros
+from .sqlite.engine import SqliteEngine
+
+
+class Calls:
+    """The engine, the clock, and how a mutation with an idempotency key is run."""
+
+    def __init__(self, engine: SqliteEngine, clock: Clock) -> None:
+        self.engine = engine
+        self._clock = clock
+
+    def _now(self) -> int:
+        return micros(self._clock.now())
+
+    async def _apply(
+        self,
+        board: str,
+        agent: str,
+        once: Once | None,
+        work: Callable[[int], Steps[T]],
+        form: repeating.Form[T],
+    ) -> T:
+        """Runs a mutation, given the time, in one transaction; with a key that was used it answers as then."""
+        now = self._now()
+        return await self.engine.write(
+            lambda: repeating.apply_once(board, agent, once, now, lambda: work(now), form)
+        )
