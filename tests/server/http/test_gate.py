@@ -215,6 +215,17 @@ async def test_a_legacy_session_serves_only_the_agent_who_opened_it(serving: Any
     assert (stolen.status, ended.status, own.status) == (404, 404, 200)
 
 
+@pytest.mark.parametrize("body", [b"[]", b"7", b"{}", b'{"jsonrpc": "1.0", "id": 1, "method": 7}'])
+async def test_a_legacy_body_that_is_no_message_is_told_what_one_is(serving: Any, body: bytes) -> None:
+    async with serving() as served:
+        session = await initialize(served, "alice")
+        reply = await served.exchange(served.request(body=body, mcp_session_id=session))
+    assert reply.status == 400
+    error = json.loads(reply.body)["error"]
+    assert error["code"] == -32600
+    assert error["message"].startswith("the body is not a JSON-RPC 2.0 message")
+
+
 async def test_an_agent_with_too_many_sessions_loses_its_oldest(
     serving: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

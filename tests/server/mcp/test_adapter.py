@@ -151,6 +151,24 @@ async def test_an_unknown_tool_is_a_protocol_error_that_names_the_tools(mode: st
 
 
 @both
+async def test_errors_repeat_little_of_a_long_request_and_name_the_wrong_parameter(mode: str) -> None:
+    async with client(sample_board.Sample(), mode) as alice:
+        with pytest.raises(MCPError) as unknown:
+            await alice.session.send_request(
+                types.Request[Any, Any](method="x" * 9_000, params=None), types.EmptyResult
+            )
+        with pytest.raises(MCPError) as missing:
+            await alice.read_resource("board://" + "x" * 9_000)
+        with pytest.raises(MCPError, match="Invalid request parameters: arguments must be an object"):
+            await alice.session.send_request(
+                types.Request[Any, Any](method="tools/call", params={"name": "post", "arguments": [1]}),
+                types.CallToolResult,
+            )
+    assert unknown.value.error.data == "x" * 2_048
+    assert len(missing.value.error.data["uri"]) == 2_048
+
+
+@both
 async def test_progress_reaches_a_client_that_asked_for_it(mode: str) -> None:
     heard: list[tuple[float, float | None, str | None]] = []
     told = asyncio.Event()

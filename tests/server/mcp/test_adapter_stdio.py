@@ -197,6 +197,18 @@ async def test_a_modern_call_is_cancelled_by_its_notification() -> None:
     assert answers == []
 
 
+@pytest.mark.parametrize("identifier", [[1], {}, None, 1.5, "\0"])
+async def test_a_notification_that_cancels_what_is_no_id_changes_nothing(identifier: Any) -> None:
+    cancel = {
+        "jsonrpc": "2.0",
+        "method": "notifications/cancelled",
+        "params": {"requestId": identifier},
+    }
+    async with serving() as server:
+        await server.send(json.dumps(cancel).encode() + b"\n", call(2, "post", text="a"))
+        assert "result" in await server.receive()
+
+
 async def test_a_client_that_reads_nothing_does_not_keep_the_process() -> None:
     reading, writing = os.pipe()
     process = await asyncio.create_subprocess_exec(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
@@ -175,31 +176,36 @@ def error_body(scope: Scope, code: str, message: str, facts: Mapping[str, Any]) 
 
 
 class JsonErrors:
-    """A `send` that turns plain-text error answers into JSON ones."""
+    """A `send` that turns plain-text error answers into JSON ones, and those about bodies into plain words."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._scope = scope
         self._send = send
         self._start: Message | None = None
+        self._plain = True
         self._text = bytearray()
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] >= 400:
             kind = next((v for k, v in message.get("headers", ()) if k.lower() == b"content-type"), b"")
-            if kind == b"" or kind.startswith(b"text/plain"):
-                self._start = message
+            plain = kind == b"" or kind.startswith(b"text/plain")
+            if plain or (message["status"] == 400 and self._scope["path"] == MCP_PATH):
+                self._start, self._plain = message, plain
                 return
         if self._start is None:
             await self._send(message)
             return
-        if len(self._text) < _MAX_ERROR_BYTES:
+        if not self._plain or len(self._text) < _MAX_ERROR_BYTES:
             self._text += message.get("body", b"")
         if message.get("more_body", False):
             return
         start, self._start = self._start, None
         status = start["status"]
-        text = self._text[:_MAX_ERROR_BYTES].decode("utf-8", "replace") or _REASONS.get(status, "refused")
-        body = error_body(self._scope, _CODES.get(status, "http"), text, {})
+        if not self._plain:
+            body = _NO_MESSAGE if _INTERNALS.match(self._text) else bytes(self._text)
+        else:
+            text = self._text[:_MAX_ERROR_BYTES].decode("utf-8", "replace") or _REASONS.get(status, "refused")
+            body = error_body(self._scope, _CODES.get(status, "http"), text, {})
         dropped = (b"content-type", b"content-length")
         headers = [(k, v) for k, v in start.get("headers", ()) if k.lower() not in dropped]
         headers += [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
@@ -207,6 +213,20 @@ class JsonErrors:
         await self._send({"type": "http.response.body", "body": body})
 
 
+# The legacy transport of the SDK answers a body that is no message with what pydantic says of it.
+_INTERNALS: Final = re.compile(
+    rb'\{"jsonrpc":"2\.0","id":null,"error":\{"code":-?\d+,"message":"Validation error: '
+)
+_NO_MESSAGE: Final = json.dumps(
+    {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {
+            "code": _INVALID_REQUEST,
+            "message": "the body is not a JSON-RPC 2.0 message: an object with jsonrpc, id, method and params",
+        },
+    }
+).encode()
 _CODES: Final = {404: "not_found", 405: "method", 406: "accept", 413: "too_large", 500: "internal"}
 _REASONS: Final = {
     405: "that method is not served here",

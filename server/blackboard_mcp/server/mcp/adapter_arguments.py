@@ -28,7 +28,7 @@ _INTEGERS: Final = range(-(2**63), 2**63)
 _UNCHANGED: Final = "nothing was changed"
 
 _BOUNDED_FORMATS: Final = frozenset({"date-time", "date", "time", "duration", "uuid"})
-_PLAIN_TYPES: Final = {
+PLAIN_TYPES: Final = {
     "string_type": "a string",
     "int_type": "an integer",
     "int_from_float": "an integer",
@@ -258,8 +258,8 @@ def _sentence(kind: str, message: str, context: Mapping[str, Any], value: object
     if kind in ("literal_error", "enum"):
         expected = _listed(context.get("expected", ""))
         return f"must be one of {expected}{_got(value)}"
-    if kind in _PLAIN_TYPES:
-        wanted = _PLAIN_TYPES[kind]
+    if kind in PLAIN_TYPES:
+        wanted = PLAIN_TYPES[kind]
         encoded = isinstance(value, str) and value.lstrip()[:1] in ("[", "{")
         if encoded and wanted in ("an array", "an object"):
             return f"must be {wanted}: a JSON-encoded string was sent; send the {wanted.split()[1]} itself"

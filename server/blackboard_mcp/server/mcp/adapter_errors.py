@@ -5,14 +5,20 @@ from __future__ import annotations
 import logging
 import secrets
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
-from blackboard_mcp.server.mcp.adapter_arguments import is_clean_text
+from blackboard_mcp.server.mcp.adapter_arguments import PLAIN_TYPES, is_clean_text
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextContent
+from pydantic import ValidationError
 
 logger = logging.getLogger(__name__)
+
+MAX_ECHO: Final = 2_048
+"""Most characters of a request that an error repeats."""
+_MOST_FAULTS: Final = 100
 
 
 def error_result(
@@ -47,3 +53,42 @@ def internal_error(what: str) -> tuple[str, str]:
 def sendable(text: str) -> str:
     """The text with what no wire can carry replaced; ours never has any, a driver's message might."""
     return text if is_clean_text(text) else text.replace("\0", "").encode("utf-8", "replace").decode()
+
+
+async def plain_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """The SDK's own errors for every request: short, however long what it names, and with the fault by name.
+
+    Raises:
+        MCPError
+    """
+    try:
+        return await call_next(ctx)
+    except ValidationError as exc:
+        raise MCPError(INVALID_PARAMS, f"Invalid request parameters{_fault(exc)}", data="") from None
+    except MCPError as exc:
+        data = _shortened(exc.error.data)
+        if data is exc.error.data:
+            raise
+        raise MCPError(exc.error.code, exc.error.message, data=data) from None
+
+
+def _fault(exc: ValidationError) -> str:
+    """Which parameter is wrong, and what it must be; nothing where listing the faults would cost too much."""
+    if exc.error_count() > _MOST_FAULTS:
+        return ""
+    first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
+    path = ".".join(sendable(str(part)[:40]) for part in first["loc"][:4]).removeprefix("params.")
+    if first["type"] == "missing":
+        return f": {path} is missing"
+    wanted = PLAIN_TYPES.get(first["type"])
+    return f": {path} must be {wanted}" if wanted else f": {path} is not what it may be"
+
+
+def _shortened(data: Any) -> Any:
+    """The data of an error; the same object where all of it can be sent."""
+    if isinstance(data, str):
+        return data if len(data) <= MAX_ECHO and is_clean_text(data) else sendable(data[:MAX_ECHO])
+    if isinstance(data, dict):
+        short = {key: _shortened(value) for key, value in data.items()}
+        return data if all(short[key] is value for key, value in data.items()) else short
+    return data

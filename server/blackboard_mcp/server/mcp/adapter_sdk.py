@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from blackboard_mcp.server.mcp.adapter_errors import plain_errors
 from blackboard_mcp.server.mcp.adapter_prompts import ServedPrompts
 from blackboard_mcp.server.mcp.adapter_resources import ServedResources
 from blackboard_mcp.server.mcp.adapter_tools import ServedTools
@@ -104,6 +105,7 @@ def sdk_server(
     server = made._lowlevel_server
     # Tracing would cost 39 µs a call and export nowhere.
     server.middleware[:] = [m for m in server.middleware if type(m).__name__ != "OpenTelemetryMiddleware"]
+    server.middleware.append(plain_errors)
     original = server.get_capabilities
 
     def without_list_changes(*given: Any, **settings: Any) -> ServerCapabilities:

@@ -92,7 +92,9 @@ class _Wire:
         if isinstance(message_in, JSONRPCRequest) and message_in.method != "subscriptions/listen":
             self._owed.add(message_in.id)
         elif isinstance(message_in, JSONRPCNotification) and message_in.method == "notifications/cancelled":
-            self._owed.discard((message_in.params or {}).get("requestId", ""))
+            cancelled = (message_in.params or {}).get("requestId")
+            if isinstance(cancelled, int | str):
+                self._owed.discard(cancelled)
             self._paid.set()
         await self._inbox.send(SessionMessage(message_in))
 
