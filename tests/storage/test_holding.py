@@ -121,3 +121,16 @@ def test_a_transaction_costs_the_same_on_a_board_twenty_times_as_large(at: Table
     assert large <= small * 1.5 + 5
     assert len(told) >= len(LOOKING)
     assert not [way for way in told if way.startswith("SCAN") and "VIRTUAL TABLE" not in way], told
+
+
+def test_what_was_read_long_ago_costs_no_more_the_longer_the_log_grew_since(
+    at: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "_SCAN", 100)
+    seq = fill(at, 90, "plan")
+    reads: Reads = {**{f"plan:{n}": Since(seq) for n in range(40)}, "plan:*": seq}
+    fill(at, 300, "more")
+    small, _ = ways(at, reads)
+    fill(at, 3_000, "most")
+    large, _ = ways(at, reads)
+    assert large <= small * 1.5 + 5

@@ -12,8 +12,8 @@ WHERE board = ?1 AND key IN (SELECT value FROM json_each(?2)) AND owner IN ('', 
 
 -- name: last_event_of_items
 -- The last event about any of some items (a JSON list) after ?4 and up to ?5 that an agent may see.
-SELECT max(e.seq) FROM json_each(?2) w JOIN event e ON e.board = ?1 AND e.item = w.value
-WHERE e.seq > ?4 AND e.seq <= ?5 AND e.owner IN ('', ?3);
+SELECT max(e.seq) FROM json_each(?2) w CROSS JOIN event e INDEXED BY event_item
+WHERE e.board = ?1 AND e.item = w.value AND e.seq > ?4 AND e.seq <= ?5 AND e.owner IN ('', ?3);
 
 -- name: events_between
 -- What the log after ?3 and up to ?4 is about, as far as an agent may see it.
@@ -27,6 +27,6 @@ WHERE board = ?1 AND seq > ?3 AND seq <= ?4 AND owner IN ('', ?2) ORDER BY seq D
 
 -- name: entries_changed
 -- Entries with keys from ?3 to below ?4 that an agent may see, each with its last event after ?5 and up to ?6.
-SELECT i.key, (SELECT max(e.seq) FROM event e
+SELECT i.key, (SELECT max(e.seq) FROM event e INDEXED BY event_item
                WHERE e.board = ?1 AND e.item = i.number AND e.seq > ?5 AND e.seq <= ?6 AND e.owner IN ('', ?2))
 FROM item i WHERE i.board = ?1 AND i.owner IN ('', ?2) AND i.key >= ?3 AND i.key < ?4 LIMIT ?7;
