@@ -395,3 +395,27 @@ async def test_many_boards_that_move_at_once_are_all_heard_of(
         await asyncio.gather(*(table.batch("alice", *(draft(f"{n}") for n in range(10))) for table in tables))
     for events in await asyncio.wait_for(asyncio.gather(*readers), 20):
         assert [event.seq for event in events] == list(range(3, 43))
+
+
+async def test_what_was_committed_while_a_board_began_to_be_followed_is_heard_at_once(
+    store: SqlBoardStore, counted: Counted, tails: Tails
+) -> None:
+    table, other = Table(store), Table(store, "other")
+    await table.post("alice", "a")
+    await other.post("alice", "a")
+    wanted = matcher(parse_event_filter({}), "bob")
+    end, place = await table.seq(), await other.seq()
+    waiting = asyncio.create_task(tails.after("main", wanted, end, end=end, limit=5, seconds=30))
+    async with asyncio.timeout(10):
+        while not counted.calls:  # noqa: ASYNC110 - the reading sets no event
+            await asyncio.sleep(0.001)
+    calls = counted.calls
+    # Between the look at the board and the wait there is a commit, which those who wait elsewhere hear of.
+    await other.post("alice", "b")
+    async with asyncio.timeout(10):
+        while counted.calls == calls:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.001)
+    heard = await asyncio.wait_for(tails.after("other", wanted, place, end=place, limit=5, seconds=30), 2)
+    assert [event.seq for event in heard.events] == [place + 1]
+    waiting.cancel()
+    await asyncio.wait([waiting])

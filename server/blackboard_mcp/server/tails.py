@@ -59,6 +59,8 @@ class _Tail:
         self.weight = 0
         self.waiters: set[_Waiter] = set()
         self.followers = 0
+        self.asked = False
+        """Whether the store was asked for it since it is followed: from then on those who read hear of changes."""
         self.left = 0.0
         """When the last follower left."""
 
@@ -159,6 +161,9 @@ class Tails:
         self._waiting += 1
         if self._pump is None or self._pump.done():
             self._pump = asyncio.create_task(self._run(), name="tails")
+        elif not tail.asked:
+            # What came since the caller looked may have been told before this board was one to ask for.
+            self._ask().add_done_callback(self._asked)
         try:
             async with asyncio.timeout_at(deadline):
                 await waiter.news
@@ -202,11 +207,19 @@ class Tails:
             self._shed(tail)
             tail.begin(end)
             return
-        # A task of its own: a caller that is cancelled half-way must not leave others unasked.
+        # A caller that is cancelled half-way must not leave others unasked.
+        await asyncio.shield(self._ask())
+
+    def _ask(self) -> asyncio.Task[bool]:
+        """Reads on once, whatever becomes of whoever asked for it."""
         task = asyncio.create_task(self._advance())
         self._advancing.add(task)
         task.add_done_callback(self._advancing.discard)
-        await asyncio.shield(task)
+        return task
+
+    def _asked(self, task: asyncio.Task[bool]) -> None:
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self._tell(error)
 
     async def _run(self) -> None:
         """Reads what comes for as long as anybody waits."""
@@ -230,8 +243,11 @@ class Tails:
     async def _advance(self) -> bool:
         """Reads on where boards moved, and wakes whom it concerns. Whether there is more to read at once."""
         async with self._reading:
-            places = {tail.board: tail.end for tail in self._tails.values()}
+            followed = list(self._tails.values())
+            places = {one.board: one.end for one in followed}
             stretches = await self._store.stretches(places, _ROUND)
+            for one in followed:
+                one.asked = True
             more = False
             for board, stretch in stretches.items():
                 tail = self._tails.get(board)
