@@ -158,8 +158,11 @@ class RequestStore(Protocol):
         """
         ...
 
-    async def take_next(self, board: str, agent: str) -> tuple[int, int] | None:
-        """Takes the oldest that waits for the agent and that nobody holds: its number and lease; else `None`."""
+    async def take_next(self, board: str, agent: str, *, once: Once | None = None) -> tuple[int, int] | None:
+        """Takes the oldest that waits for the agent and that nobody holds: its number and lease; else `None`.
+
+        Where nothing was taken `once` is not used up.
+        """
         ...
 
     async def answer_request(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from blackboard_mcp.protocols.answers import (
@@ -40,6 +40,8 @@ _REPORT_EVERY: Final = 5.0
 _TELLING: Final = 300
 """Characters of a part that a report of progress has."""
 _TRIES: Final = 5
+_NEXT: Final = " next"
+"""Ends the key of a call that offered skills, for what it takes after that."""
 _AVAILABLE = (EventType.REQUEST_OPENED, EventType.REQUEST_RELEASED, EventType.BOARD_CHANGED)
 
 
@@ -194,10 +196,22 @@ class Messaging:
         await self._store.offer_skills(name, agent, wanted, once=once)
 
     async def next(
-        self, agent: str, board: str | None, *, seconds: float, report: Report | None = None
+        self,
+        agent: str,
+        board: str | None,
+        *,
+        seconds: float,
+        report: Report | None = None,
+        once_key: str | None = None,
     ) -> Asked | None:
-        """The next request for the agent, which holds it then; `None` when none came within `seconds`."""
+        """The next request for the agent, which holds it then; `None` when none came within `seconds`.
+
+        `once_key` is that of a call that may have offered skills under it, too.
+        """
         check_agent(agent)
+        once = once_of(once_key, "take next request")
+        if once is not None:
+            once = replace(once, key=f"{once.key}{_NEXT}")
         name = await self._board.board_of(board, agent)
         loop = asyncio.get_running_loop()
         started = loop.time()
@@ -205,7 +219,7 @@ class Messaging:
         while True:
             found = await self._store.find_board(name)
             seq = 0 if found is None else found.seq
-            taken = await self._store.take_next(name, agent)
+            taken = await self._store.take_next(name, agent, once=once)
             if taken is not None:
                 return await self._asked(name, agent, taken[0])
             now = loop.time()
@@ -284,6 +298,8 @@ class Messaging:
     ) -> Asked:
         """The request, which is not the agent's any more: one by skill goes on to others."""
         check_text(reason)
+        if not reason.strip():
+            raise InvalidInput("decline takes the reason as text. Nothing was changed.")
         name, number = await self._named(agent, board, id_)
         once = once_of(once_key, "decline request", id=id_, reason=reason, lease=lease)
         await self._store.decline_request(name, agent, number, reason, lease=lease, once=once)

@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.board import BoardConfig
 
 from .calls import Calls
 from .operations import requesting
-from .operations.repeating import whole
+from .operations.repeating import recalled, whole
 from .operations.rows import Steps
 
 
@@ -56,12 +56,20 @@ class RequestCalls(Calls):
     async def take_request(self, board: str, agent: str, number: int, *, once: Once | None = None) -> int:
         return await self._number(board, agent, once, lambda now: requesting.take(board, agent, number, now))
 
-    async def take_next(self, board: str, agent: str) -> tuple[int, int] | None:
+    async def take_next(self, board: str, agent: str, *, once: Once | None = None) -> tuple[int, int] | None:
         now = self._now()
+
+        def look() -> Steps[bool]:
+            if once is not None and (yield from recalled(board, agent, once, now)) is not None:
+                return True
+            return (yield from requesting.next_for(board, agent, now)) is not None
+
         # A look first: most who wait find nothing, and a look keeps nobody from writing.
-        if await self.engine.read(lambda: requesting.next_for(board, agent, now)) is None:
+        if not await self.engine.read(look):
             return None
-        return await self.engine.write(lambda: requesting.take_next(board, agent, now))
+        return await self._apply(
+            board, agent, once, lambda now: requesting.take_next(board, agent, now), requesting.TAKEN
+        )
 
     async def answer_request(
         self, board: str, agent: str, number: int, new: NewAnswer, *, once: Once | None = None

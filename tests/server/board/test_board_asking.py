@@ -38,6 +38,8 @@ async def test_a_question_may_be_declined_or_taken_back(place: Any, board: Any) 
     first = await board.ask("bob", "why?", wait=False)
     second = await board.ask("bob", "really?", wait=False)
     assert [request.id for request in (await bob.requests()).waiting] == [first.request.id, second.request.id]
+    with pytest.raises(InvalidInput):
+        await bob.decline(first.request.id, " ")
     await bob.decline(first.request.id, "not my field")
     ended = await board.answer_to(first.request.id)
     assert (ended.request.state, ended.request.reason) == ("DECLINED", "not my field")

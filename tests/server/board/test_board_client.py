@@ -43,13 +43,18 @@ class Losing:
 
 
 class Line:
-    """How a client reaches a real server in this process; it loses the next `losing` answers."""
+    """How an agent's client reaches a real server in this process; it loses the next `losing` answers."""
 
-    def __init__(self, server: Any, mode: str) -> None:
-        self._server = server
+    def __init__(self, opened: compose.Installation, mode: str, agent: str = "alice") -> None:
+        self._server = compose.build_server(opened, identify=lambda info: agent).sdk_server
+        self._opened = opened
         self._mode = mode
         self.losing = 0
         self.lost = 0
+
+    def of(self, agent: str) -> Line:
+        """The line of another agent."""
+        return Line(self._opened, self._mode, agent)
 
     @asynccontextmanager
     async def dial(self) -> AsyncIterator[Any]:
@@ -61,7 +66,7 @@ class Line:
 async def line(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Line]:
     settings = Settings(data=tmp_path, synchronous="NORMAL", tools=("core", "admin", "messages"))
     async with compose.installation(settings, eager_index=False, background=False) as opened:
-        yield Line(compose.build_server(opened, identify=lambda info: "alice").sdk_server, request.param)
+        yield Line(opened, request.param)
 
 
 @pytest.fixture
@@ -124,6 +129,22 @@ async def test_I24_a_job_whose_answer_is_lost_is_not_handed_out_to_nobody(
             got.append((await asyncio.wait_for(anext(worker), 20)).event.seq)
     assert got == wanted
     assert line.lost == 3
+
+
+async def test_I24_a_request_whose_answer_is_lost_is_taken_by_somebody(
+    line: Line, client: BoardClient
+) -> None:
+    async with BoardClient(line.of("bob").dial, agent="bob", name="main") as bob:
+        wanted = [(await bob.ask("alice", f"question {n}", wait=False)).request.id for n in range(3)]
+    got = []
+    for _ in wanted:
+        line.losing = 1
+        taken = await client.next_request(skills=["sql"], seconds=0)
+        assert taken is not None
+        got.append(taken.request.id)
+    assert got == wanted
+    assert line.lost == 3
+    assert await client.next_request(seconds=0) is None
 
 
 async def test_reads_and_streams_survive_lost_answers(line: Line, client: BoardClient) -> None:

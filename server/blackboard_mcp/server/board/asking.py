@@ -52,7 +52,12 @@ class Asks(Calls):
     async def cancel_request(
         self, id: str, *, reason: str = "", idempotency_key: str | None = None
     ) -> RequestAnswer:
-        """Takes the agent's own request back."""
+        """Takes the agent's own request back.
+
+        Raises:
+            Conflict: it has ended.
+            Refused: somebody else asked it.
+        """
         given = {"id": id, "cancel": True, "text": reason or None}
         return await self._call("request", given, RequestAnswer, once=idempotency_key)
 
@@ -65,7 +70,10 @@ class Asks(Calls):
     ) -> RequestAnswer | None:
         """Takes the next request for the agent, under a lease; `None` when none came within `seconds` (0 to 50).
 
-        `skills` are offered from now on, in place of the former ones.
+        `skills` (at most 16, of a-z 0-9 . _ / -) are offered from now on, in place of the former ones.
+
+        Raises:
+            InvalidInput: one that is no skill.
         """
         given = {"skills": None if skills is None else list(skills), "seconds": seconds}
         told: Any = await self._call("respond", given, RespondAnswer)
@@ -100,6 +108,12 @@ class Asks(Calls):
     async def decline(
         self, id: str, reason: str, *, lease: int | None = None, idempotency_key: str | None = None
     ) -> RequestAnswer:
-        """Does not answer, and says why; a request by skill goes on to others."""
+        """Does not answer, and says why; a request by skill goes on to others.
+
+        Raises:
+            InvalidInput: no reason.
+            Conflict: somebody else has it, or it has ended.
+            Refused: it is not this agent's to answer.
+        """
         given = {"id": id, "text": reason, "lease": lease, "decline": True}
         return await self._call("respond", given, RequestAnswer, once=idempotency_key)

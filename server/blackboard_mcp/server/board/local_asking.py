@@ -62,7 +62,7 @@ class LocalAsking:
         if id is None:
             if skills is not None:
                 await messaging.offer(agent, board, skills, once_key=caller.once)
-            found = await messaging.next(agent, board, seconds=seconds)
+            found = await messaging.next(agent, board, seconds=seconds, once_key=caller.once)
             return await (self._waiting(caller) if found is None else self._stands(found, agent))
         if decline:
             asked = await messaging.decline(agent, board, id, text or "", lease=lease, once_key=caller.once)

@@ -22,6 +22,7 @@ from blackboard_mcp.protocols.messages.request_result import RequestState
 
 from . import posting
 from .ledger import Ledger, create_ledger, get_board, load_any, open_ledger
+from .repeating import Form
 from .request_rows import (
     RequestRow,
     check_live,
@@ -210,6 +211,16 @@ def next_for(board: str, agent: str, now: int) -> Steps[int | None]:
     named = [n for (n,) in (yield sql("requests_for"), (row.no, agent, 1))]
     named += [n for (n,) in (yield sql("requests_by_skill"), (row.no, agent, 1, now))]
     return min(named, default=None)
+
+
+def _taken_again(said: list[int]) -> Steps[tuple[int, int] | None]:
+    number, lease = said
+    return number, lease
+    yield  # a generator, like what reads rows for its answer
+
+
+TAKEN: Form[tuple[int, int] | None] = Form(lambda taken: taken and list(taken), _taken_again)
+"""How what `take_next` took is kept; that there was nothing is not."""
 
 
 def take_next(board: str, agent: str, now: int) -> Steps[tuple[int, int] | None]:

@@ -140,6 +140,12 @@ async def _take_request(at: Table) -> Call:
     return lambda once: asking.store.take_request(at.board, "carol", number, once=once)
 
 
+async def _take_next(at: Table) -> Call:
+    asking, _, _ = await _asked(at)
+    await asking.ask("alice", to="carol")
+    return lambda once: asking.store.take_next(at.board, "carol", once=once)
+
+
 async def _answer_request(at: Table) -> Call:
     asking, number, lease = await _asked(at, taken=True)
     new = NewAnswer("part", 1, content_hash("part"), True, 0, lease)
@@ -162,29 +168,6 @@ async def _transact(at: Table) -> Call:
     return lambda once: at.store.transact(at.board, "carol", wanted, config=CONFIG, once=once)
 
 
-async def _request(at: Table, op: str) -> Call:
-    """A call about a request: carol asks dave, or bob asked carol (2), or whoever has the skill (3)."""
-    await at.post("alice", "a claim")
-    words = ("why?", 2, content_hash("why?"))
-    store, board = at.store, at.board
-    await store.open_request(board, "bob", NewRequest(*words, to="carol"), config=CONFIG)
-    await store.open_request(board, "bob", NewRequest(*words, skill="sql"), config=CONFIG)
-    await store.open_request(board, "carol", NewRequest(*words, to="bob"), config=CONFIG)
-    asked_of_dave = NewRequest(*words, to="dave")
-    answer = NewAnswer(*words, False, 0)
-    calls: dict[str, Call] = {
-        "open_request": lambda once: store.open_request(
-            board, "carol", asked_of_dave, config=CONFIG, once=once
-        ),
-        "take_request": lambda once: store.take_request(board, "carol", 3, once=once),
-        "answer_request": lambda once: store.answer_request(board, "carol", 2, answer, once=once),
-        "decline_request": lambda once: store.decline_request(board, "carol", 2, "no", once=once),
-        "cancel_request": lambda once: store.cancel_request(board, "carol", 4, "enough", once=once),
-        "offer_skills": lambda once: store.offer_skills(board, "carol", ["sql"], once=once),
-    }
-    return calls[op]
-
-
 async def _group(at: Table, op: str) -> Call:
     """A call about the group `g` of carol's; of `d` one event is dead."""
     await at.post("alice", "a claim")
@@ -205,14 +188,6 @@ async def _group(at: Table, op: str) -> Call:
     return calls[op]
 
 
-ASKING = (
-    "open_request",
-    "take_request",
-    "answer_request",
-    "decline_request",
-    "cancel_request",
-    "offer_skills",
-)
 SHARING = ("create_group", "change_group", "consume", "retry_dead", "drop_dead", "end_group")
 SILENT = ("subscribe", "unsubscribe", "offer_skills", *SHARING)
 """What changes no sequence, since no event tells of it, or may not."""
@@ -238,11 +213,11 @@ CALLS: dict[str, Callable[[Table], Awaitable[Call]]] = {
     "take_summary": _take_summary,
     "write_summary": _write_summary,
     "transact": _transact,
-    **{name: partial(_request, op=name) for name in ASKING},
     **{name: partial(_group, op=name) for name in SHARING},
     "open_request": _open_request,
     "offer_skills": _offer_skills,
     "take_request": _take_request,
+    "take_next": _take_next,
     "answer_request": _answer_request,
     "decline_request": _decline_request,
     "cancel_request": _cancel_request,

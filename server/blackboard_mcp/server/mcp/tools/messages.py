@@ -141,7 +141,9 @@ class MessageTools:
             if not skills and seconds is None:
                 return await self._list(agent, board)
             lasting = WAIT_SECONDS if seconds is None else seconds
-            found = await self._messaging.next(agent, board, seconds=lasting, report=caller.report)
+            found = await self._messaging.next(
+                agent, board, seconds=lasting, report=caller.report, once_key=caller.once_key
+            )
             return await (self._list(agent, board) if found is None else self._taken(caller, found))
         if skills is not None or seconds is not None:
             raise InvalidInput("skills and seconds go without id. Nothing was changed.")
