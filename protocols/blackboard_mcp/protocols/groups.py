@@ -120,12 +120,14 @@ class GroupState:
 class Turn:
     """What a worker asks for: first to settle what it holds, then to get at most `limit` events under a lease.
 
-    `fail` says why of each that could not be done. `extend` begins the lease of what is held anew. With `filter`
-    the group is made if it is not there.
+    `fail` says why of each that could not be done. `release` gives back what was not begun, and says why: that
+    was no attempt, though its handle counts on. `extend` begins the lease of what is held anew. With `filter` the
+    group is made if it is not there.
     """
 
     ack: tuple[Handle, ...] = ()
     fail: Mapping[Handle, str] = field(default_factory=dict)
+    release: Mapping[Handle, str] = field(default_factory=dict)
     extend: tuple[Handle, ...] = ()
     limit: int = 1
     lease_seconds: float = LEASE_SECONDS
@@ -133,7 +135,7 @@ class Turn:
 
     @property
     def settles(self) -> bool:
-        return bool(self.ack or self.fail or self.extend)
+        return bool(self.ack or self.fail or self.release or self.extend)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,7 @@ _AFTER: Final = 0.005
 _LEAST: Final = 0.001
 _KNOWN: Final = 1_000
 CANCELLED: Final = "the call that took it was cancelled"
+RELEASED: Final = "given back before it was begun"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,7 @@ class Consumers:
             group=group,
             ack=[str(handle) for handle in turn.ack],
             fail={str(handle): why for handle, why in turn.fail.items()},
+            release={str(handle): why for handle, why in turn.release.items()} or None,
             extend=[str(handle) for handle in turn.extend],
             limit=turn.limit,
             lease=turn.lease_seconds,
@@ -170,7 +172,7 @@ class Consumers:
         next_report = math.inf if report is None else started + _REPORT_EVERY
         seen = self._store.changes()
         taken = await self._consume(name, agent, group, turn, once)
-        turn = replace(turn, ack=(), fail={}, extend=(), filter=None)
+        turn = replace(turn, ack=(), fail={}, release={}, extend=(), filter=None)
         while turn.limit and not taken.deliveries and (now := loop.time()) < deadline:
             async with self._gate(name, group):
                 # Of many that wait here one looks, and one takes.
@@ -230,9 +232,9 @@ class Consumers:
     async def _give_back(self, board: str, agent: str, group: str, taken: Taken) -> None:
         """What nobody got goes to the next worker."""
         if taken.deliveries:
-            fail = {delivery.handle: CANCELLED for delivery in taken.deliveries}
+            release = {delivery.handle: CANCELLED for delivery in taken.deliveries}
             with contextlib.suppress(BlackboardError):  # its lease ends anyway
-                await self._store.consume(board, agent, group, Turn(fail=fail, limit=0))
+                await self._store.consume(board, agent, group, Turn(release=release, limit=0))
 
     def _later(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.ensure_future(work)

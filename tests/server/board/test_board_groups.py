@@ -70,6 +70,18 @@ async def test_what_fails_is_handed_out_again_and_ends_as_a_dead_letter(board: A
     assert await board.groups() == []
 
 
+async def test_what_a_worker_did_not_begin_is_no_attempt(board: Any) -> None:
+    async with board.worker("g", JOBS):
+        pass
+    wanted = await jobs(board, 8)
+    done = []
+    for _ in wanted:
+        async with board.worker("g", limit=50) as worker:
+            done.append((await asyncio.wait_for(anext(worker), SECONDS)).event.seq)
+    assert done == wanted
+    assert await board.dead_letters("g") == []
+
+
 async def test_mistakes_with_groups_are_told(board: Any) -> None:
     with pytest.raises(InvalidInput):
         board.worker("g", limit=0)

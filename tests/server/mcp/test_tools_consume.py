@@ -201,6 +201,9 @@ async def test_what_a_cancelled_call_had_taken_goes_to_the_next_worker(
         assert state["backlog"] == 0
     (delivery,) = (await ben.do("consume", group="crew", seconds=0))["deliveries"]
     assert (delivery["handle"], delivery["why"]) == ("4.4", consuming.CANCELLED)
+    await ben.do("consume", group="crew", op="release", ids=["4.4"])
+    (delivery,) = (await cyd.do("consume", group="crew", seconds=0))["deliveries"]
+    assert (delivery["handle"], delivery["why"]) == ("4.5", consuming.RELEASED)
 
 
 async def test_a_long_wait_for_work_reports_its_progress(board: Any, monkeypatch: pytest.MonkeyPatch) -> None:

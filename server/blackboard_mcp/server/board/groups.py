@@ -98,13 +98,22 @@ class Worker:
             await self._board._call("consume", given, WorkAnswer)
 
     async def aclose(self) -> None:
-        """Settles what is done, and gives the rest back. Twice is safe."""
+        """Settles what is done, and gives the rest back, which counts as no attempt. Twice is safe.
+
+        Raises:
+            Conflict: a lease had ended, and what was held under it may have gone to another worker.
+        """
         self._done()
         self._ended = True
-        while self._held:
-            self._fail[self._held.popleft().handle] = "given back by a worker that ended"
-        if self._ack or self._fail:
-            await self._turn(limit=0, seconds=0)
+        try:
+            if self._ack or self._fail:
+                await self._turn(limit=0, seconds=0)
+        finally:
+            if self._held:
+                held = [job.handle for job in self._held]
+                self._held.clear()
+                given = {"op": "release", "group": self._group, "ids": held}
+                await self._board._call("consume", given, WorkAnswer)
 
     def _done(self) -> None:
         if self._current is not None:

@@ -18,7 +18,7 @@ from blackboard_mcp.protocols.groups import LEASE_SECONDS, MAX_TAKEN, MAX_WHY, T
 from pydantic import Field
 
 from ..compose import Installation
-from ..consuming import Consumers
+from ..consuming import RELEASED, Consumers
 from ..requests import Seconds, check_text
 from .caller import By
 
@@ -44,7 +44,7 @@ class LocalGroups:
         seconds: Seconds = 0.0,
         lease_seconds: Annotated[float, Field(ge=1, le=3_600)] = LEASE_SECONDS,
         filter: Annotated[dict[str, Any], Field(max_length=16)] | None = None,
-        op: Literal["take", "extend", "dead", "retry", "drop", "end"] = "take",
+        op: Literal["take", "extend", "release", "dead", "retry", "drop", "end"] = "take",
         ids: Handles | None = None,
     ) -> WorkAnswer | GroupsAnswer | DeadLettersAnswer | GroupDoneAnswer:
         agent, board, consumers = caller.agent, caller.board, self._consumers
@@ -55,14 +55,15 @@ class LocalGroups:
         if op in ("retry", "drop") and not handles:
             raise InvalidInput(f"{op} needs the handles of dead letters. Nothing was changed.")
         match op:
-            case "take" | "extend":
+            case "take" | "extend" | "release":
                 for why in (fail or {}).values():
                     check_text(why)
                 turn = Turn(
                     ack=tuple(map(parse_handle, ack or ())),
                     fail={parse_handle(handle): why for handle, why in (fail or {}).items()},
-                    extend=handles,
-                    limit=0 if op == "extend" else limit,
+                    release=dict.fromkeys(handles, RELEASED) if op == "release" else {},
+                    extend=handles if op == "extend" else (),
+                    limit=limit if op == "take" else 0,
                     lease_seconds=lease_seconds,
                     filter=filter,
                 )

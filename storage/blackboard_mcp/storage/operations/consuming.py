@@ -258,18 +258,18 @@ def _check(turn: Turn) -> None:
     low, high = LEASES
     if not low <= turn.lease_seconds <= high:
         raise InvalidInput(f"lease_seconds is from {low:g} to {high:g}. Nothing was changed.")
-    named = [*turn.ack, *turn.fail, *turn.extend]
+    named = [*turn.ack, *turn.fail, *turn.release, *turn.extend]
     if not 0 <= turn.limit <= MAX_TAKEN or len(named) > 3 * MAX_TAKEN:
         raise InvalidInput(f"One call takes at most {MAX_TAKEN} events. Nothing was changed.")
     twice = sorted({handle for handle in named if named.count(handle) > 1})
     if twice:
         raise InvalidInput(
-            f"{twice[0]} is named twice: each is acknowledged, failed or extended. Nothing was changed."
+            f"{twice[0]} is named twice: each is acknowledged, failed, released or extended. Nothing was changed."
         )
 
 
 def _settle(ledger: Ledger, group: GroupRow, turn: Turn, until: int) -> Steps[None]:
-    named = sorted((*turn.ack, *turn.fail, *turn.extend))
+    named = sorted((*turn.ack, *turn.fail, *turn.release, *turn.extend))
     rows = yield sql("deliveries"), (ledger.no, group.name, numbers(handle.seq for handle in named))
     by_seq = {row[0]: row for row in rows}
     late = {
@@ -285,6 +285,9 @@ def _settle(ledger: Ledger, group: GroupRow, turn: Turn, until: int) -> Steps[No
         yield sql("delivery_until"), (ledger.no, group.name, handle.seq, until)
     for handle, why in turn.fail.items():
         yield sql("delivery_failed"), (ledger.no, group.name, handle.seq, ledger.now, why[:MAX_WHY])
+    for handle, why in turn.release.items():
+        given = (ledger.no, group.name, handle.seq, ledger.now, why[:MAX_WHY], group.max_attempts)
+        yield sql("delivery_released"), given
 
 
 def _lost(handle: Handle, row: Sequence[Any] | None, ledger: Ledger) -> str | None:

@@ -385,6 +385,21 @@ class ConsumerGroupTests:
         assert event.concerns == ("alice",)
         assert await late(at, "bob", ack=["3.3"]) == {"3.3": "is a dead letter after 3 attempts"}
 
+    async def test_what_was_not_begun_goes_back_without_an_attempt(self, at: Table) -> None:
+        await group(at, 2, attempts=2)
+        assert await take(at, "bob") == ["3.1"]
+        for n in (1, 2, 3):
+            back = Turn(release={parse_handle(f"3.{n}"): "not begun"}, limit=0)
+            await at.store.consume(at.board, "bob", "g", back)
+            assert await late(at, "bob", ack=[f"3.{n}"]) == {
+                f"3.{n}": "is not yours any more: its lease ended"
+            }
+            (delivery,) = (await turn(at, "bob")).deliveries
+            assert (str(delivery.handle), delivery.why) == (f"3.{n + 1}", "not begun")
+        assert await take(at, "bob", fail=["3.4"]) == ["3.5"]
+        assert await take(at, "bob", fail=["3.5"]) == ["4.1"], "that were two attempts"
+        assert await figures(at) == (0, 1, 0, 1)
+
     async def test_what_is_left_too_often_is_a_dead_letter_though_nobody_asks(
         self, at: Table, clock: HandClock
     ) -> None:

@@ -20,7 +20,7 @@ from blackboard_mcp.protocols.groups import LEASE_SECONDS, MAX_TAKEN, MAX_WHY, T
 from blackboard_mcp.protocols.items import Item
 from pydantic import Field, WithJsonSchema
 
-from ...consuming import Consumers, Work
+from ...consuming import RELEASED, Consumers, Work
 from ...rendering import Rendering
 from ...requests import Seconds, check_text
 from ...text import one_line, word
@@ -29,7 +29,7 @@ from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
 WAIT_SECONDS = 25.0
 _SHOWN_WHY = 160
 
-Op = Literal["take", "extend", "dead", "retry", "drop", "set", "end"]
+Op = Literal["take", "extend", "release", "dead", "retry", "drop", "set", "end"]
 Name = Annotated[str, Field(max_length=64)]
 HandleText = Annotated[str, Field(max_length=24)]
 HandleList = Annotated[list[HandleText], Field(max_length=MAX_TAKEN)]
@@ -96,8 +96,8 @@ class ConsumeTool:
         does: Op = op or "take"
         _check_together(does, given)
         match does:
-            case "take" | "extend":
-                return await self._take(caller, board, group, given)
+            case "take" | "extend" | "release":
+                return await self._take(caller, board, group, does, given)
             case "dead":
                 return await self._dead(caller.agent, board, group, ids)
             case "set":
@@ -120,13 +120,17 @@ class ConsumeTool:
             lambda: GroupDoneAnswer(group=group, done=does, handles=ids or [], seq=seq),
         )
 
-    async def _take(self, caller: Caller, board: str | None, group: str, given: dict[str, Any]) -> Answer:
+    async def _take(
+        self, caller: Caller, board: str | None, group: str, op: Op, given: dict[str, Any]
+    ) -> Answer:
         for why in (given["fail"] or {}).values():
             check_text(why)
+        named = tuple(map(parse_handle, given["ids"] or ()))
         turn = Turn(
             ack=tuple(map(parse_handle, given["ack"] or ())),
             fail={parse_handle(handle): why for handle, why in (given["fail"] or {}).items()},
-            extend=tuple(map(parse_handle, given["ids"] or ())),
+            release=dict.fromkeys(named, RELEASED) if op == "release" else {},
+            extend=named if op == "extend" else (),
             limit=_limit(given),
             lease_seconds=LEASE_SECONDS if given["lease_seconds"] is None else given["lease_seconds"],
             filter=given["filter"],
@@ -217,7 +221,7 @@ def _texts(items: Mapping[int, Item]) -> dict[int, str]:
 
 
 def _limit(given: dict[str, Any]) -> int:
-    """How many events are asked for: one, unless it says so or only extends."""
+    """How many events are asked for: one, unless it says so or only extends or releases."""
     if given["limit"] is not None:
         return int(given["limit"])
     return 0 if given["ids"] else 1
@@ -226,6 +230,7 @@ def _limit(given: dict[str, Any]) -> int:
 _GO_WITH: dict[str, tuple[str, ...]] = {
     "take": ("ack", "fail", "limit", "seconds", "lease_seconds", "filter"),
     "extend": ("ids", "lease_seconds"),
+    "release": ("ids",),
     "dead": ("ids",),
     "retry": ("ids",),
     "drop": ("ids",),
@@ -240,6 +245,6 @@ def _check_together(op: Op, given: dict[str, Any]) -> None:
     if wrong:
         takes = ", ".join(_GO_WITH[op]) or "nothing else"
         raise InvalidInput(f'op="{op}" takes {takes}, and not {", ".join(wrong)}. Nothing was changed.')
-    needed = {"extend": "ids", "retry": "ids", "drop": "ids", "set": "filter"}.get(op)
+    needed = {"extend": "ids", "release": "ids", "retry": "ids", "drop": "ids", "set": "filter"}.get(op)
     if needed and (given[needed] is None or given[needed] == []):
         raise InvalidInput(f'op="{op}" needs {needed}. Nothing was changed.')

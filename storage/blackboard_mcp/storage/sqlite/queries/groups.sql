@@ -83,6 +83,11 @@ UPDATE delivery SET until = ?4 WHERE board = ?1 AND consumers = ?2 AND seq = ?3;
 -- The worker gave it back.
 UPDATE delivery SET until = ?4, why = ?5 WHERE board = ?1 AND consumers = ?2 AND seq = ?3;
 
+-- name: delivery_released
+-- The worker gave it back without having begun, which is no try of the ?6 there are.
+UPDATE delivery SET until = ?4, why = ?5, tries = tries - 1, last = tries - 1 >= ?6
+WHERE board = ?1 AND consumers = ?2 AND seq = ?3;
+
 -- name: delivery_bury
 -- It is a dead letter since then.
 UPDATE delivery SET dead = 1, until = ?4, why = ?5 WHERE board = ?1 AND consumers = ?2 AND seq = ?3;
