@@ -149,7 +149,8 @@ class Consumers:
         """Settles what the worker names at once; then what comes next, waiting for it up to `seconds`.
 
         With an idempotency key the settling and the first look are done once; what they gave is given again.
-        Without one, what a cancelled call had taken is given back at once. Errors as in `BoardStore.consume`.
+        Without one, what a cancelled or failed call had taken is given back at once, which is no
+        attempt. Errors as in `BoardStore.consume`.
         """
         name = await self._of(agent, board, group)
         once = once_of(
@@ -192,7 +193,7 @@ class Consumers:
         try:
             attention, seq = await self._board.attention(agent, name)
             items = await self._items(name, agent, [delivery.event for delivery in taken.deliveries])
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, BlackboardError):
             if once is None:
                 self._later(self._give_back(name, agent, group, taken))
             raise

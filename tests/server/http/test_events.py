@@ -9,12 +9,16 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from blackboard_mcp.protocols.errors import StoreBusy
+from blackboard_mcp.protocols.groups import Turn
 from blackboard_mcp.server import compose
+from blackboard_mcp.server.consuming import Consumers
 from blackboard_mcp.server.http import events as events_module
 from blackboard_mcp.server.http import run
 from blackboard_mcp.server.http.events import EventStreams
@@ -96,31 +100,32 @@ class Site:
 Open = Callable[..., AbstractAsyncContextManager[Site]]
 
 
+@asynccontextmanager
+async def serve(board: Any, keep_alive: float = 60) -> AsyncIterator[Site]:
+    server = compose.build_server(board.opened)
+    streams = EventStreams(
+        board.opened.blackboard,
+        lambda headers: server.identify(ConnectionInfo("http", headers, None)),
+        keep_alive=keep_alive,
+    )
+    server.on_close(streams.close)
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    stop = asyncio.Event()
+    task = asyncio.create_task(
+        serve_http(server, port=0, routes=[streams.route()], on_ready=ready.set_result, stop=stop)
+    )
+    there = Site(await asyncio.wait_for(ready, 10), board, streams, stop, task)
+    try:
+        yield there
+    finally:
+        await there.http.aclose()
+        stop.set()
+        await asyncio.wait_for(task, 10)
+
+
 @pytest.fixture
 def site(board: Any) -> Open:
-    @asynccontextmanager
-    async def serve(keep_alive: float = 60) -> AsyncIterator[Site]:
-        server = compose.build_server(board.opened)
-        streams = EventStreams(
-            board.opened.blackboard,
-            lambda headers: server.identify(ConnectionInfo("http", headers, None)),
-            keep_alive=keep_alive,
-        )
-        server.on_close(streams.close)
-        ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        stop = asyncio.Event()
-        task = asyncio.create_task(
-            serve_http(server, port=0, routes=[streams.route()], on_ready=ready.set_result, stop=stop)
-        )
-        there = Site(await asyncio.wait_for(ready, 10), board, streams, stop, task)
-        try:
-            yield there
-        finally:
-            await there.http.aclose()
-            stop.set()
-            await asyncio.wait_for(task, 10)
-
-    return serve
+    return partial(serve, board)
 
 
 async def test_events_come_in_order_first_those_after_a_sequence_and_then_each_new_one(site: Open) -> None:
@@ -252,6 +257,116 @@ async def test_a_stream_of_a_subscription_goes_on_where_the_reconnecting_client_
         assert (status, "leave filter out" in body["message"]) == (400, True)
         assert (await there.refused(agent="bob", subscription="mine", after="99"))[0] == 400
         assert await cursor() == 4
+
+
+async def test_a_subscription_is_in_use_while_it_streams_and_a_stream_ends_with_its_subscription(
+    site: Open,
+) -> None:
+    async with site(keep_alive=0.05) as there:
+        alice, bob = await there.boards.join("alice", "bob")
+        await alice.post("x")
+        await bob.do("subscribe", name="mine")
+        store = there.boards.opened.store
+        before = (await store.subscriptions("main", "bob"))[0].used_at
+        async with there.stream("bob", subscription="mine") as stream:
+            there.boards.clock.advance(20 * 86_400)
+            async with asyncio.timeout(10):
+                while (await store.subscriptions("main", "bob"))[0].used_at == before:  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+            there.boards.clock.advance(20 * 86_400)
+            await store.expire_subscriptions()
+            await alice.post("y")
+            while (told := await stream.message()) is not None and told[0] < 0:
+                pass
+            assert told is not None
+            assert told[0] == 3
+            await bob.do("subscribe", unsubscribe="mine")
+            while (told := await stream.message()) is not None:
+                assert told[0] < 0
+        assert (await there.refused(agent="bob", subscription="mine"))[0] == 404
+
+
+async def test_a_store_that_fails_for_a_moment_ends_a_stream_without_a_word_and_it_goes_on(
+    site: Open, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        await alice.post("x")
+        store = there.boards.opened.store
+        stretches = store.stretches
+
+        async def fails(*args: Any) -> Any:
+            raise StoreBusy("somebody else holds the file")
+
+        async with there.stream(after=1) as stream:
+            assert await stream.ids(1) == [2]
+            monkeypatch.setattr(store, "stretches", fails)
+            await alice.post("y")
+            assert await stream.message() is None
+        monkeypatch.setattr(store, "stretches", stretches)
+        async with there.stream(headers={"Last-Event-ID": "2"}) as stream:
+            assert await stream.ids(1) == [3]
+    assert "an event stream of alice ended: somebody else holds the file" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("tool", ["wait", "consume"])
+async def test_a_legacy_client_that_drops_takes_nothing_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    async with (
+        boards.open_boards(tmp_path, boards.MODERN, tools=("core", "messages")) as board,
+        serve(board) as there,
+    ):
+        alice, bob = await there.boards.join("alice", "bob")
+        await alice.post("x")
+        consumers = Consumers(there.boards.opened.blackboard)
+        await consumers.create("bob", None, "crew", {"type": "PLAN"})
+        await bob.do("subscribe", name="mine")
+        store, tails = there.boards.opened.store, there.boards.opened.blackboard.following.tails
+        end = (await store.find_board("main")).seq
+        named = {"subscription": "mine"} if tool == "wait" else {"group": "crew"}
+        headers = {"X-Blackboard-Agent": "bob", "Accept": "application/json, text/event-stream"}
+        told = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "c", "version": "1"},
+        }
+        message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": told}
+        begun = await there.http.post("/mcp", json=message, headers=headers)
+        headers["Mcp-Session-Id"] = begun.headers["mcp-session-id"]
+        notice = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+        await there.http.post("/mcp", json=notice, headers=headers)
+        call = {"name": tool, "arguments": {**named, "seconds": 40}}
+        message = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}
+
+        wait_for_change, parked = store.wait_for_change, 0
+
+        async def counted(*args: Any, **more: Any) -> int:
+            nonlocal parked
+            parked += 1
+            try:
+                return int(await wait_for_change(*args, **more))
+            finally:
+                parked -= 1
+
+        monkeypatch.setattr(store, "wait_for_change", counted)
+
+        def waiting() -> int:
+            return tails._waiting if tool == "wait" else parked
+
+        async with asyncio.timeout(20):
+            async with there.http.stream("POST", "/mcp", json=message, headers=headers):
+                while not waiting():  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            while waiting():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await alice.post("news", "PLAN")
+        if tool == "wait":
+            assert (await bob.do("wait", subscription="mine", seconds=0))["events"][0]["seq"] > end
+        else:
+            work = await consumers.take("cyd", None, "crew", Turn(), seconds=0)
+            assert [str(delivery.handle) for delivery in work.taken.deliveries] == [f"{end + 1}.1"]
 
 
 async def test_a_quiet_filtered_stream_tells_how_far_it_looked(site: Open) -> None:

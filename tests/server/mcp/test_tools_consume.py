@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.errors import StoreBusy
 from blackboard_mcp.server import consuming
 
 if "boards" not in sys.modules:
@@ -204,6 +205,24 @@ async def test_what_a_cancelled_call_had_taken_goes_to_the_next_worker(
     await ben.do("consume", group="crew", op="release", ids=["4.4"])
     (delivery,) = (await cyd.do("consume", group="crew", seconds=0))["deliveries"]
     assert (delivery["handle"], delivery["why"]) == ("4.5", consuming.RELEASED)
+
+
+async def test_what_a_failed_call_had_taken_goes_to_the_next_worker(
+    board: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await crew(board, 1)
+    consumers, store = consuming.Consumers(board.opened.blackboard), board.opened.store
+
+    async def fails(*args: Any, **more: Any) -> Any:
+        raise StoreBusy("somebody else holds the file")
+
+    monkeypatch.setattr(store, "read", fails)
+    with pytest.raises(StoreBusy):
+        await consumers.take("ben", None, "crew", consuming.Turn(), seconds=0)
+    await asyncio.wait_for(consumers.settle(), 10)
+    monkeypatch.undo()
+    work = await consumers.take("cyd", None, "crew", consuming.Turn(), seconds=0)
+    assert [str(delivery.handle) for delivery in work.taken.deliveries] == ["4.2"]
 
 
 async def test_a_long_wait_for_work_reports_its_progress(board: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,13 +6,14 @@ that reconnects misses nothing and gets nothing twice.
 
 `filter` is a JSON object as `subscribe` takes it. `subscription` names a durable one of the agent's
 instead: the stream has its filter and begins at its cursor; the place that a reconnecting client names
-confirms what came before it, and the cursor moves there.
+confirms what came before it, and the cursor moves there. Streaming is using it; the stream ends with it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -28,6 +29,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
+
+logger = logging.getLogger(__name__)
 
 _PAGE: Final = 100
 """Events of one write: what a stream holds of a reader that is slow."""
@@ -108,24 +111,34 @@ class EventStreams:
             if given is not None:
                 raise InvalidInput("A subscription has its filter: leave filter out, or subscription.")
             held = await self._board.following.resume(agent, board, subscription, place)
-            return _Asked(
-                held.cursor if place is None else place, end, parse_event_filter(held.filter, stored=True)
-            )
+            condition = parse_event_filter(held.filter, stored=True)
+            return _Asked(held.cursor if place is None else place, end, condition, held.id)
         filter_ = await with_threads(self._board.store, board, agent, _filter(given))
         return _Asked(end if place is None else place, end, parse_event_filter(filter_))
 
     async def _messages(self, agent: str, board: str, asked: _Asked) -> AsyncIterator[bytes]:
+        try:
+            async for message in self._following(agent, board, asked):
+                yield message
+        except BlackboardError as error:
+            # Nothing can be told in the midst of a stream; a client that comes back is told, or goes on.
+            logger.warning("an event stream of %s ended: %s", agent, error.message)
+
+    async def _following(self, agent: str, board: str, asked: _Asked) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         tails = self._board.following.tails
         wanted = matcher(asked.condition, agent)
         place, end = asked.place, asked.end
         yield b"retry: 2000\n\n"
-        quiet_until = loop.time() + self._keep_alive
+        quiet_until = renew_at = loop.time() + self._keep_alive
         while not self._closing.is_set():
             seconds = max(0.0, quiet_until - loop.time())
             heard = await self._news(tails.after(board, wanted, place, end=end, limit=_PAGE, seconds=seconds))
             if heard is None:
                 return
+            if asked.subscription is not None and loop.time() >= renew_at:
+                await self._board.following.resume(agent, board, asked.subscription, None)
+                renew_at = loop.time() + self._keep_alive
             place = heard.cursor
             if heard.events:
                 yield b"".join(_message(wire_event(event).model_dump(mode="json")) for event in heard.events)
@@ -155,6 +168,7 @@ class _Asked:
     place: int
     end: int
     condition: EventFilter
+    subscription: str | None = None
 
 
 def _filter(given: str | None) -> dict[str, Any]:

@@ -123,14 +123,25 @@ class BoardServer:
         description: str,
         annotations: ToolAnnotations,
         output: type[BaseModel] | None = None,
+        ends_with_client: bool = False,
     ) -> None:
         """Serve `async def fn(caller, <annotated parameters>) -> Answer`.
+
+        A call that `ends_with_client` is cancelled when its client drops, as those of tools that only read are;
+        others go on to their end in the legacy generation.
 
         Raises:
             TypeError: a parameter without an annotation, or a string or list without a bound.
             ValueError: the name is taken.
         """
-        self._tools.add(fn, name=name, description=description, annotations=annotations, output=output)
+        self._tools.add(
+            fn,
+            name=name,
+            description=description,
+            annotations=annotations,
+            output=output,
+            ends_with_client=ends_with_client,
+        )
 
     def resource(
         self, uri_template: str, fn: ResourceFunction, *, name: str, description: str, mime_type: str

@@ -47,7 +47,7 @@ class _Served:
     fn: ToolFunction
     arguments: Arguments
     published: Tool
-    read_only: bool
+    ends_with_client: bool
 
 
 class ServedTools:
@@ -77,6 +77,7 @@ class ServedTools:
         description: str,
         annotations: ToolAnnotations,
         output: type[BaseModel] | None,
+        ends_with_client: bool,
     ) -> None:
         full_name = f"{self._prefix}{name}"
         if full_name in self._served:
@@ -89,7 +90,9 @@ class ServedTools:
             annotations=annotations,
             output_schema=_output_schema(output) if self._output_schemas and output is not None else None,
         )
-        self._served[full_name] = _Served(fn, arguments, published, annotations.read_only_hint is True)
+        self._served[full_name] = _Served(
+            fn, arguments, published, ends_with_client or annotations.read_only_hint is True
+        )
 
     @property
     def published(self) -> list[Tool]:
@@ -109,11 +112,11 @@ class ServedTools:
                 INVALID_PARAMS, f"unknown tool {name[:64]!a}; the tools are: {', '.join(self._served)}"
             )
         caller = self._callers.of(ctx)
-        gone = _gone_event(ctx) if tool.read_only else None
+        gone = _gone_event(ctx) if tool.ends_with_client else None
         if gone is None:
             return await self._run(tool, caller, arguments)
-        # The legacy transport leaves a call running after its client dropped. What only reads has
-        # nothing left to do then.
+        # The legacy transport leaves a call running after its client dropped. What only reads or waits has
+        # nothing left to do then, and must hand nobody's news or work to nobody.
         result: CallToolResult | None = None
         failure: MCPError | None = None
         async with anyio.create_task_group() as tasks:

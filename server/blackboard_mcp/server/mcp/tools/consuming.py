@@ -61,6 +61,7 @@ class ConsumeTool:
             ),
             annotations=ToolAnnotations(destructive_hint=False),
             output=ConsumeAnswer,
+            ends_with_client=True,
         )
 
     async def consume(

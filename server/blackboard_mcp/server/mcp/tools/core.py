@@ -150,6 +150,7 @@ class CoreTools:
             ),
             annotations=WRITE,
             output=EventsAnswer,
+            ends_with_client=True,
         )
         DebateTool(self._board, self._say).register(server)
 
