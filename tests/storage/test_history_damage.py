@@ -107,6 +107,16 @@ def turned(told: list[Line]) -> None:
     ]
 
 
+def unasked(told: list[Line]) -> None:
+    """A request, and who declined it, with the number of an item that is no question."""
+    number = row(told, "request")["number"]
+    for line in told:
+        for table in ("request", "request_declined"):
+            for one in line.get("rows", {}).get(table, ()):
+                if one["number"] == number:
+                    one["number"] = 1
+
+
 SPOILS: dict[str, tuple[Spoil, str]] = {
     "empty": (raw(lambda h: b""), "Line 1: the file is empty"),
     "one blank line": (raw(lambda h: b"\n"), "Line 1: not JSON"),
@@ -208,6 +218,31 @@ SPOILS: dict[str, tuple[Spoil, str]] = {
     "a cursor beyond the end": (
         lambda told: row(told, "subscription").update(cursor=10_000),
         "beyond the last",
+    ),
+    "a group's filter that is one agent's": (
+        lambda told: row(told, "consumer_group").update(filter={"mentions": True}),
+        "a row of consumer_group: A group's filter cannot",
+    ),
+    "a group ahead of the log": (
+        lambda told: row(told, "consumer_group").update(cursor=10_000),
+        "the row 10000 of consumer_group",
+    ),
+    "work that is no event": (
+        lambda told: row(told, "delivery").update(seq=10_000),
+        "the row 10000 of delivery",
+    ),
+    "a request about no question": (unasked, "the row 1 of request"),
+    "a part that is not there": (
+        lambda told: row(told, "request").update(partial=999),
+        "of request is denied",
+    ),
+    "an answer that is not there": (
+        lambda told: row(told, "request").update(answer=999),
+        "of request is denied",
+    ),
+    "a request that ended and lives": (
+        lambda told: row(told, "request").update(live=not row(told, "request")["live"]),
+        "of request is denied",
     ),
     "an instant that is a number": (
         lambda told: row(told, "watch").update(since=5),

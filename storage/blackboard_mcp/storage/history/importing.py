@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.filters import parse_event_filter
+from blackboard_mcp.protocols.groups import group_filter
 from blackboard_mcp.protocols.items import (
     MAX_METADATA,
     MAX_TAG,
@@ -112,6 +113,10 @@ def finish(progress: Progress, sha256: str) -> Steps[None]:
     if rows := (yield sql("history_debateless"), (no,)):
         raise BadLine(
             last, f"a row of {rows[0][0]} is of debate {rows[0][1]}, which no line says anything of"
+        )
+    if rows := (yield sql("history_unfit"), (no, last)):
+        raise BadLine(
+            last, f"the row {rows[0][1]} of {rows[0][0]} is denied by what the items and the log say"
         )
     for name in ("history_superseded", "history_analysed", "history_debated", "history_outbox"):
         yield sql(name), (no,)
@@ -344,15 +349,14 @@ class _Line:
             value = values[column]
             if form.name == ITEM.name and value is not None and not 1 <= value <= born:
                 raise self.bad(f"a row of {table.name}: {column} {value} is no item that is there")
-        if table.name == "subscription":
+        if "filter" in table.columns:
+            check = group_filter if table.name == "consumer_group" else parse_event_filter
             try:
-                parse_event_filter(json.loads(values["filter"]))
+                check(json.loads(values["filter"]))
             except BlackboardError as error:
-                raise self.bad(f"a row of subscription: {error.message}") from None
-            if values["cursor"] > self.number:
-                raise self.bad(
-                    f"the cursor {values['cursor']} of {values['id'][:40]} is beyond the last event"
-                )
+                raise self.bad(f"a row of {table.name}: {error.message}") from None
+        if table.name == "subscription" and values["cursor"] > self.number:
+            raise self.bad(f"the cursor {values['cursor']} of {values['id'][:40]} is beyond the last event")
 
     # The last line
 

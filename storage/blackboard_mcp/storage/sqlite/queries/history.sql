@@ -76,6 +76,27 @@ FROM (SELECT 'vote' AS what, debate FROM vote WHERE board = ?1
       UNION ALL SELECT 'obligation', debate FROM obligation WHERE board = ?1 AND debate <> 0) x
 WHERE NOT EXISTS (SELECT 1 FROM debate d WHERE d.board = ?1 AND d.id = x.debate) LIMIT 1;
 
+-- name: history_unfit
+-- A row that the items and the log (up to ?2) deny: a request about no question, live in a state that is an end or
+-- the other way round, or with an answer that is not there; a group that is ahead of the log; what was handed out
+-- and is no event that everybody sees, or one that the group has yet to come to.
+SELECT 'request', r.number FROM request r WHERE r.board = ?1 AND (
+    r.live <> (r.state IN ('OPEN', 'TAKEN'))
+    OR NOT EXISTS (SELECT 1 FROM item i
+                   WHERE i.board = ?1 AND i.number = r.number AND i.type = 'QUESTION' AND i.owner = '')
+    OR r.partial <> 0 AND NOT EXISTS (SELECT 1 FROM item i
+                                      WHERE i.board = ?1 AND i.number = r.partial AND i.owner = '')
+    OR r.answer <> 0 AND NOT EXISTS (SELECT 1 FROM item i
+                                     WHERE i.board = ?1 AND i.number = r.answer AND i.owner = '')
+    OR (r.state = 'ANSWERED') <> (r.answer <> 0))
+UNION ALL
+SELECT 'consumer_group', g.cursor FROM consumer_group g WHERE g.board = ?1 AND g.cursor > ?2
+UNION ALL
+SELECT 'delivery', d.seq FROM delivery d JOIN consumer_group g ON g.board = d.board AND g.name = d.consumers
+WHERE d.board = ?1 AND (d.seq > g.cursor OR NOT EXISTS (
+    SELECT 1 FROM event e WHERE e.board = ?1 AND e.seq = d.seq AND e.owner = ''))
+LIMIT 1;
+
 -- name: history_let_go
 -- An item that an open debate is about, that somebody owes something for or was asked for, and that is not in working memory.
 SELECT i.number FROM item i
