@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.shared.exceptions import MCPError
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
@@ -148,3 +149,27 @@ async def test_every_tool_takes_a_board_and_refuses_what_it_does_not_know(board:
     for tool, arguments, _ in CALLS:
         await alice.do(tool, **arguments, board="other")
     assert await board.seq() == 0, "the default board was not touched"
+
+
+@both
+async def test_long_items_come_in_structured_answers_of_a_megabyte_and_none_is_lost(
+    board: Any, mode: str
+) -> None:
+    alice = await board.join("alice")
+    await alice.do("board", settings={"target_tokens": 10_000_000})
+    for n in range(7):
+        await alice.post(f"{n} " + "\u00e4" * 99_000 + '"' * 50_000)
+    ids = [str(n) for n in range(1, 8)]
+    failure = await alice.fail("read", ids=ids)
+    assert failure["fit"] == 3
+    assert len((await alice.do("read", ids=ids[:3]))["items"]) == 3
+    first = await alice.do("query", limit=7)
+    second = await alice.do("query", limit=7, cursor=first["cursor"])
+    third = await alice.do("query", limit=7, cursor=second["cursor"])
+    numbers = [[item["number"] for item in page["items"]] for page in (first, second, third)]
+    assert numbers == [[7, 6, 5], [4, 3, 2], [1]]
+    assert third["cursor"] is None
+    assert "F-1" in await alice.say("read", ids=ids)
+    assert len(await alice.say("query", limit=7)) < 5_000
+    with pytest.raises(MCPError, match="one answer at most"):
+        await alice.client.read_resource("board://main/working.json")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from blackboard_mcp.protocols.errors import BlackboardError, UnknownReference
+from blackboard_mcp.protocols.errors import BlackboardError, Refused, UnknownReference
 from blackboard_mcp.server.mcp.adapter_arguments import Arguments, is_clean_text
 from blackboard_mcp.server.mcp.adapter_callers import Callers
 from blackboard_mcp.server.mcp.adapter_errors import internal_error, protocol_error, sendable
@@ -17,6 +18,8 @@ from mcp.shared.uri_template import UriTemplate
 from mcp.types import INTERNAL_ERROR, Resource, ResourceTemplate
 
 MAX_URI_LENGTH: Final = 2_048
+MAX_ANSWER_BYTES: Final = 1 << 20
+_LONGEST_ESCAPE: Final = 6
 
 ResourceFunction = Callable[..., Awaitable[str]]
 
@@ -112,6 +115,7 @@ class ServedResources:
         entry, values = found
         try:
             text = await entry.fn(self._callers.of(ctx), **entry.arguments.check(values))
+            _check_size(text)
         except (MCPError, ResourceError):
             raise
         except UnknownReference as exc:
@@ -122,3 +126,20 @@ class ServedResources:
             reference, message = internal_error(f"resource {entry.name}")
             raise MCPError(INTERNAL_ERROR, message, data={"uri": uri, "reference": reference}) from exc
         return sendable(text), entry.mime_type
+
+
+def _check_size(text: str) -> None:
+    """See that a text goes into one answer.
+
+    Raises:
+        Refused: it does not.
+    """
+    if len(text) * _LONGEST_ESCAPE <= MAX_ANSWER_BYTES:
+        return
+    size = len(json.dumps(text, ensure_ascii=False).encode())
+    if size > MAX_ANSWER_BYTES:
+        raise Refused(
+            f"This resource has {size:,} bytes now, and one answer at most {MAX_ANSWER_BYTES:,}. Read what it is "
+            "made of in parts instead, with a limit.",
+            size=size,
+        )

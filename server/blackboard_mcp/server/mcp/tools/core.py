@@ -27,6 +27,7 @@ from ... import requests
 from ...asking import archive_query, item_query
 from ...blackboard import VIEW_BUDGET, Blackboard
 from ...explaining import wire_explained
+from ...fitting import check_fits, fitting_page
 from ...rendering import FOOTER_TOKENS, Rendering
 from ...requests import (
     AnyType,
@@ -251,6 +252,8 @@ class CoreTools:
         if ids or keys:
             reading = await self._board.read(agent, board, ids or [], keys or [])
             found = reading.found
+            if caller.structured:
+                check_fits(found.items)
             return Answer(
                 self._say.reading(reading, budget or ITEMS_BUDGET),
                 lambda: ItemsAnswer(
@@ -309,6 +312,8 @@ class CoreTools:
             before=before,
         )
         page = await self._board.query(caller.agent, board, wanted)
+        if caller.structured:
+            page = fitting_page(page)
         return Answer(
             self._say.page(page),
             lambda: ItemsAnswer(
@@ -352,6 +357,11 @@ class CoreTools:
             neighbours=neighbours,
             once_key=caller.once_key if restore else None,
         )
+        if caller.structured and not restore:
+            around = [
+                item for pair in found.neighbours.values() for item in (pair.before, pair.after) if item
+            ]
+            check_fits([*found.items, *around])
         return Answer(
             self._say.found(found, waiting, seq, restored=restore),
             lambda: wire_found(

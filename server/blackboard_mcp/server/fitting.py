@@ -1,0 +1,62 @@
+"""What fits into one structured answer: so many items that nobody gets megabytes at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from blackboard_mcp.protocols.answers import Page
+from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.items import MAX_METADATA, Item
+
+MAX_BYTES: Final = 1_000_000
+"""Most that the items of one answer have as JSON; one item alone always goes."""
+_LONGEST_ESCAPE: Final = 6
+_FRAME: Final = 4_096
+_EDGE: Final = 64
+
+
+def fitting(items: Sequence[Item]) -> int:
+    """How many of the first items fit; at least one, if there is any."""
+    most = sum(
+        _FRAME + _LONGEST_ESCAPE * (len(item.text) + (MAX_METADATA if item.metadata else 0)) for item in items
+    )
+    if most <= MAX_BYTES:
+        return len(items)
+    left = MAX_BYTES
+    for place, item in enumerate(items):
+        left -= _size(item)
+        if left < 0:
+            return max(place, 1)
+    return len(items)
+
+
+def fitting_page(page: Page) -> Page:
+    """The page, or as much of its beginning as fits, with the cursor after that."""
+    fit = fitting(page.items)
+    if fit == len(page.items):
+        return page
+    return replace(page, items=page.items[:fit], cursor=page.items[fit - 1].number)
+
+
+def check_fits(items: Sequence[Item]) -> None:
+    """See that all of them go into one answer.
+
+    Raises:
+        InvalidInput: they do not.
+    """
+    fit = fitting(items)
+    if fit < len(items):
+        raise InvalidInput(
+            f"These {len(items)} items are too long for one structured answer of {MAX_BYTES:,} bytes. Ask for fewer at "
+            f"once, by limit or ids: the first {fit} fit.",
+            fit=fit,
+        )
+
+
+def _size(item: Item) -> int:
+    """The bytes of an item as JSON, rather more than less."""
+    written = json.dumps([item.text, item.metadata, item.tags, item.key], ensure_ascii=False)
+    return len(written.encode()) + 1_000 + _EDGE * (len(item.edges) + len(item.incoming))
