@@ -384,6 +384,9 @@ FILTERS = (
     '{"key": "**:**:**:**:**:**:**:a"}',
     '{"type": [], "any": []}',
     '{"filter": {}}',
+    '{"\\ud800": 1}',
+    '{"key": "\\udfff"}',
+    '{"thread": NaN}',
 )
 DRAFTS = (
     '{"text": "a", "text": "b"}',

@@ -343,7 +343,7 @@ def test_hostile_names_uris_and_messages_are_refused(run: Run) -> None:
 def test_hostile_filters_of_streams_are_refused(run: Run) -> None:
     words = [json.dumps(word) for word in hostile.WORDS]
     http = run.wires[0]
-    for raw in some([*hostile.FILTERS, *words, *hostile.NESTED, *hostile.SHAPES], 30, 6):
+    for raw in [*hostile.FILTERS, *some([*words, *hostile.NESTED, *hostile.SHAPES], 25, 6)]:
         for query in (f"filter={quote(raw)}", f"subscription={quote(raw)}", f"after={quote(raw)}"):
             reply = http.get(f"/boards/main/events?{query[:60_000]}")
             if reply.status != 200:

@@ -126,7 +126,8 @@ class HttpWire:
             response = connection.getresponse()
             endless = response.status == 200
             raw = b"" if endless else response.read()
-            return Reply(response.status, raw, None if endless else json.loads(raw))
+            told = response.status < 500 and not endless
+            return Reply(response.status, raw, json.loads(raw) if told else None)
         finally:
             connection.close()
 

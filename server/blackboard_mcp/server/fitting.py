@@ -11,9 +11,11 @@ from blackboard_mcp.protocols.answers import Page
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.items import MAX_METADATA, Item
 
+from .searching import Around, Found
+
 MAX_BYTES: Final = 1_000_000
 """Most that the items of one answer have as JSON; one item alone always goes."""
-_LONGEST_ESCAPE: Final = 6
+_LONGEST_ESCAPE: Final = 12
 _FRAME: Final = 4_096
 _EDGE: Final = 64
 
@@ -41,6 +43,23 @@ def fitting_page(page: Page) -> Page:
     return replace(page, items=page.items[:fit], cursor=page.items[fit - 1].number)
 
 
+def fitting_found(found: Found) -> Found:
+    """The best of what was found, as much as fits with its neighbours; a notice tells of the rest."""
+    taken: list[Item] = []
+    fit = 0
+    for item in found.items:
+        around = found.neighbours.get(item.number, Around())
+        taken += [each for each in (item, around.before, around.after) if each is not None]
+        if fit and fitting(taken) < len(taken):
+            break
+        fit += 1
+    if fit == len(found.items):
+        return found
+    told = f"{len(found.items) - fit} more were too long for this answer: ask for them apart."
+    notice = f"{found.notice} {told}" if found.notice else told
+    return replace(found, items=found.items[:fit], notice=notice)
+
+
 def check_fits(items: Sequence[Item]) -> None:
     """See that all of them go into one answer.
 
@@ -58,5 +77,6 @@ def check_fits(items: Sequence[Item]) -> None:
 
 def _size(item: Item) -> int:
     """The bytes of an item as JSON, rather more than less."""
-    written = json.dumps([item.text, item.metadata, item.tags, item.key], ensure_ascii=False)
-    return len(written.encode()) + 1_000 + _EDGE * (len(item.edges) + len(item.incoming))
+    # The SDK escapes whatever is not ASCII on one of its wires.
+    written = json.dumps([item.text, item.metadata, item.tags, item.key])
+    return len(written) + 1_000 + _EDGE * (len(item.edges) + len(item.incoming))

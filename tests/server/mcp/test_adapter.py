@@ -164,6 +164,14 @@ async def test_errors_repeat_little_of_a_long_request_and_name_the_wrong_paramet
                 types.Request[Any, Any](method="tools/call", params={"name": "post", "arguments": [1]}),
                 types.CallToolResult,
             )
+        for method, params in (
+            ("prompts/get", {"name": "x", "arguments": {str(n): 1 for n in range(5_001)}}),
+            ("tools/call", {"name": "post", "inputResponses": [1] * 5_001}),
+        ):
+            with pytest.raises(MCPError, match="at most 5,000 values beside its arguments"):
+                await alice.session.send_request(
+                    types.Request[Any, Any](method=method, params=params), types.EmptyResult
+                )
     assert unknown.value.error.data == "x" * 2_048
     assert len(missing.value.error.data["uri"]) == 2_048
 

@@ -24,6 +24,7 @@ from blackboard_mcp.protocols.matching import matcher
 from blackboard_mcp.protocols.wire import wire_event
 from blackboard_mcp.server.blackboard import Blackboard
 from blackboard_mcp.server.following import with_threads
+from blackboard_mcp.server.mcp.adapter_arguments import refuse_monsters
 from blackboard_mcp.server.tails import Heard
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -182,6 +183,7 @@ def _filter(given: str | None) -> dict[str, Any]:
         raise InvalidInput(
             f'filter is a JSON object of at most {_FILTER_LENGTH} characters, as in ?filter={{"type":"CRITIQUE"}}.'
         ) from None
+    refuse_monsters("filter", filter_)
     parse_event_filter(filter_)
     return dict(filter_)
 

@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 MAX_ECHO: Final = 2_048
 """Most characters of a request that an error repeats."""
 _MOST_FAULTS: Final = 100
+_MOST_VALUES: Final = 5_000
 
 
 def error_result(
@@ -61,6 +62,8 @@ async def plain_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext)
     Raises:
         MCPError
     """
+    if _is_too_much(ctx.params, tool=ctx.method == "tools/call"):
+        raise MCPError(INVALID_PARAMS, f"a request has at most {_MOST_VALUES:,} values beside its arguments")
     try:
         return await call_next(ctx)
     except ValidationError as exc:
@@ -70,6 +73,25 @@ async def plain_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext)
         if data is exc.error.data:
             raise
         raise MCPError(exc.error.code, exc.error.message, data=data) from None
+
+
+def _is_too_much(params: Mapping[str, Any] | None, *, tool: bool) -> bool:
+    """Whether the SDK might need seconds to say what is wrong with each of so many values.
+
+    The arguments of tools are ours to look at.
+    """
+    if params is None:
+        return False
+    pending = [value for key, value in params.items() if key != "arguments" or not tool]
+    values = 0
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict | list):
+            values += len(value)
+            if values > _MOST_VALUES:
+                return True
+            pending += value.values() if isinstance(value, dict) else value
+    return False
 
 
 def _fault(exc: ValidationError) -> str:

@@ -19,7 +19,7 @@ from mcp.types import INTERNAL_ERROR, Resource, ResourceTemplate
 
 MAX_URI_LENGTH: Final = 2_048
 MAX_ANSWER_BYTES: Final = 1 << 20
-_LONGEST_ESCAPE: Final = 6
+_LONGEST_ESCAPE: Final = 12
 
 ResourceFunction = Callable[..., Awaitable[str]]
 
@@ -136,7 +136,7 @@ def _check_size(text: str) -> None:
     """
     if len(text) * _LONGEST_ESCAPE <= MAX_ANSWER_BYTES:
         return
-    size = len(json.dumps(text, ensure_ascii=False).encode())
+    size = len(json.dumps(text))
     if size > MAX_ANSWER_BYTES:
         raise Refused(
             f"This resource has {size:,} bytes now, and one answer at most {MAX_ANSWER_BYTES:,}. Read what it is "

@@ -27,7 +27,7 @@ from ... import requests
 from ...asking import archive_query, item_query
 from ...blackboard import VIEW_BUDGET, Blackboard
 from ...explaining import wire_explained
-from ...fitting import check_fits, fitting_page
+from ...fitting import check_fits, fitting_found, fitting_page
 from ...rendering import FOOTER_TOKENS, Rendering
 from ...requests import (
     AnyType,
@@ -358,10 +358,7 @@ class CoreTools:
             once_key=caller.once_key if restore else None,
         )
         if caller.structured and not restore:
-            around = [
-                item for pair in found.neighbours.values() for item in (pair.before, pair.after) if item
-            ]
-            check_fits([*found.items, *around])
+            found = fitting_found(found)
         return Answer(
             self._say.found(found, waiting, seq, restored=restore),
             lambda: wire_found(
