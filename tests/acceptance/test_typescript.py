@@ -76,7 +76,7 @@ def test_an_unknown_argument_is_refused_by_name(seen: dict[str, Any]) -> None:
 
 
 def test_every_resource_is_offered_and_read_as_text_and_as_json(seen: dict[str, Any]) -> None:
-    assert len(seen["resources"]) == len(seen["templates"]) == 30
+    assert len(seen["resources"]) == len(seen["templates"]) == 34
     for uri, content in seen["resources"].items():
         if uri.endswith(".json"):
             assert content["mime"] == "application/json", uri
