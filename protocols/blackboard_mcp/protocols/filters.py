@@ -188,6 +188,8 @@ def _impossible(parsed: EventFilter) -> str | None:
     events, types = set(EventType), set(ItemType)
     of_items = False
     for part in _together(parsed):
+        if EventFilter() in part.none:
+            return "not: {} leaves out every event. Say what to leave out, or leave not out."
         events &= set(part.events or EventType)
         types &= set(part.types or ItemType)
         of_items = of_items or bool(part.key or part.tags or part.types or part.thread is not None)

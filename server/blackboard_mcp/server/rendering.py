@@ -30,7 +30,7 @@ from .debate_text import debate_lines, standing_lines
 from .following import News
 from .looks import NAMED_IN_FOOTER
 from .searching import Around, Found
-from .text import QUOTE, excerpt, item_line, notices, one_line, quoted, relative_age
+from .text import QUOTE, excerpt, filter_line, item_line, notices, one_line, quoted, relative_age
 from .validation.rules import rules_of, shown
 from .version_text import version_lines
 
@@ -279,7 +279,7 @@ class Rendering:
         now = self._clock.now()
         lines = []
         for s in held:
-            line = f"{s.id} {one_line(s.name)} at seq {s.cursor} {one_line(str(s.filter)[:120])}"
+            line = f"{s.id} {one_line(s.name)} at seq {s.cursor} {filter_line(s.filter)}"
             if s.expired_at is not None:
                 line += f" expired, unused for {relative_age(s.used_at, now)}: wait(since={s.cursor}) goes on"
             lines.append(line)

@@ -32,6 +32,8 @@ _ROUND: Final = 1_000
 """Events read at once."""
 _TURN: Final = 0.002
 """Seconds of asking filters before others get their turn."""
+_ASKED: Final = 100
+"""So many events are asked for before a look at the clock."""
 _LOOK_SECONDS: Final = 5.0
 """A reader far behind looks so long through events that are not for it before it is told how far it got."""
 
@@ -269,18 +271,28 @@ class Tails:
         """Wakes those who want one of the events that follow what they know; the others know them now."""
         loop = asyncio.get_running_loop()
         turn = loop.time() + _TURN
-        end = events[-1].seq
+        before, end = events[0].seq - 1, events[-1].seq
+        single = events[0] if len(events) == 1 else None
+        asked = 0
         for waiter in list(tail.waiters):
-            if waiter.news.done() or waiter.place >= end:
+            place = waiter.place
+            if place >= end or waiter.news.done():
                 continue
-            new = events[max(0, waiter.place + 1 - events[0].seq) :]
-            if any(map(waiter.wanted, new)):
+            # With every single event all who wait are asked: nothing is done here that one of them can do without.
+            if single is not None:
+                wants = waiter.wanted(single)
+            else:
+                wants = any(map(waiter.wanted, events if place <= before else events[place - before :]))
+            if wants:
                 waiter.news.set_result(None)
             else:
                 waiter.place = end
-            if loop.time() > turn:
-                await asyncio.sleep(0)
-                turn = loop.time() + _TURN
+            asked += len(events)
+            if asked >= _ASKED:
+                asked = 0
+                if loop.time() > turn:
+                    await asyncio.sleep(0)
+                    turn = loop.time() + _TURN
 
     async def _page(self, tail: _Tail, number: int) -> Page:
         """A page, or as much of the unfinished one as lies before the tail; read once for all who ask at once."""

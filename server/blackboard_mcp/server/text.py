@@ -7,9 +7,11 @@ can write a line that looks like the server's own.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility, Zone
 from blackboard_mcp.protocols.tokens import Tokenizer
@@ -136,6 +138,11 @@ def _tidy(cut: str) -> str:
     """`cut` without half an escape, a dangling joiner or punctuation that leads on at its end."""
     whole = _HALF_ESCAPE.sub("", cut).rstrip(_JOINERS)
     return whole.rstrip(" ,;:—–-(") or whole
+
+
+def filter_line(filter_: Mapping[str, Any]) -> str:
+    """A filter of events as it is given to `subscribe`, in one line, cut where it is long."""
+    return one_line(json.dumps(filter_, ensure_ascii=False)[:200])
 
 
 def word(text: str) -> str:

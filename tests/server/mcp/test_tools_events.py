@@ -92,6 +92,8 @@ async def test_every_combination_of_a_filter_delivers_what_matches_in_order(
         ({"filter": {"event": "board.changed", "key": "plan:*"}}, "board.changed is not about an item"),
         ({"filter": {"event": "board.created", "all": [{"tags": ["x"]}]}}, "not about an item"),
         ({"filter": {"all": [{"type": "FACT"}, {"type": "LOG"}]}}, "two kinds of type"),
+        ({"filter": {"not": {}}}, "leaves out every event"),
+        ({"filter": {"type": "LOG", "all": [{"not": [{"tags": ["x"]}, {}]}]}}, "leaves out every event"),
         ({"filter": {"any": []}}, "filter.any is a list of 1 to 32"),
         ({"filter": {"not": []}}, "filter.not is a filter"),
         ({"filter": {"agent": "a\0"}}, "NUL"),
@@ -310,7 +312,7 @@ async def test_subscriptions_are_listed_ended_and_their_own_agents(board: Any) -
     assert (await alice.fail("subscribe", filter={}, name="logs"))["error"] == "refused"
     await bob.do("subscribe", filter={}, name="logs")
     text = await alice.say("subscribe")
-    assert f"{one['id']} logs at seq 1 {{'type': 'LOG'}}" in text
+    assert f'{one["id"]} logs at seq 1 {{"type": "LOG"}}' in text
     for verb in ({"unsubscribe": one["id"]}, {"unsubscribe": "nothing"}):
         assert (await bob.fail("subscribe", **verb))["error"] == "not_found"
     assert (await bob.fail("wait", subscription=one["id"], seconds=0))["error"] == "not_found"

@@ -23,7 +23,7 @@ from pydantic import Field, WithJsonSchema
 from ...consuming import RELEASED, Consumers, Work
 from ...rendering import Rendering
 from ...requests import Seconds, check_text
-from ...text import one_line, word
+from ...text import filter_line, one_line, word
 from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
 
 WAIT_SECONDS = 25.0
@@ -106,7 +106,7 @@ class ConsumeTool:
                     caller.agent, board, group, filter_=filter, once_key=caller.once_key
                 )
                 _, seq = await self._consumers.groups(caller.agent, board)
-                text = f"group {changed.name} hands out {one_line(str(changed.filter)[:200])} from here on"
+                text = f"group {changed.name} hands out {filter_line(changed.filter)} from here on"
             case "end":
                 seq = await self._consumers.end(caller.agent, board, group, once_key=caller.once_key)
                 text = f"ended group {group}"
@@ -190,7 +190,7 @@ class ConsumeTool:
             lines.append(
                 f"{state.group.name} by {word(state.group.created_by)}: {state.backlog}{more} to hand out, "
                 f"{state.in_flight} in flight, {state.waiting} waiting, {state.dead} dead; "
-                f"{one_line(str(state.group.filter)[:120])}"
+                f"{filter_line(state.group.filter)}"
             )
         text = "\n".join(lines) or 'no groups: consume(group="…", filter={…}) makes one'
         return Answer(
