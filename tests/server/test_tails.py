@@ -419,3 +419,30 @@ async def test_what_was_committed_while_a_board_began_to_be_followed_is_heard_at
     assert [event.seq for event in heard.events] == [place + 1]
     waiting.cancel()
     await asyncio.wait([waiting])
+
+
+@pytest.mark.parametrize("behind", [True, False])
+async def test_closing_while_the_store_is_read_is_told_and_cancels_nobody(
+    store: SqlBoardStore, counted: Counted, monkeypatch: pytest.MonkeyPatch, behind: bool
+) -> None:
+    table = Table(store)
+    await table.post("alice", "a")
+    end = await table.seq()
+    tails = Tails(counted)  # type: ignore[arg-type]
+    wanted = matcher(parse_event_filter({}), "bob")
+    await tails.after("main", wanted, end, end=end, limit=5, seconds=0)
+    await table.post("alice", "b")
+    reading = asyncio.Event()
+
+    async def never(*args: Any) -> Any:
+        reading.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(counted, "stretches", never)
+    place = 0 if behind else end
+    asked_end = end if behind else end + 1
+    call = asyncio.create_task(tails.after("main", wanted, place, end=asked_end, limit=5, seconds=30))
+    await asyncio.wait_for(reading.wait(), 10)
+    await tails.close()
+    with pytest.raises(StoreClosed):
+        await asyncio.wait_for(call, 10)

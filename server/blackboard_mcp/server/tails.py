@@ -15,7 +15,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from blackboard_mcp.protocols.errors import StoreClosed, StoreError
 from blackboard_mcp.protocols.events import Event
@@ -38,6 +38,7 @@ _LOOK_SECONDS: Final = 5.0
 """A reader far behind looks so long through events that are not for it before it is told how far it got."""
 
 Page = Sequence[Event]
+T = TypeVar("T")
 
 
 class _Waiter:
@@ -130,7 +131,7 @@ class Tails:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._tell(StoreClosed("The store was closed while waiting for a change."))
+        self._tell(_closed())
         self._tails.clear()
         self._pages.clear()
 
@@ -210,7 +211,7 @@ class Tails:
             tail.begin(end)
             return
         # A caller that is cancelled half-way must not leave others unasked.
-        await asyncio.shield(self._ask())
+        await _result(self._ask())
 
     def _ask(self) -> asyncio.Task[bool]:
         """Reads on once, whatever becomes of whoever asked for it."""
@@ -305,7 +306,7 @@ class Tails:
         if loading is None:
             loading = self._loading[key] = asyncio.create_task(self._load(tail, number))
             loading.add_done_callback(lambda task: self._loaded(key, task))
-        return await asyncio.shield(loading)
+        return await _result(loading)
 
     def _loaded(self, key: tuple[str, int], task: asyncio.Task[Page]) -> None:
         del self._loading[key]
@@ -391,6 +392,21 @@ class Tails:
         left = [tail.left for tail in self._tails.values() if not tail.followers]
         if left:
             self._sweep = loop.call_at(min(left) + LINGER_SECONDS, self._forget_left)
+
+
+async def _result(reading: asyncio.Task[T]) -> T:
+    """What a reading gives that goes on without whoever waits for it here; `StoreClosed` when `close` ended it."""
+    try:
+        return await asyncio.shield(reading)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if reading.cancelled() and not (task is not None and task.cancelling()):
+            raise _closed() from None
+        raise
+
+
+def _closed() -> StoreClosed:
+    return StoreClosed("The store was closed while waiting for a change.")
 
 
 def _check(events: Page, after: int) -> None:
