@@ -14,7 +14,8 @@ ORDER BY o.id;
 
 -- name: outbox_of_board
 -- Archived items of a board that wait to be indexed, newest first, and that an agent may see.
-SELECT DISTINCT i.number, i.text FROM outbox o JOIN item i ON i.board = o.board AND i.number = o.number
+SELECT DISTINCT i.number, i.text FROM outbox o INDEXED BY outbox_item
+CROSS JOIN item i ON i.board = o.board AND i.number = o.number
 WHERE o.board = ?1 AND i.zone = 'archive' AND i.deleted = 0 AND i.owner IN ('', ?2)
 ORDER BY i.number DESC LIMIT ?3;
 
@@ -56,7 +57,7 @@ JOIN board b ON b.no = s.board;
 SELECT i.number, i.seq, i.type, i.author, i.thread, i.tags, i.created_at, i.text,
        i.zone = 'archive' AND i.deleted = 0, i.owner
 FROM (SELECT DISTINCT number FROM outbox WHERE board = ?1 ORDER BY number DESC LIMIT ?2) o
-JOIN item i ON i.board = ?1 AND i.number = o.number
+CROSS JOIN item i ON i.board = ?1 AND i.number = o.number
 ORDER BY i.number DESC;
 
 -- name: archived_page
@@ -68,5 +69,5 @@ ORDER BY i.board, i.number LIMIT ?3;
 
 -- name: waiting_for_index
 -- How many items an agent may see that the index has yet to learn of.
-SELECT count(*) FROM outbox o JOIN item i ON i.board = o.board AND i.number = o.number
+SELECT count(*) FROM outbox o INDEXED BY outbox_item CROSS JOIN item i ON i.board = o.board AND i.number = o.number
 WHERE o.board = ?1 AND i.owner IN ('', ?2);

@@ -21,17 +21,19 @@ WHERE board = ?1 AND id = ?2;
 -- name: debates_open
 -- Open debates, oldest first.
 SELECT id, root, state, opened_by, explicit, opened_at, closed_by, closed_at, reason, outcome
-FROM debate WHERE board = ?1 AND state = 'OPEN' ORDER BY id;
+FROM debate INDEXED BY debate_open WHERE board = ?1 AND state = 'OPEN' ORDER BY id;
 
 -- name: debates_on
 -- Debates whose root is one of some items (a JSON list), oldest first.
 SELECT id, root, state, opened_by, explicit, opened_at, closed_by, closed_at, reason, outcome
-FROM debate WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2)) ORDER BY id;
+FROM debate INDEXED BY debate_root
+WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2)) ORDER BY id;
 
 -- name: debates_of_critique
 -- Debates that a critique is part of, oldest first.
 SELECT d.id, d.root, d.state, d.opened_by, d.explicit, d.opened_at, d.closed_by, d.closed_at, d.reason, d.outcome
-FROM debate_critique c JOIN debate d ON d.board = c.board AND d.id = c.debate
+FROM debate_critique c INDEXED BY debate_critique_item
+CROSS JOIN debate d ON d.board = c.board AND d.id = c.debate
 WHERE c.board = ?1 AND c.critique = ?2 ORDER BY d.id;
 
 -- name: critiques_of
@@ -58,7 +60,7 @@ ORDER BY o.since, o.agent, o.item, o.duty;
 
 -- name: obligations_of_item
 -- Obligations that name one item, or that arose in debates on it.
-SELECT agent, item, duty, state, debate, reason, since FROM obligation
+SELECT agent, item, duty, state, debate, reason, since FROM obligation INDEXED BY obligation_item
 WHERE board = ?1 AND item = ?2 ORDER BY since, agent, duty;
 
 -- name: obligations_outstanding
@@ -69,10 +71,11 @@ ORDER BY item, agent, duty;
 
 -- name: debated
 -- Those of some items (a JSON list) that open debates are about, by debate.
-SELECT root AS number, id FROM debate
+SELECT root AS number, id FROM debate INDEXED BY debate_root
 WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2)) AND state = 'OPEN'
 UNION
-SELECT c.critique, c.debate FROM debate_critique c CROSS JOIN debate d ON d.board = c.board AND d.id = c.debate
+SELECT c.critique, c.debate FROM debate_critique c INDEXED BY debate_critique_item
+CROSS JOIN debate d ON d.board = c.board AND d.id = c.debate
 WHERE c.board = ?1 AND c.critique IN (SELECT value FROM json_each(?2)) AND d.state = 'OPEN'
 ORDER BY id, number;
 
@@ -82,7 +85,8 @@ UPDATE item SET debated = 1 WHERE board = ?1 AND number = ?2;
 
 -- name: obligations_of_agent
 -- What an agent owes on items it may see, oldest first.
-SELECT o.item, o.duty, i.type, o.since FROM obligation o JOIN item i ON i.board = o.board AND i.number = o.item
+SELECT o.item, o.duty, i.type, o.since FROM obligation o INDEXED BY obligation_outstanding
+CROSS JOIN item i ON i.board = o.board AND i.number = o.item
 WHERE o.board = ?1 AND o.agent = ?2 AND o.state = 'outstanding' AND i.owner IN ('', ?2)
 ORDER BY o.since, o.item LIMIT 50;
 
@@ -143,16 +147,16 @@ WITH rule(no, id, lease, expiry) AS (
            coalesce(json_extract(config, '$.debate_expiry_seconds'), ?3) * 1000000
     FROM board WHERE lifecycle <> ?4
 )
-SELECT r.id FROM obligation o JOIN rule r ON r.no = o.board
+SELECT r.id FROM obligation o INDEXED BY obligation_waiting CROSS JOIN rule r ON r.no = o.board
 LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent
 WHERE o.state = 'outstanding' AND o.duty = 'acknowledge' AND o.since < ?1 AND r.lease > 0
   AND max(o.since, coalesce(a.last_seen, 0)) + r.lease <= ?1
 UNION
-SELECT r.id FROM watch w JOIN rule r ON r.no = w.board
+SELECT r.id FROM watch w INDEXED BY watch_since CROSS JOIN rule r ON r.no = w.board
 LEFT JOIN agent a ON a.board = w.board AND a.name = w.agent
 WHERE w.since < ?1 AND r.lease > 0 AND max(w.since, coalesce(a.last_seen, 0)) + r.lease <= ?1
 UNION
-SELECT r.id FROM debate d JOIN rule r ON r.no = d.board
+SELECT r.id FROM debate d INDEXED BY debate_moved CROSS JOIN rule r ON r.no = d.board
 WHERE d.state = 'OPEN' AND d.moved_at < ?1 AND r.expiry > 0 AND d.moved_at + r.expiry <= ?1;
 
 -- name: duties_of_the_absent

@@ -33,14 +33,15 @@ WHERE b.seq > json_extract(p.value, '$[1]') ORDER BY p.key;
 -- name: events_of_item
 -- The log of one item that an agent may see, newest first.
 SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
-FROM event WHERE board = ?1 AND item = ?2 AND owner IN ('', ?3) ORDER BY seq DESC LIMIT ?4;
+FROM event INDEXED BY event_item WHERE board = ?1 AND item = ?2 AND owner IN ('', ?3) ORDER BY seq DESC LIMIT ?4;
 
 -- name: written_by
 -- Who wrote the newest version of an entry that has several.
-SELECT agent FROM event WHERE board = ?1 AND item = ?2 AND event = 'item.versioned' ORDER BY seq DESC LIMIT 1;
+SELECT agent FROM event INDEXED BY event_item
+WHERE board = ?1 AND item = ?2 AND event = 'item.versioned' ORDER BY seq DESC LIMIT 1;
 
 -- name: pass_of_item
 -- The event by which an item last left working memory.
 SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
-FROM event WHERE board = ?1 AND item = ?2
+FROM event INDEXED BY event_item WHERE board = ?1 AND item = ?2
   AND event IN ('item.archived', 'item.expired', 'item.superseded', 'item.deleted') ORDER BY seq DESC LIMIT 1;

@@ -2,7 +2,8 @@
 
 -- name: protected_among
 -- Those of some items (a JSON list) that may not leave.
-SELECT DISTINCT number FROM protected WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
+SELECT DISTINCT w.value FROM json_each(?2) w
+WHERE EXISTS (SELECT 1 FROM protected p WHERE p.board = ?1 AND p.number = w.value);
 
 -- name: protected_figures
 -- How much of working memory may not leave: items and tokens.
@@ -38,10 +39,10 @@ DELETE FROM held;
 -- Those of some items (a JSON list) that debates hold or are about, by open debate, what they are about last.
 SELECT number, debate, 0 AS about FROM held WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2))
 UNION ALL
-SELECT root, id, 1 FROM debate
+SELECT root, id, 1 FROM debate INDEXED BY debate_root
 WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2)) AND state = 'OPEN'
 UNION ALL
-SELECT c.critique, c.debate, 1 FROM debate_critique c
+SELECT c.critique, c.debate, 1 FROM debate_critique c INDEXED BY debate_critique_item
 CROSS JOIN debate d ON d.board = c.board AND d.id = c.debate
 WHERE c.board = ?1 AND c.critique IN (SELECT value FROM json_each(?2)) AND d.state = 'OPEN'
 ORDER BY about, 2 DESC;
@@ -54,8 +55,8 @@ WHERE d.board = ?1 AND d.id = ?2;
 -- name: held_for
 -- For those of some items (a JSON list) that debates hold: how far, and the root of the debate.
 SELECT h.number, h.depth, d.root, i.type
-FROM held h JOIN debate d ON d.board = h.board AND d.id = h.debate
-JOIN item i ON i.board = d.board AND i.number = d.root
+FROM held h CROSS JOIN debate d ON d.board = h.board AND d.id = h.debate
+CROSS JOIN item i ON i.board = d.board AND i.number = d.root
 WHERE h.board = ?1 AND h.number IN (SELECT value FROM json_each(?2));
 
 -- name: chains
@@ -74,9 +75,10 @@ SELECT item, source, kind, target FROM up ORDER BY item, step DESC;
 -- name: debated_for
 -- The same with the root of the debate, newest first.
 SELECT a.number, d.root, i.type FROM (
-    SELECT root AS number, id FROM debate WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2))
+    SELECT root AS number, id FROM debate INDEXED BY debate_root
+    WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2))
     UNION
-    SELECT critique, debate FROM debate_critique
+    SELECT critique, debate FROM debate_critique INDEXED BY debate_critique_item
     WHERE board = ?1 AND critique IN (SELECT value FROM json_each(?2))
 ) a
 CROSS JOIN debate d ON d.board = ?1 AND d.id = a.id AND d.state = 'OPEN'
@@ -85,9 +87,10 @@ ORDER BY d.id DESC;
 
 -- name: debated_anywhere
 -- What open debates are about, on every board.
-SELECT board, root AS number, id FROM debate WHERE state = 'OPEN'
+SELECT board, root AS number, id FROM debate INDEXED BY debate_open WHERE state = 'OPEN'
 UNION
-SELECT d.board, c.critique, d.id FROM debate d JOIN debate_critique c ON c.board = d.board AND c.debate = d.id
+SELECT d.board, c.critique, d.id FROM debate d INDEXED BY debate_open
+CROSS JOIN debate_critique c ON c.board = d.board AND c.debate = d.id
 WHERE d.state = 'OPEN'
 ORDER BY 1, 3, 2;
 

@@ -24,7 +24,8 @@ SELECT why, root, type, count(*), sum(tokens) FROM (
 -- name: pressure_owing
 -- Who owes what on items of working memory that everybody sees, longest waiting first. A request that nobody has
 -- to answer by name is its asker's to take back.
-SELECT o.agent AS agent, o.duty, o.item AS item, i.type, o.since AS since FROM obligation o
+SELECT o.agent AS agent, o.duty, o.item AS item, i.type, o.since AS since
+FROM obligation o INDEXED BY obligation_outstanding
 CROSS JOIN item i ON i.board = o.board AND i.number = o.item AND i.zone = 'working' AND i.owner = ''
 WHERE o.board = ?1 AND o.state = 'outstanding' AND o.item <> ?2 AND o.agent <> ?3
 UNION ALL
@@ -71,7 +72,7 @@ ORDER BY seq, number LIMIT ?4;
 
 -- name: going_threads
 -- Threads after a thread that something settles and that have more than ?3 items which all may see.
-SELECT DISTINCT thread FROM item i
+SELECT DISTINCT thread FROM item i INDEXED BY item_settles
 WHERE board = ?1 AND zone = 'working' AND owner = ''
   AND (debated = 1 OR status = 'RESOLVED' OR (type IN ('DECISION', 'ANSWER') AND number <> thread))
   AND thread > ?2

@@ -54,6 +54,6 @@ INSERT INTO edge(board, source, kind, target) VALUES (?1, ?2, ?3, ?4) ON CONFLIC
 WITH RECURSIVE reach(n) AS (
     SELECT ?2
     UNION
-    SELECT e.target FROM edge e JOIN reach r ON e.board = ?1 AND e.source = r.n AND e.kind = 'depends_on'
+    SELECT e.target FROM reach r CROSS JOIN edge e ON e.board = ?1 AND e.source = r.n AND e.kind = 'depends_on'
 )
 SELECT 1 FROM reach WHERE n = ?3;

@@ -42,7 +42,7 @@ SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, i
        i.seq, i.expires_at, i.superseded, i.analysed, i.debated,
        u.reads, u.last_read,
        COALESCE((SELECT p.owner FROM principal p WHERE p.agent = i.author), i.author)
-FROM item i LEFT JOIN item_use u ON u.board = i.board AND u.number = i.number
+FROM item i INDEXED BY item_working LEFT JOIN item_use u ON u.board = i.board AND u.number = i.number
 WHERE i.board = ?1 AND i.zone = 'working' ORDER BY i.seq;
 
 -- name: law
@@ -75,14 +75,16 @@ SELECT number, seq FROM item WHERE board = ?1 AND thread = ?2 AND zone = 'workin
 -- Edges that leave or reach any of some items (a JSON list).
 SELECT source, kind, target FROM edge WHERE board = ?1 AND source IN (SELECT value FROM json_each(?2))
 UNION
-SELECT source, kind, target FROM edge WHERE board = ?1 AND target IN (SELECT value FROM json_each(?2));
+SELECT source, kind, target FROM edge INDEXED BY edge_target
+WHERE board = ?1 AND target IN (SELECT value FROM json_each(?2));
 
 -- name: edges_visible
 -- The same, where an agent may see both ends. The order of the joins is forced: edges first.
 SELECT e.source, e.kind, e.target, a.type, b.type FROM (
     SELECT source, kind, target FROM edge WHERE board = ?1 AND source IN (SELECT value FROM json_each(?2))
     UNION
-    SELECT source, kind, target FROM edge WHERE board = ?1 AND target IN (SELECT value FROM json_each(?2))
+    SELECT source, kind, target FROM edge INDEXED BY edge_target
+    WHERE board = ?1 AND target IN (SELECT value FROM json_each(?2))
 ) e
 CROSS JOIN item a ON a.board = ?1 AND a.number = e.source AND a.owner IN ('', ?3)
 CROSS JOIN item b ON b.board = ?1 AND b.number = e.target AND b.owner IN ('', ?3);
@@ -111,7 +113,7 @@ GROUP BY zone, type, status ORDER BY zone, type, status;
 
 -- name: tags_of_board
 -- Tags in use in working memory, most used first.
-SELECT t.value, count(*) FROM item i, json_each(i.tags) t
+SELECT t.value, count(*) FROM item i INDEXED BY item_working CROSS JOIN json_each(i.tags) t
 WHERE i.board = ?1 AND i.zone = 'working' AND i.owner IN ('', ?2) GROUP BY t.value ORDER BY count(*) DESC, t.value LIMIT 100;
 
 -- name: items_any

@@ -1,0 +1,67 @@
+"""How statements look things up: what only grows is never gone through for a board as a whole."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from importlib import resources
+
+import pytest
+from blackboard_mcp.storage.operations.rows import sql
+from blackboard_mcp.storage.sqlite import driver, migrate
+from blackboard_mcp.storage.store import APPLICATION_ID, migrations
+
+GROWING = {
+    *("item", "item_version", "event", "edge", "debate", "debate_critique", "obligation", "vote"),
+    *("idempotency", "finding", "endorsement", "key_part", "outbox"),
+}
+WHOLE = {
+    "waiting_of_board",
+    "waiting_for_index",
+    "outbox_items",
+    "outbox_of_board",
+    "protected_figures",
+    "protected_figures_visible",
+    "pressure_causes",
+}
+"""Count or list all of what waits for the index or may not leave."""
+
+
+def statements() -> list[str]:
+    folder = resources.files("blackboard_mcp.storage.sqlite") / "queries"
+    return [
+        name
+        for file in sorted(folder.iterdir(), key=lambda file: file.name)
+        if file.name.endswith(".sql") and file.name != "history.sql"
+        for name in re.findall(r"^-- name: (\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+
+
+@pytest.fixture(params=["chosen", "of Python"])
+def raw(request: pytest.FixtureRequest) -> Iterator[sqlite3.Connection]:
+    """An empty board in the SQLite that is used, and in the one that is used where there is no other."""
+    library = driver.library() if request.param == "chosen" else sqlite3
+    connection = library.connect(":memory:", isolation_level=None)
+    migrate.migrate(connection, migrations(), APPLICATION_ID, 1.0)
+    yield connection
+    connection.close()
+
+
+def test_no_statement_goes_through_all_that_ever_was_on_a_board(raw: sqlite3.Connection) -> None:
+    partial = {
+        row[1] for table in GROWING for row in raw.execute(f"PRAGMA index_list({table})") if row[4] == 1
+    }
+    names = [name for name in statements() if name not in WHOLE]
+    assert len(names) > 200
+    slow: list[tuple[str, str]] = []
+    for name in names:
+        statement = sql(name)
+        named = dict(re.findall(r"(?:FROM|JOIN|UPDATE|INTO)\s+(\w+)(?:\s+AS)?\s+(\w+)", statement))
+        tables = {alias: table for table, alias in named.items()}
+        many = max([0, *map(int, re.findall(r"\?(\d+)", statement))])
+        for row in raw.execute(f"EXPLAIN QUERY PLAN {statement}", [None] * many):
+            way = re.match(r"SEARCH (\w+) USING (?:COVERING )?(?:INDEX )?(.+) \(board=\?\)", row[3])
+            if way and tables.get(way[1], way[1]) in GROWING and way[2] not in partial:
+                slow.append((name, row[3]))
+    assert not slow, slow
