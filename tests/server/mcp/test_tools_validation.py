@@ -368,3 +368,22 @@ def test_what_is_no_validator_is_refused_at_launch(samples: str, named: str, why
         checking.Validators([named])
     with pytest.raises(InvalidInput, match="already"):
         checking.Validators([f"a={samples}:NoShouting"] * 2)
+
+
+async def test_f56_an_entry_that_is_begun_anew_is_checked_as_what_it_will_be(board: Any) -> None:
+    owned = {"type": "object", "required": ["owner"]}
+    ada, ben = await ruled(board, {"key": "plan:*", "types": ["PLAN"], "metadata_schema": owned})
+    given: dict[str, Any] = {"key": "plan:a", "metadata": {"owner": "ada"}}
+    gone: dict[str, Any] = {"key": "plan:a", "status": "DELETED"}
+    await ada.post("one", "PLAN", **given)
+    said = await refused(ben, items=[gone, {"key": "plan:a", "text": "two"}])
+    assert "item 2, rule 1 (plan:*): metadata must have" in said
+    done = await ben.do("post", items=[gone, {"text": "two", **given}, {"key": "plan:a", "text": "three"}])
+    assert done["items"][-1]["metadata"] == {"owner": "ada"}
+    await ben.do("post", **gone)
+    assert "metadata must have" in await refused(ben, key="plan:a", text="five")
+    again = await ben.post("five", **given)
+    assert (again["type"], again["version"]) == ("PLAN", 6)
+    await ada.do("board", settings={"validation": [{"key": "plan:*", "types": ["LOG"]}]})
+    await ben.do("post", **gone)
+    assert "must be one of LOG, and is PLAN" in await refused(ben, text="eight", **given)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from blackboard_mcp.protocols.answers import (
@@ -150,71 +150,78 @@ class Validation:
 
     async def _writings(self, board: str, agent: str, drafts: Sequence[Draft]) -> list[Writing | None]:
         """What each draft would write, `None` where that is nothing that rules are about."""
-        changing = [d for d in drafts if _writes(d)]
-        present = await self._present(board, agent, changing) if changing else _Present()
-        written: list[Writing | None] = []
-        for draft in drafts:
-            if not _writes(draft):
-                written.append(None)
-                continue
-            item = present.of(draft)
-            key = draft.key if item is None else item.key
-            earlier = None if key is None else present.earlier.get(key)
-            type_ = draft.type or ItemType.FACT
-            metadata: Mapping[str, Any] | None = draft.metadata
-            new = item is None and earlier is None
-            if item is not None:
-                type_ = item.type
-                metadata = item.metadata if metadata is None else metadata
-            elif earlier is not None:
-                type_ = earlier.type
-                metadata = earlier.metadata if metadata is None else metadata
-            made_of = Writing(board, agent, type_, key, draft.text, draft.tokens, metadata or {}, new)
-            if key is not None:
-                present.earlier[key] = made_of
-            written.append(made_of)
-        return written
+        course = _Course()
+        if any(_writes(draft) for draft in drafts):
+            await self._look(course, board, agent, [d for d in drafts if _writes(d) or d.delete])
+        return [course.take(board, agent, draft) for draft in drafts]
 
-    async def _present(self, board: str, agent: str, drafts: Sequence[Draft]) -> _Present:
+    async def _look(self, course: _Course, board: str, agent: str, drafts: Sequence[Draft]) -> None:
+        """Adds the items that drafts are about, as they stand."""
         if await self._store.find_board(board) is None:
-            return _Present()
+            return
         refs = [Ref(d.target) for d in drafts if d.target is not None]
         keys = list(dict.fromkeys(d.key for d in drafts if d.key is not None))
         found = await self._store.read(board, agent, refs, keys)
-        present = _Present()
-        for item in found.items:
-            present.add(item)
+        course.add(found.items)
         for draft in drafts:
-            # By key the agent's own private entry comes first; the draft may mean the other one.
-            if draft.key is not None and draft.visibility is not None and present.of(draft) is None:
-                page = await self._store.query(board, agent, ItemQuery(key=draft.key, zone=None, limit=2))
-                for item in page.items:
-                    present.add(item)
-        return present
+            if draft.key is None or draft.target is not None:
+                continue
+            # By key the agent's own private entry is read before the shared one, and no tombstone is.
+            for deleted in (False, True) if draft.visibility is not None else (True,):
+                if course.of(draft) is None:
+                    wanted = ItemQuery(key=draft.key, zone=None, limit=2, deleted=deleted)
+                    course.add((await self._store.query(board, agent, wanted)).items)
 
 
-class _Present:
-    """The items that drafts are about, as they stand; `earlier` is what came before in the same batch, by key."""
+@dataclass(slots=True)
+class _Standing:
+    type: ItemType
+    key: str | None
+    metadata: Mapping[str, Any]
+    deleted: bool = False
+
+
+class _Course:
+    """The items that drafts are about, as the drafts before each leave them."""
 
     def __init__(self) -> None:
-        self._numbers: dict[int, Item] = {}
-        self._keys: dict[tuple[str, bool], Item] = {}
-        self.earlier: dict[str, Writing] = {}
+        self._numbers: dict[int, _Standing] = {}
+        self._keys: dict[tuple[str, bool], _Standing] = {}
 
-    def add(self, item: Item) -> None:
-        self._numbers[item.number] = item
-        if item.key is not None:
-            self._keys[item.key, item.visibility is Visibility.PRIVATE] = item
+    def add(self, items: Iterable[Item]) -> None:
+        for item in items:
+            standing = _Standing(item.type, item.key, item.metadata, item.deleted)
+            standing = self._numbers.setdefault(item.number, standing)
+            if item.key is not None:
+                self._keys[item.key, item.visibility is Visibility.PRIVATE] = standing
 
-    def of(self, draft: Draft) -> Item | None:
+    def of(self, draft: Draft) -> _Standing | None:
+        """What a draft changes: by key what stands before tombstones, and the agent's own before the shared."""
         if draft.target is not None:
             return self._numbers.get(draft.target)
         if draft.key is None:
             return None
-        private, shared = self._keys.get((draft.key, True)), self._keys.get((draft.key, False))
-        if draft.visibility is None:
-            return private or shared
-        return private if draft.visibility is Visibility.PRIVATE else shared
+        sides = (True, False) if draft.visibility is None else (draft.visibility is Visibility.PRIVATE,)
+        listed = [self._keys[draft.key, side] for side in sides if (draft.key, side) in self._keys]
+        return min(listed, key=lambda standing: standing.deleted, default=None)
+
+    def take(self, board: str, agent: str, draft: Draft) -> Writing | None:
+        """What a draft would write, which then stands; `None` where that is nothing that rules are about."""
+        standing = self.of(draft)
+        if draft.delete and standing is not None:
+            standing.deleted, standing.metadata = True, {}
+        if not _writes(draft):
+            return None
+        new = standing is None
+        if standing is None:
+            standing = _Standing(draft.type or ItemType.FACT, draft.key, {})
+            if draft.key is not None:
+                self._keys[draft.key, draft.visibility is Visibility.PRIVATE] = standing
+        if draft.metadata is not None:
+            standing.metadata = draft.metadata
+        standing.deleted = standing.deleted and draft.text is None
+        type_, key, metadata = standing.type, standing.key, standing.metadata
+        return Writing(board, agent, type_, key, draft.text, draft.tokens, metadata, new)
 
 
 def _writes(draft: Draft) -> bool:
