@@ -94,11 +94,11 @@ class Rendering:
                 continue
             version = f"@{item.version}" if item.version > 1 else ""
             words = [f"{item.id}{version}"]
+            if item.deleted:
+                words.append("deleted")
             if posted.repeated:
                 words.append("(posted before with this idempotency_key)")
-            elif item.deleted:
-                words.append("deleted")
-            elif item.status != "ACTIVE":
+            elif item.status != "ACTIVE" and not item.deleted:
                 words.append(str(item.status))
             if item.key is not None:
                 words.append(f"key {item.key}")

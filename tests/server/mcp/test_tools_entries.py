@@ -256,3 +256,16 @@ async def test_the_examples_of_the_how_to_page_do_what_it_says(board: Any) -> No
     (listed,) = (await alice.do("read", keys=["plan:step:3@*"]))["versions"]
     assert [v["version"] for v in listed["versions"]] == [3, 2, 1]
     assert (await alice.do("read", keys=["plan:step:3@2"]))["items"][0]["text"] == "Measure both pumps."
+
+
+@both
+async def test_I24_a_repeated_delete_is_told_as_one_whatever_the_key_holds_since(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("first", key="k")
+    call = {"key": "k", "status": "DELETED", "idempotency_key": "once"}
+    await alice.do("post", **call)
+    await bob.post("second", key="k")
+    again = (await alice.do("post", **call))["items"][0]
+    assert (again["version"], again["deleted"], again["text"]) == (2, True, "")
+    assert (await alice.say("post", **call)).startswith("F-1@2 deleted (posted before")
+    assert (await bob.do("read", keys=["k"]))["items"][0]["text"] == "second"
