@@ -94,6 +94,8 @@ class Tails:
         self._loading: dict[tuple[str, int], asyncio.Task[Page]] = {}
         self._reading = asyncio.Lock()
         self._waiting = 0
+        self.released = 0
+        """How often all who waited were let go."""
         self._pump: asyncio.Task[None] | None = None
         self._advancing: set[asyncio.Task[bool]] = set()
         self._sweep: asyncio.TimerHandle | None = None
@@ -110,6 +112,7 @@ class Tails:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         tail = self._follow(board, end)
+        released = self.released
         try:
             while True:
                 while tail.end < end:
@@ -117,7 +120,7 @@ class Tails:
                 events, place = await self._collect(tail, wanted, place, limit)
                 if events or place < tail.end:
                     return Heard(tuple(events), place)
-                if loop.time() >= deadline:
+                if loop.time() >= deadline or self.released != released:
                     return Heard((), place)
                 place = await self._wait(tail, wanted, place, deadline)
         finally:
@@ -134,6 +137,14 @@ class Tails:
         self._tell(_closed())
         self._tails.clear()
         self._pages.clear()
+
+    def release(self) -> None:
+        """Let all go who wait now, as if their time were over."""
+        self.released += 1
+        for tail in self._tails.values():
+            for waiter in tail.waiters:
+                if not waiter.news.done():
+                    waiter.news.set_result(None)
 
     @property
     def weight(self) -> int:

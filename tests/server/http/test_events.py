@@ -18,6 +18,7 @@ import pytest
 from blackboard_mcp.protocols.errors import StoreBusy
 from blackboard_mcp.protocols.groups import Turn
 from blackboard_mcp.server import compose
+from blackboard_mcp.server.board import BoardClient
 from blackboard_mcp.server.consuming import Consumers
 from blackboard_mcp.server.http import events as events_module
 from blackboard_mcp.server.http import run
@@ -370,6 +371,26 @@ async def test_a_legacy_client_that_drops_takes_nothing_with_it(
         else:
             work = await consumers.take("cyd", None, "crew", Turn(), seconds=0)
             assert [str(delivery.handle) for delivery in work.taken.deliveries] == [f"{end + 1}.1"]
+
+
+async def test_a_server_that_stops_answers_those_who_wait(
+    site: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        await alice.post("x")
+        await alice.do("subscribe", name="mine")
+        tails = there.boards.opened.blackboard.following.tails
+        async with BoardClient.connect(f"{there.url}/mcp", agent="alice", mode=boards.MODERN) as client:
+            waiting = asyncio.create_task(client.wait("mine", seconds=40))
+            async with asyncio.timeout(10):
+                while not tails._waiting:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+            there.stop.set()
+            told = await asyncio.wait_for(waiting, 10)
+            await asyncio.wait_for(there.task, 10)
+    assert told.events == []
+    assert "graceful shutdown exceeded" not in caplog.text
 
 
 async def test_a_quiet_filtered_stream_tells_how_far_it_looked(site: Open) -> None:
