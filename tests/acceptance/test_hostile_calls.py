@@ -350,8 +350,9 @@ def test_hostile_filters_of_streams_are_refused(run: Run) -> None:
                 run.judge(f"GET {query[:300]}", reply)
     for word in some(hostile.WORDS, 30, 7):
         reply = http.get(f"/boards/{quote(word, safe='')}/events")
-        assert reply.status in (400, 404), (word, reply)
-        if "/" not in word:  # no such path then, which the server's own words say
+        # 200: a call before has made a board of that name.
+        assert reply.status in (200, 400, 404), (word, reply)
+        if reply.status != 200 and "/" not in word:  # no such path then, which the server's own words say
             run.judge(f"GET {word[:300]}", reply)
     nothing_broke(run)
 
