@@ -229,7 +229,7 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
         structured="always" if settings.structured == "always" else "ask",
         tool_prefix=settings.tool_prefix,
     )
-    server.on_close(opened.blackboard.following.tails.release)
+    server.on_close(lambda: opened.blackboard.following.tails.release())
     rendering = Rendering(opened.blackboard.tokenizer, opened.clock)
     CoreTools(opened.blackboard, rendering).register(server)
     if "admin" in settings.tools:
