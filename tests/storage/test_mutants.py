@@ -627,7 +627,11 @@ BY_THE_WALK: list[tuple[str, Mutate, str]] = [
     ("delete what is held", delete_what_is_held, "I22"),
     ("read tombstones as live", tombstones_as_live, "I22"),
     ("no check for cycles", no_cycle_check, "I16"),
-    ("retries applied twice", statement("idempotency_get", "SELECT 1 WHERE 0 AND ?1 AND ?2 AND ?3"), "I24"),
+    (
+        "retries applied twice",
+        statement("idempotency_get", "SELECT 1 WHERE 0 AND ?1 AND ?2 AND ?3 AND ?4"),
+        "I24",
+    ),
     ("statuses as one likes", any_status, "I29"),
     ("a log for everybody", statement("events_after", LEAK), "I25"),
     ("replies ignored", replies_ignored, "I3"),
