@@ -85,7 +85,7 @@ async def test_one_call_acknowledges_the_last_and_takes_the_next(board: Any, mod
         "seq": 6,
     }
     assert (await ada.say("consume")).startswith(
-        "crew by ben: 0 to hand out, 0 in flight, 0 waiting, 0 dead; {'event': 'item.posted', 'type': 'PLAN'}"
+        'crew by ben: 0 to hand out, 0 in flight, 0 waiting, 0 dead; {"event": "item.posted", "type": "PLAN"}'
     )
 
 
