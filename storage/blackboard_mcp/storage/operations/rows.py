@@ -7,7 +7,7 @@ import re
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, TypeVar
 
@@ -141,8 +141,9 @@ def config_json(config: BoardConfig) -> str:
     return dumps(asdict(config))
 
 
+@lru_cache(maxsize=256)
 def config_of(stored: str) -> BoardConfig:
-    """The configuration as this version knows it.
+    """The configuration as this version knows it; each text is parsed once, for every write asks.
 
     What an older version did not write has its default; what a newer one wrote is left alone, and stays
     where it is when the rest is changed.
