@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import random
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -33,6 +34,8 @@ from .summarising import asked, by, take
 
 ONCE = Once("try", "digest")
 WEEK = 604_800
+LATE = 20
+"""How many calls are cancelled after their commit before the check is content."""
 
 Call = Callable[[Once | None], Awaitable[Any]]
 """One mutation by carol, with or without a key."""
@@ -377,18 +380,22 @@ class RepeatingTests:
     async def test_a_cancelled_call_is_whole_or_not_there_and_its_repetition_completes_it(
         self, at: Table
     ) -> None:
+        """Goes on until enough of the cancelled calls were committed all the same: those tell something."""
         await at.post("alice", "a claim")
-        for n in range(20):
-            once = Once(f"{n}", "digest")
-            task = asyncio.ensure_future(at.batch("alice", draft(f"a {n}"), once=once))
-            for _ in range(n % 7):
-                await asyncio.sleep(0)
-            task.cancel()
+        dice, calls, late = random.Random(7), 0, 0
+        while late < LATE and calls < 100 * LATE:
+            calls += 1
+            once = Once(f"{calls}", "digest")
+            task = asyncio.ensure_future(at.batch("alice", draft(f"a {calls}"), once=once))
+            for _ in range(dice.randrange(8)):
+                await asyncio.sleep(0 if dice.random() < 0.8 else dice.random() * 0.001)
+            cancelled = task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            (item,) = (await at.batch("alice", draft(f"a {n}"), once=once)).items
-            assert item.text == f"a {n}"
-        texts = [event.item for event in await at.events() if event.event == "item.posted"]
-        assert len(texts) == 21
+            posted = await at.batch("alice", draft(f"a {calls}"), once=once)
+            assert [item.text for item in posted.items] == [f"a {calls}"]
+            late += cancelled and posted.repeated
+        assert late == LATE, "cancelled too early or too late to tell anything"
+        assert (await at.standing()).working_items == calls + 1
 
     async def test_a_missing_board_keeps_no_key(self, at: Table) -> None:
         with pytest.raises(UnknownReference):
