@@ -7,6 +7,7 @@
     ├── Conflict                the state moved meanwhile: an expected version, a transition
     │   └── RulesMoved          the board's rules are not those that a draft was checked against
     ├── Refused                 understood, and not allowed: a rule of the board, a right, a limit
+    │   ├── Forbidden           the caller's role on the board, or the credential's scopes, lack it
     │   └── UnderPressure       more is protected than the budget allows: no room for what matters less
     ├── StoreError              the store could not do it
     │   ├── StoreBusy           no write lock within the deadline
@@ -74,6 +75,12 @@ class Refused(BlackboardError):
     """Understood, and not allowed; nothing was changed."""
 
     code = "refused"
+
+
+class Forbidden(Refused):
+    """The caller's role on the board, or the scopes of the credential, lack the action; nothing was changed."""
+
+    code = "forbidden"
 
 
 class UnderPressure(Refused):
