@@ -20,6 +20,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.server import compose, pruner
 from blackboard_mcp.server.http.run import serve_http
 from blackboard_mcp.server.mcp.adapter import ConnectionInfo
+from blackboard_mcp.server.mcp.adapter_callers import principal_of
 from blackboard_mcp.server.settings import Settings
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -47,12 +48,17 @@ def http(**headers: str) -> ConnectionInfo:
 
 def identity(board_: Any, **settings: Any) -> Any:
     opened = replace(board_.opened, settings=replace(board_.opened.settings, **settings))
-    return compose.build_server(opened).identify
+    identify = compose.build_server(opened).identify
+
+    async def name(connection: ConnectionInfo) -> str:
+        return (await principal_of(identify, connection)).agent
+
+    return name
 
 
 async def test_over_stdio_the_launch_configuration_names_the_agent(board: Any) -> None:
     identify = identity(board, agent="alice")
-    assert identify(stdio("Claude Desktop")) == identify(stdio(None)) == "alice"
+    assert await identify(stdio("Claude Desktop")) == await identify(stdio(None)) == "alice"
     for wrong in ("system", "not a name", "", "a" * 65):
         with pytest.raises(InvalidInput):
             identity(board, agent=wrong)
@@ -76,18 +82,18 @@ async def test_a_client_without_a_name_of_its_own_gets_a_unique_one(
     board: Any, client: str | None, base: str
 ) -> None:
     identify = identity(board)
-    names = {identify(stdio(client)) for _ in range(50)}
+    names = {await identify(stdio(client)) for _ in range(50)}
     assert len(names) == 50
     assert all(re.fullmatch(re.escape(base) + r"-[A-Za-z0-9]{4}", name) for name in names), names
 
 
 async def test_over_http_each_requests_header_names_the_agent(board: Any) -> None:
     identify = identity(board, agent="launcher")
-    assert identify(http(x_blackboard_agent="bob")) == "bob"
-    assert identify(http(x_blackboard_agent="bob@x.org")) == "bob@x.org"
+    assert await identify(http(x_blackboard_agent="bob")) == "bob"
+    assert await identify(http(x_blackboard_agent="bob@x.org")) == "bob@x.org"
     for wrong in ("", "system", "two words", "ü", "a" * 65, "a\n"):
         with pytest.raises(InvalidInput, match="not an agent's name"):
-            identify(http(x_blackboard_agent=wrong))
+            await identify(http(x_blackboard_agent=wrong))
 
 
 async def test_without_a_header_an_agent_is_anonymous_and_that_is_logged_once(
@@ -95,7 +101,7 @@ async def test_without_a_header_an_agent_is_anonymous_and_that_is_logged_once(
 ) -> None:
     identify = identity(board)
     with caplog.at_level(logging.WARNING):
-        assert identify(http()) == identify(http(other="x")) == "anonymous"
+        assert await identify(http()) == await identify(http(other="x")) == "anonymous"
     assert caplog.text.count("X-Blackboard-Agent") == 1
 
 

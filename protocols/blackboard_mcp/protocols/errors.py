@@ -9,6 +9,7 @@
     ├── Refused                 understood, and not allowed: a rule of the board, a right, a limit
     │   ├── Forbidden           the caller's role on the board, or the credential's scopes, lack it
     │   └── UnderPressure       more is protected than the budget allows: no room for what matters less
+    ├── Unauthorized            the request shows no credential that counts (HTTP only)
     ├── StoreError              the store could not do it
     │   ├── StoreBusy           no write lock within the deadline
     │   ├── StoreFull           no room on the disk
@@ -87,6 +88,19 @@ class UnderPressure(Refused):
     """More is protected than the board's budget allows, and the post is of low importance; nothing was changed."""
 
     code = "pressure"
+
+
+class Unauthorized(BlackboardError):
+    """The request shows no credential that counts; nothing was changed, and nothing is told of what there is.
+
+    `challenge` is what the answer's `WWW-Authenticate` says.
+    """
+
+    code = "unauthorized"
+
+    def __init__(self, message: str, *, challenge: str = "Bearer", **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.challenge = challenge
 
 
 class StoreError(BlackboardError):

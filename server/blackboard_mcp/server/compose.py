@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import urlsplit
 
+from blackboard_mcp.protocols.access import EVERY_BOARD, Principal, Role
 from blackboard_mcp.protocols.clock import Clock, SystemClock, new_token
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.summaries import ENDPOINTS
@@ -276,16 +277,23 @@ class _Identity:
         self._owner = None if settings.owner is None else check_agent(settings.owner)
         self._warned = False
 
-    def identify(self, connection: ConnectionInfo) -> str:
-        if connection.transport == "stdio":
-            if self._agent is not None:
-                return self._agent
-            words = "".join(
-                c if c.isalnum() or c in "._-" else "-" for c in (connection.client_name or "agent")
-            )
-            base = words.encode("ascii", "ignore").decode()[:40].strip("-.") or "agent"
-            return f"{base}-{new_token(3).replace('_', 'x').replace('-', 'y')}"
-        self.owner("http", connection.headers)  # a wrong name is refused with the request
+    def identify(self, connection: ConnectionInfo) -> Principal:
+        """The agent by its name; it acts for itself when nothing says for whom, and may do everything."""
+        owner = self.owner(connection.transport, connection.headers)
+        agent = (
+            self._agent_over_stdio(connection) if connection.transport == "stdio" else self._named(connection)
+        )
+        via: Literal["launch", "header"] = "launch" if connection.transport == "stdio" else "header"
+        return Principal(agent=agent, owner=owner or agent, roles={EVERY_BOARD: Role.ADMIN}, via=via)
+
+    def _agent_over_stdio(self, connection: ConnectionInfo) -> str:
+        if self._agent is not None:
+            return self._agent
+        words = "".join(c if c.isalnum() or c in "._-" else "-" for c in (connection.client_name or "agent"))
+        base = words.encode("ascii", "ignore").decode()[:40].strip("-.") or "agent"
+        return f"{base}-{new_token(3).replace('_', 'x').replace('-', 'y')}"
+
+    def _named(self, connection: ConnectionInfo) -> str:
         named = connection.headers.get(AGENT_HEADER)
         if named is not None:
             return check_agent(agent_name(named))

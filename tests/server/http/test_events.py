@@ -24,7 +24,6 @@ from blackboard_mcp.server.http import events as events_module
 from blackboard_mcp.server.http import run
 from blackboard_mcp.server.http.events import EventStreams
 from blackboard_mcp.server.http.run import serve_http
-from blackboard_mcp.server.mcp.adapter import ConnectionInfo
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).parents[1] / "mcp" / "boards.py")
@@ -104,11 +103,7 @@ Open = Callable[..., AbstractAsyncContextManager[Site]]
 @asynccontextmanager
 async def serve(board: Any, keep_alive: float = 60) -> AsyncIterator[Site]:
     server = compose.build_server(board.opened)
-    streams = EventStreams(
-        board.opened.blackboard,
-        lambda headers: server.identify(ConnectionInfo("http", headers, None)),
-        keep_alive=keep_alive,
-    )
+    streams = EventStreams(board.opened.blackboard, keep_alive=keep_alive)
     server.on_close(streams.close)
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()

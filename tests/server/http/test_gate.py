@@ -7,6 +7,8 @@ import json
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.access import Principal, Role, Scope
+from blackboard_mcp.server.mcp.adapter import ConnectionInfo
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -185,7 +187,7 @@ async def test_every_modern_request_is_its_own_headers_agent(serving: Any) -> No
             assert answer["result"]["content"][0]["text"] == f"{agent} by http: a"
 
 
-async def initialize(served: Any, agent: str) -> str:
+async def initialize(served: Any, agent: str = "alice", **headers: str) -> str:
     params = {
         "protocolVersion": "2025-11-25",
         "capabilities": {},
@@ -193,7 +195,7 @@ async def initialize(served: Any, agent: str) -> str:
     }
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).encode()
     wire = await served.wire()
-    await wire.send(served.request(body=body, x_blackboard_agent=agent))
+    await wire.send(served.request(body=body, x_blackboard_agent=agent, **headers))
     reply = await wire.head()
     assert reply.status == 200
     return str(reply.headers["mcp-session-id"])
@@ -241,3 +243,45 @@ async def test_an_agent_with_too_many_sessions_loses_its_oldest(
             await wire.send(served.request(body=body, mcp_session_id=session, x_blackboard_agent=agent))
             statuses.append((await wire.head()).status)
     assert statuses == [404, 200, 200, 200]
+
+
+async def test_a_session_is_closed_to_a_credential_that_may_less_than_the_one_it_was_opened_with(
+    serving: Any,
+) -> None:
+    contributor = {"*": Role.CONTRIBUTOR}
+    holders = {
+        "strong": Principal("alice", "ann", contributor, via="token", credential="t1"),
+        "as strong": Principal("alice", "ann", {"*": Role.ADMIN}, via="token", credential="t2"),
+        "fewer scopes": Principal("alice", "ann", contributor, frozenset({Scope.READ}), "token", "t3"),
+        "lower role": Principal("alice", "ann", {"*": Role.OBSERVER}, via="token", credential="t4"),
+        "one board only": Principal("alice", "ann", {"main": Role.ADMIN}, via="token", credential="t5"),
+        "another's": Principal("alice", "bea", contributor, via="token", credential="t6"),
+        "none": Principal("alice", "ann", {"*": Role.ADMIN}, via="header"),
+    }
+
+    async def identify(info: ConnectionInfo) -> Principal:
+        return holders[info.headers["authorization"]]
+
+    async with serving() as served:
+        served.sample.server.identify = identify
+        session = await initialize(served, authorization="strong")
+        body = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}).encode()
+        answers = {}
+        for holder in holders:
+            request = served.request(body=body, mcp_session_id=session, authorization=holder)
+            wire = await served.wire()
+            await wire.send(request)
+            answers[holder] = (await wire.head()).status
+    assert answers == {name: 200 if "strong" in name else 404 for name in holders}
+
+
+async def test_every_route_asks_who_it_is_but_the_one_that_shows_nothing(serving: Any) -> None:
+    async with serving() as served:
+        for path, status in (
+            ("/mcp", 400),
+            ("/boards/main/events", 400),
+            ("/nothing", 400),
+            ("/healthz", 200),
+        ):
+            reply = await served.exchange(served.request(path, "GET", x_blackboard_agent=None))
+            assert reply.status == status, path

@@ -132,7 +132,6 @@ async def serve_http(settings: Settings) -> None:
     from ..http.events import EventStreams
     from ..http.run import is_loopback
     from ..http.run import serve_http as run
-    from ..mcp.adapter import ConnectionInfo
 
     if not is_loopback(settings.host):
         raise InvalidInput(
@@ -142,9 +141,7 @@ async def serve_http(settings: Settings) -> None:
         )
     async with compose.installation(settings, eager_index=True) as opened:
         server = compose.build_server(opened)
-        events = EventStreams(
-            opened.blackboard, lambda headers: server.identify(ConnectionInfo("http", headers, None))
-        )
+        events = EventStreams(opened.blackboard)
         server.on_close(events.close)
 
         @asynccontextmanager

@@ -1,12 +1,15 @@
-"""The ASGI application: the MCP endpoint, `/healthz`, further routes, all behind one gate."""
+"""The ASGI application: the MCP endpoint, `/healthz`, further routes, all behind one gate and one identity."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import Final
 
+from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.server.http.gate import MCP_PATH, Gate
+from blackboard_mcp.server.http.identified import Identified
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -14,10 +17,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
+HEALTH_PATH: Final = "/healthz"
+
 
 def build_application(
     endpoint: ASGIApp,
     *,
+    identify: Callable[[Mapping[str, str]], Awaitable[Principal]],
     is_ready: Callable[[], bool],
     lifespans: Sequence[Callable[[], AbstractAsyncContextManager[None]]],
     routes: Sequence[BaseRoute],
@@ -40,7 +46,7 @@ def build_application(
             yield
 
     return Starlette(
-        routes=[Route(MCP_PATH, endpoint), Route("/healthz", healthz, methods=["GET"]), *routes],
+        routes=[Route(MCP_PATH, endpoint), Route(HEALTH_PATH, healthz, methods=["GET"]), *routes],
         middleware=[
             Middleware(
                 Gate,
@@ -48,7 +54,8 @@ def build_application(
                 allowed_origins=allowed_origins,
                 max_body_bytes=max_body_bytes,
                 body_timeout_seconds=body_timeout_seconds,
-            )
+            ),
+            Middleware(Identified, identify=identify, open_paths=(HEALTH_PATH,)),
         ],
         lifespan=lifespan,
     )

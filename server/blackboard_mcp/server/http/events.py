@@ -14,16 +14,18 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
+from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
 from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter
 from blackboard_mcp.protocols.matching import matcher
 from blackboard_mcp.protocols.wire import wire_event
 from blackboard_mcp.server.blackboard import Blackboard
 from blackboard_mcp.server.following import with_threads
+from blackboard_mcp.server.http.identity import PRINCIPAL_SCOPE_KEY
 from blackboard_mcp.server.mcp.adapter_arguments import refuse_monsters
 from blackboard_mcp.server.tails import Heard
 from starlette.requests import Request
@@ -42,8 +44,6 @@ MAX_STREAMS_PER_AGENT: Final = 32
 
 _STATUSES: Final = {"not_found": 404, "cursor_expired": 410}
 
-Identify = Callable[[Mapping[str, str]], str]
-
 
 class EventStreams:
     """The streams that are open; `close` ends them so that a server can stop.
@@ -51,11 +51,8 @@ class EventStreams:
     A stream without news sends a comment every `keep_alive` seconds.
     """
 
-    def __init__(
-        self, board: Blackboard, identify: Identify, *, keep_alive: float = KEEP_ALIVE_SECONDS
-    ) -> None:
+    def __init__(self, board: Blackboard, *, keep_alive: float = KEEP_ALIVE_SECONDS) -> None:
         self._board = board
-        self._identify = identify
         self._keep_alive = keep_alive
         self._open: dict[str, int] = {}
         self._closing = asyncio.Event()
@@ -68,8 +65,9 @@ class EventStreams:
         self._closing.set()
 
     async def stream(self, request: Request) -> Response:
+        principal: Principal = request.scope[PRINCIPAL_SCOPE_KEY]
+        agent = principal.agent
         try:
-            agent = self._identify({k.lower(): v for k, v in request.headers.items()})
             board = await self._board.board_of(request.path_params["board"], agent)
             asked = await self._asked(request, agent, board)
         except BlackboardError as error:

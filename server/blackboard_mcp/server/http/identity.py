@@ -10,6 +10,8 @@ from blackboard_mcp.protocols.errors import InvalidInput
 
 AGENT_HEADER: Final = "x-blackboard-agent"
 OWNER_HEADER: Final = "x-blackboard-owner"
+PRINCIPAL_SCOPE_KEY: Final = "blackboard.principal"
+"""Where a request's ASGI scope has its `Principal`, once the request is identified."""
 _NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 
 

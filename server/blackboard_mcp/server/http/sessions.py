@@ -1,40 +1,63 @@
-"""The MCP endpoint behind an identity: every request is somebody's, every session one agent's.
+"""The MCP endpoint's sessions: each is one principal's, and looks absent to everybody else.
 
-Knows the legacy generation's session header and the adapter's two scope keys. Refuses to know how
-names are proved: `identify` says, for each request anew.
+Knows the legacy generation's session header and the adapter's scope keys. Refuses to know who somebody is:
+the request's scope says.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, Refused
+from blackboard_mcp.protocols.access import EVERY_BOARD, POWERS, Action, Principal
 from blackboard_mcp.server.http.gate import ErrorAnswer
+from blackboard_mcp.server.http.identified import SESSION_HEADER
+from blackboard_mcp.server.http.identity import PRINCIPAL_SCOPE_KEY
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-logger = logging.getLogger(__name__)
-
 MAX_SESSIONS_PER_AGENT: Final = 200
-_SESSION_HEADER: Final = b"mcp-session-id"
-_IDENTIFYING: Final = (b"authorization", b"x-blackboard-agent", b"x-blackboard-owner", _SESSION_HEADER)
 
 
 @dataclass
 class _Session:
-    agent: str
+    """Whose it is, and the power it was opened with."""
+
+    principal: Principal
     requests: int = 0
+
+    @property
+    def agent(self) -> str:
+        return self.principal.agent
+
+    def serves(self, principal: Principal) -> bool:
+        """Whether it is this principal's too: the same agent, known in the same way, with no less power."""
+        mine = self.principal
+        if (mine.agent, mine.via) != (principal.agent, principal.via):
+            return False
+        return mine.credential == principal.credential or (
+            mine.owner == principal.owner and _as_powerful(principal, mine)
+        )
+
+
+def _as_powerful(one: Principal, other: Principal) -> bool:
+    """Whether `one` may do everything, on every board, that `other` may."""
+    boards = {EVERY_BOARD, *one.roles, *other.roles}
+    return one.scopes >= other.scopes and all(
+        _powers(one, board) >= _powers(other, board) for board in boards
+    )
+
+
+def _powers(principal: Principal, board: str) -> frozenset[Action]:
+    role = principal.role_on(board)
+    return frozenset() if role is None else POWERS[role]
 
 
 class IdentifiedEndpoint:
-    """The MCP endpoint for requests whose caller is known.
+    """The MCP endpoint for requests whose principal is known.
 
     Args:
-        identify: the agent behind a request's headers (lower-case names).
         end_session: ends a legacy session by its id; unknown ids are fine.
         is_live: whether a legacy session still exists.
     """
@@ -43,59 +66,39 @@ class IdentifiedEndpoint:
         self,
         endpoint: ASGIApp,
         *,
-        identify: Callable[[Mapping[str, str]], str],
         end_session: Callable[[str], Awaitable[None]],
         is_live: Callable[[str], bool],
-        agent_scope_key: str,
         gone_scope_key: str,
     ) -> None:
         self._endpoint = endpoint
-        self._identify = identify
         self._end_session = end_session
         self._is_live = is_live
-        self._agent_key = agent_scope_key
         self._gone_key = gone_scope_key
         # Least recently used first.
         self._sessions: dict[str, _Session] = {}
         self._sweep_at = 1_000
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
-        twice = [n for n in _IDENTIFYING if sum(name == n for name, _ in scope["headers"]) > 1]
-        if twice:
-            await ErrorAnswer(400, "invalid", f"the header {twice[0].decode()} was sent more than once")(
-                scope, send
-            )
-            return
-        try:
-            agent = self._identify(headers)
-        except BlackboardError as exc:
-            await _refusal(exc)(scope, send)
-            return
-        except Exception:
-            reference = secrets.token_hex(3)
-            logger.exception("internal error %s while identifying a caller", reference)
-            await ErrorAnswer(500, "internal", f"Internal error (reference {reference})")(scope, send)
-            return
-        scope[self._agent_key] = agent
+        principal: Principal = scope[PRINCIPAL_SCOPE_KEY]
+        named = next((value for name, value in scope["headers"] if name == SESSION_HEADER), None)
+        session_id = None if named is None else named.decode("latin-1")
         gone = scope[self._gone_key] = asyncio.Event()
-        session_id = headers.get(_SESSION_HEADER.decode())
         session = self._sessions.pop(session_id, None) if session_id is not None else None
         if session_id is not None and session is not None:
             self._sessions[session_id] = session
-            if session.agent != agent:
+            if not session.serves(principal):
                 # The same answer as for a session that does not exist.
                 await ErrorAnswer(404, "session", "Session not found")(scope, send)
                 return
             session.requests += 1
         elif session_id is None:
-            await self._make_room(agent)
+            await self._make_room(principal.agent)
 
         async def watch(message: Message) -> None:
             if session is None and message["type"] == "http.response.start" and message["status"] < 400:
                 for name, value in message.get("headers", ()):
-                    if name.lower() == _SESSION_HEADER:
-                        self._sessions.setdefault(value.decode("latin-1"), _Session(agent))
+                    if name.lower() == SESSION_HEADER:
+                        self._sessions.setdefault(value.decode("latin-1"), _Session(principal))
             await send(message)
 
         try:
@@ -120,15 +123,3 @@ class IdentifiedEndpoint:
         for key in idle[: max(0, len(mine) - MAX_SESSIONS_PER_AGENT + 1)]:
             self._sessions.pop(key, None)
             await self._end_session(key)
-
-
-def _refusal(exc: BlackboardError) -> ErrorAnswer:
-    """The table of errors and statuses for a caller who could not be identified."""
-    if isinstance(exc, InvalidInput):
-        status = 400
-    elif isinstance(exc, Refused):
-        status = 401 if exc.facts.get("unauthenticated") else 403
-    else:
-        status = 503
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
-    return ErrorAnswer(status, exc.code, exc.message, headers=headers, **exc.facts)

@@ -7,18 +7,19 @@ returns an `Answer`, a resource returns text, and a change is published once.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
+from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.server.mcp.adapter_arguments import schema_tokens
 from blackboard_mcp.server.mcp.adapter_callers import (
-    AGENT_SCOPE_KEY,
     Caller,
     Callers,
     ConnectionInfo,
     Identify,
     one_client,
+    principal_of,
 )
 from blackboard_mcp.server.mcp.adapter_prompts import (
     CompletionFunction,
@@ -71,8 +72,8 @@ class BoardServer:
     """Our tools, resources and prompts, served by the SDK over stdio and HTTP to both generations.
 
     Args:
-        identify: the name of the caller behind a connection. Over HTTP it is asked for every
-            request, before anything else, and what it raises is the HTTP answer; over stdio once.
+        identify: the principal behind a connection. Over HTTP it is asked for every request, on every
+            route but `/healthz`, before anything else, and what it raises is the HTTP answer; over stdio once.
         structured: `"ask"` sends structured content to requests whose `_meta` has
             `"blackboard/structured": true`; `"always"` to all, with output schemas.
         tool_prefix: stands before every tool name.
@@ -268,10 +269,8 @@ class BoardServer:
 
         endpoint = IdentifiedEndpoint(
             StreamableHTTPASGIApp(manager),
-            identify=lambda headers: self.identify(ConnectionInfo("http", headers, None)),
             end_session=end_session,
             is_live=lambda session_id: session_id in manager._server_instances,
-            agent_scope_key=AGENT_SCOPE_KEY,
             gone_scope_key=GONE_SCOPE_KEY,
         )
 
@@ -285,6 +284,7 @@ class BoardServer:
 
         return build_application(
             endpoint,
+            identify=self.principal_behind,
             is_ready=lambda: self.ready,
             lifespans=[*([lifespan] if lifespan is not None else []), manager.run, readiness],
             routes=routes,
@@ -293,6 +293,14 @@ class BoardServer:
             max_body_bytes=max_body_bytes,
             body_timeout_seconds=body_timeout_seconds,
         )
+
+    async def principal_behind(self, headers: Mapping[str, str]) -> Principal:
+        """Who sends an HTTP request with these headers (lower-case names).
+
+        Raises:
+            BlackboardError: nobody who may come in.
+        """
+        return await principal_of(self.identify, ConnectionInfo("http", headers, None))
 
     async def close_streams(self) -> None:
         """End every open notification stream, so that a server can stop; calls under way go on."""

@@ -1,17 +1,21 @@
 """Who is calling: what a connection shows of itself, and the caller that tools are given.
 
-Knows where the SDK keeps a request's connection. Refuses to know how names are proved: `Identify` says.
+Knows where the SDK keeps a request's connection. Refuses to know how identities are proved: `Identify` says.
 """
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from blackboard_mcp.protocols.access import EVERY_BOARD, Principal, Role
 from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.server.http.identity import PRINCIPAL_SCOPE_KEY
 from blackboard_mcp.server.once import check_once_key
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
@@ -19,7 +23,6 @@ from mcp.types import INTERNAL_ERROR, INVALID_PARAMS
 
 STRUCTURED_META_KEY: Final = "blackboard/structured"
 ONCE_META_KEY: Final = "blackboard/idempotency_key"
-AGENT_SCOPE_KEY: Final = "blackboard.agent"
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Caller:
     the client asked for no progress.
     """
 
-    agent: str
+    principal: Principal
     transport: Literal["stdio", "http"]
     structured: bool
     headers: Mapping[str, str]
@@ -51,6 +54,11 @@ class Caller:
     report: Callable[[float, float | None, str | None], Awaitable[None]]
     asked_once: object = None
     """What the request's `_meta` has as idempotency key, unchecked."""
+
+    @property
+    def agent(self) -> str:
+        """The name that stands on what the caller posts."""
+        return self.principal.agent
 
     @property
     def once_key(self) -> str | None:
@@ -62,14 +70,31 @@ class Caller:
         return None if self.asked_once is None else check_once_key(self.asked_once)
 
 
-Identify = Callable[[ConnectionInfo], str]
+Identified = Principal | str
+Identify = Callable[[ConnectionInfo], Identified | Awaitable[Identified]]
+"""Says who is behind a connection. A bare name is an agent that acts for itself and may do everything."""
+
+
+async def principal_of(identify: Identify, connection: ConnectionInfo) -> Principal:
+    """Who is behind a connection.
+
+    Raises:
+        BlackboardError: nobody who may come in.
+    """
+    given = identify(connection)
+    found = await given if inspect.isawaitable(given) else given
+    if isinstance(found, Principal):
+        return found
+    via: Literal["launch", "header"] = "launch" if connection.transport == "stdio" else "header"
+    return Principal(agent=found, owner=found, roles={EVERY_BOARD: Role.ADMIN}, via=via)
 
 
 @dataclass
 class _StdioRun:
-    """The one client of a stdio process; its name is settled once."""
+    """The one client of a stdio process; who it is, is settled once."""
 
-    agent: str | None = None
+    principal: Principal | None = None
+    settling: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 _stdio_run: ContextVar[_StdioRun | None] = ContextVar("blackboard_stdio_run", default=None)
@@ -97,7 +122,7 @@ class Callers:
         self._identify = identify
         self._always = always_structured
 
-    def of(self, ctx: ServerRequestContext[Any, Any]) -> Caller:
+    async def of(self, ctx: ServerRequestContext[Any, Any]) -> Caller:
         """The caller of a request.
 
         Raises:
@@ -107,7 +132,7 @@ class Callers:
         said: Mapping[str, Any] = meta if isinstance(meta, Mapping) else {}
         over_http = ctx.request is not None
         return Caller(
-            agent=self._http_agent(ctx) if over_http else self._stream_agent(ctx),
+            principal=self._http_principal(ctx) if over_http else await self._stream_principal(ctx),
             transport="http" if over_http else "stdio",
             structured=said.get(STRUCTURED_META_KEY) is True or self._always,
             headers=ctx.request.headers if ctx.request is not None else {},
@@ -115,23 +140,27 @@ class Callers:
             asked_once=said.get(ONCE_META_KEY),
         )
 
-    def _http_agent(self, ctx: ServerRequestContext[Any, Any]) -> str:
+    def _http_principal(self, ctx: ServerRequestContext[Any, Any]) -> Principal:
         assert ctx.request is not None
-        agent = ctx.request.scope.get(AGENT_SCOPE_KEY)
-        if not isinstance(agent, str):
+        principal = ctx.request.scope.get(PRINCIPAL_SCOPE_KEY)
+        if not isinstance(principal, Principal):
             raise MCPError(INTERNAL_ERROR, "the request was not identified")
-        return agent
+        return principal
 
-    def _stream_agent(self, ctx: ServerRequestContext[Any, Any]) -> str:
+    async def _stream_principal(self, ctx: ServerRequestContext[Any, Any]) -> Principal:
         run = _stdio_run.get()
-        if run is not None and run.agent is not None:
-            return run.agent
+        if run is None:
+            return await self._asked(ctx)
+        if run.principal is None:
+            async with run.settling:
+                if run.principal is None:
+                    run.principal = await self._asked(ctx)
+        return run.principal
+
+    async def _asked(self, ctx: ServerRequestContext[Any, Any]) -> Principal:
         client = ctx.session.client_params
         info = ConnectionInfo("stdio", {}, client.client_info.name if client is not None else None)
         try:
-            agent = self._identify(info)
+            return await principal_of(self._identify, info)
         except BlackboardError as exc:
             raise MCPError(INVALID_PARAMS, exc.message, data={"error": exc.code, **exc.facts}) from exc
-        if run is not None:
-            run.agent = agent
-        return agent

@@ -81,7 +81,7 @@ class ServedPrompts:
                 INVALID_PARAMS, f"unknown prompt {name[:64]!a}; there are: {', '.join(self._served)}"
             )
         try:
-            text = await prompt.fn(self._callers.of(ctx), **prompt.arguments.check(arguments))
+            text = await prompt.fn(await self._callers.of(ctx), **prompt.arguments.check(arguments))
         except MCPError:
             raise
         except BlackboardError as exc:
@@ -112,7 +112,7 @@ class Completions:
                 raise InvalidInput(f"complete at most {MAX_URI_LENGTH} characters")
             refuse_monsters("completion", [reference, params.argument.name, params.argument.value, others])
             values = await self._fn(
-                self._callers.of(ctx), reference, params.argument.name, params.argument.value, others
+                await self._callers.of(ctx), reference, params.argument.name, params.argument.value, others
             )
         except MCPError:
             raise

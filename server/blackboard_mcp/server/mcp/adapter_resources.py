@@ -114,7 +114,7 @@ class ServedResources:
             )
         entry, values = found
         try:
-            text = await entry.fn(self._callers.of(ctx), **entry.arguments.check(values))
+            text = await entry.fn(await self._callers.of(ctx), **entry.arguments.check(values))
             _check_size(text)
         except (MCPError, ResourceError):
             raise

@@ -97,7 +97,7 @@ class Subscriptions:
         self, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
         """The modern stream: this request's answer is held open and carries the notifications."""
-        caller = self._callers.of(ctx)
+        caller = await self._callers.of(ctx)
         wanted = params.notifications.resource_subscriptions or []
         if len(wanted) > 4 * MAX_URIS:
             raise MCPError(INVALID_PARAMS, "too many resources in one stream")
@@ -135,7 +135,7 @@ class Subscriptions:
         self, ctx: ServerRequestContext[Any, Any], params: SubscribeRequestParams
     ) -> EmptyResult:
         """The legacy way: notifications travel on the session's standing stream."""
-        caller = self._callers.of(ctx)
+        caller = await self._callers.of(ctx)
         uri = str(params.uri)
         if not await self._authorised(caller, uri):
             raise MCPError(

@@ -111,7 +111,7 @@ class ServedTools:
             raise MCPError(
                 INVALID_PARAMS, f"unknown tool {name[:64]!a}; the tools are: {', '.join(self._served)}"
             )
-        caller = self._callers.of(ctx)
+        caller = await self._callers.of(ctx)
         gone = _gone_event(ctx) if tool.ends_with_client else None
         if gone is None:
             return await self._run(tool, caller, arguments)
