@@ -34,6 +34,7 @@ from blackboard_mcp.protocols.keys import MAX_KEY
 from blackboard_mcp.protocols.messages.registry import BUILT_IN as BUILT_IN_PROTOCOLS
 from blackboard_mcp.server import board, board_settings, compose, protocol_classes, settings
 from blackboard_mcp.server.cli import cli
+from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.mcp.adapter import BoardServer
 from blackboard_mcp.server.policies.ordering import BUILT_IN
 from pydantic import BaseModel
@@ -399,6 +400,15 @@ def setting_rows() -> Iterator[tuple[str, ...]]:
     for field in fields(settings.Settings):
         default = None if field.default is MISSING else field.default
         shown = ",".join(default) if isinstance(default, tuple) else str(default or "")
+        if field.name == "limits":
+            yield (
+                "`limits`",
+                "",
+                f"`{settings.PREFIX}LIMITS`",
+                "",
+                "How much the server takes; see [limits](#limits).",
+            )
+            continue
         option = options[field.name]
         choices = option.type.choices if isinstance(option.type, click.Choice) else ()
         allowed = f" One of {', '.join(map(str, choices))}." if choices else ""
@@ -430,6 +440,12 @@ def board_setting_rows() -> Iterator[tuple[str, ...]]:
             yield f"`{name}`", "list" if isinstance(default, tuple) else "text", f"`{shown}`", allowed
 
 
+def limit_rows() -> Iterator[tuple[str, ...]]:
+    for field in fields(Limits):
+        low, high = field.metadata["low"], field.metadata["high"]
+        yield f"`{field.name}`", f"{low:,} to {high:,}", f"`{field.default:,}`", field.metadata["meaning"]
+
+
 def settings_page() -> str:
     return (
         "# Settings\n\n"
@@ -444,6 +460,12 @@ def settings_page() -> str:
         "```toml\n"
         'transport = "http"\nport = 8420\ndata = "/srv/blackboard"\ntarget_tokens = 12000\n'
         'deciders = ["lead"]\n```\n\n'
+        "## Limits\n\n"
+        "A table `[limits]` of the file, or JSON in the environment; each is changed alone, and the environment's come "
+        "over the file's. Durations are in seconds, sizes in bytes. What is refused names its limit; see "
+        "[limits and what to do about them](../howto/limits.md).\n\n"
+        + table(("limit", "allowed", "default", ""), limit_rows())
+        + "\n```toml\n[limits]\nconnections_per_peer = 200\nsessions_per_principal = 20\n```\n\n"
         "## Settings of a board\n\n"
         "Each board has its own, kept with it. A steward changes them with the tool "
         '`board(settings={"policy": "fair-share+lru"})`, at once and all or none; what a new board begins with is '

@@ -8,7 +8,9 @@
     │   └── RulesMoved          the board's rules are not those that a draft was checked against
     ├── Refused                 understood, and not allowed: a rule of the board, a right, a limit
     │   ├── Forbidden           the caller's role on the board, or the credential's scopes, lack it
-    │   └── UnderPressure       more is protected than the budget allows: no room for what matters less
+    │   ├── UnderPressure       more is protected than the budget allows: no room for what matters less
+    │   ├── RateLimited         too much at once or too fast: the same call is taken later
+    │   └── QuotaExceeded       more than one may have or send, however long one waits
     ├── Unauthorized            the request shows no credential that counts (HTTP only)
     ├── StoreError              the store could not do it
     │   ├── StoreBusy           no write lock within the deadline
@@ -16,7 +18,6 @@
     │   ├── StoreTooNew         the file was written by a newer version of the product
     │   ├── StoreDamaged        the file is not a board file, or is damaged
     │   └── StoreClosed         used after close, or stopped after a failed write
-    ├── IssuerUnavailable       the issuer of an access token cannot be asked, so the token cannot be checked
     ├── Unreachable             no answer from the server within the time a client tries
     ├── ArchiveUnavailable      the search index cannot be opened or read
     └── SummaryFailed           a summariser outside gave no answer that can be read
@@ -91,6 +92,18 @@ class UnderPressure(Refused):
     code = "pressure"
 
 
+class RateLimited(Refused):
+    """Too much at once or too fast; `facts` hold `retry_after_seconds` and the `limit`'s name; nothing was changed."""
+
+    code = "rate_limited"
+
+
+class QuotaExceeded(Refused):
+    """More than one may have or send; `facts` hold the `limit`'s name and its bound as `most`; nothing was changed."""
+
+    code = "quota"
+
+
 class Unauthorized(BlackboardError):
     """The request shows no credential that counts; nothing was changed, and nothing is told of what there is.
 
@@ -138,12 +151,6 @@ class StoreClosed(StoreError):
     """The store was closed, or stopped after a failed write."""
 
     code = "closed"
-
-
-class IssuerUnavailable(BlackboardError):
-    """The issuer of an access token cannot be asked for its keys now, so the token cannot be checked."""
-
-    code = "issuer_unavailable"
 
 
 class Unreachable(BlackboardError):

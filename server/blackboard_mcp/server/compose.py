@@ -229,6 +229,7 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
         identify=identify or identity.identify,
         structured="always" if settings.structured == "always" else "ask",
         tool_prefix=settings.tool_prefix,
+        limits=settings.limits,
     )
     server.on_close(lambda: opened.blackboard.following.tails.release())
     rendering = Rendering(opened.blackboard.tokenizer, opened.clock)

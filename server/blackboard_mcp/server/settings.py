@@ -17,6 +17,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.summaries import AGENT, ENDPOINTS, EXTRACTIVE, SUMMARISERS
 
 from .board_settings import check_settings
+from .limits import Limits, limits_of
 from .policies.registry import Policies
 
 PREFIX = "BLACKBOARD_"
@@ -46,6 +47,7 @@ class Settings:
     validator: tuple[str, ...] = ()
     protocol: tuple[str, ...] = ()
     board_settings: Mapping[str, Any] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
     synchronous: str = "FULL"
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
@@ -142,10 +144,10 @@ def load(
                     f"{', '.join(PREFIX + n.upper() for n in NAMES)}."
                 )
             if value:  # an empty variable is one that somebody's template left out
-                values[key.lower()] = _checked(key.lower(), value, f"{name}")
+                values[key.lower()] = _checked(key.lower(), value, f"{name}", values)
     for key, value in given.items():
         if value is not None:
-            values[key] = _checked(key, value, "--" + key.replace("_", "-"))
+            values[key] = _checked(key, value, "--" + key.replace("_", "-"), values)
     return replace(Settings(), **values)
 
 
@@ -157,16 +159,18 @@ def _from_file(path: Path) -> dict[str, Any]:
         raise InvalidInput(f"Cannot read the configuration {path}: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path} is not TOML: {error}.") from error
-    values = {}
+    values: dict[str, Any] = {}
     for key, value in table.items():
         if key not in NAMES:
             raise InvalidInput(f"Unknown setting '{key}' in {path}; there are: {', '.join(NAMES)}.")
-        values[key] = _checked(key, value, f"{key} in {path}")
+        values[key] = _checked(key, value, f"{key} in {path}", values)
     return values
 
 
-def _checked(key: str, value: Any, where: str) -> Any:
-    """`value` in the type of the setting."""
+def _checked(key: str, value: Any, where: str, others: Mapping[str, Any]) -> Any:
+    """`value` in the type of the setting; `others` are those said before, which tables are added to."""
+    if key == "limits":
+        return limits_of(value, where, others.get("limits"))
     if key in _CHOICES:
         if value not in _CHOICES[key]:
             raise InvalidInput(f"{where} is {value!r}; allowed: {', '.join(_CHOICES[key])}.")

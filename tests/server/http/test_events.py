@@ -21,9 +21,9 @@ from blackboard_mcp.server import compose
 from blackboard_mcp.server.board import BoardClient
 from blackboard_mcp.server.consuming import Consumers
 from blackboard_mcp.server.http import events as events_module
-from blackboard_mcp.server.http import run
 from blackboard_mcp.server.http.events import EventStreams
 from blackboard_mcp.server.http.run import serve_http
+from blackboard_mcp.server.limits import Limits
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).parents[1] / "mcp" / "boards.py")
@@ -101,9 +101,11 @@ Open = Callable[..., AbstractAsyncContextManager[Site]]
 
 
 @asynccontextmanager
-async def serve(board: Any, keep_alive: float = 60) -> AsyncIterator[Site]:
+async def serve(board: Any, keep_alive: float = 60, limits: Limits | None = None) -> AsyncIterator[Site]:
     server = compose.build_server(board.opened)
-    streams = EventStreams(board.opened.blackboard, keep_alive=keep_alive)
+    if limits is not None:
+        server.limits = limits
+    streams = EventStreams(board.opened.blackboard, keep_alive=keep_alive, limits=limits)
     server.on_close(streams.close)
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
@@ -439,17 +441,13 @@ async def test_a_quiet_stream_sends_comments_even_while_other_boards_are_busy(si
             assert message[0] == 3
 
 
-async def test_an_agent_has_so_many_streams_and_gets_them_back(
-    site: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(events_module, "MAX_STREAMS_PER_AGENT", 2)
-    monkeypatch.setattr(events_module, "MAX_STREAMS", 3)
-    async with site() as there:
+async def test_an_agent_has_so_many_streams_and_gets_them_back(site: Open) -> None:
+    async with site(limits=Limits(event_streams=3, event_streams_per_principal=2)) as there:
         alice = await there.boards.join("alice")
         await alice.post("x")
         async with there.stream("alice"), there.stream("alice"):
             status, body = await there.refused(agent="alice")
-            assert (status, body["error"]) == (429, "refused")
+            assert (status, body["error"]) == (429, "rate_limited")
             assert "close some first" in body["message"]
             async with there.stream("bob", after=0) as his:
                 assert await his.ids(1) == [1]
@@ -459,11 +457,8 @@ async def test_an_agent_has_so_many_streams_and_gets_them_back(
                 pass  # the server has not noticed yet that its readers left
 
 
-async def test_opening_many_at_once_never_exceeds_the_limit(
-    site: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(events_module, "MAX_STREAMS_PER_AGENT", 3)
-    async with site() as there:
+async def test_opening_many_at_once_never_exceeds_the_limit(site: Open) -> None:
+    async with site(limits=Limits(event_streams_per_principal=3)) as there:
         alice = await there.boards.join("alice")
         await alice.post("x")
         answers: list[int] = []
@@ -529,12 +524,9 @@ async def test_another_process_on_the_same_file_is_streamed(site: Open, tmp_path
             assert (seq, data["agent"]) == (3, "bob")
 
 
-async def test_a_stream_that_nobody_reads_is_dropped_and_hurts_nobody(
-    site: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(run, "WRITE_TIMEOUT_SECONDS", 0.3)
+async def test_a_stream_that_nobody_reads_is_dropped_and_hurts_nobody(site: Open) -> None:
     loop = asyncio.get_running_loop()
-    async with site() as there:
+    async with site(limits=Limits(write_seconds=0.3)) as there:
         alice = await there.boards.join("alice")
         await alice.post("x")
         raw = socket.socket()
@@ -549,11 +541,11 @@ async def test_a_stream_that_nobody_reads_is_dropped_and_hurts_nobody(
                 there.stream("bob", filter='{"tags":["now"],"event":"item.posted"}') as his,
                 asyncio.timeout(50),
             ):
-                while "sloth" not in there.streams._open:
+                while not there.streams.open.of("sloth"):
                     await there.status("bob")
                 slowest = 0.0
                 number = 0
-                while "sloth" in there.streams._open:
+                while there.streams.open.of("sloth"):
                     # Events as large as they come, so that what nobody reads fills the connection.
                     tags = [f"{number}-{n}-{'x' * 50}"[:60] for n in range(19)]
                     await alice.do("post", items=[{"text": f"{number} {n}", "tags": tags} for n in range(50)])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.access import Principal, Role, Scope
+from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.mcp.adapter import ConnectionInfo
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -71,7 +72,7 @@ async def test_further_routes_are_served(serving: Any) -> None:
 
 
 async def test_a_half_sent_body_is_answered_and_closed(serving: Any) -> None:
-    async with serving(body_timeout_seconds=0.05) as served:
+    async with serving(limits=Limits(body_seconds=0.05)) as served:
         wire = await served.wire()
         await wire.send(served.request(body=b"{}", content_length="100"))
         reply = await wire.reply()
@@ -114,9 +115,8 @@ async def test_an_undeclared_giant_body_is_refused_while_it_arrives(serving: Any
         assert (await served.exchange(served.request("/healthz", "GET"))).status == 200
 
 
-async def test_bodies_under_way_are_limited_together(serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("blackboard_mcp.server.http.gate.MAX_HELD_BYTES", 1_000)
-    async with serving() as served:
+async def test_bodies_under_way_are_limited_together(serving: Any) -> None:
+    async with serving(limits=Limits(bodies_bytes=1_000)) as served:
         first = await served.wire()
         await first.send(served.request(body=b"x" * 900, content_length="1000"))
         async with asyncio.timeout(5):
@@ -228,12 +228,9 @@ async def test_a_legacy_body_that_is_no_message_is_told_what_one_is(serving: Any
     assert error["message"].startswith("the body is not a JSON-RPC 2.0 message")
 
 
-async def test_an_agent_with_too_many_sessions_loses_its_oldest(
-    serving: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("blackboard_mcp.server.http.sessions.MAX_SESSIONS_PER_AGENT", 2)
+async def test_an_agent_with_too_many_sessions_loses_its_oldest(serving: Any) -> None:
     body = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "ping"}).encode()
-    async with serving() as served:
+    async with serving(limits=Limits(sessions_per_principal=2)) as served:
         sessions = [await initialize(served, "alice") for _ in range(2)]
         other = await initialize(served, "bob")
         sessions.append(await initialize(served, "alice"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import signal
 import socket
@@ -17,8 +18,8 @@ import httpx2
 import mcp.types as types
 import pytest
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.server.http import run
 from blackboard_mcp.server.http.run import is_loopback, serve_http
+from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.mcp import adapter_streams
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -154,9 +155,7 @@ async def stalled_socket(served: Any) -> socket.socket:
 
 
 @both
-async def test_a_reader_that_stalls_is_dropped_and_hurts_nobody(
-    serving: Any, mode: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_reader_that_stalls_is_dropped_and_hurts_nobody(serving: Any, mode: str) -> None:
     loop = asyncio.get_running_loop()
     uris = long_uris()
     async with serving() as served, client(served.mcp, MODERN, "healthy") as healthy:
@@ -174,7 +173,7 @@ async def test_a_reader_that_stalls_is_dropped_and_hurts_nobody(
                     await served.sample.server.publish(news)
                     assert await anext(reading) == ResourceUpdated(EVENTS)
                 # Short only now: a stream could stall and be dropped before it was seen to be held.
-                monkeypatch.setattr(run, "WRITE_TIMEOUT_SECONDS", 0.2)
+                hurry(served)
         raw.close()
 
 
@@ -192,7 +191,7 @@ async def test_a_legacy_reader_that_stalled_hears_again_when_it_comes_back(
             while holds_the_stalled_stream(served, LEGACY) is not held:
                 await served.sample.server.publish(news)
                 assert (await served.exchange(served.request("/healthz", "GET"))).status == 200
-            monkeypatch.setattr(run, "WRITE_TIMEOUT_SECONDS", 0.2)
+            hurry(served)
         raw.close()
         heard = b""
         while not heard:  # as clients do: the new stream can still end with what is left of the old one
@@ -202,6 +201,11 @@ async def test_a_legacy_reader_that_stalled_hears_again_when_it_comes_back(
             await served.sample.server.publish(uris)
             with contextlib.suppress(asyncio.IncompleteReadError):
                 heard = await wire.until(b"notifications/resources/updated")
+
+
+def hurry(served: Any) -> None:
+    server = served.sample.server
+    server.limits = dataclasses.replace(server.limits, write_seconds=0.2)
 
 
 def long_uris() -> list[str]:
@@ -227,24 +231,25 @@ def holds_the_stalled_stream(served: Any, mode: str) -> bool:
     return any("_GET_stream" in t._request_streams for t in manager._server_instances.values())
 
 
-async def test_half_sent_headers_are_cut_off(serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "HEADER_TIMEOUT_SECONDS", 0.05)
-    async with serving() as served:
+async def test_half_sent_headers_are_cut_off(serving: Any) -> None:
+    async with serving(limits=Limits(head_seconds=0.05)) as served:
         silent, half = await served.wire(), await served.wire()
         await half.send(b"GET /healthz HTTP/1.1\r\nhost: ")
         assert await silent.closed() == b""
+        assert (await half.reply()).refusal == (408, "timeout")
         assert await half.closed() == b""
         again = await served.wire()
         await again.send(served.request("/healthz", "GET"))
         assert (await again.reply()).status == 200
         await again.send(b"GET /hea")
-        assert await again.closed() == b""
+        assert (await again.reply()).refusal == (408, "timeout")
 
 
-async def test_connections_are_limited(serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run, "MAX_CONNECTIONS", 1)
-    async with serving() as served:
+async def test_connections_are_limited(serving: Any) -> None:
+    async with serving(limits=Limits(connections=1)) as served:
         first, second = await served.wire(), await served.wire()
+        reply = await second.reply()
+        assert (reply.refusal, reply.headers["retry-after"]) == ((503, "rate_limited"), "5")
         assert await second.closed() == b""
         await first.send(served.request("/healthz", "GET"))
         assert (await first.reply()).status == 200

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.mcp import adapter_streams
 from blackboard_mcp.server.mcp.adapter_streams import Hub, Subscriber, TooManySubscriptions
 
@@ -114,11 +115,8 @@ async def test_close_ends_every_stream() -> None:
         await asyncio.wait_for(asyncio.gather(one, two), 5)
 
 
-async def test_streams_and_their_resources_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adapter_streams, "MAX_URIS", 2)
-    monkeypatch.setattr(adapter_streams, "MAX_SUBSCRIBERS_PER_AGENT", 1)
-    monkeypatch.setattr(adapter_streams, "MAX_SUBSCRIBERS", 2)
-    hub = Hub()
+async def test_streams_and_their_resources_are_limited() -> None:
+    hub = Hub(Limits(uris_per_stream=2, streams=2, streams_per_principal=1))
     with pytest.raises(TooManySubscriptions, match="at most 2 resources"):
         hub.add("a", ["x", "y", "z"])
     hub.add("a")

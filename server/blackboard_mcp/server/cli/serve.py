@@ -141,7 +141,7 @@ async def serve_http(settings: Settings) -> None:
         )
     async with compose.installation(settings, eager_index=True) as opened:
         server = compose.build_server(opened)
-        events = EventStreams(opened.blackboard)
+        events = EventStreams(opened.blackboard, limits=settings.limits)
         server.on_close(events.close)
 
         @asynccontextmanager

@@ -10,6 +10,7 @@ from typing import Final
 from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.server.http.gate import MCP_PATH, Gate
 from blackboard_mcp.server.http.identified import Identified
+from blackboard_mcp.server.limits import Limits
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -29,8 +30,7 @@ def build_application(
     routes: Sequence[BaseRoute],
     allowed_hosts: Collection[str],
     allowed_origins: Collection[str],
-    max_body_bytes: int,
-    body_timeout_seconds: float,
+    limits: Limits,
 ) -> Starlette:
     """The application; `lifespans` are entered in order before the first request."""
 
@@ -52,8 +52,7 @@ def build_application(
                 Gate,
                 allowed_hosts=allowed_hosts,
                 allowed_origins=allowed_origins,
-                max_body_bytes=max_body_bytes,
-                body_timeout_seconds=body_timeout_seconds,
+                limits=limits,
             ),
             Middleware(Identified, identify=identify, open_paths=(HEALTH_PATH,)),
         ],

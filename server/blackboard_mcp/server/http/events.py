@@ -24,8 +24,10 @@ from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter
 from blackboard_mcp.protocols.matching import matcher
 from blackboard_mcp.protocols.wire import wire_event
 from blackboard_mcp.server.blackboard import Blackboard
+from blackboard_mcp.server.counted import Counted, counted_as
 from blackboard_mcp.server.following import with_threads
 from blackboard_mcp.server.http.identity import PRINCIPAL_SCOPE_KEY
+from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.mcp.adapter_arguments import refuse_monsters
 from blackboard_mcp.server.tails import Heard
 from starlette.requests import Request
@@ -37,10 +39,9 @@ logger = logging.getLogger(__name__)
 
 _PAGE: Final = 100
 """Events of one write: what a stream holds of a reader that is slow."""
+_RETRY_SECONDS: Final = 5
 _FILTER_LENGTH: Final = 4_000
 KEEP_ALIVE_SECONDS: Final = 15.0
-MAX_STREAMS: Final = 256
-MAX_STREAMS_PER_AGENT: Final = 32
 
 _STATUSES: Final = {"not_found": 404, "cursor_expired": 410}
 
@@ -51,10 +52,13 @@ class EventStreams:
     A stream without news sends a comment every `keep_alive` seconds.
     """
 
-    def __init__(self, board: Blackboard, *, keep_alive: float = KEEP_ALIVE_SECONDS) -> None:
+    def __init__(
+        self, board: Blackboard, *, keep_alive: float = KEEP_ALIVE_SECONDS, limits: Limits | None = None
+    ) -> None:
         self._board = board
         self._keep_alive = keep_alive
-        self._open: dict[str, int] = {}
+        bounds = limits or Limits()
+        self.open = Counted(bounds.event_streams, bounds.event_streams_per_principal)
         self._closing = asyncio.Event()
 
     def route(self) -> Route:
@@ -73,21 +77,31 @@ class EventStreams:
         except BlackboardError as error:
             status = _STATUSES.get(error.code, 400)
             return JSONResponse({"error": error.code, "message": error.message, **error.facts}, status)
-        if sum(self._open.values()) >= MAX_STREAMS or self._open.get(agent, 0) >= MAX_STREAMS_PER_AGENT:
-            message = f"too many open event streams ({MAX_STREAMS_PER_AGENT} an agent); close some first"
-            return JSONResponse({"error": "refused", "message": message}, 429)
-        self._open[agent] = self._open.get(agent, 0) + 1
+        who = counted_as(principal)
+        full = self.open.enter(who)
+        if full is not None:
+            return self._refusal(who, full)
         return _Stream(
             self._messages(agent, board, asked),
-            on_end=lambda: self._ended(agent),
+            on_end=lambda: self.open.leave(who),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
 
-    def _ended(self, agent: str) -> None:
-        self._open[agent] -= 1
-        if not self._open[agent]:
-            del self._open[agent]
+    def _refusal(self, who: str, full: str) -> Response:
+        if full == "each":
+            limit = "event_streams_per_principal"
+            message = f"{who} has {self.open.most_each} open event streams (limit {limit}); close some first"
+        else:
+            limit = "event_streams"
+            message = f"the server has {self.open.most} open event streams (limit {limit}); try again later"
+        told = {
+            "error": "rate_limited",
+            "message": message,
+            "limit": limit,
+            "retry_after_seconds": _RETRY_SECONDS,
+        }
+        return JSONResponse(told, 429, headers={"Retry-After": str(_RETRY_SECONDS)})
 
     async def _asked(self, request: Request, agent: str, board: str) -> _Asked:
         """What a request asks for.

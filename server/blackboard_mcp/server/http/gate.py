@@ -10,15 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
+from blackboard_mcp.server.limits import Limits
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MCP_PATH: Final = "/mcp"
-MAX_HEADERS: Final = 100
-MAX_HELD_BYTES: Final = 128 * 1024 * 1024
 TOO_LARGE: Final = 413
 LINGER_BYTES: Final = 8 * 1024 * 1024
 LINGER_SECONDS: Final = 5.0
@@ -40,14 +40,12 @@ class Gate:
         *,
         allowed_hosts: Collection[str],
         allowed_origins: Collection[str],
-        max_body_bytes: int,
-        body_timeout_seconds: float,
+        limits: Limits,
     ) -> None:
         self._app = app
         self._hosts = frozenset(host.lower() for host in allowed_hosts)
         self._origins = frozenset(origin.lower() for origin in allowed_origins)
-        self._max_body_bytes = max_body_bytes
-        self._body_timeout = body_timeout_seconds
+        self._limits = limits
         self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,8 +69,15 @@ class Gate:
 
     def _refusal(self, scope: Scope) -> ErrorAnswer | None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
-        if len(headers) > MAX_HEADERS:
-            return ErrorAnswer(431, "too_many_headers", f"a request has at most {MAX_HEADERS} headers")
+        most = self._limits.headers
+        if len(headers) > most:
+            return ErrorAnswer(
+                431,
+                "too_many_headers",
+                f"a request has at most {most} headers, not {len(headers)} (limit headers); send fewer",
+                limit="headers",
+                most=most,
+            )
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self._hosts:
             return ErrorAnswer(
@@ -85,19 +90,24 @@ class Gate:
         if len(origins) > 1 or any(o.decode("latin-1").lower() not in self._origins for o in origins):
             return ErrorAnswer(403, "origin", "pages of that origin may not use this server")
         for name, value in headers:
-            if name == b"content-length" and value.isdigit() and int(value[:20]) > self._max_body_bytes:
+            if name == b"content-length" and value.isdigit() and int(value[:20]) > self._limits.body_bytes:
                 return self._too_large()
         return None
 
     def _too_large(self) -> ErrorAnswer:
+        most = self._limits.body_bytes
         return ErrorAnswer(
-            TOO_LARGE, "too_large", f"a request's body has at most {self._max_body_bytes} bytes"
+            TOO_LARGE,
+            "too_large",
+            f"a request's body has at most {most} bytes (limit body_bytes); send it in several calls",
+            limit="body_bytes",
+            most=most,
         )
 
     async def _read(self, receive: Receive, body: bytearray) -> bool:
         """Read the whole body into `body`; whether the client stayed until its end."""
         try:
-            async with asyncio.timeout(self._body_timeout):
+            async with asyncio.timeout(self._limits.body_seconds):
                 while True:
                     message = await receive()
                     if message["type"] != "http.request":
@@ -105,17 +115,23 @@ class Gate:
                     chunk = message.get("body", b"")
                     body += chunk
                     self._held += len(chunk)
-                    if len(body) > self._max_body_bytes:
+                    if len(body) > self._limits.body_bytes:
                         raise _Refusal(self._too_large())
-                    if self._held > MAX_HELD_BYTES:
+                    if self._held > self._limits.bodies_bytes:
                         raise _Refusal(
-                            ErrorAnswer(503, "busy", "too much is under way; try again in a moment")
+                            later(
+                                503,
+                                "busy",
+                                "too many bodies are under way together (limit bodies_bytes); try again in a second",
+                                "bodies_bytes",
+                            )
                         )
                     if not message.get("more_body", False):
                         return True
         except TimeoutError:
-            late = f"the request's body did not arrive within {self._body_timeout:g} seconds"
-            raise _Refusal(ErrorAnswer(408, "timeout", late)) from None
+            seconds = self._limits.body_seconds
+            late = f"the request's body did not arrive within {seconds:g} seconds (limit body_seconds); send it again"
+            raise _Refusal(ErrorAnswer(408, "timeout", late, limit="body_seconds", most=seconds)) from None
 
 
 class _Refusal(Exception):
@@ -153,6 +169,21 @@ class ErrorAnswer:
         if receive is not None:
             await _discard(receive)
             await send({"type": "http.response.body", "body": b""})
+
+
+def later(
+    status: int, code: str, message: str, limit: str, *, seconds: float = 1.0, **facts: Any
+) -> ErrorAnswer:
+    """A refusal of what is taken in `seconds`: said to programs by the header and by the fact."""
+    return ErrorAnswer(
+        status,
+        code,
+        message,
+        headers={"Retry-After": str(max(1, math.ceil(seconds)))},
+        limit=limit,
+        retry_after_seconds=seconds,
+        **facts,
+    )
 
 
 async def _discard(receive: Receive) -> None:

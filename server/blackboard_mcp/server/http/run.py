@@ -19,21 +19,16 @@ from contextlib import AbstractAsyncContextManager
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
-import h11
 import uvicorn
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.server.http.connections import bounded_protocol
 from starlette.routing import BaseRoute
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 if TYPE_CHECKING:
     from blackboard_mcp.server.mcp.adapter import BoardServer
 
 logger = logging.getLogger(__name__)
 
-MAX_CONNECTIONS: Final = 2_000
-HEADER_TIMEOUT_SECONDS: Final = 15.0
-WRITE_TIMEOUT_SECONDS: Final = 30.0
-KEEP_ALIVE_SECONDS: Final = 75
 GRACE_SECONDS: Final = 3
 _LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 
@@ -49,7 +44,6 @@ async def serve_http(
     lifespan: Callable[[], AbstractAsyncContextManager[None]] | None = None,
     on_ready: Callable[[str], None] | None = None,
     stop: asyncio.Event | None = None,
-    body_timeout_seconds: float = 20.0,
 ) -> None:
     """Serve until SIGINT, SIGTERM or `stop`; then end streams, finish calls, and return within 6 s.
 
@@ -75,20 +69,19 @@ async def serve_http(
             allowed_origins=origins,
             routes=routes,
             lifespan=lifespan,
-            body_timeout_seconds=body_timeout_seconds,
         )
         config = uvicorn.Config(
             app,
-            http=BoundedProtocol,
+            http=bounded_protocol(server),
             ws="none",
             lifespan="on",
             log_config=None,
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_keep_alive=server.limits.keep_alive_seconds,  # type: ignore[arg-type]
             timeout_graceful_shutdown=GRACE_SECONDS,
-            h11_max_incomplete_event_size=64 * 1024,
+            h11_max_incomplete_event_size=server.limits.head_bytes,
         )
 
         def ready() -> None:
@@ -154,63 +147,6 @@ def _allowed(
         all_origins.update(f"http://{name}" for name in all_hosts)
     all_origins.update(f"{scheme}://{name}" for name in hosts for scheme in ("http", "https"))
     return frozenset(all_hosts), frozenset(all_origins)
-
-
-class BoundedProtocol(H11Protocol):
-    """uvicorn's HTTP/1.1 with an end to half-sent headers and to answers nobody reads."""
-
-    _header_timer: asyncio.TimerHandle | None = None
-    _write_timer: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        if len(self.connections) > MAX_CONNECTIONS:
-            logger.warning("more than %d connections; refused one", MAX_CONNECTIONS)
-            transport.abort()
-            return
-        self._watch_headers()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self.conn.their_state is h11.IDLE:
-            self._watch_headers()
-        else:
-            self._stop_watching_headers()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        if self._write_timer is None:
-            self._write_timer = self.loop.call_later(WRITE_TIMEOUT_SECONDS, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        self._stop_watching_writes()
-        super().resume_writing()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_watching_headers()
-        self._stop_watching_writes()
-        super().connection_lost(exc)
-
-    def _watch_headers(self) -> None:
-        if self._header_timer is None:
-            self._header_timer = self.loop.call_later(HEADER_TIMEOUT_SECONDS, self._headers_overdue)
-
-    def _stop_watching_headers(self) -> None:
-        if self._header_timer is not None:
-            self._header_timer.cancel()
-            self._header_timer = None
-
-    def _stop_watching_writes(self) -> None:
-        if self._write_timer is not None:
-            self._write_timer.cancel()
-            self._write_timer = None
-
-    def _headers_overdue(self) -> None:
-        self._header_timer = None
-        answering = self.cycle is not None and not self.cycle.response_complete
-        # An idle kept-alive connection has uvicorn's own timer.
-        if not answering and self.timeout_keep_alive_task is None:
-            self.transport.abort()
 
 
 class _Runner(uvicorn.Server):

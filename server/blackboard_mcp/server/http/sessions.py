@@ -7,24 +7,31 @@ the request's scope says.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
 from blackboard_mcp.protocols.access import EVERY_BOARD, POWERS, Action, Principal
-from blackboard_mcp.server.http.gate import ErrorAnswer
+from blackboard_mcp.server.counted import Counted, counted_as
+from blackboard_mcp.server.http.gate import ErrorAnswer, later
 from blackboard_mcp.server.http.identified import SESSION_HEADER
 from blackboard_mcp.server.http.identity import PRINCIPAL_SCOPE_KEY
+from blackboard_mcp.server.limits import Limits
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-MAX_SESSIONS_PER_AGENT: Final = 200
+FRESH_SECONDS: Final = 60.0
+"""A session used within this time is not ended to make room for somebody else's."""
+_RETRY_SECONDS: Final = 5.0
+_VERSION_HEADER: Final = b"mcp-protocol-version"
 
 
 @dataclass
 class _Session:
-    """Whose it is, and the power it was opened with."""
+    """Whose it is, the power it was opened with, and when it was last used."""
 
     principal: Principal
+    used: float
     requests: int = 0
 
     @property
@@ -57,9 +64,13 @@ def _powers(principal: Principal, board: str) -> frozenset[Action]:
 class IdentifiedEndpoint:
     """The MCP endpoint for requests whose principal is known.
 
+    A principal with too many sessions loses the one it has not used for longest, since most were just left behind;
+    where all are in use, or the server is full of sessions in use, no more are opened.
+
     Args:
         end_session: ends a legacy session by its id; unknown ids are fine.
         is_live: whether a legacy session still exists.
+        opens_session: whether a request without a session would open one, by its protocol version's header.
     """
 
     def __init__(
@@ -68,58 +79,117 @@ class IdentifiedEndpoint:
         *,
         end_session: Callable[[str], Awaitable[None]],
         is_live: Callable[[str], bool],
+        opens_session: Callable[[str | None], bool],
         gone_scope_key: str,
+        limits: Limits,
     ) -> None:
         self._endpoint = endpoint
         self._end_session = end_session
         self._is_live = is_live
+        self._opens_session = opens_session
         self._gone_key = gone_scope_key
         # Least recently used first.
         self._sessions: dict[str, _Session] = {}
-        self._sweep_at = 1_000
+        self._counted = Counted(limits.sessions, limits.sessions_per_principal)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         principal: Principal = scope[PRINCIPAL_SCOPE_KEY]
-        named = next((value for name, value in scope["headers"] if name == SESSION_HEADER), None)
-        session_id = None if named is None else named.decode("latin-1")
         gone = scope[self._gone_key] = asyncio.Event()
-        session = self._sessions.pop(session_id, None) if session_id is not None else None
-        if session_id is not None and session is not None:
+        try:
+            session_id = _header(scope, SESSION_HEADER)
+            if session_id is not None:
+                await self._serve_in(session_id, principal, scope, receive, send)
+            elif self._opens_session(_header(scope, _VERSION_HEADER)):
+                await self._open(principal, scope, receive, send)
+            else:
+                await self._endpoint(scope, receive, send)
+        finally:
+            gone.set()
+
+    async def _serve_in(
+        self, session_id: str, principal: Principal, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
             self._sessions[session_id] = session
             if not session.serves(principal):
                 # The same answer as for a session that does not exist.
                 await ErrorAnswer(404, "session", "Session not found")(scope, send)
                 return
+            session.used = time.monotonic()
             session.requests += 1
-        elif session_id is None:
-            await self._make_room(principal.agent)
+        try:
+            await self._endpoint(scope, receive, send)
+        finally:
+            if session is not None:
+                session.requests -= 1
+                session.used = time.monotonic()
+                if not self._is_live(session_id):
+                    self._forget(session_id)
+
+    async def _open(self, principal: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = await self._make_room(principal)
+        if refusal is not None:
+            await refusal(scope, send)
+            return
+        opened = False
 
         async def watch(message: Message) -> None:
-            if session is None and message["type"] == "http.response.start" and message["status"] < 400:
-                for name, value in message.get("headers", ()):
-                    if name.lower() == SESSION_HEADER:
-                        self._sessions.setdefault(value.decode("latin-1"), _Session(principal))
+            nonlocal opened
+            if message["type"] == "http.response.start" and message["status"] < 400:
+                named = next((v for k, v in message.get("headers", ()) if k.lower() == SESSION_HEADER), None)
+                if named is not None:
+                    opened = True
+                    self._sessions[named.decode("latin-1")] = _Session(principal, time.monotonic())
             await send(message)
 
         try:
             await self._endpoint(scope, receive, watch)
         finally:
-            gone.set()
-            if session_id is not None and session is not None:
-                session.requests -= 1
-                if not self._is_live(session_id):
-                    self._sessions.pop(session_id, None)
+            if not opened:
+                self._counted.leave(counted_as(principal))
 
-    async def _make_room(self, agent: str) -> None:
-        """End the agent's least recently used session when it has too many; most were just left behind."""
-        mine = [key for key, session in self._sessions.items() if session.agent == agent]
-        if len(mine) < MAX_SESSIONS_PER_AGENT and len(self._sessions) < self._sweep_at:
-            return
-        for key in [key for key in self._sessions if not self._is_live(key)]:
-            del self._sessions[key]
-        self._sweep_at = max(1_000, 2 * len(self._sessions))
-        mine = [key for key in mine if key in self._sessions]
-        idle = [key for key in mine if self._sessions[key].requests == 0]
-        for key in idle[: max(0, len(mine) - MAX_SESSIONS_PER_AGENT + 1)]:
-            self._sessions.pop(key, None)
-            await self._end_session(key)
+    async def _make_room(self, principal: Principal) -> ErrorAnswer | None:
+        """Counts one more session, ending an idle one where there are too many; or the answer that there is no room."""
+        who = counted_as(principal)
+        if self._counted.enter(who) is None:
+            return None
+        for session_id in [key for key in self._sessions if not self._is_live(key)]:
+            self._forget(session_id)
+        full = self._counted.enter(who)
+        if full is not None:
+            idle = self._idle(who, everybody=full == "all")
+            if idle is None:
+                return self._no_room(who, full)
+            self._forget(idle)
+            self._counted.enter(who)
+            await self._end_session(idle)
+        return None
+
+    def _idle(self, who: str, *, everybody: bool) -> str | None:
+        """The session to end: the principal's own that was idle for longest, or anybody's that is idle for a while."""
+        since = time.monotonic() - FRESH_SECONDS
+        for session_id, session in self._sessions.items():
+            own = counted_as(session.principal) == who
+            if session.requests == 0 and (own or (everybody and session.used < since)):
+                return session_id
+        return None
+
+    def _no_room(self, who: str, full: str) -> ErrorAnswer:
+        most = self._counted.most_each if full == "each" else self._counted.most
+        limit = "sessions_per_principal" if full == "each" else "sessions"
+        whose = who if full == "each" else "the server"
+        message = f"{whose} has {most} sessions, all in use (limit {limit}); end one with DELETE, or try again later"
+        return later(
+            429 if full == "each" else 503, "rate_limited", message, limit, seconds=_RETRY_SECONDS, most=most
+        )
+
+    def _forget(self, session_id: str) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._counted.leave(counted_as(session.principal))
+
+
+def _header(scope: Scope, name: bytes) -> str | None:
+    found = next((value for key, value in scope["headers"] if key == name), None)
+    return None if found is None else found.decode("latin-1")

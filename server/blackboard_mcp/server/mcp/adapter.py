@@ -12,6 +12,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from blackboard_mcp.protocols.access import Principal
+from blackboard_mcp.server.limits import Limits
+from blackboard_mcp.server.mcp.adapter_admission import Admission
 from blackboard_mcp.server.mcp.adapter_arguments import schema_tokens
 from blackboard_mcp.server.mcp.adapter_callers import (
     Caller,
@@ -51,6 +53,7 @@ from mcp.types import (
     Tool,
     ToolAnnotations,
 )
+from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
 if TYPE_CHECKING:
@@ -77,6 +80,7 @@ class BoardServer:
         structured: `"ask"` sends structured content to requests whose `_meta` has
             `"blackboard/structured": true`; `"always"` to all, with output schemas.
         tool_prefix: stands before every tool name.
+        limits: bounds of requests, streams and sessions.
     """
 
     def __init__(
@@ -88,19 +92,22 @@ class BoardServer:
         identify: Identify,
         structured: Literal["ask", "always"] = "ask",
         tool_prefix: str = "",
+        limits: Limits | None = None,
     ) -> None:
         self.name = name
         self.version = version
         self.instructions = instructions
         self.identify = identify
         self.tool_prefix = tool_prefix
+        self.limits = limits or Limits()
         self.ready = False
         always = structured == "always"
         self._callers = Callers(lambda connection: self.identify(connection), always_structured=always)
-        self._tools = ServedTools(self._callers, prefix=tool_prefix, output_schemas=always)
+        admission = Admission(self._callers, self.limits)
+        self._tools = ServedTools(self._callers, admission, prefix=tool_prefix, output_schemas=always)
         self._resources = ServedResources(self._callers)
         self._prompts = ServedPrompts(self._callers)
-        self._hub = Hub()
+        self._hub = Hub(self.limits)
         self._subscriptions = Subscriptions(self._hub, self._callers, self._resources)
         self._closing: list[Callable[[], None]] = []
         self._sdk = sdk_server(
@@ -112,6 +119,7 @@ class BoardServer:
             version=version,
             instructions=instructions,
         )
+        self._sdk._lowlevel_server.middleware.append(admission.of_requests)
         self._subscriptions.register(self._sdk._lowlevel_server)
 
     # What is served
@@ -231,7 +239,9 @@ class BoardServer:
         """Serve one client over standard input and output until its input ends."""
         server = self._sdk._lowlevel_server
         with one_client():
-            async with stdio_streams(input_fd=input_fd, output_fd=output_fd) as (read_stream, write_stream):
+            async with stdio_streams(
+                input_fd=input_fd, output_fd=output_fd, limit=self.limits.line_bytes
+            ) as (read_stream, write_stream):
                 self.ready = True
                 try:
                     await server.run(read_stream, write_stream, server.create_initialization_options())
@@ -245,8 +255,6 @@ class BoardServer:
         allowed_origins: Collection[str],
         routes: Sequence[BaseRoute] = (),
         lifespan: Callable[[], AbstractAsyncContextManager[None]] | None = None,
-        max_body_bytes: int = 4 * 1024 * 1024,
-        body_timeout_seconds: float = 20.0,
     ) -> Starlette:
         """An application with the MCP endpoint of both generations at `/mcp`, and `/healthz`.
 
@@ -258,7 +266,9 @@ class BoardServer:
 
         self._sdk.streamable_http_app(
             transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-            max_request_body_size=max_body_bytes,
+            max_request_body_size=self.limits.body_bytes,
+            max_sessions=self.limits.sessions,
+            session_idle_timeout=self.limits.session_idle_seconds,
         )
         manager = self._sdk.session_manager
 
@@ -271,7 +281,9 @@ class BoardServer:
             StreamableHTTPASGIApp(manager),
             end_session=end_session,
             is_live=lambda session_id: session_id in manager._server_instances,
+            opens_session=lambda version: version is None or version in HANDSHAKE_PROTOCOL_VERSIONS,
             gone_scope_key=GONE_SCOPE_KEY,
+            limits=self.limits,
         )
 
         @asynccontextmanager
@@ -290,8 +302,7 @@ class BoardServer:
             routes=routes,
             allowed_hosts=allowed_hosts,
             allowed_origins=allowed_origins,
-            max_body_bytes=max_body_bytes,
-            body_timeout_seconds=body_timeout_seconds,
+            limits=self.limits,
         )
 
     async def principal_behind(self, headers: Mapping[str, str]) -> Principal:

@@ -15,11 +15,11 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
+from blackboard_mcp.server.counted import Counted
+from blackboard_mcp.server.limits import Limits
+
 logger = logging.getLogger(__name__)
 
-MAX_URIS: Final = 256
-MAX_SUBSCRIBERS: Final = 2_048
-MAX_SUBSCRIBERS_PER_AGENT: Final = 128
 SEND_TIMEOUT_SECONDS: Final = 30.0
 
 
@@ -30,8 +30,9 @@ class TooManySubscriptions(Exception):
 class Subscriber:
     """One stream's pending notifications. Made by `Hub.add`, ended by `Hub.remove`."""
 
-    def __init__(self, hub: Hub, agent: str) -> None:
+    def __init__(self, hub: Hub, agent: str, counted_as: str) -> None:
         self.agent = agent
+        self.counted_as = counted_as
         self.uris: set[str] = set()
         self.closed = False
         self._hub = hub
@@ -42,11 +43,14 @@ class Subscriber:
         """Add URIs to what this stream gets.
 
         Raises:
-            TooManySubscriptions: more than `MAX_URIS` of them; none was added.
+            TooManySubscriptions: more than `uris_per_stream` of them; none was added.
         """
         new = [uri for uri in dict.fromkeys(uris) if uri not in self.uris]
-        if len(self.uris) + len(new) > MAX_URIS:
-            raise TooManySubscriptions(f"a stream takes at most {MAX_URIS} resources; subscribe to fewer")
+        most = self._hub.limits.uris_per_stream
+        if len(self.uris) + len(new) > most:
+            raise TooManySubscriptions(
+                f"a stream takes at most {most} resources (limit uris_per_stream); subscribe to fewer"
+            )
         self.uris.update(new)
         for uri in new:
             self._hub.by_uri.setdefault(uri, set()).add(self)
@@ -93,34 +97,46 @@ class Subscriber:
 class Hub:
     """All subscribers of one server, found by URI."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
         self.by_uri: dict[str, set[Subscriber]] = {}
         self._subscribers: set[Subscriber] = set()
+        self._counted = Counted(self.limits.streams, self.limits.streams_per_principal)
 
     def __len__(self) -> int:
         return len(self._subscribers)
 
-    def add(self, agent: str, uris: Iterable[str] = ()) -> Subscriber:
-        """A new subscriber.
+    def add(self, agent: str, uris: Iterable[str] = (), *, counted_as: str | None = None) -> Subscriber:
+        """A new subscriber; `counted_as` is whose streams are limited together, else the agent.
 
         Raises:
             TooManySubscriptions: of the server, of this agent, or of URIs in one stream.
         """
-        if len(self._subscribers) >= MAX_SUBSCRIBERS:
-            raise TooManySubscriptions("the server has too many open subscriptions; try again later")
-        if sum(subscriber.agent == agent for subscriber in self._subscribers) >= MAX_SUBSCRIBERS_PER_AGENT:
-            raise TooManySubscriptions(
-                f"{agent} has {MAX_SUBSCRIBERS_PER_AGENT} open subscription streams; close some of them first"
-            )
-        subscriber = Subscriber(self, agent)
-        subscriber.want(uris)
+        subscriber = Subscriber(self, agent, counted_as or agent)
+        match self._counted.enter(subscriber.counted_as):
+            case "all":
+                raise TooManySubscriptions(
+                    "the server has too many open subscriptions (limit streams); try again later"
+                )
+            case "each":
+                raise TooManySubscriptions(
+                    f"{subscriber.counted_as} has {self.limits.streams_per_principal} open subscription streams (limit "
+                    "streams_per_principal); close some of them first"
+                )
+        try:
+            subscriber.want(uris)
+        except TooManySubscriptions:
+            self._counted.leave(subscriber.counted_as)
+            raise
         self._subscribers.add(subscriber)
         return subscriber
 
     def remove(self, subscriber: Subscriber) -> None:
         """Forget a subscriber; doing it twice is fine."""
         subscriber.close()
-        self._subscribers.discard(subscriber)
+        if subscriber in self._subscribers:
+            self._subscribers.remove(subscriber)
+            self._counted.leave(subscriber.counted_as)
         for uri in subscriber.uris:
             self.forget(uri, subscriber)
         subscriber.uris = set()

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.server.counted import counted_as
 from blackboard_mcp.server.mcp.adapter_callers import Caller, Callers
 from blackboard_mcp.server.mcp.adapter_resources import ServedResources
-from blackboard_mcp.server.mcp.adapter_streams import MAX_URIS, Hub, Subscriber, TooManySubscriptions
+from blackboard_mcp.server.mcp.adapter_streams import Hub, Subscriber, TooManySubscriptions
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.session import ServerSession
@@ -99,11 +100,15 @@ class Subscriptions:
         """The modern stream: this request's answer is held open and carries the notifications."""
         caller = await self._callers.of(ctx)
         wanted = params.notifications.resource_subscriptions or []
-        if len(wanted) > 4 * MAX_URIS:
-            raise MCPError(INVALID_PARAMS, "too many resources in one stream")
+        most = self._hub.limits.uris_per_stream
+        if len(wanted) > 4 * most:
+            raise MCPError(
+                INVALID_PARAMS,
+                f"a stream takes at most {most} resources, not {len(wanted)} (limit uris_per_stream); listen to fewer",
+            )
         uris = [uri for uri in dict.fromkeys(wanted) if await self._authorised(caller, uri)]
         try:
-            subscriber = self._hub.add(caller.agent, uris)
+            subscriber = self._hub.add(caller.agent, uris, counted_as=counted_as(caller.principal))
         except TooManySubscriptions as exc:
             raise MCPError(INVALID_PARAMS, str(exc)) from exc
         # Lists do not change while a server serves; a wish to hear of them is not taken on.
@@ -145,7 +150,9 @@ class Subscriptions:
         state: _Connection = connection.state.setdefault(_CONNECTION_KEY, _Connection())
         try:
             if state.subscriber is None or state.subscriber.closed:
-                subscriber = state.subscriber = self._hub.add(caller.agent, (uri,))
+                subscriber = state.subscriber = self._hub.add(
+                    caller.agent, (uri,), counted_as=counted_as(caller.principal)
+                )
                 state.sender = asyncio.create_task(self._send_legacy(ctx.session, subscriber))
                 connection.exit_stack.push_async_callback(self._end_legacy, state)
             else:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
-from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.protocols.errors import BlackboardError, RateLimited
+from blackboard_mcp.server.mcp.adapter_admission import Admission
 from blackboard_mcp.server.mcp.adapter_arguments import Arguments, compact_schema
 from blackboard_mcp.server.mcp.adapter_callers import Caller, Callers
 from blackboard_mcp.server.mcp.adapter_errors import error_result, internal_error, sendable
@@ -22,6 +23,8 @@ from pydantic import BaseModel
 logger = logging.getLogger(__name__)
 
 GONE_SCOPE_KEY: Final = "blackboard.gone"
+WAITING_ARGUMENT: Final = "seconds"
+"""A tool that takes this waits for so long, unless it is 0."""
 _FOOTER_SECONDS: Final = 2.0
 _REQUEST_CANCELLED: Final = -32800
 
@@ -48,6 +51,7 @@ class _Served:
     arguments: Arguments
     published: Tool
     ends_with_client: bool
+    waits: bool
 
 
 class ServedTools:
@@ -61,10 +65,11 @@ class ServedTools:
         output_schemas: publish them; for servers that always send structured content.
     """
 
-    def __init__(self, callers: Callers, *, prefix: str, output_schemas: bool) -> None:
+    def __init__(self, callers: Callers, admission: Admission, *, prefix: str, output_schemas: bool) -> None:
         self.before_call: CallHook | None = None
         self.error_footer: FooterHook | None = None
         self._callers = callers
+        self._admission = admission
         self._prefix = prefix
         self._output_schemas = output_schemas
         self._served: dict[str, _Served] = {}
@@ -91,7 +96,11 @@ class ServedTools:
             output_schema=_output_schema(output) if self._output_schemas and output is not None else None,
         )
         self._served[full_name] = _Served(
-            fn, arguments, published, ends_with_client or annotations.read_only_hint is True
+            fn,
+            arguments,
+            published,
+            ends_with_client or annotations.read_only_hint is True,
+            waits=WAITING_ARGUMENT in arguments.names,
         )
 
     @property
@@ -139,12 +148,15 @@ class ServedTools:
 
     async def _run(self, tool: _Served, caller: Caller, arguments: Mapping[str, Any]) -> CallToolResult:
         try:
-            if self.before_call is not None:
-                await self.before_call(caller)
-            answer = await tool.fn(caller, **tool.arguments.check(arguments))
+            with self._admission.of_call(caller, waits=tool.waits and arguments.get(WAITING_ARGUMENT) != 0):
+                if self.before_call is not None:
+                    await self.before_call(caller)
+                answer = await tool.fn(caller, **tool.arguments.check(arguments))
             structured = _document(answer.structured) if caller.structured else None
         except MCPError:
             raise
+        except RateLimited as exc:  # to say no must cost next to nothing: no footer
+            return error_result(exc.code, exc.message, exc.facts, structured=caller.structured)
         except BlackboardError as exc:
             code, message, facts = exc.code, exc.message, exc.facts
         except Exception:

@@ -1,0 +1,200 @@
+"""uvicorn's HTTP/1.1 with bounds: of connections, of heads, of the time a client takes to send and to read.
+
+What can still be answered is answered in JSON: too many connections, a head that is too large or too slow, and
+what is no HTTP. Of these nothing reaches the application.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import sys
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import h11
+from blackboard_mcp.server.counted import Counted
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+if TYPE_CHECKING:
+    from blackboard_mcp.server.limits import Limits
+    from blackboard_mcp.server.mcp.adapter import BoardServer
+
+logger = logging.getLogger(__name__)
+
+_RETRY_SECONDS: Final = 5
+_PARTING_SECONDS: Final = 1.0
+_MOST_PARTING: Final = 64
+_REASONS: Final = {
+    400: "Bad Request",
+    408: "Request Timeout",
+    429: "Too Many Requests",
+    431: "Request Header Fields Too Large",
+    503: "Service Unavailable",
+}
+
+
+def bounded_protocol(server: BoardServer) -> type[BoundedProtocol]:
+    """The protocol of one server's connections, with that server's limits."""
+
+    class Bounded(BoundedProtocol):
+        board = server
+        counted = Counted(server.limits.connections, server.limits.connections_per_peer)
+        parting: ClassVar[set[BoundedProtocol]] = set()
+
+    return Bounded
+
+
+class BoundedProtocol(H11Protocol):
+    """One connection. A refused one is told why, read without keeping anything, and closed a moment later."""
+
+    board: ClassVar[BoardServer]
+    counted: ClassVar[Counted]
+    parting: ClassVar[set[BoundedProtocol]]
+
+    _peer: str | None = None
+    _head_timer: asyncio.TimerHandle | None = None
+    _write_timer: asyncio.TimerHandle | None = None
+    _refused = False
+    _began = False
+
+    @property
+    def limits(self) -> Limits:
+        return self.board.limits
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        peer = self.client[0] if self.client else ""
+        full = self.counted.enter(peer)
+        if full is None:
+            self._peer = peer
+            self._watch_head()
+            return
+        most = self.counted.most_each if full == "each" else self.counted.most
+        limit = "connections_per_peer" if full == "each" else "connections"
+        whose = "your address has" if full == "each" else "the server has"
+        logger.warning("refused a connection: %s %d open (limit %s)", whose, most, limit)
+        self._refuse(
+            429 if full == "each" else 503,
+            "rate_limited",
+            f"{whose} {most} connections open (limit {limit}); close some, or try again in {_RETRY_SECONDS} seconds",
+            limit=limit,
+            most=most,
+            retry_after_seconds=_RETRY_SECONDS,
+        )
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
+        self._began = True
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE:
+            self._watch_head()
+        else:
+            self._stop_watching_head()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no request: for uvicorn, which calls this while it handles the parser's error."""
+        fault = sys.exc_info()[1]
+        status = fault.error_status_hint if isinstance(fault, h11.RemoteProtocolError) else 400
+        if status == 431:
+            most = self.limits.head_bytes
+            self._refuse(
+                431,
+                "too_large",
+                f"a request's line and headers have at most {most} bytes (limit head_bytes); send less in them",
+                limit="head_bytes",
+                most=most,
+            )
+        else:
+            self._refuse(400, "http", "this is no HTTP/1.1 request that can be served")
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._write_timer is None:
+            self._write_timer = self.loop.call_later(self.limits.write_seconds, self._unread)
+
+    def resume_writing(self) -> None:
+        self._stop_watching_writes()
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_watching_head()
+        self._stop_watching_writes()
+        self.parting.discard(self)
+        if self._peer is not None:
+            self.counted.leave(self._peer)
+            self._peer = None
+        super().connection_lost(exc)
+
+    def _refuse(self, status: int, code: str, message: str, **facts: Any) -> None:
+        """Answers before the connection closes; a client that still sends would otherwise not read it."""
+        self._refused = True
+        self._stop_watching_head()
+        if self.cycle is not None and not self.cycle.response_complete:
+            # Half of a body came before the fault: whoever still reads it must write no answer of its own.
+            begun, self.cycle.disconnected = self.cycle.response_started, True
+            self.cycle.message_event.set()
+            if begun:
+                self.transport.abort()
+                return
+        if len(self.parting) >= _MOST_PARTING or self.transport.is_closing():
+            self.transport.abort()
+            return
+        self.parting.add(self)
+        body = json.dumps({**facts, "error": code, "message": message}).encode()
+        retry = (
+            f"retry-after: {math.ceil(facts['retry_after_seconds'])}\r\n"
+            if "retry_after_seconds" in facts
+            else ""
+        )
+        head = (
+            f"HTTP/1.1 {status} {_REASONS[status]}\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(body)}\r\n{retry}connection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode() + body)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._head_timer = self.loop.call_later(_PARTING_SECONDS, self.transport.abort)
+
+    def eof_received(self) -> None:
+        if self._refused:
+            self.transport.close()
+        super().eof_received()
+
+    def _watch_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self.limits.head_seconds, self._head_overdue)
+
+    def _stop_watching_head(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _stop_watching_writes(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+    def _unread(self) -> None:
+        logger.info("dropped a connection that was not read for %g seconds", self.limits.write_seconds)
+        self.transport.abort()
+
+    def _head_overdue(self) -> None:
+        self._head_timer = None
+        answering = self.cycle is not None and not self.cycle.response_complete
+        # An idle kept-alive connection has uvicorn's own timer.
+        if answering or self.timeout_keep_alive_task is not None:
+            return
+        if not self._began:
+            self.transport.abort()
+            return
+        seconds = self.limits.head_seconds
+        self._refuse(
+            408,
+            "timeout",
+            f"the request's headers did not arrive within {seconds:g} seconds (limit head_seconds); send it again",
+            limit="head_seconds",
+            most=seconds,
+        )

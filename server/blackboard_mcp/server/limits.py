@@ -1,0 +1,83 @@
+"""How much of everything a server takes: one table of bounds, each with its range and its meaning.
+
+Knows names, ranges and defaults. Refuses to know what is bounded by them: who holds a bound reads it here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Final
+
+from blackboard_mcp.protocols.errors import InvalidInput
+
+_MIB: Final = 1 << 20
+_DAY: Final = 86_400
+
+
+def _bound(default: float, low: float, high: float, meaning: str) -> Any:
+    return field(default=default, metadata={"low": low, "high": high, "meaning": meaning})
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one server process. Durations are seconds, sizes bytes; each range includes its ends.
+
+    A *principal* is whom a call is counted for. What is made here by hand is not checked; `limits_of` checks.
+    """
+
+    connections: int = _bound(2_000, 1, 100_000, "open connections in all")
+    connections_per_peer: int = _bound(1_500, 1, 100_000, "open connections from one address")
+    head_bytes: int = _bound(65_536, 1_024, _MIB, "a request's line and headers together")
+    headers: int = _bound(100, 10, 1_000, "headers of a request")
+    head_seconds: float = _bound(15.0, 0.05, 600, "for a request's headers to arrive")
+    body_bytes: int = _bound(4 * _MIB, 1_024, 64 * _MIB, "a request's body")
+    body_seconds: float = _bound(20.0, 0.05, 600, "for a request's body to arrive")
+    bodies_bytes: int = _bound(128 * _MIB, 1_024, 4_096 * _MIB, "bodies under way together")
+    write_seconds: float = _bound(30.0, 0.05, 600, "that a client may leave an answer or stream unread")
+    keep_alive_seconds: float = _bound(75.0, 0.05, 3_600, "that a connection stays open between requests")
+    line_bytes: int = _bound(4 * _MIB, 1_024, 64 * _MIB, "a line over stdio")
+    calls: int = _bound(1_024, 1, 100_000, "requests being worked on in all")
+    calls_per_principal: int = _bound(128, 1, 100_000, "requests being worked on for one principal")
+    waits: int = _bound(2_048, 1, 100_000, "calls that may wait (those with `seconds`) in all")
+    waits_per_principal: int = _bound(128, 1, 100_000, "calls that may wait for one principal")
+    sessions: int = _bound(5_000, 1, 100_000, "sessions of the older protocol generation in all")
+    sessions_per_principal: int = _bound(200, 1, 10_000, "sessions of one principal")
+    session_idle_seconds: float = _bound(1_800.0, 0.05, _DAY, "until an unused session ends")
+    streams: int = _bound(2_048, 1, 100_000, "streams of notifications in all")
+    streams_per_principal: int = _bound(128, 1, 10_000, "streams of notifications of one principal")
+    uris_per_stream: int = _bound(256, 1, 10_000, "resources that one stream or session is told of")
+    event_streams: int = _bound(256, 1, 100_000, "Server-Sent Event streams in all")
+    event_streams_per_principal: int = _bound(32, 1, 10_000, "Server-Sent Event streams of one principal")
+
+
+def limits_of(given: Any, where: str, base: Limits | None = None) -> Limits:
+    """`base`, else the defaults, with what `given` says: a mapping by name, or JSON of one.
+
+    Raises:
+        InvalidInput: not a mapping, a name that is none, or a value out of its range; `where` and the name begin
+            the message.
+    """
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except (ValueError, RecursionError) as error:
+            raise InvalidInput(f"{where} is not JSON: {str(error)[:200]}.") from None
+    if isinstance(given, Limits):
+        return given
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f'{where} must be an object of limits by name, say {{"headers": 50}}.')
+    known = {f.name: f for f in fields(Limits)}
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in known:
+            raise InvalidInput(f"{where} names '{str(name)[:40]}'; there are: {', '.join(known)}.")
+        about = known[name].metadata
+        whole = isinstance(known[name].default, int)
+        if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
+            raise InvalidInput(f"{where}: {name} must be a {'whole number' if whole else 'number'}.")
+        if not about["low"] <= value <= about["high"]:
+            raise InvalidInput(f"{where}: {name} must be from {about['low']:,} to {about['high']:,}.")
+        values[name] = value if whole else float(value)
+    return replace(base or Limits(), **values)

@@ -1,0 +1,80 @@
+"""Which requests are worked on: so many at once for each principal and in all, and those that wait apart.
+
+Knows requests as a method and a caller. What is refused is refused before anything is looked at, so that to say
+no costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from blackboard_mcp.protocols.errors import RateLimited
+from blackboard_mcp.server.counted import Counted, counted_as
+from blackboard_mcp.server.limits import Limits
+from blackboard_mcp.server.mcp.adapter_callers import Caller, Callers
+from blackboard_mcp.server.mcp.adapter_errors import protocol_error
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+
+RETRY_SECONDS: Final = 1.0
+# Calls of tools are admitted where their errors are results; streams are counted by who serves them; the rest
+# has no caller yet, or nothing to work on.
+_ELSEWHERE: Final = frozenset(
+    {"tools/call", "subscriptions/listen", "initialize", "ping", "server/discover", "logging/setLevel"}
+)
+
+
+class Admission:
+    """Counts what is under way. One a server."""
+
+    def __init__(self, callers: Callers, limits: Limits) -> None:
+        self._callers = callers
+        self.calls = Counted(limits.calls, limits.calls_per_principal)
+        self.waits = Counted(limits.waits, limits.waits_per_principal)
+
+    @contextmanager
+    def of_call(self, caller: Caller, *, waits: bool) -> Iterator[None]:
+        """
+        Raises:
+            RateLimited: too much is under way.
+        """
+        counted, limit = (self.waits, "waits") if waits else (self.calls, "calls")
+        who = counted_as(caller.principal)
+        full = counted.enter(who)
+        if full is not None:
+            raise _too_many(who, limit, full, counted)
+        try:
+            yield
+        finally:
+            counted.leave(who)
+
+    async def of_requests(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """As the server's middleware: admits what is not admitted elsewhere.
+
+        Raises:
+            MCPError: too much is under way.
+        """
+        if ctx.request_id is None or ctx.method in _ELSEWHERE:
+            return await call_next(ctx)
+        try:
+            with self.of_call(await self._callers.of(ctx), waits=False):
+                return await call_next(ctx)
+        except RateLimited as exc:
+            raise protocol_error(exc) from None
+
+
+def _too_many(who: str, limit: str, full: str, counted: Counted) -> RateLimited:
+    what = "calls that may wait" if limit == "waits" else "calls"
+    if full == "each":
+        limit += "_per_principal"
+        why = f"{who} has {counted.most_each} {what} under way, and may have no more"
+        then = "end one, or call again when one is answered"
+    else:
+        why = f"the server has {counted.most} {what} under way, and takes no more"
+        then = f"call again in {RETRY_SECONDS:g} seconds"
+    return RateLimited(
+        f"{why} (limit {limit}). Nothing was changed; {then}.",
+        retry_after_seconds=RETRY_SECONDS,
+        limit=limit,
+    )
