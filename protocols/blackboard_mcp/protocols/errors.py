@@ -18,6 +18,7 @@
     │   ├── StoreTooNew         the file was written by a newer version of the product
     │   ├── StoreDamaged        the file is not a board file, or is damaged
     │   └── StoreClosed         used after close, or stopped after a failed write
+    ├── IssuerUnavailable       the issuer of an access token cannot be asked, so the token cannot be checked
     ├── Unreachable             no answer from the server within the time a client tries
     ├── ArchiveUnavailable      the search index cannot be opened or read
     └── SummaryFailed           a summariser outside gave no answer that can be read
@@ -151,6 +152,12 @@ class StoreClosed(StoreError):
     """The store was closed, or stopped after a failed write."""
 
     code = "closed"
+
+
+class IssuerUnavailable(BlackboardError):
+    """The issuer of an access token cannot be asked for its keys now, so the token cannot be checked."""
+
+    code = "issuer_unavailable"
 
 
 class Unreachable(BlackboardError):

@@ -1,0 +1,63 @@
+"""What a client without a good token is told: which issuer to ask, and for which scopes.
+
+[RFC 9728](https://www.rfc-editor.org/rfc/rfc9728) metadata at its well-known addresses, and the
+challenges of [RFC 6750](https://www.rfc-editor.org/rfc/rfc6750) that lead there. Both pass the gate's
+exact checks of hosts and origins like every other route.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import urlsplit
+
+from blackboard_mcp.protocols.access import Scope
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from ...oauth_settings import OAuthSettings
+
+WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
+USUAL: Final = (Scope.READ, Scope.POST, Scope.ACKNOWLEDGE)
+"""The scopes that a contributor works with; a client is told to ask for them first."""
+
+
+class ProtectedResource:
+    """This server as a resource of one issuer."""
+
+    def __init__(self, settings: OAuthSettings) -> None:
+        self._settings = settings
+        parts = urlsplit(settings.resource)
+        self._path = WELL_KNOWN + parts.path.rstrip("/")
+        self.metadata_url = f"{parts.scheme}://{parts.netloc}{self._path}"
+
+    def routes(self) -> list[Route]:
+        """The metadata at the address made from the resource's own, and at the root for older clients."""
+        # Not the SDK's routes: they normalise addresses, and an issuer is compared letter by letter.
+        body = {
+            "resource": self._settings.resource,
+            "authorization_servers": [self._settings.issuer],
+            "scopes_supported": [self._settings.issued_as(scope) for scope in Scope],
+            "bearer_methods_supported": ["header"],
+            "resource_name": "blackboard-mcp",
+        }
+
+        async def metadata(request: Request) -> Response:
+            return JSONResponse(body, headers={"cache-control": "max-age=3600"})
+
+        return [Route(path, metadata, methods=["GET"]) for path in dict.fromkeys((self._path, WELL_KNOWN))]
+
+    def unauthorized(self, *, token_shown: bool) -> str:
+        """The `WWW-Authenticate` of a 401."""
+        error = ["invalid_token"] if token_shown else []
+        return self._challenge(error, USUAL)
+
+    def insufficient(self, scopes: Iterable[Scope]) -> str:
+        """The `WWW-Authenticate` of a 403: the token holds, and lacks these scopes."""
+        return self._challenge(["insufficient_scope"], scopes)
+
+    def _challenge(self, error: list[str], scopes: Iterable[Scope]) -> str:
+        named = " ".join(self._settings.issued_as(scope) for scope in scopes)
+        parts = [f'error="{code}"' for code in error]
+        return "Bearer " + ", ".join([*parts, f'resource_metadata="{self.metadata_url}"', f'scope="{named}"'])

@@ -1,0 +1,25 @@
+"""Names made from what an issuer calls its subjects."""
+
+from __future__ import annotations
+
+from blackboard_mcp.server.http.auth.claims import name_of
+
+
+def test_two_subjects_never_get_one_name() -> None:
+    assert name_of("ann@example.com") == "ann@example.com"
+    names = [
+        "auth0|5",
+        "auth0-5",
+        "auth0 5",
+        "auth0/5",
+        "system",
+        "Ännchen",
+        "Onnchen",
+        "x" * 65,
+        "x" * 66,
+        "..",
+        "-",
+    ]
+    derived = [name_of(name) for name in names]
+    assert len(set(derived)) == len(names)
+    assert all(name_of(name) not in derived for name in derived if name not in names)
