@@ -232,6 +232,7 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
         limits=settings.limits,
     )
     server.on_close(lambda: opened.blackboard.following.tails.release())
+    server.on_health(lambda: getattr(opened.store.engine.trouble, "kind", None))
     rendering = Rendering(opened.blackboard.tokenizer, opened.clock)
     CoreTools(opened.blackboard, rendering).register(server)
     if "admin" in settings.tools:

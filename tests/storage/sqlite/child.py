@@ -71,12 +71,13 @@ async def play(role: str, path: Path, number: int) -> None:
             try:
                 acknowledged = await engine.write(post(author, "x" * 20_000))
             except StoreError as error:
-                # There is room again; who stopped must not take it up.
-                resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
                 errors.append(type(error).__name__)
+        full = engine.trouble is not None and engine.trouble.kind
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        then = await engine.write(post(author, "x" * 20_000))
         count = await engine.read(entries)
         await engine.close()
-        say(acknowledged=acknowledged, errors=errors, readable=count)
+        say(acknowledged=acknowledged, errors=errors, full=full, then=then, readable=count)
         return
     engine = await open_engine()
     async with contextlib.AsyncExitStack() as stack:

@@ -26,17 +26,24 @@ def build_application(
     *,
     identify: Callable[[Mapping[str, str]], Awaitable[Principal]],
     is_ready: Callable[[], bool],
+    trouble: Callable[[], str | None],
     lifespans: Sequence[Callable[[], AbstractAsyncContextManager[None]]],
     routes: Sequence[BaseRoute],
     allowed_hosts: Collection[str],
     allowed_origins: Collection[str],
     limits: Limits,
 ) -> Starlette:
-    """The application; `lifespans` are entered in order before the first request."""
+    """The application; `lifespans` are entered in order before the first request.
+
+    `trouble` names what keeps the store from writing: "full" or, until a restart, "stopped".
+    """
 
     async def healthz(request: Request) -> Response:
-        ready = is_ready()
-        return JSONResponse({"status": "ok" if ready else "unavailable"}, 200 if ready else 503)
+        if not is_ready():
+            return JSONResponse({"status": "unavailable"}, 503)
+        # A server that only reads serves its readers; 503 where a restart is what helps.
+        status = trouble() or "ok"
+        return JSONResponse({"status": status}, 503 if status == "stopped" else 200)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

@@ -85,7 +85,9 @@ async def serve_http(
         )
 
         def ready() -> None:
-            print(f"blackboard-mcp serves {url}/mcp", file=sys.stderr, flush=True)
+            # A log on a full disk must not end the server.
+            with contextlib.suppress(OSError):
+                print(f"blackboard-mcp serves {url}/mcp", file=sys.stderr, flush=True)
             if on_ready is not None:
                 on_ready(url)
 

@@ -101,6 +101,7 @@ class BoardServer:
         self.tool_prefix = tool_prefix
         self.limits = limits or Limits()
         self.ready = False
+        self._trouble: Callable[[], str | None] = lambda: None
         always = structured == "always"
         self._callers = Callers(lambda connection: self.identify(connection), always_structured=always)
         admission = Admission(self._callers, self.limits)
@@ -189,6 +190,10 @@ class BoardServer:
     def on_error(self, hook: FooterHook) -> None:
         """End the text of each error result in the line `await hook(caller, arguments)`, if it gives one in time."""
         self._tools.error_footer = hook
+
+    def on_health(self, hook: Callable[[], str | None]) -> None:
+        """Ask `hook()` what keeps the store from writing, if anything does, when somebody asks for the health."""
+        self._trouble = hook
 
     def on_close(self, hook: Callable[[], None]) -> None:
         """Call `hook()` when streams must end because the server stops."""
@@ -298,6 +303,7 @@ class BoardServer:
             endpoint,
             identify=self.principal_behind,
             is_ready=lambda: self.ready,
+            trouble=lambda: self._trouble(),
             lifespans=[*([lifespan] if lifespan is not None else []), manager.run, readiness],
             routes=routes,
             allowed_hosts=allowed_hosts,

@@ -95,7 +95,7 @@ def translate(error: BaseException, doing: str) -> StoreError:
     if number in (_BUSY, _LOCKED, _PROTOCOL):
         return StoreBusy(f"{could_not}: others held it too long. Nothing was changed; try again.")
     if number == _FULL:
-        return StoreFull(f"{could_not}: no room on the disk. Nothing was changed; make room and try again.")
+        return no_room(doing)
     if number == _NOTADB:
         return StoreDamaged(f"{could_not}: the file is not a database.")
     if number == _CORRUPT:
@@ -107,6 +107,15 @@ def translate(error: BaseException, doing: str) -> StoreError:
     if isinstance(error, library().ProgrammingError) and "closed" in str(error):
         return StoreClosed(f"{could_not}: it is closed.")
     return StoreError(f"{could_not}: {error}.")
+
+
+def no_room(doing: str) -> StoreFull:
+    """The storage is full, and what to do; `doing` as in `translate`."""
+    return StoreFull(
+        f"The store could not {doing}: storage full, there is no room on the disk. Nothing was changed, and reading "
+        "goes on. Somebody has to free space on the server's disk (`blackboard-mcp doctor` says where); then try "
+        "again, no restart is needed."
+    )
 
 
 def patiently(attempt: Callable[[], T], deadline: float) -> T:

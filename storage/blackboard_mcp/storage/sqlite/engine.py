@@ -20,6 +20,7 @@ from blackboard_mcp.protocols.errors import StoreClosed, StoreDamaged, StoreErro
 from blackboard_mcp.storage.operation import Operation, T
 from blackboard_mcp.storage.sqlite import driver, migrate, place
 from blackboard_mcp.storage.sqlite.group import GroupWriter, Job, Jobs, fail, run, translated
+from blackboard_mcp.storage.sqlite.trouble import Trouble
 from blackboard_mcp.storage.sqlite.wakeup import Changes, Peers, Watcher
 
 Synchronous = Literal["FULL", "NORMAL"]
@@ -109,7 +110,7 @@ class SqliteEngine:
 
         Raises:
             StoreBusy, StoreFull, StoreTooNew: nothing was changed.
-            StoreClosed: closed, or stopped after the disk failed.
+            StoreClosed: closed, or stopped after the disk failed; see `trouble`.
             Exception: whatever the operation raised.
         """
         self._check_open()
@@ -126,6 +127,11 @@ class SqliteEngine:
         """
         self._check_open()
         return await self._ask(self._reads, operation)
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """Why writes fail, while they do: a full disk, or one that failed; reads go on."""
+        return self._group.trouble if self._writing is not None else None
 
     def changes(self) -> int:
         """A counter that grows when this process commits a change or learns of another's."""
@@ -223,6 +229,8 @@ class SqliteEngine:
                 self._configure(raw, synchronous)
                 migrate.migrate(raw, migrations, application_id, deadline, filling)
                 raw.execute("PRAGMA foreign_keys=ON")
+                if path is not None and self.write_ahead_log:
+                    self._bring_home(raw)
             except BaseException:
                 raw.close()
                 raise
@@ -270,7 +278,10 @@ class SqliteEngine:
         try:
             return await driver.Connection.open(connector)
         except driver.errors() as error:
-            raise driver.translate(error, f"open {self._path or 'its memory'}") from error
+            doing = f"open {self._path or 'its memory'}"
+            if driver.is_io(error) and self._path is not None and place.lack(self._path, None):
+                raise driver.no_room(doing) from error
+            raise driver.translate(error, doing) from error
 
     def _check_owner(self, raw: driver.Raw, application_id: int) -> None:
         """Refuse somebody else's file before anything in it is touched."""
@@ -298,6 +309,21 @@ class SqliteEngine:
         if not self.write_ahead_log:
             raw.execute("PRAGMA locking_mode=NORMAL")
             driver.patiently(lambda: raw.execute("SELECT count(*) FROM sqlite_schema").fetchall(), 1.0)
+
+    def _bring_home(self, raw: driver.Raw) -> None:
+        """Put what a process that died left in the log into the file, synced.
+
+        After a failed sync the log may show what is not on the disk, and no later sync would bring it there:
+        only writing it anew does. Where others have the file open there is nothing to recover.
+        """
+        try:
+            raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except driver.errors() as error:
+            # Where there is no room the log stays what it is, and is read.
+            if not (driver.is_busy(error) or driver.is_full(error)) and not (
+                driver.is_io(error) and self._path is not None and place.lack(self._path, None)
+            ):
+                raise
 
     def _configure(self, raw: driver.Raw, synchronous: Synchronous) -> driver.Raw:
         for setting in (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import threading
 import time
@@ -16,9 +17,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from blackboard_mcp.protocols.errors import StoreBusy, StoreClosed, StoreError
+from blackboard_mcp.protocols.errors import StoreBusy, StoreClosed, StoreError, StoreFull
 from blackboard_mcp.storage.operation import Operation, T
-from blackboard_mcp.storage.sqlite import driver, migrate
+from blackboard_mcp.storage.sqlite import driver, migrate, place
+from blackboard_mcp.storage.sqlite.trouble import Trouble
+
+logger = logging.getLogger(__name__)
 
 _MEMBERS = 65
 """Operations in one transaction at most."""
@@ -104,10 +108,22 @@ class GroupWriter:
         self._groups = 0
         self._next_look = 0.0
         self.stopped: str | None = None
-        """Why nothing more will be written, once a commit failed on the disk."""
+        """Why nothing more will be written, once the disk failed or the file was replaced."""
+        self.trouble: Trouble | None = None
+        """What the last attempt to write met; `None` after one that went well."""
 
     def write(self, raw: driver.Raw) -> tuple[list[Job], bool]:
         """Settle some waiting jobs: those with their result or error set, and whether rows changed."""
+        settled, changed = self._write(raw)
+        met = [job.error for job in settled if job.error is not None]
+        full = next((error for error in met if isinstance(error, StoreFull)), None)
+        if full is not None:
+            self._meet(Trouble("full", full.message))
+        elif changed and self.stopped is None:
+            self._meet(None)
+        return settled, changed
+
+    def _write(self, raw: driver.Raw) -> tuple[list[Job], bool]:
         if self.stopped is None:
             expired = self._begin(raw)
             if expired is not None:
@@ -121,18 +137,18 @@ class GroupWriter:
             until = time.monotonic() + _SPAN
             while len(group) < _MEMBERS and (job := self._jobs.take()) is not None:
                 group.append(job)
-                _attempt(raw, job)
+                self._attempt(raw, job)
                 if time.monotonic() > until:
                     break
             changed = raw.total_changes != before and any(job.error is None for job in group)
             self._commit(raw)
         except _Lost as lost:
             if lost.__cause__ is not None and driver.is_io(lost.__cause__):
-                return fail(group, self._stop(lost.__cause__)), False
+                return fail(group, self._translated(lost.__cause__, "write")), False
             return self._one_by_one(raw, group, lost), True
         except BaseException as error:
             _roll_back(raw)
-            return fail(group or self._jobs.take_all(), translated(error, "write")), False
+            return fail(group or self._jobs.take_all(), self._translated(error, "write")), False
         if changed:
             self._committed()
         return group, changed
@@ -170,7 +186,7 @@ class GroupWriter:
                 return None
             except driver.errors() as error:
                 if not driver.is_busy(error):
-                    return fail(self._jobs.take_all(), translated(error, "begin to write"))
+                    return fail(self._jobs.take_all(), self._translated(error, "begin to write"))
             if expired := self._jobs.take_all(time.monotonic() - self._deadline):
                 busy = f"No write lock within {self._deadline:g} seconds: other processes hold it. "
                 return fail(expired, StoreBusy(busy + "Nothing was changed; try again."))
@@ -189,6 +205,7 @@ class GroupWriter:
         # SQLite goes on writing to a file that has no name any more.
         if _identity(self._path) != self._file:
             self.stopped = f"{self._path} was moved, replaced or deleted; start again."
+            self._meet(Trouble("stopped", self.stopped))
             raise StoreClosed(self.stopped)
 
     def _commit(self, raw: driver.Raw) -> None:
@@ -199,17 +216,52 @@ class GroupWriter:
             _roll_back(raw)
             if driver.is_constraint(error):
                 raise _Lost from error
-            if driver.is_io(error):
-                raise self._stop(error) from error
             raise
 
+    def _translated(self, error: BaseException, doing: str) -> BaseException:
+        """The product's error for a driver's, and the trouble that it means for the writes to come."""
+        if not isinstance(error, driver.errors()):
+            return error
+        if driver.is_io(error):
+            if self._path is None or not place.is_at_a_limit(self._path, self._log):
+                return self._stop(error)
+            full = driver.no_room(doing)
+            full.__cause__ = error
+            return full
+        return translated(error, doing)
+
     def _stop(self, error: BaseException) -> StoreClosed:
-        # After a failed sync the kernel may call lost pages clean: trying again would lie.
+        # After a failed sync the kernel may call lost pages clean: trying again would lie. Not every binding
+        # of SQLite tells a failed sync from a failed write.
         self.stopped = (
-            f"The disk failed while writing ({error}), so the store stopped writing. Whether the last "
-            "writes are there shows after a restart; reading goes on."
+            f"The disk failed ({error}), so the store takes no more writes: the board is read-only until the server is "
+            "restarted; reading goes on. Whether the last writes are there shows then: repeat them with the same "
+            "idempotency_key."
         )
-        return StoreClosed(self.stopped)
+        self._meet(Trouble("stopped", self.stopped))
+        stopped = StoreClosed(self.stopped)
+        stopped.__cause__ = error
+        return stopped
+
+    def _meet(self, trouble: Trouble | None) -> None:
+        was, self.trouble = self.trouble, trouble
+        if trouble is None:
+            if was is not None:
+                logger.warning("the store writes again")
+        elif was is None or was.kind != trouble.kind:
+            logger.error("the store does not write: %s", trouble.message)
+
+    def _attempt(self, raw: driver.Raw, job: Job) -> None:
+        raw.execute("SAVEPOINT operation")
+        try:
+            job.result = run(raw, job.operation)
+        except BaseException as error:
+            job.error = self._translated(error, "write")
+            if not raw.in_transaction:
+                # A full disk, for one, may roll back more than its statement.
+                raise _Lost(job) from error
+            raw.execute("ROLLBACK TO operation")
+        raw.execute("RELEASE operation")
 
     def _one_by_one(self, raw: driver.Raw, group: list[Job], lost: _Lost) -> list[Job]:
         """Run again, each in its own transaction, what a member of the group took down with it."""
@@ -223,14 +275,14 @@ class GroupWriter:
             try:
                 driver.patiently(lambda: raw.execute("BEGIN IMMEDIATE"), self._deadline)
                 self._check(raw)
-                _attempt(raw, job)
+                self._attempt(raw, job)
                 self._commit(raw)
             except _Lost as again:
                 if job.error is None:
-                    job.error = translated(again.__cause__ or again, "write")
+                    job.error = self._translated(again.__cause__ or again, "write")
             except BaseException as error:
                 _roll_back(raw)
-                job.error = translated(error, "write")
+                job.error = self._translated(error, "write")
         self._committed()
         return group
 
@@ -271,19 +323,6 @@ def run(raw: driver.Raw, operation: Operation[T]) -> T:
         return value
     finally:
         steps.close()
-
-
-def _attempt(raw: driver.Raw, job: Job) -> None:
-    raw.execute("SAVEPOINT operation")
-    try:
-        job.result = run(raw, job.operation)
-    except BaseException as error:
-        job.error = translated(error, "write")
-        if not raw.in_transaction:
-            # A full disk, for one, may roll back more than its statement.
-            raise _Lost(job) from error
-        raw.execute("ROLLBACK TO operation")
-    raw.execute("RELEASE operation")
 
 
 def translated(error: BaseException, doing: str) -> BaseException:

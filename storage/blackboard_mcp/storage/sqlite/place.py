@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import secrets
 import sys
 from pathlib import Path
 
@@ -14,6 +16,12 @@ _NO_SHARED_MEMORY = frozenset(
     {"virtiofs", "9p", "nfs", "nfs4", "cifs", "smb3", "smbfs", "vboxsf", "prl_fs"}
     | {"fuse.grpcfuse", "fuse.osxfs", "fuse.sshfs", "fuse.vmhgfs-fuse", "fuse.virtiofs"}
 )
+
+PROBE = ".probe"
+"""How the name of a file ends that was made to look for room."""
+_LIMITS = frozenset({errno.EFBIG, *((errno.EDQUOT,) if hasattr(errno, "EDQUOT") else ())})
+_NO_ROOM = _LIMITS | {errno.ENOSPC}
+_FEW_POSTS = 64 << 10
 
 
 def prepare(path: Path) -> None:
@@ -42,6 +50,40 @@ def prepare(path: Path) -> None:
             "the file system is read-only" if error.errno == errno.EROFS else error.strerror or str(error)
         )
         raise StoreError(f"Cannot make the database {path}: {reason}.") from error
+
+
+def lack(path: Path, log: Path | None) -> int:
+    """What leaves no room beside `path`, as an error number: a full disk, a quota, a limit on the size of files.
+
+    0 where there is room for a few posts. For errors in which SQLite does not say so.
+    """
+    largest = 0
+    for file in (path, log):
+        with contextlib.suppress(OSError):
+            largest = max(largest, os.stat(file).st_size if file is not None else 0)
+    probe = path.with_name(f"{path.name}.{secrets.token_hex(4)}{PROBE}")
+    handle = -1
+    try:
+        handle = os.open(probe, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+        # First what needs room; then, since a hole takes none, a byte where a limit on size would show.
+        left = _FEW_POSTS
+        while left > 0:
+            left -= os.write(handle, bytes(left))
+        os.lseek(handle, largest + _FEW_POSTS, os.SEEK_SET)
+        os.write(handle, b"x")
+    except OSError as error:
+        return error.errno if error.errno in _NO_ROOM and error.errno is not None else 0
+    finally:
+        if handle >= 0:
+            os.close(handle)
+            with contextlib.suppress(OSError):
+                os.unlink(probe)
+    return 0
+
+
+def is_at_a_limit(path: Path, log: Path | None) -> bool:
+    """Whether a quota or a limit on the size of files refuses writes: SQLite calls that a failure of the disk."""
+    return lack(path, log) in _LIMITS
 
 
 def bears_wal(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> bool:

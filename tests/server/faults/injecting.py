@@ -1,0 +1,225 @@
+"""A real server process whose system calls on its files fail as told, and posts to it with a journal.
+
+strace is attached to the running process, so that one server serves many faults.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from blackboard_mcp.protocols.items import content_hash
+
+NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+
+
+def _load(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+wires = _load("fault_wires", Path(__file__).parents[2] / "acceptance" / "wires.py")
+
+
+def needs_strace() -> None:
+    """Skips where there is no strace, but never in CI."""
+    if shutil.which("strace") is None:
+        if os.environ.get("CI"):
+            pytest.fail("strace is missing: .ci/run brings it")
+        pytest.skip("strace injects the faults")
+
+
+@contextmanager
+def injected(pid: int, folder: Path, call: str, error: str, when: str, log: Path) -> Iterator[None]:
+    """While it lasts, the `when`-th such call of each thread on the store's files fails with `error`.
+
+    `when` is of strace: "3" is the third alone, "3+" each from the third on.
+    """
+    database = folder / "board.sqlite3"
+    paths = [word for end in ("", "-wal", "-shm", "-journal") for word in ("-P", f"{database}{end}")]
+    process = subprocess.Popen(
+        [
+            *("strace", "-f", "-o", str(log), "-p", str(pid), *paths),
+            *("-e", f"trace={call}", "-e", f"inject={call}:error={error}:when={when}"),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    said = process.stderr.readline()
+    try:
+        assert "attached" in said, said
+        yield
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(10)
+        process.stderr.close()
+
+
+def was_injected(log: Path) -> bool:
+    return "(INJECTED)" in log.read_text(errors="replace")
+
+
+@dataclass
+class Poster:
+    """One agent's posts in order, each under an idempotency key; `journal` is what was acknowledged."""
+
+    agent: str = "ada"
+    size: int = 60
+    journal: list[tuple[str, str]] = field(default_factory=list)
+    """Id and text."""
+    repeated: int = 0
+
+    def post(self, wire: Any) -> dict[str, Any] | None:
+        """The next post: `None` when it was acknowledged, else the error with its facts; tried again then."""
+        n = len(self.journal)
+        text = f"{self.agent} {n}: " + "x" * self.size
+        words = json.dumps({"text": text, "type": "LOG", "idempotency_key": f"{self.agent}-{n}"})
+        message = wires.call(wire, "post", words).message
+        assert message is not None
+        assert "result" in message, message
+        result = message["result"]
+        if result["isError"]:
+            found: dict[str, Any] = result["structuredContent"]
+            return found
+        answer = result["structuredContent"]
+        self.repeated += answer["repeated"]
+        self.journal.append((answer["items"][0]["id"], text))
+        return None
+
+    def check(self, wire: Any) -> None:
+        """Everything acknowledged is there once, byte for byte; the log has no gap and holds no other posts."""
+        for start in range(0, len(self.journal), 40):
+            part = self.journal[start : start + 40]
+            found = tool(wire, "read", ids=[id_ for id_, _ in part])["items"]
+            assert [(item["id"], item["text"]) for item in found] == part
+            assert all(item["sha256"] == content_hash(item["text"]) for item in found)
+        assert len({id_ for id_, _ in self.journal}) == len(self.journal)
+        events = log_of(wire)
+        assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+        posted = [e["item"] for e in events if e["event"] == "item.posted" and e["agent"] == self.agent]
+        assert posted == [id_ for id_, _ in self.journal], "something was lost, or came twice"
+
+
+def tool(wire: Any, name: str, **arguments: Any) -> dict[str, Any]:
+    message = wires.call(wire, name, json.dumps(arguments)).message
+    assert message is not None
+    result = message["result"]
+    assert not result["isError"], result
+    answer: dict[str, Any] = result["structuredContent"]
+    return answer
+
+
+def log_of(wire: Any) -> list[dict[str, Any]]:
+    """The board's whole log, as far as the agent may see it."""
+    events: list[dict[str, Any]] = []
+    after = 0
+    while True:
+        uri = f"board://main/events.json?after={after}"
+        message = wires.ask(wire, "resources/read", f'"uri": "{uri}"', of=uri).message
+        assert message is not None
+        page = json.loads(message["result"]["contents"][0]["text"])
+        events += page["events"]
+        if page["cursor"] >= page["seq"]:
+            return events
+        after = page["cursor"]
+
+
+def health(url: str) -> tuple[int, str]:
+    address = urlsplit(url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=20)
+    with contextlib.closing(connection):
+        connection.request("GET", "/healthz")
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())["status"]
+
+
+class Server:
+    """A server over HTTP on a data folder, that can be stopped, killed and started again."""
+
+    def __init__(self, data: Path, log: Path, *options: str) -> None:
+        self.data, self.log, self.options = data, log, options
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = ""
+        self.wire: Any = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self, *before: str, preexec: Any = None) -> None:
+        """`before` are words of a command that runs the server."""
+        ready = "blackboard-mcp serves "
+        words = wires.command("serve", "--transport", "http", "--port", "0", "--data", str(self.data))
+        read, write = os.pipe()
+        self._process = subprocess.Popen(
+            [*before, *words, *self.options],
+            stdin=subprocess.DEVNULL,
+            stderr=write,
+            env=wires.environment(),
+            preexec_fn=preexec,
+        )
+        os.close(write)
+        self.log.touch()
+        self._err = open(read, "rb", buffering=0)  # noqa: SIM115 - lives as long as the process
+        said = b""
+        while piece := os.read(self._err.fileno(), 65_536):
+            said += piece
+            if any(line.startswith(ready.encode()) for line in said.splitlines() if said.endswith(b"\n")):
+                break
+        else:
+            self._process.wait()
+            raise RuntimeError(said.decode(errors="replace"))
+        with self.log.open("ab") as log:
+            log.write(said)
+        line = next(line for line in said.decode().splitlines() if line.startswith(ready))
+        self.url = line.removeprefix(ready).strip()
+        self.wire = wires.HttpWire(self.url, self.pid, "ada", modern=True)
+
+    def said(self) -> str:
+        """All that it wrote on standard error so far."""
+        os.set_blocking(self._err.fileno(), False)
+        with self.log.open("ab") as log:
+            while piece := self._err.read(65_536):
+                log.write(piece)
+        return self.log.read_text(errors="replace")
+
+    def stop(self, sent: signal.Signals = signal.SIGTERM) -> int:
+        """Its exit code."""
+        assert self._process is not None
+        if self.wire is not None:
+            self.wire.close()
+        self._process.send_signal(sent)
+        code = self._process.wait(20)
+        self.said()
+        self._err.close()
+        return code
+
+    def abandon(self) -> None:
+        if self.wire is not None:
+            self.wire.close()
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+            self._err.close()

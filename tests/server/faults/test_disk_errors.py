@@ -1,0 +1,128 @@
+"""Writes and syncs that fail, one by one, under a server that works: nothing acknowledged is lost.
+
+At night every index of every call is tried, at start as well, and with posts that make SQLite empty its log.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from injecting import NIGHTLY, Poster, Server, health, injected, needs_strace, tool, was_injected
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="strace is of Linux"),
+    pytest.mark.timeout(3_600 if NIGHTLY else 300),
+]
+
+SYNCS = "fsync,fdatasync"
+"""Which of them depends on how SQLite was built."""
+POSTS = 3
+"""Posts in a run: the faults are at each of their calls."""
+
+
+@pytest.fixture(autouse=True)
+def strace() -> None:
+    needs_strace()
+
+
+def posting_run(server: Server, poster: Poster, call: str, error: str, when: str, log: Path) -> Any:
+    """Posts until one fails or all are done: the error, `None` when there was none; and whether one was injected."""
+    refused = None
+    with injected(server.pid, server.data, call, error, when, log):
+        for _ in range(POSTS):
+            refused = poster.post(server.wire)
+            if refused is not None:
+                break
+    return refused, was_injected(log)
+
+
+@pytest.mark.parametrize("call", ["pwrite64", "ftruncate", "write"] if NIGHTLY else ["pwrite64"])
+def test_every_write_without_room_refuses_its_post_and_the_next_one_works(
+    server: Server, tmp_path: Path, call: str
+) -> None:
+    poster = Poster(size=180_000 if NIGHTLY else 60)
+    assert poster.post(server.wire) is None
+    refusals = tried = misses = 0
+    # A run without an injection has fewer calls than asked for: two in a row are the end.
+    while misses < 2 and (NIGHTLY or tried < 40):
+        tried += 1
+        before = len(poster.journal)
+        refused, reached = posting_run(server, poster, call, "ENOSPC", str(tried), tmp_path / "trace")
+        misses = 0 if reached else misses + 1
+        if refused is not None:
+            refusals += 1
+            assert refused["error"] == "full"
+            assert "storage full" in refused["message"]
+            assert "Nothing was changed" in refused["message"]
+            # It says so, and reading goes on.
+            assert health(server.url) == (200, "full")
+            last, text = poster.journal[-1]
+            assert tool(server.wire, "read", ids=[last])["items"][0]["text"] == text
+            # There is room again: no restart.
+            assert poster.post(server.wire) is None
+            assert health(server.url) == (200, "ok")
+        assert len(poster.journal) > before
+    poster.check(server.wire)
+    print(f"{call} ENOSPC: {tried} indices, {refusals} posts refused, {len(poster.journal)} acknowledged")
+    if call == "pwrite64":
+        assert refusals > 20
+        said = server.said()
+        assert "the store does not write" in said
+        assert "the store writes again" in said
+        assert "Traceback" not in said
+    assert server.stop() == 0
+    server.start()
+    poster.check(server.wire)
+
+
+CASES = [("pwrite64", "EIO", (1, 2, 26)), (SYNCS, "EIO", (1, 2))]
+if NIGHTLY:
+    CASES = [
+        ("pwrite64", "EIO", range(1, 91)),
+        ("ftruncate", "EIO", range(1, 3)),
+        (SYNCS, "EIO", range(1, 4)),
+        (SYNCS, "ENOSPC", range(1, 4)),
+    ]
+
+
+@pytest.mark.parametrize(("call", "error", "indices"), CASES, ids=str)
+def test_a_disk_that_fails_stops_writing_until_a_restart_which_loses_nothing_acknowledged(
+    server: Server, tmp_path: Path, call: str, error: str, indices: Iterable[int]
+) -> None:
+    poster = Poster()
+    assert poster.post(server.wire) is None
+    stops = unknown = 0
+    for index in indices:
+        refused, reached = posting_run(server, poster, call, error, str(index), tmp_path / "trace")
+        assert (refused is not None) is reached
+        if refused is None:
+            break
+        stops += 1
+        assert refused["error"] == "closed"
+        assert "read-only until the server is restarted" in refused["message"]
+        assert "idempotency_key" in refused["message"]
+        # The disk is well again, and after a failed sync a second try would lie: it is refused.
+        again = poster.post(server.wire)
+        assert again is not None
+        assert again["message"] == refused["message"]
+        assert health(server.url) == (503, "stopped")
+        last, text = poster.journal[-1]
+        assert tool(server.wire, "read", ids=[last])["items"][0]["text"] == text
+        assert tool(server.wire, "query", text=text.split(":")[0])["items"]
+        said = server.said()
+        assert said.count("the store does not write") == stops
+        assert "Traceback" not in said
+        code = server.stop(signal.SIGTERM if index % 2 else signal.SIGKILL)
+        assert code == (0 if index % 2 else -signal.SIGKILL)
+        server.start()
+        assert health(server.url) == (200, "ok")
+        assert poster.post(server.wire) is None
+        unknown = poster.repeated
+    assert stops > 0 or call == "ftruncate"
+    poster.check(server.wire)
+    print(f"{call} {error}: {stops} stops; {unknown} of the refused posts were there after the restart")

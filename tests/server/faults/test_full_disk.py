@@ -1,0 +1,201 @@
+"""A disk without room under a server that works: posts are refused, reading goes on, and room is all it takes."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from injecting import Poster, Server, health, tool, wires
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="tmpfs and prlimit are of Linux"),
+    pytest.mark.timeout(300),
+]
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
+    """A file system of its own, of so many bytes."""
+    folder.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)], capture_output=True, check=False
+    )
+    if done.returncode:
+        if os.environ.get("CI"):
+            pytest.fail(f"no file system could be mounted: {done.stderr.decode()}")
+        pytest.skip("needs the right to mount")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """A file that takes all the room there is."""
+    filler = folder / "filler"
+    with filler.open("wb", buffering=0) as out:
+        for size in (65_536, 4_096, 1):
+            try:
+                while out.write(b"x" * size):
+                    pass
+            except OSError:
+                continue
+    return filler
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", "24m") as folder:
+        yield folder
+
+
+@contextmanager
+def running(server: Server) -> Iterator[Server]:
+    server.start()
+    try:
+        yield server
+    finally:
+        server.abandon()
+
+
+def archived(server: Server) -> None:
+    """A board that has an archive in its index."""
+    items = [{"text": f"pump {n} leaks at the seal " + "and so on " * 30, "type": "LOG"} for n in range(30)]
+    bob = wires.HttpWire(server.url, server.pid, "bob", modern=True)
+    tool(bob, "post", items=items)
+    deadline = time.monotonic() + 60
+    while not (found := tool(bob, "query_archive", text="which pump leaks"))["items"] or found["notice"]:
+        assert time.monotonic() < deadline, found
+    bob.close()
+
+
+def test_posts_are_refused_on_a_full_disk_reads_go_on_and_room_is_enough(disk: Path, tmp_path: Path) -> None:
+    with running(Server(disk / "data", tmp_path / "log", "--target-tokens", "600")) as server:
+        archived(server)
+        poster = Poster()
+        assert poster.post(server.wire) is None
+        for _ in range(2):
+            filler = fill(disk)
+            refused = None
+            while refused is None:  # there may be room inside the files
+                refused = poster.post(server.wire)
+            assert refused["error"] == "full"
+            assert "storage full" in refused["message"]
+            assert "no restart is needed" in refused["message"]
+            assert health(server.url) == (200, "full")
+            assert poster.post(server.wire) is not None
+            # Every way of reading.
+            assert tool(server.wire, "read")
+            assert tool(server.wire, "read", ids=[poster.journal[-1][0]])["items"]
+            assert tool(server.wire, "query", text="ada")["items"]
+            assert tool(server.wire, "query_archive", text="which pump leaks")["items"]
+            assert tool(server.wire, "wait", since=0)["events"]
+            filler.unlink()
+            assert poster.post(server.wire) is None
+            assert health(server.url) == (200, "ok")
+        poster.check(server.wire)
+        assert "Traceback" not in server.said()
+        fill(disk)
+        assert server.stop() == 0
+        server.start()
+        poster.check(server.wire)
+
+
+def test_a_limit_on_the_size_of_files_is_a_full_disk(tmp_path: Path) -> None:
+    with running(Server(tmp_path / "data", tmp_path / "log")) as server:
+        poster = Poster(size=4_000)
+        assert poster.post(server.wire) is None
+        now = max(file.stat().st_size for file in server.data.iterdir())
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (now + 200_000, resource.RLIM_INFINITY))
+        refused = None
+        while refused is None:
+            refused = poster.post(server.wire)
+        assert refused["error"] == "full"
+        assert "storage full" in refused["message"]
+        assert health(server.url) == (200, "full")
+        poster.check(server.wire)
+        unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, unlimited)
+        assert poster.post(server.wire) is None
+        poster.check(server.wire)
+        assert not [file for file in server.data.iterdir() if file.name.endswith(".probe")]
+
+
+def test_an_index_without_room_leaves_posts_and_search_by_words_and_catches_up(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir(mode=0o700)
+    with small_disk(tmp_path / "data" / "archive.lance", "3m") as index:
+        filler = fill(index)
+        with running(Server(tmp_path / "data", tmp_path / "log", "--target-tokens", "600")) as server:
+            items = [{"text": f"pump {n} leaks " + "and so on " * 30, "type": "LOG"} for n in range(30)]
+            tool(server.wire, "post", items=items)
+            deadline = time.monotonic() + 60
+            while not tool(server.wire, "query_archive", text="which pump leaks")["items"]:
+                assert time.monotonic() < deadline
+            assert not list(index.glob("g-*/items.lance/data/*"))
+            poster = Poster()
+            assert poster.post(server.wire) is None
+            assert health(server.url) == (200, "ok")
+            filler.unlink()
+            while not list(index.glob("g-*/items.lance/data/*")):
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            assert tool(server.wire, "query_archive", text="which pump leaks")["items"]
+            assert "Traceback" not in server.said()
+
+
+def test_a_backup_or_an_export_without_room_says_so_and_leaves_nothing(disk: Path, tmp_path: Path) -> None:
+    with running(Server(tmp_path / "data", tmp_path / "log")) as server:
+        poster = Poster(size=100_000)
+        for _ in range(3):
+            assert poster.post(server.wire) is None
+        fill(disk)
+        for command in ("backup", "export"):
+            words = wires.command(command, "--data", str(server.data), str(disk / command))
+            done = subprocess.run(words, capture_output=True, text=True, env=wires.environment(), check=False)
+            assert done.returncode == 1
+            assert "Traceback" not in done.stderr
+            assert "space" in done.stderr or "room" in done.stderr, done.stderr
+            assert [file.name for file in disk.iterdir()] == ["filler"]
+        assert poster.post(server.wire) is None
+
+
+def test_a_log_without_room_changes_nothing_for_anybody(disk: Path, tmp_path: Path) -> None:
+    fill(disk)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    words = wires.command(
+        "serve", "--transport", "http", "--port", str(port), "--data", str(tmp_path / "data")
+    )
+    with (disk / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [*words, "--log-level", "DEBUG"], stdin=subprocess.DEVNULL, stderr=log, env=wires.environment()
+        )
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                assert health(f"http://127.0.0.1:{port}/mcp") == (200, "ok")
+                break
+            except ConnectionError:
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+        wire = wires.HttpWire(f"http://127.0.0.1:{port}/mcp", process.pid, "ada", modern=True)
+        poster = Poster()
+        for _ in range(3):
+            assert poster.post(wire) is None
+        poster.check(wire)
+        wire.close()
+        process.terminate()
+        assert process.wait(15) == 0
+    finally:
+        process.kill()
+        process.wait()
