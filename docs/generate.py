@@ -153,7 +153,9 @@ ARGUMENTS: dict[str, str] = {
     "post.expected_version": "applies only if the entry or item is at this version; 0: it must not exist",
     "post.id": "changes this item instead of posting a new one",
     "post.status": f"of the item: {', '.join(TRANSITIONS)}; DELETED deletes the entry of `key` or `id`",
-    "post.visibility": "`board` (default) or `private`: for its author only. It never changes",
+    "post.visibility": (
+        "`board` (default), `team`: those who act for its author's owner, `private`: its author. It never changes"
+    ),
     "post.ttl_seconds": "archived so long after its last write, unless it is protected then; 0 ends it; see "
     "[let things expire](../howto/let-things-expire.md)",
     "post.metadata": f"any JSON object, up to {MAX_METADATA:,} characters",

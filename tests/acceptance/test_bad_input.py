@@ -51,7 +51,7 @@ FREE = {"text", "author", "name", "reason", "objective", "title", "idempotency_k
 WORDS: dict[str, list[Any]] = {
     "type": ["FAKT", "fact ", ""],
     "status": ["DONE", ""],
-    "visibility": ["secret", "Private", ""],
+    "visibility": ["secret", "Private", "team:acme", ""],
     "zone": ["attic", ""],
     "op": ["close", ""],
     "lifecycle": ["shut", ""],

@@ -10,6 +10,7 @@ from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.filters import ME, EventFilter
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.matching import matcher
+from blackboard_mcp.protocols.visibility import Viewer, team_of
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -74,11 +75,20 @@ def test_a_matcher_says_what_its_filter_says_of_what_the_subscriber_may_see(
     condition: EventFilter, event: Event, agent: str
 ) -> None:
     expected = (event.owner is None or event.owner == agent) and condition.matches(event, agent)
-    assert matcher(condition, agent)(event) is expected
+    assert matcher(condition, Viewer(agent))(event) is expected
 
 
 @pytest.mark.parametrize("condition", [EventFilter(), EventFilter(none=(EventFilter(agents=("eve",)),))])
 def test_what_is_private_to_another_matches_nothing(condition: EventFilter) -> None:
     event = Event(1, EventType.ITEM_POSTED, "F-1", None, 1, "bob", (), AT, owner="bob", concerns=("alice",))
-    assert matcher(condition, "bob")(event)
-    assert not matcher(condition, "alice")(event)
+    assert matcher(condition, Viewer("bob"))(event)
+    assert not matcher(condition, Viewer("alice", "bob"))(event)
+
+
+def test_what_a_team_shares_matches_for_those_who_are_of_it_by_now() -> None:
+    event = Event(1, EventType.ITEM_POSTED, "F-1", None, 1, "bob", (), AT, owner=team_of("acme"))
+    alice, bob = Viewer("alice"), Viewer("bob", "acme")
+    asked = [matcher(EventFilter(agents=("bob",)), viewer) for viewer in (alice, bob, Viewer("acme"))]
+    assert [wanted(event) for wanted in asked] == [False, True, True]
+    alice.team, bob.team = team_of("acme"), team_of("bob")
+    assert [wanted(event) for wanted in asked] == [True, False, True]

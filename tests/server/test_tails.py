@@ -17,6 +17,7 @@ from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import parse_event_filter
 from blackboard_mcp.protocols.matching import matcher
 from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.visibility import Viewer
 from blackboard_mcp.server import tails as tails_module
 from blackboard_mcp.server.tails import Tails
 from blackboard_mcp.storage.store import SqlBoardStore
@@ -68,7 +69,7 @@ async def follow(
     tails: Tails, board: str, agent: str, filter_: dict[str, Any], *, to: int, place: int = 0, limit: int = 50
 ) -> list[Event]:
     """What a reader gets that calls again and again until it has heard of everything up to `to`."""
-    wanted = matcher(parse_event_filter(filter_), agent)
+    wanted = matcher(parse_event_filter(filter_), Viewer(agent))
     got: list[Event] = []
     while place < to:
         heard = await tails.after(board, wanted, place, end=place, limit=limit, seconds=0.2)
@@ -276,7 +277,7 @@ async def test_only_those_are_woken_who_want_what_came(
     table = Table(store)
     await table.post("alice", "a")
     end = await table.seq()
-    wanted = matcher(parse_event_filter({"tags": ["wanted"]}), "bob")
+    wanted = matcher(parse_event_filter({"tags": ["wanted"]}), Viewer("bob"))
     looks = 0
     collect = tails._collect
 
@@ -301,7 +302,7 @@ async def test_what_was_committed_before_the_call_is_never_missed_without_waitin
 ) -> None:
     other = await SqlBoardStore.open(tmp_path / "board.db", synchronous="NORMAL")
     table, elsewhere = Table(store), Table(other)
-    wanted = matcher(parse_event_filter({}), "bob")
+    wanted = matcher(parse_event_filter({}), Viewer("bob"))
     try:
         await table.post("alice", "a")
         for number in range(30):
@@ -359,7 +360,7 @@ async def test_a_failed_read_is_told_to_those_who_wait_and_the_next_begin_anew(
     table = Table(store)
     await table.post("alice", "a")
     place = await table.seq()
-    wanted = matcher(parse_event_filter({}), "bob")
+    wanted = matcher(parse_event_filter({}), Viewer("bob"))
 
     def call() -> asyncio.Task[Any]:
         return asyncio.create_task(tails.after("main", wanted, place, end=place, limit=5, seconds=20))
@@ -403,7 +404,7 @@ async def test_what_was_committed_while_a_board_began_to_be_followed_is_heard_at
     table, other = Table(store), Table(store, "other")
     await table.post("alice", "a")
     await other.post("alice", "a")
-    wanted = matcher(parse_event_filter({}), "bob")
+    wanted = matcher(parse_event_filter({}), Viewer("bob"))
     end, place = await table.seq(), await other.seq()
     waiting = asyncio.create_task(tails.after("main", wanted, end, end=end, limit=5, seconds=30))
     async with asyncio.timeout(10):
@@ -429,7 +430,7 @@ async def test_closing_while_the_store_is_read_is_told_and_cancels_nobody(
     await table.post("alice", "a")
     end = await table.seq()
     tails = Tails(counted)  # type: ignore[arg-type]
-    wanted = matcher(parse_event_filter({}), "bob")
+    wanted = matcher(parse_event_filter({}), Viewer("bob"))
     await tails.after("main", wanted, end, end=end, limit=5, seconds=0)
     await table.post("alice", "b")
     reading = asyncio.Event()

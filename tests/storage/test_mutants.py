@@ -7,6 +7,7 @@ the model, asked which invariant broke.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +35,7 @@ from blackboard_mcp.storage.operations import (
     repeating,
     retracting,
     rows,
+    sight,
     summarising,
     voting,
 )
@@ -304,9 +306,44 @@ def one_step(patch: pytest.MonkeyPatch) -> None:
 
 def notices_for_all(patch: pytest.MonkeyPatch) -> None:
     """What rests on a private item says so to everybody."""
-    patch.setattr(retracting, "_told", lambda source, row: True)
+
+    def told(source: rows.ItemRow, row: rows.ItemRow) -> rows.Steps[bool]:
+        return True
+        yield  # a generator
+
+    patch.setattr(retracting, "_told", told)
 
 
+def opened(*names: str) -> Mutate:
+    """Statements that forget to ask who may see what they find."""
+
+    def mutate(patch: pytest.MonkeyPatch) -> None:
+        for name in names:
+            seen = rows._statements()[name]
+            text = ANYBODY.sub(r"\1 = \1 AND \2 = \2", seen)
+            assert text != seen
+            patch.setitem(rows._statements(), name, text)
+
+    return mutate
+
+
+def every_board_is_a_team(patch: pytest.MonkeyPatch) -> None:
+    """Who is of one team is of all."""
+    for name, text in rows._statements().items():
+        if ANYBODY.search(text):
+            patch.setitem(
+                rows._statements(), name, ANYBODY.sub(r"(\1 IN ('', \2) OR \1 LIKE 'team:%')", text)
+            )
+
+
+ANYBODY = re.compile(
+    re.escape(sight.expanded("VISIBLE(_, ?)"))
+    .replace("_", "([a-z.]+)")
+    .replace(r"\?", r"(\?\d)", 1)
+    .replace(r"\?,", r"\?\d,")
+    .replace(r"\?\)", r"\?\d\)")
+)
+"""What says who may see something, written out."""
 NEVER_OWED = "SELECT number FROM held WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2))"
 VOTES_MOVED_ON = (
     "SELECT v.debate, v.owner, v.agent, i.version, v.approve, v.reason, v.at FROM vote v "
@@ -397,6 +434,31 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
         "guard without obligations",
         statement("protected_among", NEVER_OWED),
         "test_an_unmet_obligation_protects_until_it_is_met_or_waived",
+        {},
+    ),
+    *(
+        (
+            f"{name} asks nobody",
+            opened(name),
+            "test_a_team_item_is_absent_for_everybody_else",
+            {},
+        )
+        for name in (
+            *(
+                "items_by_number",
+                "items_by_key",
+                "events_after",
+                "events_of_item",
+                "edges_visible",
+                "status_counts",
+            ),
+            *("tags_of_board", "outbox_of_board", "own_notes"),
+        )
+    ),
+    (
+        "every agent is of every team",
+        every_board_is_a_team,
+        "test_a_team_item_is_absent_for_everybody_else",
         {},
     ),
     (

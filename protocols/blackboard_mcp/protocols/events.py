@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from .items import ItemType
+from .visibility import Viewer
 
 
 class EventType(StrEnum):
@@ -83,7 +84,7 @@ OF_GROUPS = frozenset(event for event in EventType if event.startswith(("group."
 class Event:
     """One change of a board. `agent` caused it (`system` for the server's own); `data` is a few words on it.
 
-    `owner` names the only agent that may see the event when it is about a private item.
+    `owner` is the mark of the item it is about (see `visibility`), `None` when everybody may see the event.
     """
 
     seq: int
@@ -101,9 +102,9 @@ class Event:
     concerns: tuple[str, ...] = ()
     """Agents that it concerns: named with @, authors of what was answered, those who owe something."""
 
-    def visible_to(self, agent: str) -> bool:
-        """Whether the agent may learn of the event: what every way out of a whole log asks."""
-        return self.owner is None or self.owner == agent
+    def visible_to(self, viewer: Viewer) -> bool:
+        """Whether the viewer may learn of the event: what every way out of a whole log asks."""
+        return self.owner is None or viewer.sees(self.owner)
 
 
 SYSTEM = "system"

@@ -103,9 +103,10 @@ class Zone(StrEnum):
 
 
 class Visibility(StrEnum):
-    """Who may see an item: everybody on the board, or its author alone."""
+    """Who may see an item: everybody on the board, the agents who act for its author's owner, or its author alone."""
 
     BOARD = "board"
+    TEAM = "team"
     PRIVATE = "private"
 
 

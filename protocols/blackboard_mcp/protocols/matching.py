@@ -10,17 +10,18 @@ from collections.abc import Callable, Sequence
 from .events import Event
 from .filters import ME, EventFilter
 from .keys import compile_glob
+from .visibility import Viewer
 
 Matcher = Callable[[Event], bool]
 
 
-def matcher(condition: EventFilter, subscriber: str) -> Matcher:
-    """Whether an event may be shown to the subscriber and is one that the filter matches."""
-    tests = _tests(condition, subscriber)
+def matcher(condition: EventFilter, viewer: Viewer) -> Matcher:
+    """Whether an event may be shown to the viewer and is one that the filter matches."""
+    tests = _tests(condition, viewer.agent)
     if not tests:
-        return lambda event: event.visible_to(subscriber)
+        return lambda event: event.visible_to(viewer)
     asked = _every(tests)
-    return lambda event: asked(event) and event.visible_to(subscriber)
+    return lambda event: asked(event) and event.visible_to(viewer)
 
 
 def _tests(condition: EventFilter, subscriber: str) -> list[Matcher]:

@@ -103,6 +103,10 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
         """Whom the agent acts for; the agent itself when nobody was named."""
         ...
 
+    async def owners_of(self, agents: Iterable[str]) -> dict[str, str]:
+        """The same of each of the agents."""
+        ...
+
     # Posting
 
     async def post(

@@ -28,6 +28,7 @@ from .activity import Activity
 from .looks import Looks
 from .once import once_of
 from .tails import Tails
+from .viewers import Viewers
 
 _END: Final = 1 << 62
 """A sequence that no log reaches."""
@@ -73,7 +74,8 @@ class Following:
         self._board_of = board_of
         self._activity = activity
         self._returning: set[asyncio.Future[None]] = set()
-        self.tails = Tails(store)
+        self.viewers = Viewers(store)
+        self.tails = Tails(store, self.viewers)
 
     async def subscribe(
         self,
@@ -258,7 +260,7 @@ class Following:
         next_report = math.inf if report is None else loop.time() + _REPORT_EVERY
         released = self.tails.released
         look = self._looks.of(board, agent)
-        wanted = matcher(condition, agent)
+        wanted = matcher(condition, await self.viewers.of(agent))
         log = await self._store.log(board, agent, _END, 1, look=look)
         while True:
             patience = max(0.0, min(deadline, next_report) - loop.time())

@@ -20,7 +20,7 @@ from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.debates import Debate
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.explain import Explained
-from blackboard_mcp.protocols.items import Item, ItemType, item_id
+from blackboard_mcp.protocols.items import Item, ItemType, Visibility, item_id
 from blackboard_mcp.protocols.pruning import PassOutcome
 from blackboard_mcp.protocols.tokens import Tokenizer
 
@@ -221,8 +221,8 @@ class Rendering:
             words.append(f"thread {item.thread_id}")
         if item.debate is not None:
             words.append(f"debate {item.debate}")
-        if str(item.visibility) == "private":
-            words.append("private")
+        if item.visibility is not Visibility.BOARD:
+            words.append(str(item.visibility))
         if item.expires_at is not None:
             words.append(f"expires {item.expires_at:%Y-%m-%dT%H:%M:%SZ}")
         lines = [" ".join(words)]

@@ -90,7 +90,7 @@ AnyType = Annotated[TypeName, _ANY_TEXT]
 Importance = Annotated[int, Field(ge=1, le=5), _ANY_INTEGER]
 Metadata = Annotated[dict[str, Any], Field(max_length=200)]
 Ttl = Annotated[float, Field(ge=0, le=MAX_TTL), _ANY_NUMBER]
-VisibilityName = Annotated[Literal["board", "private"], _ANY_TEXT]
+VisibilityName = Annotated[Literal["board", "team", "private"], _ANY_TEXT]
 ExpectedVersion = Annotated[
     int,
     Field(ge=0, le=2_000_000_000),

@@ -146,7 +146,7 @@ class Stewardship:
     async def prune(self, agent: str, board: str | None, *, dry_run: bool) -> list[PassOutcome]:
         """A pass down to the low-water mark; with `dry_run`, which anybody may, what it would move.
 
-        Of what is private only the agent's own is named and counted. Empty: another process is at it.
+        Of what not everybody sees only what the agent sees is named and counted. Empty: another process is at it.
         """
         if not dry_run:
             self._check(agent)
@@ -159,7 +159,7 @@ class Stewardship:
         hidden, told = _hidden(figures), []
         for outcome in outcomes:
             lines = tuple(line for line in outcome.moved if line[0] in seen)
-            own = sum(seen[id_].tokens for id_, _, _ in lines if seen[id_].visibility is Visibility.PRIVATE)
+            own = sum(seen[id_].tokens for id_, _, _ in lines if seen[id_].visibility is not Visibility.BOARD)
             left = hidden - (outcome.private_freed - own)
             told.append(
                 replace(
@@ -179,7 +179,7 @@ class Stewardship:
 
 
 def _hidden(figures: Statistics) -> int:
-    """Tokens of working memory in items that are private to others."""
+    """Tokens of working memory in items that the agent may not see."""
     seen = sum(tokens for (zone, _, _), (_, tokens) in figures.counts.items() if zone == Zone.WORKING)
     return figures.board.working_tokens - seen
 

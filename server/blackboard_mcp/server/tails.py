@@ -21,6 +21,9 @@ from blackboard_mcp.protocols.errors import StoreClosed, StoreError
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.matching import Matcher
 from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.visibility import TEAM
+
+from .viewers import Viewers
 
 PAGE: Final = 256
 """Events of a page."""
@@ -85,8 +88,11 @@ class Heard:
 class Tails:
     """The followed logs of a store. Belongs to one event loop; `close` ends its reading."""
 
-    def __init__(self, store: BoardStore, *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self, store: BoardStore, viewers: Viewers | None = None, *, max_bytes: int = MAX_BYTES
+    ) -> None:
         self._store = store
+        self._viewers = Viewers(store) if viewers is None else viewers
         self._max_bytes = max_bytes
         self._weight = 0
         self._tails: dict[str, _Tail] = {}
@@ -260,6 +266,9 @@ class Tails:
             followed = list(self._tails.values())
             places = {one.board: one.end for one in followed}
             stretches = await self._store.stretches(places, _ROUND)
+            if any(_of_team(event) for stretch in stretches.values() for event in stretch.events):
+                # Who waits may have come to act for somebody else since it began to.
+                await self._viewers.renew()
             for one in followed:
                 one.asked = True
             more = False
@@ -414,6 +423,10 @@ async def _result(reading: asyncio.Task[T]) -> T:
         if reading.cancelled() and not (task is not None and task.cancelling()):
             raise _closed() from None
         raise
+
+
+def _of_team(event: Event) -> bool:
+    return event.owner is not None and event.owner.startswith(TEAM)
 
 
 def _closed() -> StoreClosed:

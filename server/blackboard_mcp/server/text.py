@@ -176,8 +176,8 @@ def description(item: Item, now: datetime | None = None) -> str:
         parts.append(item.status)
     if item.zone is Zone.ARCHIVE:
         parts.append("archived")
-    if item.visibility is Visibility.PRIVATE:
-        parts.append("private")
+    if item.visibility is not Visibility.BOARD:
+        parts.append(str(item.visibility))
     parts.append(f"by {word(item.author)}")
     if now is not None:
         parts.append(relative_age(item.updated_at, now))

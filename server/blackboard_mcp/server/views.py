@@ -4,11 +4,11 @@ The same for the same sequence, agent and budget: ages count from the newest cha
 holds, which the first line names, and not from the reader's clock. First come the core, the active
 constraints and the open hot issues, word for word, or there is no view (`Refused`, with the budget that
 would do); then what waits for the agent, open debates, the rest by importance and recency, and the
-agent's own private notes.
+agent's own private notes and its team's.
 
 Every line starts with a word of ours: an id, a heading, or `QUOTE` before each line of a text that is
 shown over several. A text stands at the end of its line, and nothing of ours follows it, so no text can
-pass for the board's own words. Figures that would count other agents' private items are left out.
+pass for the board's own words. Figures that would count what the agent may not see are left out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ALLOWANCE = {5: 96, 4: 60, 3: 40, 2: 24, 1: 16}
 STUB_SHARE = 0.5
 """Part of the room that stubs of protected items may claim before anything else is shown."""
 NOTES_SHARE = 0.15
-"""Part of the room kept for the agent's own private notes, as far as it has any."""
+"""Part of the room kept for the agent's own private notes and its team's, as far as there are any."""
 _LAW = (ItemType.CONSTRAINT, ItemType.HOT_ISSUE)
 _LEAST = 10
 """Tokens below which no line is tried any more."""
@@ -128,8 +128,10 @@ class _Renderer:
             (i for i in snapshot.items if i.number not in told and i.zone is Zone.WORKING),
             key=lambda i: (-i.importance, -i.seq, -i.number),
         )
-        self.rest = [_Line(i) for i in rest if i.visibility is not Visibility.PRIVATE]
-        self.notes = [_Line(i) for i in rest if i.visibility is Visibility.PRIVATE]
+        self.rest = [_Line(i) for i in rest if i.visibility is Visibility.BOARD]
+        self.notes = [_Line(i) for i in rest if i.visibility is not Visibility.BOARD]
+        own = all(line.item.visibility is Visibility.PRIVATE for line in self.notes)
+        self.notes_heading = "your private notes:" if own else "your private and team notes:"
         self.optional = (*self.waiting, *self.debates, *self.rest, *self.notes)
 
     def render(self) -> View:
@@ -330,7 +332,7 @@ class _Renderer:
             ("waiting for you:", self.waiting),
             ("open debates:", self.debates),
             ("items:", self.rest),
-            ("your private notes:", self.notes),
+            (self.notes_heading, self.notes),
         )
 
     def _compose(self) -> View:

@@ -153,6 +153,10 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls):
     async def owner_of(self, agent: str) -> str:
         return await self.engine.read(lambda: principals.owner_of(agent))
 
+    async def owners_of(self, agents: Iterable[str]) -> dict[str, str]:
+        asked = tuple(agents)
+        return await self.engine.read(lambda: principals.owners_of(asked))
+
     # Posting
 
     async def post(

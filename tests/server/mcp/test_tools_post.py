@@ -101,7 +101,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"text": "x", "expected_version": 0}, "goes with key"),
     ({"text": "x", "key": "k", "expected_version": -1}, "expected_version"),
     ({"text": "x", "status": "DONE"}, "RESOLVED"),
-    ({"text": "x", "visibility": "team"}, "must be one of 'board', 'private'"),
+    ({"text": "x", "visibility": "world"}, "must be one of 'board', 'team', 'private'"),
     ({"text": "x", "ttl_seconds": 0}, "ttl_seconds"),
     ({"text": "x", "ttl_seconds": -1}, "ttl_seconds"),
     ({"text": "x", "ttl_seconds": 1e12}, "ttl_seconds"),

@@ -139,12 +139,13 @@ class EventStreams:
 
     async def _following(self, agent: str, board: str, asked: _Asked) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
-        tails = self._board.following.tails
-        wanted = matcher(asked.condition, agent)
+        tails, viewers = self._board.following.tails, self._board.following.viewers
+        wanted = matcher(asked.condition, await viewers.of(agent))
         place, end = asked.place, asked.end
         yield b"retry: 2000\n\n"
         quiet_until = renew_at = loop.time() + self._keep_alive
         while not self._closing.is_set():
+            await viewers.renew(known=True)
             seconds = max(0.0, quiet_until - loop.time())
             heard = await self._news(tails.after(board, wanted, place, end=end, limit=_PAGE, seconds=seconds))
             if heard is None:

@@ -210,6 +210,10 @@ class BoardServer:
         """Every URI that somebody wants to hear of now, by either generation."""
         return list(self._hub.by_uri)
 
+    def subscribed_agents(self) -> set[str]:
+        """Every agent that wants to hear of something now."""
+        return self._hub.agents()
+
     @property
     def sdk_server(self) -> MCPServer[Any]:
         """The SDK's server: for its in-memory client in tests, and for nothing else."""

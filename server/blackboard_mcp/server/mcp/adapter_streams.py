@@ -141,6 +141,10 @@ class Hub:
             self.forget(uri, subscriber)
         subscriber.uris = set()
 
+    def agents(self) -> set[str]:
+        """Whose the subscribers are."""
+        return {subscriber.agent for subscriber in self._subscribers}
+
     def forget(self, uri: str, subscriber: Subscriber) -> None:
         waiting = self.by_uri.get(uri)
         if waiting is not None:

@@ -1,7 +1,8 @@
 """Announcements: which resources a board's events change, told to who subscribed to them.
 
 A notification is a hint to read again; that a board's sequence alone moved is none. What is private is
-announced to its owner alone, so that nobody learns from the timing of hints what others note down.
+announced to its author alone, and what a team shares to those who are of it by then, so that nobody learns from the
+timing of hints what others note down.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from blackboard_mcp.protocols.errors import StoreClosed, StoreError
 from blackboard_mcp.protocols.events import SYSTEM, Event, EventType
-from blackboard_mcp.protocols.items import LETTERS, ItemType, Ref
+from blackboard_mcp.protocols.items import LETTERS, ItemType, Ref, Visibility
 from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.visibility import team_of, visibility_of
 
 if TYPE_CHECKING:
     from .adapter import BoardServer, Caller
@@ -177,17 +179,25 @@ class Announcer:
             audiences: dict[str | None, list[Event]] = {None: []}
             for event in stretch.events:
                 audiences.setdefault(event.owner, []).append(event)
-            for owner, events in audiences.items():
-                if owner is None and not whole:
-                    changed = Changed(board, everything=True)
-                elif not events:
+            for mark, events in audiences.items():
+                if mark is None and not whole:
+                    await self._publish(Changed(board, everything=True), by_board[board], None)
                     continue
-                else:
+                for agent in await self._audience(mark) if events else ():
                     changed = Changed.by(board, events)
-                    await self._look_up(changed, by_board[board], owner or "")
-                await self._publish(changed, by_board[board], owner)
+                    await self._look_up(changed, by_board[board], agent or "")
+                    await self._publish(changed, by_board[board], agent)
             self._places[board] = stretch.seq
         return sum(len(stretch.events) for stretch in stretches.values()) >= _MOST
+
+    async def _audience(self, mark: str | None) -> list[str | None]:
+        """The subscribers who see what bears the mark; `None` for all of them."""
+        if mark is None:
+            return [None]
+        if visibility_of(mark) is Visibility.PRIVATE:
+            return [mark]
+        owners = await self._store.owners_of(self._server.subscribed_agents())
+        return [agent for agent, owner in owners.items() if team_of(owner) == mark]
 
     async def _look_up(self, changed: Changed, uris: Sequence[str], agent: str) -> None:
         """Adds what the changed items lead to, where somebody heeds it."""
@@ -200,10 +210,10 @@ class Announcer:
         for item in found.items:
             changed.cites(id_ for _, id_ in item.cites)
 
-    async def _publish(self, changed: Changed, uris: Sequence[str], owner: str | None) -> None:
+    async def _publish(self, changed: Changed, uris: Sequence[str], agent: str | None) -> None:
         for start in range(0, len(uris), _SLICE):
             heard = [uri for uri in uris[start : start + _SLICE] if changed.affects(uri)]
-            await self._server.publish(heard, agent=owner)
+            await self._server.publish(heard, agent=agent)
             if start:
                 await asyncio.sleep(0)
 

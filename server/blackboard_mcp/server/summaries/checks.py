@@ -72,8 +72,8 @@ def unfit(thread: Sequence[Item]) -> str | None:
     if not thread:
         return "there is nothing to summarise"
     for item in thread:
-        if item.visibility is Visibility.PRIVATE:
-            return "a source is private"
+        if item.visibility is not Visibility.BOARD:
+            return f"a source is {item.visibility}"
         if item.type is ItemType.CONSTRAINT:
             return f"{item.id} is a constraint: constraints are never summarised"
         if item.debate == DebateState.OPEN:

@@ -166,11 +166,15 @@ class Validation:
         for draft in drafts:
             if draft.key is None or draft.target is not None:
                 continue
-            # By key the agent's own private entry is read before the shared one, and no tombstone is.
+            # By key the nearest entry is read, the agent's own before its team's before the shared, and no tombstone.
             for deleted in (False, True) if draft.visibility is not None else (True,):
                 if course.of(draft) is None:
-                    wanted = ItemQuery(key=draft.key, zone=None, limit=2, deleted=deleted)
+                    wanted = ItemQuery(key=draft.key, zone=None, limit=len(_NEAREST), deleted=deleted)
                     course.add((await self._store.query(board, agent, wanted)).items)
+
+
+_NEAREST = (Visibility.PRIVATE, Visibility.TEAM, Visibility.BOARD)
+"""In what order a key is looked up, where it is not said which of its entries is meant."""
 
 
 @dataclass(slots=True)
@@ -186,22 +190,22 @@ class _Course:
 
     def __init__(self) -> None:
         self._numbers: dict[int, _Standing] = {}
-        self._keys: dict[tuple[str, bool], _Standing] = {}
+        self._keys: dict[tuple[str, Visibility], _Standing] = {}
 
     def add(self, items: Iterable[Item]) -> None:
         for item in items:
             standing = _Standing(item.type, item.key, item.metadata, item.deleted)
             standing = self._numbers.setdefault(item.number, standing)
             if item.key is not None:
-                self._keys[item.key, item.visibility is Visibility.PRIVATE] = standing
+                self._keys[item.key, item.visibility] = standing
 
     def of(self, draft: Draft) -> _Standing | None:
-        """What a draft changes: by key what stands before tombstones, and the agent's own before the shared."""
+        """What a draft changes: by key what stands before tombstones, and the nearest before the others."""
         if draft.target is not None:
             return self._numbers.get(draft.target)
         if draft.key is None:
             return None
-        sides = (True, False) if draft.visibility is None else (draft.visibility is Visibility.PRIVATE,)
+        sides = _NEAREST if draft.visibility is None else (draft.visibility,)
         listed = [self._keys[draft.key, side] for side in sides if (draft.key, side) in self._keys]
         return min(listed, key=lambda standing: standing.deleted, default=None)
 
@@ -216,7 +220,7 @@ class _Course:
         if standing is None:
             standing = _Standing(draft.type or ItemType.FACT, draft.key, {})
             if draft.key is not None:
-                self._keys[draft.key, draft.visibility is Visibility.PRIVATE] = standing
+                self._keys[draft.key, draft.visibility or Visibility.BOARD] = standing
         if draft.metadata is not None:
             standing.metadata = draft.metadata
         standing.deleted = standing.deleted and draft.text is None

@@ -169,8 +169,11 @@ def respond(ledger: Ledger, target: ItemRow) -> Steps[None]:
 
 def open_explicitly(ledger: Ledger, root: ItemRow, watchers: Sequence[str]) -> Steps[None]:
     """Opens a debate by request, or adds the watchers to the open one."""
-    if root.owner:
-        raise Refused(f"{root.id} is private; a debate needs an item others can see. Nothing was changed.")
+    if not root.public:
+        raise Refused(
+            f"{root.id} is {root.visibility}: a debate, which another owner than its author's closes, needs an item "
+            "that the board sees. Nothing was changed."
+        )
     debate = yield from debate_about(ledger.no, root)
     if debate is None:
         if Status(root.status) in (Status.WITHDRAWN, Status.INVALIDATED):

@@ -30,7 +30,7 @@ def _comparable(kind: str, text: str) -> bool:
 
 def remember(ledger: Ledger, row: ItemRow) -> Steps[None]:
     """Keeps what a new item says, where somebody else may come to find the same."""
-    if not row.owner and row.key is None and _comparable(row.type, row.text):
+    if row.public and row.key is None and _comparable(row.type, row.text):
         yield sql("finding_add"), (ledger.no, fingerprint(row.text), row.number)
 
 
@@ -61,7 +61,7 @@ def find(ledger: Ledger, draft: Draft, edges: tuple[tuple[EdgeKind, int], ...]) 
         or draft.status is not None
         or draft.expected_version is not None
         or draft.ttl_seconds is not None
-        or draft.visibility is Visibility.PRIVATE
+        or draft.visibility not in (None, Visibility.BOARD)
         or any(k not in SHARED_EDGES for k, _ in edges)
     ):
         return None

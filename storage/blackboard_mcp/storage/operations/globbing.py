@@ -23,6 +23,7 @@ from blackboard_mcp.protocols.items import Zone
 from blackboard_mcp.protocols.keys import Glob, compile_glob, glob_prefix
 
 from .rows import Steps, dumps, sql
+from .sight import TIMES, expanded
 
 _FEW = 2_000
 """Rows that are looked through without looking for a better way; and to how many each way is counted."""
@@ -129,8 +130,9 @@ def _range(
     if conditions.zone is Zone.WORKING:
         source = "item INDEXED BY item_live_key WHERE item.board = ? AND zone = 'working' AND key IS NOT NULL"
     else:
-        source = "item INDEXED BY item_key WHERE item.board = ? AND owner IN ('', ?) AND key IS NOT NULL"
-        bound.append(agent)
+        seen = expanded("VISIBLE(item.owner, ?)")
+        source = f"item INDEXED BY item_key WHERE item.board = ? AND {seen} AND key IS NOT NULL"
+        bound += [agent] * TIMES
     if "*" not in key:
         source += " AND key = ?"
         bound.append(key)

@@ -10,6 +10,7 @@ from blackboard_mcp.protocols.items import item_id
 from blackboard_mcp.protocols.keys import compile_glob, glob_prefix
 from blackboard_mcp.protocols.transactions import BOARD, Name, NameKind, Since
 
+from .principals import marks
 from .rows import Steps, dumps, numbers, sql
 
 _WIDE = (NameKind.GLOB, NameKind.BOARD)
@@ -56,6 +57,10 @@ class Moved:
         )
 
 
+Sides = tuple[str, ...]
+"""The marks that entries of one key may bear for an agent, the nearest first."""
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """An item as far as transactions look at it."""
@@ -71,11 +76,9 @@ def entries(no: int, agent: str, keys: Iterable[str]) -> Steps[dict[tuple[str, s
     return {(owner, key): Standing(n, version, bool(gone)) for n, owner, key, version, gone in rows}
 
 
-def shown(
-    found: Mapping[tuple[str, str], Standing], agent: str, key: str, owners: Iterable[str] | None = None
-) -> Standing | None:
-    """The entry that a key names for an agent: what stands before tombstones, its own before the shared one."""
-    listed = [found[o, key] for o in owners or (agent, "") if (o, key) in found]
+def shown(found: Mapping[tuple[str, str], Standing], sides: Sides, key: str) -> Standing | None:
+    """The entry that a key names for an agent: what stands before tombstones, then by `marks`."""
+    listed = [found[side, key] for side in sides if (side, key) in found]
     return min(listed, key=lambda entry: entry.deleted, default=None)
 
 
@@ -103,6 +106,7 @@ def hold(
                 f"reads.{text} is as of seq {as_of}, and the board is at {seq}. Nothing was changed; use the seq "
                 "of the answer that you read."
             )
+    sides = yield from marks(agent)
     found = yield from entries(no, agent, (n.value for n in names.values() if n.kind is NameKind.ENTRY))
     asked = numbers(n.number for n in names.values() if n.kind is NameKind.ITEM)
     items = {
@@ -118,13 +122,13 @@ def hold(
             case NameKind.GLOB:
                 yield from _glob(no, seq, agent, text, max(held, _as_of(read)), moved)
             case NameKind.ENTRY if isinstance(read, Since):
-                both = [found[o, name.value].number for o in (agent, "") if (o, name.value) in found]
+                both = [found[o, name.value].number for o in sides if (o, name.value) in found]
                 yield from _since(no, seq, agent, text, both, read.seq, moved)
             case NameKind.ITEM if isinstance(read, Since):
                 there = [name.number] if name.number in items else []
                 yield from _since(no, seq, agent, text, there, read.seq, moved)
             case NameKind.ENTRY:
-                entry = shown(found, agent, name.value)
+                entry = shown(found, sides, name.value)
                 _version(text, entry, _as_of(read), moved, gone=entry is None or entry.deleted)
             case NameKind.ITEM:
                 item = items.get(name.number)
@@ -166,9 +170,10 @@ def _board(no: int, seq: int, agent: str, as_of: int, moved: Moved) -> Steps[Non
     about = numbers(item for _, item, _ in listed if item is not None)
     items = yield sql("standing_items"), (no, about, agent)
     found = yield from entries(no, agent, (key for _, _, key, _, _ in items if key is not None))
+    sides = yield from marks(agent)
     for number, type_, key, version, _deleted in items:
         name = key or item_id(type_, number)
-        present = version if key is None else _present(shown(found, agent, key))
+        present = version if key is None else _present(shown(found, sides, key))
         moved.add(name, present, f"{name} is at version {present} now")
 
 
@@ -197,6 +202,7 @@ def _glob(no: int, seq: int, agent: str, name: str, as_of: int, moved: Moved) ->
     last = max(s for s, _ in changed)
     keys = list(dict.fromkeys(key for _, key in sorted(changed, reverse=True)))[:_NAMED]
     found = yield from entries(no, agent, keys)
+    sides = yield from marks(agent)
     moved.add(name, last, f"{name} changed at seq {last}, after {as_of}: {', '.join(keys[:5])}")
     for key in keys:
-        moved.now.setdefault(key, _present(shown(found, agent, key)))
+        moved.now.setdefault(key, _present(shown(found, sides, key)))

@@ -15,6 +15,7 @@ from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import Zone, item_id
 
 from ..operation import Rows
+from .principals import audience
 from .rows import BoardRow, ItemRow, Steps, config_json, core_json, dumps, numbers, sql
 
 MAX_CONCERNS = 128
@@ -64,8 +65,8 @@ class Ledger:
         seq = self.board.seq
         actor = self.agent if agent is None else agent
         named = [name for name in dict.fromkeys(concerns) if name != actor]
-        if item is not None and item.owner:
-            named = [name for name in named if name == item.owner]
+        if item is not None and not item.public:
+            named = yield from audience(item.owner, named)
         yield (
             sql("event_add"),
             (
@@ -147,12 +148,12 @@ class Ledger:
     def grow(self, item: ItemRow, tokens: int) -> None:
         """An item of working memory has so many tokens more."""
         self.tokens += tokens
-        if item.owner:
+        if not item.public:
             self.private_tokens += tokens
 
     def _count(self, item: ItemRow, sign: int) -> None:
         self.items += sign
-        if item.owner:
+        if not item.public:
             self.private_items += sign
         self.grow(item, sign * item.tokens)
 

@@ -49,11 +49,11 @@ def connect(
             )
     yield from guarding.connect(ledger.no, row.number, edges)
     yield from retracting.cite(ledger, row, edges, targets)
-    if row.owner:
-        return []  # what nobody else sees moves nothing that others see
+    if not row.public:
+        return []  # what not everybody sees moves nothing that others see
     for kind, number in edges:
         cited = targets[number]
-        if kind is EdgeKind.CRITIQUES and not cited.owner:
+        if kind is EdgeKind.CRITIQUES and cited.public:
             yield from debating.critique(ledger, row, cited)
         if kind in FOLLOWED_BOTH_WAYS:
             yield from debating.respond(ledger, cited)

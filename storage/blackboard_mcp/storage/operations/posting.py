@@ -25,9 +25,11 @@ from blackboard_mcp.protocols.items import (
     Zone,
     item_id,
 )
+from blackboard_mcp.protocols.visibility import visible_with
 
 from . import debating, deleting, endorsing, linking, pressing, repeating, request_rows, retracting
 from .ledger import Ledger, attention, create_ledger, load_any, load_visible, standing
+from .principals import mark, marks
 from .reading import at_version
 from .rows import ItemRow, Steps, dumps, sql
 from .showing import values
@@ -36,6 +38,11 @@ from .topics import watchers_of
 _MENTION = re.compile(r"(?<![\w@])@([A-Za-z0-9._@-]{0,63}[A-Za-z0-9_])")
 """A name after an @; punctuation that ends a sentence is not part of it."""
 _MICROS = 1_000_000
+_SEEN_BY = {
+    Visibility.BOARD: "visible to the board",
+    Visibility.TEAM: "visible to your team",
+    Visibility.PRIVATE: "private",
+}
 
 
 def post(
@@ -103,9 +110,11 @@ def apply(ledger: Ledger, drafts: Sequence[Draft]) -> Steps[tuple[list[int], lis
                 raise
             words = f"Item {place} of {len(drafts)}: {error.message}"
             raise type(error)(words, **{"place": place, **error.facts}) from error
-    # What nobody else sees is not counted where others look.
+    # What not everybody sees is not counted where everybody looks.
     shown = {
-        n for n, d in zip(placed, drafts, strict=True) if n > first and d.visibility is not Visibility.PRIVATE
+        n
+        for n, d in zip(placed, drafts, strict=True)
+        if n > first and d.visibility in (None, Visibility.BOARD)
     }
     yield sql("agent_seen"), (ledger.no, ledger.agent, len(shown), ledger.now)
     return placed, endorsed
@@ -169,13 +178,11 @@ def _place(ledger: Ledger, draft: Draft, placed: list[int], endorsed: list[int])
 def _entry(ledger: Ledger, key: str, visibility: Visibility | None) -> Steps[ItemRow | None]:
     """The entry that a post to a key is for.
 
-    Not said where: the agent's own private one before the shared one, and what stands before tombstones, as
-    in reading.
+    Not said where: the agent's own private one before its team's before the shared one, and what stands before
+    tombstones, as in reading.
     """
-    owners = [ledger.agent] if visibility is not Visibility.BOARD else []
-    owners += [""] if visibility is not Visibility.PRIVATE else []
     listed: list[tuple[int, int]] = []
-    for owner in owners:
+    for owner in (yield from marks(ledger.agent, visibility)):
         listed += [
             (deleted, number) for number, deleted in (yield sql("item_of_key"), (ledger.no, owner, key))
         ]
@@ -220,12 +227,9 @@ def _create(
     yield from pressing.admit(ledger, kind, draft.importance or IMPORTANCE[kind], edges)
     ledger.board.last_number += 1
     number = ledger.board.last_number
-    public = draft.visibility is not Visibility.PRIVATE  # it joins no thread that others do not see
-    conversing = [
-        t
-        for k, t in edges
-        if k in (EdgeKind.REPLIES_TO, EdgeKind.CRITIQUES) and not (public and targets[t].owner)
-    ]
+    bears = yield from mark(ledger.agent, draft.visibility)
+    known = {t for t in targets if visible_with(targets[t].owner, bears)}
+    conversing = [t for k, t in edges if k in (EdgeKind.REPLIES_TO, EdgeKind.CRITIQUES) and t in known]
     row = ItemRow(
         board=ledger.no,
         number=number,
@@ -236,7 +240,7 @@ def _create(
         zone=str(Zone.WORKING),
         importance=draft.importance or IMPORTANCE[kind],
         author=ledger.agent,
-        owner=ledger.agent if draft.visibility is Visibility.PRIVATE else "",
+        owner=bears,
         text=draft.text,
         tags=dumps(list(draft.tags or ())),
         metadata=dumps(draft.metadata or {}),
@@ -253,8 +257,8 @@ def _create(
     concerns = [targets[t].author for _, t in edges] + _MENTION.findall(draft.text[:20_000])
     concerns += yield from watchers_of(ledger.no, row)
     data = {str(k): [item_id(targets[t].type, t) for kk, t in edges if kk == k] for k in dict(edges)}
-    if any(targets[t].owner for _, t in edges) and not row.owner:
-        data = {}  # what the public log says of a private item is nothing
+    if any(t not in known for _, t in edges):
+        data = {}  # the log says nothing of an item to those who may not see it
     yield from ledger.add(row, data=_short(data), concerns=concerns)
     yield from endorsing.remember(ledger, row)
     replaced = yield from linking.connect(ledger, row, edges, targets)
@@ -294,10 +298,10 @@ def _change(
             f"{row.id} has {f'the key {row.key!r}' if row.key else 'no key'}, and a key never changes. "
             "Nothing was changed."
         )
-    if draft.visibility is not None and (draft.visibility is Visibility.PRIVATE) != bool(row.owner):
+    if draft.visibility not in (None, row.visibility):
         raise InvalidInput(
-            f"{row.id} is {'private' if row.owner else 'visible to the board'}, and the visibility of an item "
-            "never changes. Nothing was changed; post a new item instead."
+            f"{row.id} is {_SEEN_BY[row.visibility]}, and the visibility of an item never changes. Nothing was "
+            "changed; post a new item instead."
         )
     if draft.type is not None and draft.type != row.type:
         if row.key is None or draft.text is None:
@@ -369,7 +373,9 @@ def _change(
             concerns += yield from watchers_of(ledger.no, row)
         data = {"changed": changed} if changed and not versioned else {}
         if edges and not versioned:
-            data["edges"] = [f"{k} {targets[t].id}" for k, t in edges[:8] if not targets[t].owner]
+            data["edges"] = [
+                f"{k} {targets[t].id}" for k, t in edges[:8] if visible_with(targets[t].owner, row.owner)
+            ]
         row.seq = yield from ledger.emit(event, row, data=data, concerns=concerns)
         row.updated_at, row.updated_by = ledger.now, ledger.agent
         yield (

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from blackboard_mcp.protocols.items import Visibility
+from blackboard_mcp.protocols.visibility import team_of, visibility_of
+
 from .rows import ItemRow, Steps, dumps, sql
 
 
@@ -20,6 +23,34 @@ def owners_of(agents: Iterable[str]) -> Steps[dict[str, str]]:
         for agent, owner in (yield sql("owners_of"), (dumps(sorted(found)),)):
             found[agent] = owner
     return found
+
+
+def mark(agent: str, visibility: Visibility | None) -> Steps[str]:
+    """What an item bears that the agent posts to be seen so; not said, the board sees it."""
+    if visibility is Visibility.TEAM:
+        return team_of((yield from owner_of(agent)))
+    return agent if visibility is Visibility.PRIVATE else ""
+
+
+def marks(agent: str, visibility: Visibility | None = None) -> Steps[tuple[str, ...]]:
+    """The marks that an entry may bear which the agent names by its key, the agent's own before its team's before
+    the board's; of one visibility where that is said."""
+    if visibility is not None:
+        return ((yield from mark(agent, visibility)),)
+    return (agent, (yield from mark(agent, Visibility.TEAM)), "")
+
+
+def audience(bears: str, names: Iterable[str]) -> Steps[list[str]]:
+    """Those of some agents who see what bears the mark, in order."""
+    listed = list(names)
+    match visibility_of(bears):
+        case Visibility.BOARD:
+            return listed
+        case Visibility.PRIVATE:
+            return [name for name in listed if name == bears]
+        case Visibility.TEAM:
+            owners = yield from owners_of(listed)
+            return [name for name in listed if team_of(owners[name]) == bears]
 
 
 def writer_of(row: ItemRow) -> Steps[str]:

@@ -65,7 +65,7 @@ def prune(
         seq=ledger.board.seq,
         policy=plan.policy,
         warning=plan.warning,
-        private_freed=sum(rows[move.number].tokens for move in moves if rows[move.number].owner),
+        private_freed=sum(rows[move.number].tokens for move in moves if not rows[move.number].public),
     )
 
 
@@ -77,7 +77,7 @@ def _told(plan: Plan) -> dict[str, str]:
 
 def _public(ledger: Ledger, moved: Iterable[ItemRow]) -> dict[str, Any]:
     """What everybody may know of a pass: figures of the items that everybody sees."""
-    gone = [row.tokens for row in moved if not row.owner]
+    gone = [row.tokens for row in moved if row.public]
     before = ledger.board.working_tokens - ledger.board.private_tokens
     return {"pass": ledger.first_seq, "moved": len(gone), "before": before, "after": before - sum(gone)}
 

@@ -26,6 +26,7 @@ from . import debate_views, globbing, guarding, summarising
 from .ledger import attention, get_board, load, owed_by
 from .rows import ItemRow, Steps, dumps, event_of, instant, micros, numbers, sql
 from .showing import values
+from .sight import TIMES, expanded
 
 MOST_REQUESTS = 3
 SNAPSHOT_ITEMS = 400
@@ -154,8 +155,9 @@ def _has_words(item: ItemRow, words: list[str]) -> bool:
 
 def _where(no: int, agent: str, wanted: ItemQuery) -> tuple[str, list[Any]]:
     """The conditions SQL can check, and what they bind."""
-    parts = ["item.board = ?", "item.owner IN ('', ?)", f"deleted = {int(wanted.deleted)}"]
-    bound: list[Any] = [no, agent]
+    seen = [agent] * TIMES
+    parts = ["item.board = ?", expanded("VISIBLE(item.owner, ?)"), f"deleted = {int(wanted.deleted)}"]
+    bound: list[Any] = [no, *seen]
 
     def add(condition: str, *bind: Any) -> None:
         parts.append(condition)
@@ -172,10 +174,10 @@ def _where(no: int, agent: str, wanted: ItemQuery) -> tuple[str, list[Any]]:
     if wanted.author is not None:
         add("author = ?", wanted.author)
     if wanted.thread is not None:
-        member = (
-            "SELECT thread FROM item t WHERE t.board = item.board AND t.number = ? AND t.owner IN ('', ?)"
+        member = expanded(
+            "SELECT thread FROM item t WHERE t.board = item.board AND t.number = ? AND VISIBLE(t.owner, ?)"
         )
-        add(f"thread = ({member})", wanted.thread, agent)
+        add(f"thread = ({member})", wanted.thread, *seen)
     tag_in = "EXISTS (SELECT 1 FROM json_each(item.tags) t WHERE t.value = ?)"
     for tag in wanted.tags:
         add(tag_in, tag)

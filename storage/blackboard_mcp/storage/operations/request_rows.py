@@ -313,7 +313,7 @@ def keep_off(ledger: Ledger, draft: Draft, row: ItemRow | None) -> Steps[None]:
 
 def answered_by_post(ledger: Ledger, row: ItemRow, cited: ItemRow) -> Steps[None]:
     """An ANSWER posted as a reply to an open request is its answer, where the agent may give it."""
-    if ledger.asking or row.type != ItemType.ANSWER or cited.type != ItemType.QUESTION or row.owner:
+    if ledger.asking or row.type != ItemType.ANSWER or cited.type != ItemType.QUESTION or not row.public:
         return
     asked = yield from find(ledger.no, cited.number)
     if asked is None or not (yield from may_answer(ledger, asked)):

@@ -2,8 +2,8 @@
 
 An item rests on what it `depends_on`, is `derived_from` or `supports`, and an analysis on what is
 `analyzed_by` it. Notices are passed on over `depends_on` and `derived_from` as far as they lead, live or
-archived; who merely supports something does not pass them on. From a private item they reach nothing but
-private items of the same owner. Each marked item has one event for each retraction.
+archived; who merely supports something does not pass them on. From what not everybody sees they reach nothing
+that others see. Each marked item has one event for each retraction.
 
 A new version of an entry clears its notices, after a delete as well: it was written knowing them. What it
 cites again in the same post gives them anew. Notices that others got because of the entry stay with them
@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from blackboard_mcp.protocols.events import SYSTEM, EventType
-from blackboard_mcp.protocols.items import EdgeKind, Retraction, Status, item_id
+from blackboard_mcp.protocols.items import EdgeKind, Retraction, Status, Visibility, item_id
 
 from .ledger import Ledger, open_ledger
+from .principals import audience
 from .rows import ItemRow, Steps, numbers, sql
 
 SUPERSEDED = "SUPERSEDED"
@@ -86,14 +87,20 @@ def cite(
     `aware`: the text tells of its sources as they stand, so that only what these rest on is news.
     """
     listed = list(edges)
-    resting = [e for e in listed if e[0] in (*_PASSED_ON, EdgeKind.SUPPORTS) and _told(targets[e[1]], row)]
+    resting: list[tuple[EdgeKind, int]] = []
+    for kind, n in listed:
+        if kind in (*_PASSED_ON, EdgeKind.SUPPORTS) and (yield from _told(targets[n], row)):
+            resting.append((kind, n))
     notices: dict[int, _Notice] = {}
     if resting:
         yield from _inherit(ledger, row, resting, targets, notices, aware=aware)
     if notices:
         yield from _mark(ledger, row, list(notices.values()), agent=ledger.agent)
         yield from _spread(ledger, AT_ONCE, 0)
-    analyses = [n for kind, n in listed if kind is EdgeKind.ANALYZED_BY and _told(row, targets[n])]
+    analyses: list[int] = []
+    for kind, n in listed:
+        if kind is EdgeKind.ANALYZED_BY and (yield from _told(row, targets[n])):
+            analyses.append(n)
     if analyses:
         gone = yield from fallen(ledger, [row])
         for number in analyses:
@@ -152,9 +159,11 @@ def fallen(ledger: Ledger, rows: Sequence[ItemRow]) -> Steps[dict[int, tuple[str
     return gone
 
 
-def _told(source: ItemRow, row: ItemRow) -> bool:
-    """Whether a notice may go from one item to the other: nothing leads out of what is private."""
-    return source.owner in ("", row.owner)
+def _told(source: ItemRow, row: ItemRow) -> Steps[bool]:
+    """Whether a notice may go from one item to the other: nothing leads out of what not everybody sees."""
+    if source.owner in ("", row.owner):
+        return True
+    return row.visibility is Visibility.PRIVATE and bool((yield from audience(source.owner, [row.owner])))
 
 
 def _mark(
@@ -227,7 +236,9 @@ def _spread(ledger: Ledger, room: int, source: int) -> Steps[None]:
                 watching.setdefault(item, []).append(name)
             for number, way in citing:
                 row = found[number]
-                if number != origin and number not in replacing and _told(found[via], row):
+                if number in (origin, *replacing):
+                    continue
+                if (yield from _told(found[via], row)):
                     notice = _Notice(origin, status, successor, _WAYS[way], via)
                     yield from _mark(
                         *(ledger, row, [notice]),
@@ -247,11 +258,11 @@ def _brief(ledger: Ledger, wanted: Iterable[int]) -> Steps[dict[int, ItemRow]]:
     return {row[1]: ItemRow(*row) for row in rows}
 
 
-def notices(no: int, asked: str) -> Steps[dict[int, list[Retraction]]]:
-    """Retraction notices of the items that a JSON list names, oldest first."""
+def notices(no: int, asked: str, agent: str) -> Steps[dict[int, list[Retraction]]]:
+    """Retraction notices of the items that a JSON list names, oldest first, as far as the agent sees what they name."""
     given: dict[int, list[Retraction]] = {}
     for item, type_, source, status, kind, via_type, via, by_type, by in (
-        yield sql("retractions"), (no, asked)
+        yield sql("retractions"), (no, asked, agent)
     ):
         notice = Retraction(
             id=item_id(type_, source),

@@ -24,8 +24,10 @@ from blackboard_mcp.protocols.items import (
     Zone,
     item_id,
 )
+from blackboard_mcp.protocols.visibility import visibility_of
 
 from ..operation import Rows, Statement
+from .sight import expanded
 
 T = TypeVar("T")
 Steps = Generator[Statement, Rows, T]
@@ -42,12 +44,12 @@ def _statements() -> dict[str, str]:
         parts = _NAME.split(file.read_text("utf-8"))[1:]
         for name, body in zip(parts[::2], parts[1::2], strict=True):
             assert name not in named, name
-            named[name] = _COMMENT.sub("", body).strip().rstrip(";")
+            named[name] = expanded(_COMMENT.sub("", body).strip().rstrip(";"))
     return named
 
 
 def sql(name: str) -> str:
-    """The text of a named statement."""
+    """The text of a named statement, with the words of `sight` written out."""
     return _statements()[name]
 
 
@@ -194,6 +196,15 @@ class ItemRow:
     def id(self) -> str:
         return item_id(self.type, self.number)
 
+    @property
+    def visibility(self) -> Visibility:
+        return visibility_of(self.owner)
+
+    @property
+    def public(self) -> bool:
+        """Whether everybody may see it."""
+        return self.visibility is Visibility.BOARD
+
     def tag_list(self) -> tuple[str, ...]:
         return tuple(json.loads(self.tags))
 
@@ -224,7 +235,7 @@ class ItemRow:
             tokens=self.tokens,
             sha256=self.sha256,
             thread=self.thread,
-            visibility=Visibility.PRIVATE if self.owner else Visibility.BOARD,
+            visibility=self.visibility,
             created_at=instant(self.created_at),
             updated_at=instant(self.updated_at),
             expires_at=None if self.expires_at is None else instant(self.expires_at),

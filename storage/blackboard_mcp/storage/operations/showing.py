@@ -35,7 +35,7 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
         for number, type_ in (yield sql("types"), (board.no, numbers(begun), agent)):
             threads[number] = item_id(type_, number)
     stances = yield from endorsing.stances(board.no, asked, {row.number: row.author for row in listed})
-    retracted = yield from retracting.notices(board.no, asked)
+    retracted = yield from retracting.notices(board.no, asked, agent)
     return [
         row.value(
             board.id,

@@ -32,7 +32,7 @@ def thread_sources(board: str, members: Iterable[int]) -> Steps[list[Item]]:
     """The members of a thread for a summariser, in order of posting, without private ones."""
     ledger = yield from open_ledger(board, SYSTEM, 0)
     rows = yield from load_any(ledger.no, members)
-    return (yield from values(ledger.board, [rows[n] for n in sorted(rows) if not rows[n].owner], SYSTEM))
+    return (yield from values(ledger.board, [rows[n] for n in sorted(rows) if rows[n].public], SYSTEM))
 
 
 def _standing(no: int, thread: int, seen: Mapping[int, int]) -> Steps[dict[int, ItemRow] | None]:
@@ -46,11 +46,11 @@ def _standing(no: int, thread: int, seen: Mapping[int, int]) -> Steps[dict[int, 
     if not seen or any(members.get(n) != seq or n in held for n, seq in seen.items()):
         return None
     rows = yield from load_any(no, seen)
-    if any(row.owner or row.type == ItemType.CONSTRAINT for row in rows.values()):
+    if any(not row.public or row.type == ItemType.CONSTRAINT for row in rows.values()):
         return None
     newest = max(rows)
     later = yield from load_any(no, [number for number in members if number > newest])
-    if not all(row.owner for row in later.values()):
+    if any(row.public for row in later.values()):
         return None  # a private note is no news to those the summary is for
     return rows
 

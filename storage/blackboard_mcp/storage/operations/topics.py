@@ -20,8 +20,8 @@ MAX_GLOBS = 500
 
 
 def watchers_of(no: int, item: ItemRow) -> Steps[list[str]]:
-    """Who watches what the item is about, those who have watched longest first; of a private item nobody."""
-    if item.owner:
+    """Who watches what the item is about, those who have watched longest first; of what not everybody sees nobody."""
+    if not item.public:
         return []
     topics = exact_topics(item.type, item.thread, json.loads(item.tags))
     if item.key is not None:
@@ -37,8 +37,10 @@ def _named(ledger: Ledger, topic: Topic) -> Steps[Topic]:
         return topic
     number = int(topic.value)
     found = yield from load_visible(ledger.no, [number], ledger.agent, ledger.board.id)
-    if found[number].owner:
-        raise Refused(f"{found[number].id} is private: nobody else debates it. Nothing was changed.")
+    if not found[number].public:
+        raise Refused(
+            f"{found[number].id} is {found[number].visibility}: nobody debates it. Nothing was changed."
+        )
     return Topic(TopicKind.THREAD, str(found[number].thread))
 
 

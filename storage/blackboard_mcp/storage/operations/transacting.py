@@ -16,10 +16,12 @@ from blackboard_mcp.protocols.debates import DebateCall
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
 from blackboard_mcp.protocols.items import Draft, Item, Visibility, item_id
 from blackboard_mcp.protocols.transactions import Transaction, check_transaction
+from blackboard_mcp.protocols.visibility import visibility_of
 
 from . import debate_calls, posting, repeating
-from .holding import Moved, Standing, entries, hold, shown
+from .holding import Moved, Sides, Standing, entries, hold, shown
 from .ledger import Ledger, attention, create_ledger, find_board, load_any
+from .principals import marks
 from .rows import Steps, numbers, sql
 from .showing import values
 
@@ -159,9 +161,9 @@ class _Course:
     """How versions go on while the writes of a transaction are applied in order."""
 
     def __init__(
-        self, agent: str, found: dict[tuple[str, str], Standing], items: dict[int, Standing]
+        self, sides: Sides, found: dict[tuple[str, str], Standing], items: dict[int, Standing]
     ) -> None:
-        self._agent = agent
+        self._sides = sides
         self._found = found
         self._items = items
         self.written: set[int] = set()
@@ -176,10 +178,12 @@ class _Course:
             return self._items.get(draft.target)
         if draft.key is None:
             return None
-        owners = [self._agent] if draft.visibility is not Visibility.BOARD else []
-        owners += [""] if draft.visibility is not Visibility.PRIVATE else []
-        entry = shown(self._found, self._agent, draft.key, owners)
+        sides = self._sides if draft.visibility is None else (self._mark(draft.visibility),)
+        entry = shown(self._found, sides, draft.key)
         return None if entry is None else self._items[entry.number]
+
+    def _mark(self, visibility: Visibility | None) -> str:
+        return next(side for side in self._sides if visibility_of(side) is (visibility or Visibility.BOARD))
 
     def apply(self, draft: Draft, entry: Standing | None) -> int:
         """Takes the draft as written; what it is about from now on, below zero where it is new."""
@@ -187,8 +191,7 @@ class _Course:
             self._new -= 1
             entry = Standing(self._new, 0, deleted=False)
             if draft.key is not None:
-                owner = self._agent if draft.visibility is Visibility.PRIVATE else ""
-                self._found[owner, draft.key] = entry
+                self._found[self._mark(draft.visibility), draft.key] = entry
         version = entry.version + (draft.text is not None or draft.delete)
         after = Standing(entry.number, version, draft.delete or (entry.deleted and draft.text is None))
         self._items[entry.number] = after
@@ -220,7 +223,7 @@ def _expected(no: int, agent: str, transaction: Transaction, moved: Moved) -> St
     for number, type_, key, version, deleted in rows:
         items[number] = Standing(number, version, bool(deleted))
         ids[number] = key or item_id(type_, number)
-    course = _Course(agent, found, items)
+    course = _Course((yield from marks(agent)), found, items)
     about: list[int] = []
     wrong: InvalidInput | None = None
     for place, draft in enumerate(writes, 1):

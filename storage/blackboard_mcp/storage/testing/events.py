@@ -11,6 +11,7 @@ from blackboard_mcp.protocols.board import BoardChange, Core
 from blackboard_mcp.protocols.errors import BlackboardError, Refused
 from blackboard_mcp.protocols.events import SYSTEM, Event
 from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.visibility import Viewer
 
 from .harness import CONFIG, HandClock, Table, draft
 
@@ -146,8 +147,8 @@ class EventTests:
         found = await store.stretches(places, 100)
         assert list(found) == ["other", "one"]
         assert [event.seq for event in found["one"].events] == [2, 3, 4]
-        assert [e.seq for e in found["one"].events if e.visible_to("bob")] == [2, 4]
-        assert [e for e in found["one"].events if e.visible_to("alice")] == await one.events(after=1)
+        assert [e.seq for e in found["one"].events if e.visible_to(Viewer("bob"))] == [2, 4]
+        assert [e for e in found["one"].events if e.visible_to(Viewer("alice"))] == await one.events(after=1)
         assert (found["one"].seq, found["other"].seq) == (4, 2)
         found = await store.stretches(places, 3)
         assert {board: [e.seq for e in s.events] for board, s in found.items()} == {

@@ -64,6 +64,7 @@ def draft(
     type: str | None = None,
     *,
     private: bool = False,
+    team: bool = False,
     on: Target | None = None,
     status: str | None = None,
     expected: int | None = None,
@@ -91,7 +92,15 @@ def draft(
         expected_version=expected,
         target=None if on is None else number(on),
         status=None if status is None else Status(status),
-        visibility=Visibility.PRIVATE if private else Visibility.BOARD if on is None else None,
+        visibility=(
+            Visibility.PRIVATE
+            if private
+            else Visibility.TEAM
+            if team
+            else Visibility.BOARD
+            if on is None
+            else None
+        ),
         ttl_seconds=ttl,
         metadata=metadata,
         tokens=(len(text.split()) if text else 0) if tokens is None else tokens,

@@ -32,6 +32,7 @@ from .repeating import RepeatingTests
 from .retracting import RetractionTests
 from .subscribing import SubscriptionTests
 from .summarising import SummaryTests
+from .teams import TeamTests
 from .transacting import TransactionTests
 from .using import UseTests
 from .versions import VersionTests
@@ -48,6 +49,7 @@ class BoardStoreKit(
     ReadingTests,
     RepeatingTests,
     PrivacyTests,
+    TeamTests,
     EventTests,
     SubscriptionTests,
     ConsumerGroupTests,

@@ -16,7 +16,7 @@ ORDER BY o.id;
 -- Archived items of a board that wait to be indexed, newest first, and that an agent may see.
 SELECT DISTINCT i.number, i.text FROM outbox o INDEXED BY outbox_item
 CROSS JOIN item i ON i.board = o.board AND i.number = o.number
-WHERE o.board = ?1 AND i.zone = 'archive' AND i.deleted = 0 AND i.owner IN ('', ?2)
+WHERE o.board = ?1 AND i.zone = 'archive' AND i.deleted = 0 AND VISIBLE(i.owner, ?2)
 ORDER BY i.number DESC LIMIT ?3;
 
 -- name: outbox_done
@@ -70,4 +70,4 @@ ORDER BY i.board, i.number LIMIT ?3;
 -- name: waiting_for_index
 -- How many items an agent may see that the index has yet to learn of.
 SELECT count(*) FROM outbox o INDEXED BY outbox_item CROSS JOIN item i ON i.board = o.board AND i.number = o.number
-WHERE o.board = ?1 AND i.owner IN ('', ?2);
+WHERE o.board = ?1 AND VISIBLE(i.owner, ?2);

@@ -87,7 +87,7 @@ UPDATE item SET debated = 1 WHERE board = ?1 AND number = ?2;
 -- What an agent owes on items it may see, oldest first.
 SELECT o.item, o.duty, i.type, o.since FROM obligation o INDEXED BY obligation_outstanding
 CROSS JOIN item i ON i.board = o.board AND i.number = o.item
-WHERE o.board = ?1 AND o.agent = ?2 AND o.state = 'outstanding' AND i.owner IN ('', ?2)
+WHERE o.board = ?1 AND o.agent = ?2 AND o.state = 'outstanding' AND VISIBLE(i.owner, ?2)
 ORDER BY o.since, o.item LIMIT 50;
 
 -- name: vote_put

@@ -12,13 +12,13 @@ INSERT INTO concern(board, agent, seq, item) VALUES (?1, ?2, ?3, ?4);
 -- name: concerns_after
 -- What concerned an agent after a sequence: items, newest first.
 SELECT DISTINCT c.item FROM concern c JOIN item i ON i.board = c.board AND i.number = c.item
-WHERE c.board = ?1 AND c.agent = ?2 AND c.seq > ?3 AND i.owner IN ('', ?2)
+WHERE c.board = ?1 AND c.agent = ?2 AND c.seq > ?3 AND VISIBLE(i.owner, ?2)
 ORDER BY c.seq DESC LIMIT 50;
 
 -- name: events_after
 -- The log after a sequence that an agent may see.
 SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
-FROM event WHERE board = ?1 AND seq > ?2 AND owner IN ('', ?3) ORDER BY seq LIMIT ?4;
+FROM event WHERE board = ?1 AND seq > ?2 AND VISIBLE(owner, ?3) ORDER BY seq LIMIT ?4;
 
 -- name: events_whole
 -- The log after a sequence, whoever may see it.
@@ -33,7 +33,7 @@ WHERE b.seq > json_extract(p.value, '$[1]') ORDER BY p.key;
 -- name: events_of_item
 -- The log of one item that an agent may see, newest first.
 SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
-FROM event INDEXED BY event_item WHERE board = ?1 AND item = ?2 AND owner IN ('', ?3) ORDER BY seq DESC LIMIT ?4;
+FROM event INDEXED BY event_item WHERE board = ?1 AND item = ?2 AND VISIBLE(owner, ?3) ORDER BY seq DESC LIMIT ?4;
 
 -- name: written_by
 -- Who wrote the newest version of an entry that has several.

@@ -7,7 +7,7 @@ INSERT INTO finding(board, fingerprint, number) VALUES (?1, ?2, ?3);
 -- name: findings_page
 -- Items of some types (a JSON list) that everybody sees and that have no key, after a place.
 SELECT board, number, text FROM item
-WHERE (board, number) > (?1, ?2) AND owner = '' AND key IS NULL AND type IN (SELECT value FROM json_each(?3))
+WHERE (board, number) > (?1, ?2) AND PUBLIC(owner) AND key IS NULL AND type IN (SELECT value FROM json_each(?3))
 ORDER BY board, number LIMIT ?4;
 
 -- name: same_findings
@@ -17,7 +17,7 @@ WHERE f.board = ?1 AND f.fingerprint = ?2 AND i.type = ?3 AND i.author <> ?4
   AND i.status IN ('ACTIVE', 'DEBATED') AND (i.ttl IS NULL OR i.zone = 'archive')
   AND NOT EXISTS (SELECT 1 FROM edge e JOIN item a ON a.board = e.board AND a.number = e.source
                   WHERE e.board = f.board AND e.target = f.number AND e.kind = 'supersedes'
-                    AND a.author = i.author AND a.owner = '')
+                    AND a.author = i.author AND PUBLIC(a.owner))
 ORDER BY f.number LIMIT 20;
 
 -- name: endorsement_add
@@ -42,11 +42,11 @@ FROM (
     FROM edge e CROSS JOIN item i ON i.board = e.board AND i.number = e.source
     WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2))
       AND e.kind IN ('supports', 'refutes', 'critiques')
-      AND i.owner = '' AND i.status NOT IN ('WITHDRAWN', 'INVALIDATED')
+      AND PUBLIC(i.owner) AND i.status NOT IN ('WITHDRAWN', 'INVALIDATED')
       AND (e.kind = 'supports' OR i.status <> 'RESOLVED')
       AND NOT EXISTS (SELECT 1 FROM edge r JOIN item a ON a.board = r.board AND a.number = r.source
                       WHERE r.board = e.board AND r.target = e.source AND r.kind = 'supersedes'
-                        AND a.author = i.author AND a.owner = '')
+                        AND a.author = i.author AND PUBLIC(a.owner))
       AND NOT (e.kind = 'critiques' AND EXISTS (
           SELECT 1 FROM debate_critique c CROSS JOIN debate d ON d.board = c.board AND d.id = c.debate
           CROSS JOIN obligation o ON o.board = d.board AND o.agent = i.author AND o.item = d.root
@@ -65,7 +65,7 @@ SELECT e.target, min(e.source) FROM edge e
 JOIN item i ON i.board = e.board AND i.number = e.target
 JOIN item a ON a.board = e.board AND a.number = e.source
 WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2)) AND e.kind = 'supersedes'
-  AND a.author = i.author AND a.owner = '' GROUP BY e.target;
+  AND a.author = i.author AND PUBLIC(a.owner) GROUP BY e.target;
 
 -- name: superseding
 -- What supersedes an item, whoever says so.
@@ -129,12 +129,12 @@ SELECT source, kind FROM retraction WHERE board = ?1 AND item = ?2;
 DELETE FROM retraction WHERE board = ?1 AND item = ?2;
 
 -- name: retractions
--- Retraction notices of some items (a JSON list), oldest first.
-SELECT r.item, s.type, r.source, r.status, r.kind, v.type, r.via, n.type, r.successor
+-- Retraction notices of some items (a JSON list), oldest first, that name nothing an agent may not see.
+SELECT r.item, s.type, r.source, r.status, r.kind, v.type, r.via, n.type, n.number
 FROM retraction r
-JOIN item s ON s.board = r.board AND s.number = r.source
-JOIN item v ON v.board = r.board AND v.number = r.via
-LEFT JOIN item n ON n.board = r.board AND n.number = r.successor
+JOIN item s ON s.board = r.board AND s.number = r.source AND VISIBLE(s.owner, ?3)
+JOIN item v ON v.board = r.board AND v.number = r.via AND VISIBLE(v.owner, ?3)
+LEFT JOIN item n ON n.board = r.board AND n.number = r.successor AND VISIBLE(n.owner, ?3)
 WHERE r.board = ?1 AND r.item IN (SELECT value FROM json_each(?2)) ORDER BY r.item, r.seq, r.source;
 
 -- name: spreading_add

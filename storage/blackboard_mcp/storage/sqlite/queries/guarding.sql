@@ -14,7 +14,7 @@ WHERE board = ?1 AND number IN (SELECT number FROM protected WHERE board = ?1) A
 -- The same of what an agent may see.
 SELECT count(*), coalesce(sum(tokens), 0) FROM item
 WHERE board = ?1 AND number IN (SELECT number FROM protected WHERE board = ?1) AND zone = 'working'
-  AND owner IN ('', ?2);
+  AND VISIBLE(owner, ?2);
 
 -- name: held_add
 -- Items are held: a JSON list of [number, debate, source, kind, target, depth].

@@ -10,11 +10,11 @@ SELECT e.seq, e.event, e.at, e.agent, e.item, e.type, e.key, e.version, e.thread
        e.item IS NOT NULL AND e.concerns <> '[]' AND NOT EXISTS (
            SELECT 1 FROM concern c
            WHERE c.board = e.board AND c.agent = json_extract(e.concerns, '$[0]') AND c.seq = e.seq)
-FROM event e WHERE e.board = ?1 AND e.seq > ?2 AND e.seq <= ?3 AND (?4 = 0 OR e.owner = '') ORDER BY e.seq LIMIT ?5;
+FROM event e WHERE e.board = ?1 AND e.seq > ?2 AND e.seq <= ?3 AND (?4 = 0 OR PUBLIC(e.owner)) ORDER BY e.seq LIMIT ?5;
 
 -- name: history_last_public
 -- The last event that everybody sees.
-SELECT max(seq) FROM event WHERE board = ?1 AND owner = '';
+SELECT max(seq) FROM event WHERE board = ?1 AND PUBLIC(owner);
 
 -- name: history_edges
 -- Edges between the items that a JSON list names and items before them; for ?3 = 1 those that everybody sees.
@@ -25,11 +25,11 @@ FROM (SELECT source, kind, target FROM edge
       SELECT source, kind, target FROM edge INDEXED BY edge_target
       WHERE board = ?1 AND target IN (SELECT value FROM json_each(?2)) AND source < target) e
 WHERE ?3 = 0 OR NOT EXISTS (
-    SELECT 1 FROM item i WHERE i.board = ?1 AND i.number IN (e.source, e.target) AND i.owner <> '');
+    SELECT 1 FROM item i WHERE i.board = ?1 AND i.number IN (e.source, e.target) AND HIDDEN(i.owner));
 
 -- name: history_private
 -- Those of the items (a JSON list) that not everybody sees.
-SELECT number FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND owner <> '';
+SELECT number FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND HIDDEN(owner);
 
 -- name: history_owners
 -- Whom the agents of a board act for.
@@ -83,18 +83,18 @@ WHERE NOT EXISTS (SELECT 1 FROM debate d WHERE d.board = ?1 AND d.id = x.debate)
 SELECT 'request', r.number FROM request r WHERE r.board = ?1 AND (
     r.live <> (r.state IN ('OPEN', 'TAKEN'))
     OR NOT EXISTS (SELECT 1 FROM item i
-                   WHERE i.board = ?1 AND i.number = r.number AND i.type = 'QUESTION' AND i.owner = '')
+                   WHERE i.board = ?1 AND i.number = r.number AND i.type = 'QUESTION' AND PUBLIC(i.owner))
     OR r.partial <> 0 AND NOT EXISTS (SELECT 1 FROM item i
-                                      WHERE i.board = ?1 AND i.number = r.partial AND i.owner = '')
+                                      WHERE i.board = ?1 AND i.number = r.partial AND PUBLIC(i.owner))
     OR r.answer <> 0 AND NOT EXISTS (SELECT 1 FROM item i
-                                     WHERE i.board = ?1 AND i.number = r.answer AND i.owner = '')
+                                     WHERE i.board = ?1 AND i.number = r.answer AND PUBLIC(i.owner))
     OR (r.state = 'ANSWERED') <> (r.answer <> 0))
 UNION ALL
 SELECT 'consumer_group', g.cursor FROM consumer_group g WHERE g.board = ?1 AND g.cursor > ?2
 UNION ALL
 SELECT 'delivery', d.seq FROM delivery d JOIN consumer_group g ON g.board = d.board AND g.name = d.consumers
 WHERE d.board = ?1 AND (d.seq > g.cursor OR NOT EXISTS (
-    SELECT 1 FROM event e WHERE e.board = ?1 AND e.seq = d.seq AND e.owner = ''))
+    SELECT 1 FROM event e WHERE e.board = ?1 AND e.seq = d.seq AND PUBLIC(e.owner)))
 LIMIT 1;
 
 -- name: history_let_go
@@ -111,18 +111,18 @@ WHERE i.board = ?1 AND i.zone = 'archive'
 UPDATE item SET superseded = 1 WHERE board = ?1 AND EXISTS (
     SELECT 1 FROM edge e JOIN item s ON s.board = e.board AND s.number = e.source
     WHERE e.board = item.board AND e.target = item.number AND e.kind = 'supersedes'
-      AND s.author = item.author AND s.owner IN ('', item.owner));
+      AND s.author = item.author AND SHARED(s.owner, item.owner));
 
 -- name: history_analysed
 -- Which items an `analyzed_by` edge touches.
 UPDATE item SET analysed = 1 WHERE board = ?1 AND (EXISTS (
     SELECT 1 FROM edge e JOIN item o ON o.board = e.board AND o.number = e.source
     WHERE e.board = item.board AND e.target = item.number AND e.kind = 'analyzed_by'
-      AND o.owner IN ('', item.owner))
+      AND SHARED(o.owner, item.owner))
   OR EXISTS (
     SELECT 1 FROM edge e JOIN item o ON o.board = e.board AND o.number = e.target
     WHERE e.board = item.board AND e.source = item.number AND e.kind = 'analyzed_by'
-      AND o.owner IN ('', item.owner)));
+      AND SHARED(o.owner, item.owner)));
 
 -- name: history_debated
 -- Which items a debate was closed on.
@@ -141,9 +141,9 @@ UPDATE board SET
     working_items = (SELECT count(*) FROM item WHERE board = ?1 AND zone = 'working'),
     working_tokens = (SELECT coalesce(sum(tokens), 0) FROM item WHERE board = ?1 AND zone = 'working'),
     archived_items = (SELECT count(*) FROM item WHERE board = ?1 AND zone = 'archive'),
-    private_items = (SELECT count(*) FROM item WHERE board = ?1 AND zone = 'working' AND owner <> ''),
+    private_items = (SELECT count(*) FROM item WHERE board = ?1 AND zone = 'working' AND HIDDEN(owner)),
     private_tokens = (SELECT coalesce(sum(tokens), 0) FROM item
-                      WHERE board = ?1 AND zone = 'working' AND owner <> '')
+                      WHERE board = ?1 AND zone = 'working' AND HIDDEN(owner))
 WHERE no = ?1;
 
 -- name: history_orphan

@@ -14,7 +14,7 @@ SELECT why, root, type, count(*), sum(tokens) FROM (
                 ELSE 'owed' END AS why,
            d.root AS root, r.type AS type
     FROM (SELECT DISTINCT number FROM protected WHERE board = ?1) p
-    CROSS JOIN item i ON i.board = ?1 AND i.number = p.number AND i.zone = 'working' AND i.owner = ''
+    CROSS JOIN item i ON i.board = ?1 AND i.number = p.number AND i.zone = 'working' AND PUBLIC(i.owner)
     LEFT JOIN held h ON h.board = ?1 AND h.number = i.number
     LEFT JOIN debate d ON d.board = ?1 AND d.id = h.debate
     LEFT JOIN item r ON r.board = ?1 AND r.number = d.root
@@ -26,7 +26,7 @@ SELECT why, root, type, count(*), sum(tokens) FROM (
 -- to answer by name is its asker's to take back.
 SELECT o.agent AS agent, o.duty, o.item AS item, i.type, o.since AS since
 FROM obligation o INDEXED BY obligation_outstanding
-CROSS JOIN item i ON i.board = o.board AND i.number = o.item AND i.zone = 'working' AND i.owner = ''
+CROSS JOIN item i ON i.board = o.board AND i.number = o.item AND i.zone = 'working' AND PUBLIC(i.owner)
 WHERE o.board = ?1 AND o.state = 'outstanding' AND o.item <> ?2 AND o.agent <> ?3
 UNION ALL
 SELECT CASE WHEN holder <> '' THEN holder WHEN agent <> '' THEN agent ELSE asker END,
@@ -38,12 +38,12 @@ ORDER BY since, item, agent LIMIT ?4;
 -- Active constraints and open hot issues that everybody sees, longest text first, and who wrote them.
 SELECT author, number, type FROM item
 WHERE board = ?1 AND zone = 'working' AND type IN ('CONSTRAINT', 'HOT_ISSUE') AND status IN ('ACTIVE', 'DEBATED')
-  AND owner = '' AND number <> ?2 AND author <> ?3
+  AND PUBLIC(owner) AND number <> ?2 AND author <> ?3
 ORDER BY tokens DESC, number LIMIT ?4;
 
 -- name: working_among
 -- Those of some items (a JSON list) that are in working memory, as a pass sees them.
-SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, i.owner <> '', i.updated_at,
+SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, HIDDEN(i.owner), i.updated_at,
        i.seq, i.expires_at, i.superseded, i.analysed, i.debated,
        u.reads, u.last_read,
        COALESCE((SELECT p.owner FROM principal p WHERE p.agent = i.author), i.author)
@@ -73,11 +73,11 @@ ORDER BY seq, number LIMIT ?4;
 -- name: going_threads
 -- Threads after a thread that something settles and that have more than ?3 items which all may see.
 SELECT DISTINCT thread FROM item i INDEXED BY item_settles
-WHERE board = ?1 AND zone = 'working' AND owner = ''
+WHERE board = ?1 AND zone = 'working' AND PUBLIC(owner)
   AND (debated = 1 OR status = 'RESOLVED' OR (type IN ('DECISION', 'ANSWER') AND number <> thread))
   AND thread > ?2
   AND (SELECT count(*) FROM (
-      SELECT 1 FROM item m WHERE m.board = ?1 AND m.thread = i.thread AND m.zone = 'working' AND m.owner = ''
+      SELECT 1 FROM item m WHERE m.board = ?1 AND m.thread = i.thread AND m.zone = 'working' AND PUBLIC(m.owner)
         AND m.type <> 'CONSTRAINT' LIMIT ?3 + 1)) > ?3
 ORDER BY thread LIMIT ?4;
 
@@ -88,7 +88,7 @@ SELECT count(*), coalesce(sum(tokens), 0) FROM (
     SELECT tokens FROM item i
     WHERE board = ?1 AND zone = 'working' AND (superseded = 1 OR status IN ('RESOLVED', 'WITHDRAWN', 'INVALIDATED'))
       AND (seq, number) < (?2, ?3)
-      AND owner IN ('', ?5)
+      AND VISIBLE(owner, ?5)
       AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
     LIMIT ?4);
 
@@ -97,7 +97,7 @@ SELECT count(*), coalesce(sum(tokens), 0) FROM (
 SELECT count(*), coalesce(sum(tokens), 0) FROM (
     SELECT tokens FROM item i
     WHERE board = ?1 AND zone = 'working' AND type = 'LOG' AND analysed = 1 AND (seq, number) < (?2, ?3)
-      AND owner IN ('', ?5)
+      AND VISIBLE(owner, ?5)
       AND NOT (superseded = 1 OR status IN ('RESOLVED', 'WITHDRAWN', 'INVALIDATED'))
       AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
     LIMIT ?4);
@@ -107,7 +107,7 @@ SELECT count(*), coalesce(sum(tokens), 0) FROM (
 SELECT count(*), coalesce(sum(tokens), 0) FROM (
     SELECT tokens FROM item i
     WHERE board = ?1 AND zone = 'working' AND (importance, seq, number) < (?2, ?3, ?4)
-      AND owner IN ('', ?8)
+      AND VISIBLE(owner, ?8)
       AND (?6 = 0 OR NOT (superseded = 1 OR status IN ('RESOLVED', 'WITHDRAWN', 'INVALIDATED')))
       AND (?7 = 0 OR NOT (type = 'LOG' AND analysed = 1))
       AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
@@ -124,7 +124,7 @@ ORDER BY importance, seq, number LIMIT ?6;
 -- An `analyzed_by` edge joins two items: whoever sees one sees the other.
 UPDATE item SET analysed = 1 WHERE board = ?1 AND number IN (?2, ?3) AND EXISTS (
     SELECT 1 FROM item o WHERE o.board = ?1 AND o.number IN (?2, ?3)
-      AND o.number <> item.number AND o.owner IN ('', item.owner));
+      AND o.number <> item.number AND SHARED(o.owner, item.owner));
 
 -- name: expiring
 -- Expired items of working memory after a place, oldest expiry first.
@@ -142,7 +142,7 @@ ORDER BY expires_at LIMIT 1;
 -- Open requests for summaries of a board, oldest first, and whether the thread moved since.
 SELECT r.thread, r.item, r.seen, r.seq, r.opened_at, r.due_at, r.holder, r.held_until, r.lease,
        EXISTS (SELECT 1 FROM item i
-               WHERE i.board = r.board AND i.thread = r.thread AND i.owner = '' AND i.seq > r.seq)
+               WHERE i.board = r.board AND i.thread = r.thread AND PUBLIC(i.owner) AND i.seq > r.seq)
 FROM summary_request r WHERE r.board = ?1 ORDER BY r.opened_at, r.thread;
 
 -- name: summaries_due
@@ -150,7 +150,7 @@ FROM summary_request r WHERE r.board = ?1 ORDER BY r.opened_at, r.thread;
 SELECT * FROM (
     SELECT b.id, r.thread, r.seen,
            EXISTS (SELECT 1 FROM item i
-                   WHERE i.board = r.board AND i.thread = r.thread AND i.owner = '' AND i.seq > r.seq) AS moved,
+                   WHERE i.board = r.board AND i.thread = r.thread AND PUBLIC(i.owner) AND i.seq > r.seq) AS moved,
            r.due_at, r.held_until
     FROM summary_request r JOIN board b ON b.no = r.board
 ) WHERE moved OR (due_at <= ?1 AND (held_until IS NULL OR held_until <= ?1));

@@ -4,20 +4,20 @@
 -- Items by number (a JSON list) that an agent may see.
 SELECT board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata,
        tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted
-FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND owner IN ('', ?3);
+FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
 
 -- name: beginnings
 -- How the texts of items (a JSON list of numbers) begin that an agent may see.
 SELECT number, substr(ltrim(text, char(9, 10, 13, 32)), 1, 1000)
-FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND owner IN ('', ?3);
+FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
 
 -- name: items_by_key
--- Entries by key (a JSON list) that an agent may see: tombstones before what stands, shared ones before own
--- private ones.
+-- Entries by key (a JSON list) that an agent may see: tombstones before what stands, shared ones before the
+-- team's, own private ones last.
 SELECT board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata,
        tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted
-FROM item WHERE board = ?1 AND key IN (SELECT value FROM json_each(?2)) AND owner IN ('', ?3)
-ORDER BY deleted DESC, owner;
+FROM item WHERE board = ?1 AND key IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3)
+ORDER BY deleted DESC, NEAREST(owner, ?3);
 
 -- name: versions
 -- Former versions, by a JSON list of [number, version].
@@ -38,7 +38,7 @@ FROM item_version WHERE board = ?1 AND number = ?2 AND version <= ?3 ORDER BY ve
 
 -- name: working
 -- Working memory as a pass sees it, oldest change first.
-SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, i.owner <> '', i.updated_at,
+SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, HIDDEN(i.owner), i.updated_at,
        i.seq, i.expires_at, i.superseded, i.analysed, i.debated,
        u.reads, u.last_read,
        COALESCE((SELECT p.owner FROM principal p WHERE p.agent = i.author), i.author)
@@ -50,7 +50,7 @@ WHERE i.board = ?1 AND i.zone = 'working' ORDER BY i.seq;
 -- the whole board in that order.
 SELECT number, type FROM item
 WHERE board = ?1 AND zone = 'working' AND type IN ('CONSTRAINT', 'HOT_ISSUE')
-  AND status IN ('ACTIVE', 'DEBATED') AND owner IN ('', ?2) ORDER BY +number;
+  AND status IN ('ACTIVE', 'DEBATED') AND VISIBLE(owner, ?2) ORDER BY +number;
 
 -- name: law_among
 -- Those of some items (a JSON list) that are such, of every owner: for the guard.
@@ -60,12 +60,13 @@ WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND zone = 'wor
 
 -- name: top
 -- The most important items of working memory that an agent may see, newest first among equals.
-SELECT number FROM item WHERE board = ?1 AND zone = 'working' AND owner IN ('', ?2)
+SELECT number FROM item WHERE board = ?1 AND zone = 'working' AND VISIBLE(owner, ?2)
 ORDER BY importance DESC, seq DESC LIMIT ?3;
 
 -- name: own_notes
--- How many private items an agent has in working memory, and their tokens.
-SELECT count(*), coalesce(sum(tokens), 0) FROM item WHERE board = ?1 AND zone = 'working' AND owner <> '' AND owner = ?2;
+-- How many items of working memory an agent sees that not everybody does, and their tokens.
+SELECT count(*), coalesce(sum(tokens), 0) FROM item INDEXED BY item_private
+WHERE board = ?1 AND zone = 'working' AND HIDDEN(owner) AND VISIBLE(owner, ?2);
 
 -- name: thread_members
 -- Items of a thread in working memory.
@@ -86,35 +87,35 @@ SELECT e.source, e.kind, e.target, a.type, b.type FROM (
     SELECT source, kind, target FROM edge INDEXED BY edge_target
     WHERE board = ?1 AND target IN (SELECT value FROM json_each(?2))
 ) e
-CROSS JOIN item a ON a.board = ?1 AND a.number = e.source AND a.owner IN ('', ?3)
-CROSS JOIN item b ON b.board = ?1 AND b.number = e.target AND b.owner IN ('', ?3);
+CROSS JOIN item a ON a.board = ?1 AND a.number = e.source AND VISIBLE(a.owner, ?3)
+CROSS JOIN item b ON b.board = ?1 AND b.number = e.target AND VISIBLE(b.owner, ?3);
 
 -- name: item_superseded
 -- Its author supersedes it, in sight of all who see it.
 UPDATE item SET superseded = 1 WHERE board = ?1 AND number = ?2 AND EXISTS (
     SELECT 1 FROM item s WHERE s.board = ?1 AND s.number = ?3
-      AND s.author = item.author AND s.owner IN ('', item.owner));
+      AND s.author = item.author AND SHARED(s.owner, item.owner));
 
 -- name: items_around
 -- For some items (a JSON list) the ones before and after each in its thread, of those an agent may see.
 SELECT i.number,
        (SELECT n.number FROM item n WHERE n.board = ?1 AND n.thread = i.thread AND n.number < i.number
-          AND n.owner IN ('', ?3) ORDER BY n.number DESC LIMIT 1),
+          AND VISIBLE(n.owner, ?3) ORDER BY n.number DESC LIMIT 1),
        (SELECT n.number FROM item n WHERE n.board = ?1 AND n.thread = i.thread AND n.number > i.number
-          AND n.owner IN ('', ?3) ORDER BY n.number LIMIT 1)
+          AND VISIBLE(n.owner, ?3) ORDER BY n.number LIMIT 1)
 FROM item i
-WHERE i.board = ?1 AND i.number IN (SELECT value FROM json_each(?2)) AND i.owner IN ('', ?3);
+WHERE i.board = ?1 AND i.number IN (SELECT value FROM json_each(?2)) AND VISIBLE(i.owner, ?3);
 
 -- name: status_counts
 -- How many items an agent may see by zone, type and status, with tokens.
 SELECT zone, type, status, sum(items), sum(tokens) FROM figure
-WHERE board = ?1 AND owner IN ('', ?2)
+WHERE board = ?1 AND VISIBLE(owner, ?2)
 GROUP BY zone, type, status ORDER BY zone, type, status;
 
 -- name: tags_of_board
 -- Tags in use in working memory, most used first.
 SELECT t.value, count(*) FROM item i INDEXED BY item_working CROSS JOIN json_each(i.tags) t
-WHERE i.board = ?1 AND i.zone = 'working' AND i.owner IN ('', ?2) GROUP BY t.value ORDER BY count(*) DESC, t.value LIMIT 100;
+WHERE i.board = ?1 AND i.zone = 'working' AND VISIBLE(i.owner, ?2) GROUP BY t.value ORDER BY count(*) DESC, t.value LIMIT 100;
 
 -- name: items_any
 -- Items by number (a JSON list), whoever may see them: for the server's own work.
@@ -125,4 +126,4 @@ FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
 -- name: types
 -- The types of some items (a JSON list) that an agent may see.
 SELECT number, type FROM item
-WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND owner IN ('', ?3);
+WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
