@@ -265,9 +265,18 @@ class Served(BoardMachine):
         policy = self.run(self.at.standing()).config.policy
         free = self.free(after)
         by_step: dict[int, list[Item]] = {}
+        beyond: dict[str, list[Item]] = {}
         for id_, step, why in moved:
-            if why != "expired" and number(id_) in before:
+            if why.endswith("fair-share") and policy == "token-importance":
+                item = before[number(id_)]
+                beyond.setdefault(item.author, []).append(item)
+            elif why != "expired" and number(id_) in before:
                 by_step.setdefault(step, []).append(before[number(id_)])
+        for author, taken in beyond.items():
+            most = max((i.importance, i.seq) for i in taken)
+            passed_over = [i for i in free if i.author == author and (i.importance, i.seq) < most]
+            self.check("I11", not passed_over, (taken, passed_over))
+            self.outcome.happened["pass by share"] += 1
         if 1 in by_step:
             left = [i for i in free if i.status in FINISHED or superseded(i, after)]
             self.check("I11", older(by_step[1], left), (by_step[1], left))

@@ -36,6 +36,8 @@ class BoardConfig:
     target_tokens: int = 6_000
     high_water: float = 0.8
     low_water: float = 0.6
+    owner_share: float = 0.5
+    """Part of the low-water mark that one owner's items may take while there are others'; 1: all of it."""
     ceiling: int = 2
     hard_ceiling: int = 4
     summarise_over: int = 4

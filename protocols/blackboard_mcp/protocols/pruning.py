@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from .board import DEFAULT_POLICY, BoardConfig
+from .events import SYSTEM
 from .guard import Protection
 from .items import ItemType, Status
 
@@ -79,7 +80,10 @@ EXEMPT = 5
 
 
 class Reach(StrEnum):
-    """How much of working memory a decision is shown. What is left out, it would not have named."""
+    """How much of working memory a decision is shown. What is left out, it would not have named.
+
+    Where an owner has more than its share, a decision is shown all of it, whatever it wants.
+    """
 
     ENOUGH = "enough"
     """As much as brings the board to its low-water mark when every step takes its candidates in the default
@@ -107,6 +111,19 @@ def finished(thread: Sequence[Candidate], protected: Container[int]) -> tuple[Ca
         return ()
     ended = known[-1].type in (ItemType.DECISION, ItemType.ANSWER)
     return known if ended or any(c.debated_before or c.status is Status.RESOLVED for c in known) else ()
+
+
+def beyond_shares(config: BoardConfig, used: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:
+    """How many tokens of working memory one owner may have, and who has more, most first.
+
+    `used` are the tokens by owner. Nobody has too much where there is no other owner, the server aside.
+    """
+    allowed = int(config.low_tokens * config.owner_share)
+    others = {owner: tokens for owner, tokens in used.items() if owner != SYSTEM and tokens > 0}
+    if len(others) < 2 or config.owner_share >= 1:
+        return allowed, ()
+    beyond = sorted((owner for owner in others if others[owner] > allowed), key=lambda o: (-others[o], o))
+    return allowed, tuple(beyond)
 
 
 def freed_by_summary(sources: Iterable[Candidate]) -> int:

@@ -17,6 +17,8 @@ from .validation.rules import check_rules
 FRACTIONS = {
     "high_water": "a pruning pass starts above this part of the target",
     "low_water": "and ends at this part of it",
+    "owner_share": "what one owner has beyond this part of the low-water mark goes before anything of others, whatever "
+    "importance it claims; 1: no such bound",
 }
 WHOLE = {
     "target_tokens": (200, 10_000_000, "working memory's target, in tokens"),

@@ -6,7 +6,7 @@ never names an item that the guard holds. In which order the fourth step takes i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from blackboard_mcp.protocols.board import DEFAULT_POLICY, STEPS
@@ -17,10 +17,12 @@ from blackboard_mcp.protocols.pruning import (
     Move,
     Plan,
     Workspace,
+    beyond_shares,
     finished,
     freed_by_summary,
 )
 
+from .policies.ordering import SHARE
 from .policies.registry import TOKEN_IMPORTANCE, Ranking
 
 RESOLVED, LOGS, THREADS, IMPORTANCE = 1, 2, 3, 4
@@ -60,8 +62,9 @@ def decide(
     3. Finished threads worth a summary are proposed in `Plan.threads`, not moved: the summary is
        written outside the transaction. Step 4 takes no account of them, so a caller that wants summaries
        runs steps 1 to 3 first and step 4 after the summaries.
-    4. In the order of `ranking`, up to the ceiling; then, only if that left more than the high-water mark,
-       up to the hard ceiling. Importance 5 stays.
+    4. While several owners are there: what one of them has beyond its share, whatever importance up to
+       the hard ceiling it claims. Then what is left up to the ceiling; then, only if that left more than
+       the high-water mark, up to the hard ceiling. Each in the order of `ranking`. Importance 5 stays.
 
     Of `steps` those run that the board's configuration has as well; what expired goes in any case.
     """
@@ -88,12 +91,40 @@ def decide(
         ceiling = min(space.config.ceiling, EXEMPT - 1)
         hard = min(space.config.hard_ceiling, EXEMPT - 1)
         if state.tokens > level:
+            _take_beyond_shares(state, space, [c for c in free if c.importance <= hard], level, ranking)
+        if state.tokens > level:
             soft = [c for c in free if c.number not in state.gone and c.importance <= ceiling]
             _take(state, ranking.order(soft, _used(state.left(space))), level, IMPORTANCE, ranking.policy)
         if state.tokens > space.config.high_tokens:
             more = [c for c in free if c.number not in state.gone and ceiling < c.importance <= hard]
             _take(state, ranking.order(more, _used(state.left(space))), level, IMPORTANCE, ranking.policy)
     return Plan(tuple(state.moves), threads, ranking.policy, ranking.warning)
+
+
+def _take_beyond_shares(
+    state: _Pass, space: Workspace, free: Sequence[Candidate], level: int, ranking: Ranking
+) -> None:
+    """What owners have beyond their share, from whoever has most first, each down to its share.
+
+    Nothing where working memory is not shown whole: then no owner has that much.
+    """
+    if space.threads is not None:
+        return
+    used = _used(state.left(space))
+    allowed, beyond = beyond_shares(space.config, used)
+    public = _used(c for c in state.left(space) if not c.private)
+    mine = {owner: [c for c in free if c.owner == owner and c.number not in state.gone] for owner in beyond}
+    queues = {owner: iter(ranking.order(listed, used)) for owner, listed in mine.items()}
+    while queues and state.tokens > level:
+        owner = min(queues, key=lambda name: (-used[name], name))
+        candidate = next(queues[owner], None)
+        if candidate is None or used[owner] <= allowed:
+            del queues[owner]
+            continue
+        # Who has so much in private only is not told of.
+        said = SHARE if public.get(owner, 0) > allowed else ranking.policy
+        state.take(candidate, IMPORTANCE, why(candidate, IMPORTANCE, said))
+        used[owner] -= candidate.tokens
 
 
 def evictable(space: Workspace) -> tuple[list[Candidate], dict[str, int]]:

@@ -50,7 +50,7 @@ async def test_a_post_above_high_water_starts_a_pass_that_ends_at_low_water(smal
 
 
 async def test_steps_come_in_order_and_each_item_says_why_it_left(small: Any) -> None:
-    alice, bob = await small.join("alice", "bob")
+    alice = await small.join("alice")
     done = await alice.post(f"done {FILLER}", "FACT", status="RESOLVED")
     log = await alice.post(f"log {FILLER}", "LOG")
     finding = await alice.post("what the log says", importance=5)
@@ -60,7 +60,7 @@ async def test_steps_come_in_order_and_each_item_says_why_it_left(small: Any) ->
     high = await alice.post(f"high {FILLER}", "HYPOTHESIS")
     expired = await alice.post(f"expired {FILLER}", "DECISION", ttl_seconds=1)
     small.clock.advance(2)
-    await flood(bob, 14, "FACT", importance=4)
+    await flood(alice, 14, "FACT", importance=4)
     await small.settled()
     reasons = {}
     for item in (done, log, low, mid, high, expired):
@@ -128,6 +128,7 @@ async def test_the_guard_holds_an_open_debate_its_closure_and_what_is_watched(sm
     watched = await alice.post("watched", "LOG", importance=1)
     await carol.do("debate", op="watch", id=watched["id"])
     held = [ground, middle, claim, critique, reply, support, watched]
+    await alice.do("board", settings={"owner_share": 1})
     for _ in range(4):
         await flood(bob)
         await small.settled()
@@ -299,3 +300,18 @@ async def test_a_critique_that_comes_while_a_summary_is_written_keeps_the_thread
     assert [line for outcome in outcomes for line in outcome.moved] == []
     assert (await alice.do("query", type="SUMMARY", zone="all"))["items"] == []
     assert (await alice.item(root["id"]))["zone"] == "working"
+
+
+async def test_a_flood_of_one_owners_agents_pushes_out_none_of_the_others_items(small: Any) -> None:
+    alice, one, two = await small.join("alice", "bot-1", "bot-2")
+    for bot in ("bot-1", "bot-2"):
+        await small.opened.blackboard.introduce(bot, "mallory")
+    notes = [(await alice.post(f"note {n} {FILLER}", "LOG"))["id"] for n in range(3)]
+    for round_ in range(6):
+        for bot in (one, two):
+            await flood(bot, 4, "HYPOTHESIS", importance=4, tags=[f"r{round_}"])
+            await small.settled()
+    assert [await alice.item(id) for id in notes]
+    assert [(await alice.item(id))["zone"] for id in notes] == ["working"] * 3
+    told = [e for e in (await alice.do("read", since=0))["events"] if e["event"] == "item.archived"]
+    assert {e["data"]["why"] for e in told} == {"importance 4, fair-share"}

@@ -205,7 +205,7 @@ def test_under_any_policy_the_guard_the_ceilings_and_the_steps_hold(before: Work
 
 @given(workspaces())
 def test_i11_by_default_nothing_goes_before_a_less_important_older_one(before: Workspace) -> None:
-    space = replace(before, config=replace(before.config, policy="token-importance"))
+    space = replace(before, config=replace(before.config, policy="token-importance", owner_share=1.0))
     plan = passed(space)
     gone = {move.number for move in plan.moves}
     by_number = {c.number: c for c in space.candidates}

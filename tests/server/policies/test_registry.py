@@ -47,7 +47,7 @@ def space(policy: str) -> Workspace:
         )
         for n in range(1, 11)
     )
-    config = BoardConfig(target_tokens=800, low_water=0.5, policy=policy)
+    config = BoardConfig(target_tokens=800, low_water=0.5, owner_share=1.0, policy=policy)
     return Workspace(config, made, {1: Protection("x"), 2: Protection("x")}, 1_000)
 
 

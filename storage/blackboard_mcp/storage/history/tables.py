@@ -331,6 +331,7 @@ TABLES: tuple[Table, ...] = (
         compared=("owner", "zone", "type", "status", "items", "tokens"),
         triggered=True,
     ),
+    Table("share", Role.DERIVED, ("author",), compared=("author", "items", "tokens"), triggered=True),
     Table("key_part", Role.DERIVED, ("part", "number"), compared=("part", "number"), triggered=True),
     Table("outbox", Role.DERIVED),
     Table("principal", Role.INSTALLATION),

@@ -11,9 +11,18 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from blackboard_mcp.protocols.items import ItemType, Status
-from blackboard_mcp.protocols.pruning import EXEMPT, Candidate, Reach, Workspace, finished, freed_by_summary
+from blackboard_mcp.protocols.pruning import (
+    EXEMPT,
+    Candidate,
+    Reach,
+    Workspace,
+    beyond_shares,
+    finished,
+    freed_by_summary,
+)
 
 from . import guarding
+from .principals import owners_of
 from .rows import BoardRow, Steps, instant, numbers, sql
 
 _PAGE = 100
@@ -23,7 +32,7 @@ _THREADS = 16
 def workspace(board: BoardRow, now: int, reach: Reach = Reach.ALL) -> Steps[Workspace]:
     """Working memory as a pass sees it, oldest change first."""
     threads: frozenset[int] | None = None
-    if reach is Reach.ALL:
+    if reach is Reach.ALL or (yield from _somebody_has_too_much(board)):
         rows = yield sql("working"), (board.no,)
         shown = [_candidate(row, now) for row in rows]
     else:
@@ -40,6 +49,18 @@ def workspace(board: BoardRow, now: int, reach: Reach = Reach.ALL) -> Steps[Work
         tokens=board.working_tokens,
         threads=threads,
     )
+
+
+def _somebody_has_too_much(board: BoardRow) -> Steps[bool]:
+    """Whether an owner has more of working memory than its share."""
+    by_agent = yield sql("shares"), (board.no,)
+    if len(by_agent) < 2:
+        return False
+    owners = yield from owners_of(agent for agent, _ in by_agent)
+    used: dict[str, int] = {}
+    for agent, tokens in by_agent:
+        used[owners[agent]] = used.get(owners[agent], 0) + tokens
+    return bool(beyond_shares(board.config, used)[1])
 
 
 def candidates(no: int, wanted: Iterable[int], now: int) -> Steps[dict[int, Candidate]]:

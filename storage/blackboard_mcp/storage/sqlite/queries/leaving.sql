@@ -167,3 +167,7 @@ UPDATE summary_request SET holder = ?3, held_until = ?4, lease = ?5 WHERE board 
 -- name: summary_request_drop
 -- It is met, or void.
 DELETE FROM summary_request WHERE board = ?1 AND thread = ?2;
+
+-- name: shares
+-- What each agent has posted of working memory, in tokens.
+SELECT author, tokens FROM share WHERE board = ?1;
