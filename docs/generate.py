@@ -248,6 +248,7 @@ def server(*sets: str, structured: str = "ask") -> BoardServer:
     """A server with these sets of tools that only describes itself."""
     made = SimpleNamespace(
         settings=settings.Settings(tools=("core", *sets), structured=structured),
+        store=None,
         blackboard=SimpleNamespace(tokenizer=None),
         clock=None,
         protocols=protocol_classes.Protocols(),
@@ -486,7 +487,15 @@ def settings_page() -> str:
 def commands() -> str:
     group = cast(click.Group, cli)
     context = click.Context(group, info_name="blackboard-mcp", terminal_width=100, max_content_width=100)
-    parts = ["# Command line\n", f"```text\n{help_of(group, context)}\n```\n"]
+    parts = ["# Command line\n", f"```text\n{help_of(group, context)}\n```\n", *commands_of(group, context)]
+    parts.append(
+        "Exit codes: 0 done, 1 refused or failed (one line on standard error says why), 2 wrong usage.\n"
+    )
+    return "\n".join(parts)
+
+
+def commands_of(group: click.Group, context: click.Context) -> Iterator[str]:
+    """A section for each command of a group, and after it those of its own commands."""
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None
@@ -498,11 +507,11 @@ def commands() -> str:
             max_content_width=100,
             help_option_names=["-h", "--help"],
         )
-        parts += [f"## {name}\n", f"```text\n{help_of(command, inner)}\n```\n"]
-    parts.append(
-        "Exit codes: 0 done, 1 refused or failed (one line on standard error says why), 2 wrong usage.\n"
-    )
-    return "\n".join(parts)
+        path = inner.command_path.partition(" ")[2]
+        yield f"## {path}\n"
+        yield f"```text\n{help_of(command, inner)}\n```\n"
+        if isinstance(command, click.Group):
+            yield from commands_of(command, inner)
 
 
 def help_of(command: click.Command, context: click.Context) -> str:

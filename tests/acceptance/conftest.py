@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from blackboard_mcp.server.demo.process import Serving, command, environment
 
 READY = "blackboard-mcp serves "
+Start = Callable[..., Serving]
 
 
 @pytest.fixture(scope="module")
@@ -20,9 +22,21 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def served(data: Path) -> Iterator[Serving]:
+def served(data: Path, start: Start) -> Serving:
     """A server over HTTP on the module's data folder."""
-    words = command("serve", "--transport", "http", "--port", "0", "--data", str(data))
+    return start(data)
+
+
+@pytest.fixture(scope="module")
+def start() -> Iterator[Start]:
+    """Starts servers over HTTP on a data folder, with further options, that end with the module."""
+    with ExitStack() as stack:
+        yield lambda data, *options: stack.enter_context(running(data, *options))
+
+
+@contextmanager
+def running(data: Path, *options: str) -> Iterator[Serving]:
+    words = command("serve", "--transport", "http", "--port", "0", "--data", str(data), *options)
     process = subprocess.Popen(
         words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment()
     )

@@ -72,6 +72,7 @@ def test_every_setting_is_read_from_each_place(tmp_path: Path) -> None:
         "board_settings": ('{"ceiling": 3}', "{ceiling = 3}", {"ceiling": 3}),
         "limits": ('{"headers": 50}', "{headers = 50}", Limits(headers=50)),
         "synchronous": ("NORMAL", '"NORMAL"', "NORMAL"),
+        "auth": ("token", '"token"', "token"),
         "allowed_hosts": ("h:1,h", '["h:1", "h"]', ("h:1", "h")),
         "allowed_origins": ("http://o", '["http://o"]', ("http://o",)),
         "log_level": ("DEBUG", '"DEBUG"', "DEBUG"),

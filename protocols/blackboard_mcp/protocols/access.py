@@ -78,6 +78,15 @@ SCOPED: Final[Mapping[Scope, frozenset[Action]]] = MappingProxyType(
 
 ALL_SCOPES: Final = frozenset(Scope)
 
+
+class Trust(StrEnum):
+    """How far what an agent posts is to be relied on."""
+
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+
+
 EVERY_BOARD: Final = "*"
 """In `Principal.roles`: every board that is not named there itself; no board can have this id."""
 
@@ -94,6 +103,7 @@ class Principal:
         via: how the identity was shown.
         credential: the token's public id, or the hash of an OAuth token; empty without one.
         expires_at: when the credential ends; `None` for never.
+        trust: how far what the agent posts is to be relied on.
     """
 
     agent: str
@@ -103,6 +113,7 @@ class Principal:
     via: Literal["launch", "header", "token", "oauth"] = "launch"
     credential: str = ""
     expires_at: datetime | None = None
+    trust: Trust = Trust.NORMAL
 
     def role_on(self, board: str) -> Role | None:
         """The credential's role on a board; `None` where the board is hidden from it."""

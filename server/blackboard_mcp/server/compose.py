@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from blackboard_mcp.protocols.access import EVERY_BOARD, Principal, Role
 from blackboard_mcp.protocols.clock import Clock, SystemClock, new_token
+from blackboard_mcp.protocols.credentials import CredentialStore
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.summaries import ENDPOINTS
 from blackboard_mcp.protocols.tokens import Tokenizer
@@ -36,6 +37,8 @@ from .tokens import load_tokenizer
 from .validation.checking import Validators
 
 if TYPE_CHECKING:
+    from .http.auth.authenticating import Authenticator
+    from .http.auth.stored import StoredTokens
     from .mcp.adapter import BoardServer, Caller, ConnectionInfo, Identify
 
 logger = logging.getLogger(__name__)
@@ -100,12 +103,7 @@ async def _opened(
     protocols = Protocols(settings.protocol)
     config = settings.board_config(policies, validators.names)
     embedder = embedder_choice(settings)
-    try:
-        settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise InvalidInput(
-            f"Cannot use the data folder {settings.folder}: {error.strerror}; name another with --data."
-        ) from error
+    _make_folder(settings)
     store = await SqlBoardStore.open(
         database,
         clock=time,
@@ -154,6 +152,26 @@ async def _opened(
             await archive.close()
     finally:
         await store.close()
+
+
+@asynccontextmanager
+async def credentials(settings: Settings) -> AsyncIterator[CredentialStore]:
+    """The access tokens of a data folder, which is made if it is not there."""
+    _make_folder(settings)
+    store = await SqlBoardStore.open(settings.database)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def _make_folder(settings: Settings) -> None:
+    try:
+        settings.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise InvalidInput(
+            f"Cannot use the data folder {settings.folder}: {error.strerror}; name another with --data."
+        ) from error
 
 
 def summary_writer(settings: Settings, store: SqlBoardStore, tokenizer: Tokenizer) -> SummaryWriter:
@@ -211,6 +229,7 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
 
     `identify` stands in for the launch configuration and the request's header.
     """
+    from .http.auth.stored import StoredTokens
     from .mcp.adapter import BoardServer
     from .mcp.resources import Resources
     from .mcp.tools.admin import AdminTools
@@ -221,7 +240,8 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
     from .transacting import Transactions
 
     settings = opened.settings
-    identity = _Identity(settings)
+    stored = StoredTokens(opened.store, opened.clock)
+    identity = _Identity(settings, authenticator(settings, stored, opened.clock))
     server = BoardServer(
         name="blackboard-mcp",
         version=version("blackboard-mcp"),
@@ -231,6 +251,7 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
         tool_prefix=settings.tool_prefix,
         limits=settings.limits,
     )
+    server.while_serving(stored.recording)
     server.on_close(lambda: opened.blackboard.following.tails.release())
     server.on_health(lambda: getattr(opened.store.engine.trouble, "kind", None))
     rendering = Rendering(opened.blackboard.tokenizer, opened.clock)
@@ -255,6 +276,8 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
 
     async def introduce(caller: Caller) -> None:
         owner = identity.owner(caller.transport, caller.headers)
+        if caller.principal.credential:
+            owner = caller.principal.owner
         if owner is not None:
             await opened.blackboard.introduce(caller.agent, owner)
 
@@ -271,22 +294,34 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
     return server
 
 
-class _Identity:
-    """Who calls, and for whom: the launch configuration over stdio, the request's headers over HTTP."""
+def authenticator(settings: Settings, stored: StoredTokens, clock: Clock) -> Authenticator:
+    """What asks for credentials over HTTP: from the first token on, or always where the settings say so."""
+    from .http.auth.authenticating import Authenticator
 
-    def __init__(self, settings: Settings) -> None:
+    async def in_force() -> bool:
+        return settings.auth == "token" or await stored.in_force()
+
+    return Authenticator([stored], clock, in_force=in_force)
+
+
+class _Identity:
+    """Who calls, and for whom: the launch configuration over stdio; over HTTP the request's token or its headers."""
+
+    def __init__(self, settings: Settings, authenticator: Authenticator) -> None:
         self._agent = None if settings.agent is None else check_agent(settings.agent)
         self._owner = None if settings.owner is None else check_agent(settings.owner)
+        self._authenticator = authenticator
         self._warned = False
 
-    def identify(self, connection: ConnectionInfo) -> Principal:
-        """The agent by its name; it acts for itself when nothing says for whom, and may do everything."""
-        owner = self.owner(connection.transport, connection.headers)
-        agent = (
-            self._agent_over_stdio(connection) if connection.transport == "stdio" else self._named(connection)
-        )
-        via: Literal["launch", "header"] = "launch" if connection.transport == "stdio" else "header"
-        return Principal(agent=agent, owner=owner or agent, roles={EVERY_BOARD: Role.ADMIN}, via=via)
+    async def identify(self, connection: ConnectionInfo) -> Principal:
+        """The agent. Without tokens it is who it says, acts for itself unless it says for whom, and may do all."""
+        if connection.transport == "stdio":
+            return _unproved(self._agent_over_stdio(connection), self._owner, "launch")
+        proved = await self._authenticator.principal(connection.headers)
+        if proved is not None:
+            return proved
+        owner = self.owner("http", connection.headers)
+        return _unproved(self._named(connection), owner, "header")
 
     def _agent_over_stdio(self, connection: ConnectionInfo) -> str:
         if self._agent is not None:
@@ -310,6 +345,10 @@ class _Identity:
             return self._owner
         named = headers.get(OWNER_HEADER)
         return None if named is None else check_agent(agent_name(named))
+
+
+def _unproved(agent: str, owner: str | None, via: Literal["launch", "header"]) -> Principal:
+    return Principal(agent=agent, owner=owner or agent, roles={EVERY_BOARD: Role.ADMIN}, via=via)
 
 
 async def announce(opened: Installation, server: BoardServer) -> None:

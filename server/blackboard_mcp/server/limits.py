@@ -38,6 +38,7 @@ class Limits:
     write_seconds: float = _bound(30.0, 0.05, 600, "that a client may leave an answer or stream unread")
     keep_alive_seconds: float = _bound(75.0, 0.05, 3_600, "that a connection stays open between requests")
     line_bytes: int = _bound(4 * _MIB, 1_024, 64 * _MIB, "a line over stdio")
+    failures_per_minute: int = _bound(30, 1, 100_000, "failures to authenticate from one address in a minute")
     calls: int = _bound(1_024, 1, 100_000, "requests being worked on in all")
     calls_per_principal: int = _bound(128, 1, 100_000, "requests being worked on for one principal")
     waits: int = _bound(2_048, 1, 100_000, "calls that may wait (those with `seconds`) in all")

@@ -49,6 +49,7 @@ class Settings:
     board_settings: Mapping[str, Any] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     synchronous: str = "FULL"
+    auth: str = "auto"
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     log_level: str = "WARNING"
@@ -102,6 +103,7 @@ class Settings:
 _CHOICES: dict[str, tuple[str, ...]] = {
     "transport": ("stdio", "http"),
     "structured": ("ask", "always"),
+    "auth": ("auto", "token"),
     "synchronous": ("FULL", "NORMAL"),
     "embedder": ("wordllama", "openai", "none"),
     "summariser": SUMMARISERS,

@@ -60,6 +60,7 @@ from .operations.rows import Steps, micros
 from .request_calls import RequestCalls
 from .sqlite.engine import SqliteEngine
 from .summary_calls import SummaryCalls
+from .token_calls import TokenCalls
 
 APPLICATION_ID = 0x42424D43
 """Marks a SQLite file as a board file."""
@@ -81,8 +82,8 @@ def migrations() -> list[str]:
     return [script.read_text("utf-8") for script in scripts]
 
 
-class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls):
-    """A `BoardStore` on a SQLite file, or in memory."""
+class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, TokenCalls):
+    """A `BoardStore`, and a `CredentialStore`, on a SQLite file, or in memory."""
 
     @classmethod
     async def open(

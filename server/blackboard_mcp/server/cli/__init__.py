@@ -13,6 +13,7 @@ from blackboard_mcp.protocols.errors import BlackboardError
 _COMMANDS = {
     "serve": ("serve", "Serve boards to MCP clients over stdio or HTTP."),
     "connect": ("connect", "Join a running server from a client that only starts local processes."),
+    "token": ("token", "Make, list and revoke access tokens."),
     "demo": ("demo", "Replay a recorded multi-agent session through real MCP clients."),
     "show": ("inspect", "Show a board as one agent sees it."),
     "explain": ("inspect", "Say why items stay, what would take them, or why they left."),

@@ -59,6 +59,11 @@ from .options import settings_of
     "--board-settings", metavar="JSON", help='Settings of boards created from now on, say {"ceiling": 3}.'
 )
 @click.option("--synchronous", type=click.Choice(["FULL", "NORMAL"]), help="How hard a commit is synced.")
+@click.option(
+    "--auth",
+    type=click.Choice(["auto", "token"]),
+    help="Over HTTP: ask for an access token from the first token on (auto, the default), or always (token).",
+)
 @click.option("--allowed-hosts", metavar="HOSTS", help="Exact Host values that a proxy in front passes on.")
 @click.option("--allowed-origins", metavar="ORIGINS", help="Exact Origin values of browser clients.")
 @click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR"]), help="On stderr.")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
-from blackboard_mcp.protocols.access import Principal
+from blackboard_mcp.server.http.auth.failures import Failures
 from blackboard_mcp.server.http.gate import MCP_PATH, Gate
 from blackboard_mcp.server.http.identified import Identified
+from blackboard_mcp.server.http.open_requests import IdentifyHeaders, OpenRequests
 from blackboard_mcp.server.limits import Limits
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -24,7 +25,7 @@ HEALTH_PATH: Final = "/healthz"
 def build_application(
     endpoint: ASGIApp,
     *,
-    identify: Callable[[Mapping[str, str]], Awaitable[Principal]],
+    identify: IdentifyHeaders,
     is_ready: Callable[[], bool],
     trouble: Callable[[], str | None],
     lifespans: Sequence[Callable[[], AbstractAsyncContextManager[None]]],
@@ -38,6 +39,8 @@ def build_application(
     `trouble` names what keeps the store from writing: "full" or, until a restart, "stopped".
     """
 
+    requests = OpenRequests(identify)
+
     async def healthz(request: Request) -> Response:
         if not is_ready():
             return JSONResponse({"status": "unavailable"}, 503)
@@ -48,7 +51,7 @@ def build_application(
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
-            for enter in lifespans:
+            for enter in (*lifespans, requests.swept):
                 await stack.enter_async_context(enter())
             yield
 
@@ -61,7 +64,12 @@ def build_application(
                 allowed_origins=allowed_origins,
                 limits=limits,
             ),
-            Middleware(Identified, identify=identify, open_paths=(HEALTH_PATH,)),
+            Middleware(
+                Identified,
+                requests=requests,
+                failures=Failures(limits.failures_per_minute),
+                open_paths=(HEALTH_PATH,),
+            ),
         ],
         lifespan=lifespan,
     )

@@ -1,21 +1,26 @@
 """Who every request is by: asked once, before anything that shows or changes something sees the request.
 
 Knows the headers that identify and what a refusal looks like over HTTP. Refuses to know how an identity is
-proved: `identify` says, for each request anew, and what it raises is the answer.
+proved: `identify` says, for each request anew, and what it raises is the answer. A request that is open for long
+is asked after again while it is, and ends when it would be refused.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, Refused, Unauthorized
+from blackboard_mcp.server.http.auth.failures import Failures
+from blackboard_mcp.server.http.auth.verifying import sdk_user
 from blackboard_mcp.server.http.gate import ErrorAnswer
 from blackboard_mcp.server.http.identity import AGENT_HEADER, OWNER_HEADER, PRINCIPAL_SCOPE_KEY
-from starlette.types import ASGIApp, Receive, Scope, Send
+from blackboard_mcp.server.http.open_requests import OpenRequests
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 logger = logging.getLogger(__name__)
 
@@ -27,45 +32,95 @@ class Identified:
     """Gives each request's scope its principal under `PRINCIPAL_SCOPE_KEY`, or answers in the place of the rest.
 
     Args:
-        identify: the principal behind a request's headers (lower-case names).
+        requests: those that are open; its `identify` says who sends one, by its headers (lower-case names).
+        failures: how often a peer may fail.
         open_paths: what everybody may ask for, because it shows nothing.
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        identify: Callable[[Mapping[str, str]], Awaitable[Principal]],
-        open_paths: Collection[str],
+        self, app: ASGIApp, *, requests: OpenRequests, failures: Failures, open_paths: Collection[str]
     ) -> None:
         self._app = app
-        self._identify = identify
-        self._open = frozenset(open_paths)
+        self._requests = requests
+        self._failures = failures
+        self._open_paths = frozenset(open_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in self._open:
-            refusal = await self._refusal(scope)
-            if refusal is not None:
-                await refusal(scope, send)
-                return
-        await self._app(scope, receive, send)
+        if scope["type"] != "http" or scope["path"] in self._open_paths:
+            await self._app(scope, receive, send)
+            return
+        headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
+        found = await self._identified(scope, headers)
+        if isinstance(found, ErrorAnswer):
+            await found(scope, send)
+            return
+        scope[PRINCIPAL_SCOPE_KEY] = found
+        if found.credential:
+            scope["user"] = sdk_user(found)
+        answer = _Answer(send)
+        with self._requests.while_welcome(headers, found) as request:
+            await self._app(scope, receive, answer)
+        if request.why is not None:
+            await answer.end(scope, refusal_of(request.why))
 
-    async def _refusal(self, scope: Scope) -> ErrorAnswer | None:
-        """Identify the request; the answer instead, where that fails."""
+    async def _identified(self, scope: Scope, headers: Mapping[str, str]) -> Principal | ErrorAnswer:
         names = [name for name, _ in scope["headers"]]
         twice = [name.decode() for name in _IDENTIFYING if names.count(name) > 1]
         if twice:
             return ErrorAnswer(400, "invalid", f"the header {twice[0]} was sent more than once")
-        headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
+        peer, credential = (scope.get("client") or ("",))[0], headers.get("authorization")
+        seconds = self._failures.seconds_left(peer, credential)
+        if seconds:
+            return self._too_often(seconds)
         try:
-            scope[PRINCIPAL_SCOPE_KEY] = await self._identify(headers)
+            found = await self._requests.identify(headers)
+        except Unauthorized as exc:
+            self._failures.failed(peer)
+            return refusal_of(exc)
         except BlackboardError as exc:
             return refusal_of(exc)
         except Exception:
             reference = secrets.token_hex(3)
             logger.exception("internal error %s while identifying a caller", reference)
             return ErrorAnswer(500, "internal", f"Internal error (reference {reference})")
-        return None
+        if found.credential and credential is not None:
+            self._failures.passed(credential)
+        return found
+
+    def _too_often(self, seconds: int) -> ErrorAnswer:
+        return ErrorAnswer(
+            429,
+            "rate_limited",
+            f"Your address failed to authenticate {self._failures.per_minute} times within a minute: try again in "
+            f"{seconds} seconds, with an access token that counts. Nothing was changed.",
+            headers={"Retry-After": str(seconds)},
+            limit="failures_per_minute",
+            retry_after_seconds=seconds,
+        )
+
+
+class _Answer:
+    """What was sent so far of an answer, so that it can be brought to an end."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._begun = self._over = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._begun = True
+        elif message["type"] == "http.response.body" and not message.get("more_body", False):
+            self._over = True
+        await self._send(message)
+
+    async def end(self, scope: Scope, refusal: ErrorAnswer) -> None:
+        """Answer with a refusal, or end the stream that has begun."""
+        if not self._begun:
+            await refusal(scope, self._send)
+        elif not self._over:
+            # Of an answer with a length a part may be missing: then the connection ends, which says it too.
+            with contextlib.suppress(Exception):
+                await self._send({"type": "http.response.body", "body": b""})
 
 
 def refusal_of(exc: BlackboardError) -> ErrorAnswer:

@@ -111,6 +111,7 @@ class BoardServer:
         self._hub = Hub(self.limits)
         self._subscriptions = Subscriptions(self._hub, self._callers, self._resources)
         self._closing: list[Callable[[], None]] = []
+        self._serving: list[Callable[[], AbstractAsyncContextManager[None]]] = []
         self._sdk = sdk_server(
             self._tools,
             self._resources,
@@ -198,6 +199,10 @@ class BoardServer:
     def on_close(self, hook: Callable[[], None]) -> None:
         """Call `hook()` when streams must end because the server stops."""
         self._closing.append(hook)
+
+    def while_serving(self, work: Callable[[], AbstractAsyncContextManager[None]]) -> None:
+        """Enter `work()` before the first HTTP request and leave it after the last."""
+        self._serving.append(work)
 
     async def publish(self, uris: Iterable[str], *, agent: str | None = None) -> None:
         """Tell the subscribers of both generations, or those of one agent, that these resources changed.
@@ -308,7 +313,7 @@ class BoardServer:
             identify=self.principal_behind,
             is_ready=lambda: self.ready,
             trouble=lambda: self._trouble(),
-            lifespans=[*([lifespan] if lifespan is not None else []), manager.run, readiness],
+            lifespans=[*([lifespan] if lifespan is not None else []), *self._serving, manager.run, readiness],
             routes=routes,
             allowed_hosts=allowed_hosts,
             allowed_origins=allowed_origins,

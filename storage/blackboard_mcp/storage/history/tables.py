@@ -335,6 +335,7 @@ TABLES: tuple[Table, ...] = (
     Table("key_part", Role.DERIVED, ("part", "number"), compared=("part", "number"), triggered=True),
     Table("outbox", Role.DERIVED),
     Table("principal", Role.INSTALLATION),
+    Table("token", Role.INSTALLATION),
     Table("lease", Role.INSTALLATION),
 )
 

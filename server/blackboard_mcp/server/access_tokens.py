@@ -1,0 +1,63 @@
+"""Access tokens as text: how one is made, read and recognised.
+
+`bbt_<id>_<secret>`: the id is public, the secret is 32 random bytes in base64url and known to its holder alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import secrets
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+from blackboard_mcp.protocols.access import ALL_SCOPES, Role, Scope, Trust
+from blackboard_mcp.protocols.credentials import AccessToken
+
+PREFIX: Final = "bbt_"
+_SECRET_BYTES: Final = 32
+_ID_BYTES: Final = 6
+_TEXT: Final = re.compile(r"bbt_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+
+
+def new_access_token(
+    *,
+    agent: str,
+    owner: str,
+    roles: Mapping[str, Role],
+    now: datetime,
+    scopes: frozenset[Scope] = ALL_SCOPES,
+    trust: Trust = Trust.NORMAL,
+    expires_at: datetime | None = None,
+) -> tuple[AccessToken, str]:
+    """A new token to keep, and its text, which nobody can ever get back from what is kept."""
+    secret = secrets.token_bytes(_SECRET_BYTES)
+    token = AccessToken(
+        id=secrets.token_hex(_ID_BYTES),
+        digest=hashlib.sha256(secret).digest(),
+        agent=agent,
+        owner=owner,
+        roles=dict(roles),
+        scopes=scopes,
+        trust=trust,
+        created_at=now,
+        expires_at=expires_at,
+    )
+    return token, f"{PREFIX}{token.id}_{_text_of(secret)}"
+
+
+def read_access_token(text: str) -> tuple[str, bytes] | None:
+    """The id and the secret's digest of a token's text; `None` for a text that no token has."""
+    parts = _TEXT.fullmatch(text)
+    if parts is None:
+        return None
+    secret = base64.urlsafe_b64decode(parts[2] + "=")
+    if _text_of(secret) != parts[2]:
+        return None  # the last character has two bits to spare
+    return parts[1], hashlib.sha256(secret).digest()
+
+
+def _text_of(secret: bytes) -> str:
+    return base64.urlsafe_b64encode(secret).decode().rstrip("=")

@@ -1,0 +1,73 @@
+"""Who sends a request, where credentials are in force: by its bearer token and by nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from blackboard_mcp.protocols.access import Principal
+from blackboard_mcp.protocols.clock import Clock
+from blackboard_mcp.protocols.errors import Refused, Unauthorized
+
+from ..identity import AGENT_HEADER, OWNER_HEADER
+from .verifying import Bearer, Verifier
+
+_HOW: Final = (
+    "send the header 'Authorization: Bearer …' with an access token on every request. Whoever runs the server makes "
+    "one with `blackboard-mcp token create`; `blackboard-mcp connect` and BoardClient take it from BLACKBOARD_TOKEN. "
+    "Nothing was changed."
+)
+MISSING: Final = f"This server asks for an access token: {_HOW}"
+WRONG: Final = f"The access token does not count here (unknown, expired or revoked): {_HOW}"
+
+
+class Authenticator:
+    """Finds the principal of a request.
+
+    Args:
+        verifiers: of each kind of token one, in the order in which they are asked.
+        in_force: whether requests need a token at all.
+        challenge: further parameters of the `WWW-Authenticate` of a refusal, which stand in quotes.
+    """
+
+    def __init__(
+        self,
+        verifiers: Sequence[Verifier],
+        clock: Clock,
+        *,
+        in_force: Callable[[], Awaitable[bool]],
+        challenge: Mapping[str, str] | None = None,
+    ) -> None:
+        self._bearer = Bearer(verifiers, clock)
+        self._in_force = in_force
+        self._challenge = dict(challenge or {})
+
+    async def principal(self, headers: Mapping[str, str]) -> Principal | None:
+        """Whom the request's token (of lower-case header names) stands for; `None` where none is asked for.
+
+        Raises:
+            Unauthorized: it shows none that counts. One that is unknown, expired or revoked is answered alike.
+            Refused: its other headers name somebody else.
+        """
+        if not await self._in_force():
+            return None
+        shown = headers.get("authorization")
+        if shown is None:
+            raise Unauthorized(MISSING, challenge=self._challenged())
+        principal = await self._bearer.of(shown)
+        if principal is None:
+            raise Unauthorized(WRONG, challenge=self._challenged(error="invalid_token"))
+        for header, name, whom in (
+            (AGENT_HEADER, principal.agent, "is"),
+            (OWNER_HEADER, principal.owner, "acts for"),
+        ):
+            if headers.get(header, name) != name:
+                raise Refused(
+                    f"The access token says that the caller {whom} {name}, and {header.title()} says otherwise: "
+                    "leave the header out; who speaks is decided by the token alone. Nothing was changed."
+                )
+        return principal
+
+    def _challenged(self, **first: str) -> str:
+        given = {"realm": "blackboard", **first, **self._challenge}
+        return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in given.items())

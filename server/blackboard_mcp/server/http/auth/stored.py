@@ -1,0 +1,109 @@
+"""Tokens that the installation itself issued."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Final
+
+from blackboard_mcp.protocols.access import Principal
+from blackboard_mcp.protocols.clock import Clock
+from blackboard_mcp.protocols.credentials import AccessToken, CredentialStore
+from blackboard_mcp.protocols.errors import StoreError
+
+from ...access_tokens import read_access_token
+
+logger = logging.getLogger(__name__)
+
+REMEMBERED_SECONDS: Final = 2.0
+"""How long what the store said of a token is believed: another process may revoke it any time."""
+USE_SECONDS: Final = 30.0
+_REMEMBERED: Final = 10_000
+_NOBODYS: Final = bytes(32)
+
+
+class StoredTokens:
+    """The verifier of the store's tokens.
+
+    Args:
+        monotonic: seconds that only grow.
+    """
+
+    def __init__(
+        self, store: CredentialStore, clock: Clock, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._monotonic = monotonic
+        self._known: dict[str, tuple[float, AccessToken, Principal]] = {}
+        self._used: dict[str, datetime] = {}
+        self._any = False
+        self._looked: float | None = None
+
+    async def in_force(self) -> bool:
+        """Whether there is a token or ever was: from then on nobody comes in without one."""
+        now = self._monotonic()
+        if not self._any and (self._looked is None or now - self._looked >= REMEMBERED_SECONDS):
+            self._any = await self._store.has_tokens()
+            self._looked = now
+        return self._any
+
+    async def verify(self, token: str) -> Principal | None:
+        parts = read_access_token(token)
+        if parts is None:
+            return None
+        id_, digest = parts
+        known = await self._find(id_)
+        # Compared for an unknown id as well: how long it takes says nothing of which ids there are.
+        same = hmac.compare_digest(digest, _NOBODYS if known is None else known[0].digest)
+        if known is None or not same or known[0].revoked_at is not None:
+            return None
+        self._used[id_] = self._clock.now()
+        return known[1]
+
+    async def _find(self, id_: str) -> tuple[AccessToken, Principal] | None:
+        now = self._monotonic()
+        known = self._known.get(id_)
+        if known is not None and now - known[0] < REMEMBERED_SECONDS:
+            return known[1], known[2]
+        token = await self._store.find_token(id_)
+        self._known.pop(id_, None)
+        if token is None:
+            return None
+        if len(self._known) >= _REMEMBERED:
+            del self._known[next(iter(self._known))]
+        self._known[id_] = (now, token, token.principal)
+        return token, self._known[id_][2]
+
+    async def record_use(self) -> None:
+        """Write down which tokens were used since the last time, if the store takes it now."""
+        used, self._used = self._used, {}
+        if used:
+            try:
+                await self._store.tokens_used(used)
+            except StoreError as error:
+                logger.warning("when tokens were used last was not recorded: %s", error.message)
+
+    @asynccontextmanager
+    async def recording(self) -> AsyncIterator[None]:
+        """Records use now and then for as long as it is entered, and once more then."""
+
+        async def record() -> None:
+            while True:
+                await asyncio.sleep(USE_SECONDS)
+                await self.record_use()
+
+        task = asyncio.create_task(record(), name="token-use")
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            await self.record_use()

@@ -1,0 +1,33 @@
+-- Access tokens. Values are bound by position: ?1, ?2, …
+
+-- name: token_any
+-- Whether there is a token or was one.
+SELECT EXISTS (SELECT 1 FROM token);
+
+-- name: token_add
+-- A new token.
+INSERT INTO token(id, digest, agent, owner, roles, scopes, trust, created_at, expires_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9);
+
+-- name: token
+-- One token.
+SELECT id, digest, agent, owner, roles, scopes, trust, created_at, expires_at, revoked_at, used_at
+FROM token WHERE id = ?1;
+
+-- name: tokens
+-- All tokens, oldest first.
+SELECT id, digest, agent, owner, roles, scopes, trust, created_at, expires_at, revoked_at, used_at
+FROM token ORDER BY created_at, id;
+
+-- name: token_owner_other
+-- A token that counts now and has the agent act for somebody else.
+SELECT id, owner FROM token
+WHERE agent = ?1 AND owner <> ?2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?3) LIMIT 1;
+
+-- name: token_revoke
+-- A token ends.
+UPDATE token SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL;
+
+-- name: token_used
+-- A token was used.
+UPDATE token SET used_at = ?2 WHERE id = ?1 AND (used_at IS NULL OR used_at < ?2);

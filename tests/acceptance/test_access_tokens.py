@@ -1,0 +1,338 @@
+"""Access tokens against real servers: two processes on one data folder, clients of both generations."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from blackboard_mcp.protocols.access import Role
+from blackboard_mcp.server import compose
+from blackboard_mcp.server.access_tokens import new_access_token
+from blackboard_mcp.server.demo.process import Serving, command, environment, plainly
+from blackboard_mcp.server.demo.replay import call
+from blackboard_mcp.server.settings import Settings
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+
+LEGACY, MODERN = "legacy", "2026-07-28"
+pytestmark = pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")
+both_generations = pytest.mark.parametrize("mode", [LEGACY, MODERN])
+WITHIN = 5.0
+"""Seconds until an end of a token has taken effect everywhere."""
+
+ASKING = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/list",
+    "params": {
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": MODERN,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+    },
+}
+ASKED = {
+    "Accept": "application/json, text/event-stream",
+    "MCP-Protocol-Version": MODERN,
+    "Mcp-Method": "tools/list",
+}
+
+
+async def issue(data: Path, agent: str = "alice", seconds: float | None = None, owner: str = "") -> str:
+    """The text of a new token, made as the command does."""
+    now = datetime.now(UTC)
+    ends = None if seconds is None else now + timedelta(seconds=seconds)
+    made, text = new_access_token(
+        agent=agent, owner=owner or agent, roles={"*": Role.CONTRIBUTOR}, now=now, expires_at=ends
+    )
+    async with compose.credentials(Settings(data=data)) as store:
+        await store.add_token(made)
+    return text
+
+
+async def run_token(data: Path, *words: str) -> str:
+    """What `blackboard-mcp token …` prints."""
+    process = await asyncio.create_subprocess_exec(
+        *command("token", *words, "--data", str(data)), stdout=asyncio.subprocess.PIPE, env=environment()
+    )
+    said, _ = await process.communicate()
+    assert process.returncode == 0
+    return said.decode()
+
+
+@pytest.fixture(scope="module")
+def servers(data: Path, start: Callable[..., Serving]) -> tuple[Serving, Serving]:
+    """Two server processes on one data folder in which there is a token."""
+    asyncio.run(issue(data, "first"))
+    return start(data), start(data)
+
+
+@asynccontextmanager
+async def http(served: Serving, token: str | None, **headers: str) -> AsyncIterator[httpx2.AsyncClient]:
+    base = served.url.removesuffix("/mcp")
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    shown = named if token is None else {**named, "Authorization": f"Bearer {token}"}
+    async with httpx2.AsyncClient(base_url=base, headers=shown, timeout=60, trust_env=False) as client:
+        yield client
+
+
+@asynccontextmanager
+async def joined(served: Serving, token: str, mode: str, inbox: Any = None) -> AsyncIterator[Client]:
+    async with (
+        http(served, token) as client,
+        plainly(
+            Client(streamable_http_client(served.url, http_client=client), mode=mode, message_handler=inbox)
+        ) as member,
+    ):
+        yield member
+
+
+async def ask(client: httpx2.AsyncClient) -> httpx2.Response:
+    return await client.post("/mcp", json=ASKING, headers=ASKED)
+
+
+async def until_refused(client: httpx2.AsyncClient) -> httpx2.Response:
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    while (answer := await ask(client)).status_code == 200:
+        assert loop.time() - began < WITHIN
+    return answer
+
+
+async def test_without_a_token_no_route_shows_anything_but_that_the_server_is_up(
+    servers: tuple[Serving, Serving],
+) -> None:
+    async with http(servers[0], None, X_Blackboard_Agent="alice") as client:
+        for answer in (
+            await ask(client),
+            await client.get("/mcp"),
+            await client.delete("/mcp", headers={"Mcp-Session-Id": "x"}),
+            await client.get("/boards/main/events"),
+            await client.get("/boards/none/events"),
+            await client.get("/"),
+        ):
+            assert answer.status_code == 401
+            assert answer.headers["www-authenticate"] == 'Bearer realm="blackboard"'
+            told = answer.json()
+            error = told["error"]
+            code, message = (
+                (error["data"]["error"], error["message"])
+                if isinstance(error, dict)
+                else (error, told["message"])
+            )
+            assert code == "unauthorized"
+            assert "blackboard-mcp token create" in message
+        up = await client.get("/healthz")
+    assert (up.status_code, up.json()) == (200, {"status": "ok"})
+
+
+async def test_a_token_that_does_not_count_is_answered_alike_for_every_reason(
+    servers: tuple[Serving, Serving], data: Path
+) -> None:
+    good, other = await issue(data), await issue(data)
+    revoked, expired = await issue(data), await issue(data, seconds=0.01)
+    await run_token(data, "revoke", revoked.split("_")[1])
+    wrong = {
+        "another's secret": good[:17] + other[17:],
+        "unknown": good[:4] + "0" * 12 + good[16:],
+        "expired": expired,
+        "revoked": revoked,
+        "no token of ours": "x" * 40,
+    }
+
+    answers = set()
+    for token in wrong.values():
+        async with http(servers[0], token) as client:
+            for answer in (await ask(client), await client.get("/boards/main/events")):
+                headers = {k: v for k, v in answer.headers.items() if k != "date"}
+                answers.add((answer.status_code, answer.text, json.dumps(headers)))
+    assert len(answers) == 2, answers
+    assert {status for status, _, _ in answers} == {401}
+    assert all('error=\\"invalid_token\\"' in headers for _, _, headers in answers)
+    async with http(servers[0], good) as client:
+        assert (await ask(client)).status_code == 200
+
+
+@both_generations
+async def test_I26_the_author_is_whose_token_it_is(
+    servers: tuple[Serving, Serving], data: Path, mode: str
+) -> None:
+    agent = f"carol-{mode}"
+    token = await issue(data, agent, owner="acme")
+    async with joined(servers[0], token, mode) as client:
+        posted = await call(client, "post", text=f"by {agent}")
+        read = await call(client, "read", ids=[posted["items"][0]["id"]])
+    assert read["items"][0]["author"] == agent
+    for header, name in (("X-Blackboard-Agent", "dave"), ("X-Blackboard-Owner", "dave")):
+        async with http(servers[0], token, **{header: name}) as client:
+            answer = await ask(client)
+            assert answer.status_code == 403
+            assert "token alone" in answer.json()["error"]["message"]
+            assert (await client.get("/boards/main/events")).status_code == 403
+    async with http(servers[0], token, X_Blackboard_Agent=agent, X_Blackboard_Owner="acme") as client:
+        assert (await ask(client)).status_code == 200
+
+
+class Open:
+    """Whatever a client can hold open, each a task that ends when the server ends it."""
+
+    def __init__(self, client: Client, raw: httpx2.AsyncClient, mode: str) -> None:
+        self.client, self.raw, self.mode = client, raw, mode
+        self.ready = asyncio.Event()
+
+    async def notifications(self) -> None:
+        uri = "board://main"
+        if self.mode == MODERN:
+            with contextlib.suppress(Exception):
+                async with self.client.listen(resource_subscriptions=[uri]) as stream:
+                    self.ready.set()
+                    async for _ in stream:
+                        pass
+            return
+        initialize = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "raw", "version": "1"},
+        }
+        accept = {"Accept": "application/json, text/event-stream"}
+        opened = await self.raw.post(
+            "/mcp",
+            json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize},
+            headers=accept,
+        )
+        session = {"Mcp-Session-Id": opened.headers["mcp-session-id"]} | accept
+        async with self.raw.stream("GET", "/mcp", headers=session) as stream:
+            assert stream.status_code == 200
+            self.ready.set()
+            async for _ in stream.aiter_raw():
+                pass
+
+    async def events(self) -> None:
+        async with self.raw.stream("GET", "/boards/main/events") as stream:
+            assert stream.status_code == 200
+            async for _ in stream.aiter_raw():
+                self.ready.set()
+
+    async def waiting(self) -> None:
+        seq = (await call(self.client, "read"))["seq"]
+        self.ready.set()
+        with contextlib.suppress(Exception):
+            answer = await call(self.client, "wait", since=seq + 1_000_000, seconds=50)
+            raise AssertionError(f"waiting ended with an answer: {answer}")
+
+
+@both_generations
+async def test_a_token_revoked_by_another_process_ends_everything_within_five_seconds(
+    servers: tuple[Serving, Serving], data: Path, mode: str
+) -> None:
+    agent = f"erin-{mode}"
+    token, other = await issue(data, agent), await issue(data, f"frank-{mode}")
+    async with (
+        joined(servers[0], token, mode) as client,
+        joined(servers[1], other, mode) as bystander,
+        http(servers[0], token) as raw,
+        http(servers[1], token) as elsewhere,
+    ):
+        await call(client, "post", text=f"before, by {agent}")
+        seq = (await call(bystander, "read"))["seq"]
+        waiting = asyncio.create_task(call(bystander, "wait", since=seq, seconds=30))
+        open_ = []
+        for kind in ("notifications", "events", "waiting"):
+            held = Open(client, raw, mode)
+            open_.append(asyncio.create_task(getattr(held, kind)(), name=kind))
+            async with asyncio.timeout(10):
+                await held.ready.wait()
+        assert (await ask(raw)).status_code == (await ask(elsewhere)).status_code == 200
+
+        process = await asyncio.create_subprocess_exec(
+            *command("token", "revoke", token.split("_")[1], "--data", str(data)), env=environment()
+        )
+        began = time.monotonic()
+        assert await process.wait() == 0
+        ends: list[Any] = [*open_, *(asyncio.create_task(until_refused(one)) for one in (raw, elsewhere))]
+        await asyncio.wait(ends, timeout=WITHIN + (time.monotonic() - began))
+        assert [task.get_name() for task in ends if not task.done()] == []
+        for task in ends:
+            await task
+        assert not waiting.done()
+        async with joined(servers[0], other, mode) as still:
+            await call(still, "post", text=f"after, beside {agent}")
+        assert (await waiting)["events"]
+
+
+async def test_a_token_that_expires_ends_its_open_streams(
+    servers: tuple[Serving, Serving], data: Path
+) -> None:
+    token = await issue(data, "grace", seconds=2)
+    async with http(servers[0], token) as raw:
+        held = Open(None, raw, MODERN)  # type: ignore[arg-type]
+        stream = asyncio.create_task(held.events())
+        await asyncio.wait_for(held.ready.wait(), 2)
+        assert (await ask(raw)).status_code == 200
+        await asyncio.wait_for(stream, 2 + WITHIN)
+        assert (await ask(raw)).status_code == 401
+
+
+async def test_the_first_token_of_a_folder_closes_the_servers_that_ran_without(
+    start: Callable[..., Serving], tmp_path: Path
+) -> None:
+    served = start(tmp_path)
+    async with http(served, None, X_Blackboard_Agent="henry") as raw:
+        assert (await ask(raw)).status_code == 200
+        async with http(served, "x" * 40, X_Blackboard_Agent="henry") as unknown:
+            assert (await ask(unknown)).status_code == 200
+        async with plainly(
+            Client(streamable_http_client(served.url, http_client=raw), mode=MODERN)
+        ) as client:
+            await call(client, "post", text="open to all")
+        held = Open(None, raw, MODERN)  # type: ignore[arg-type]
+        stream = asyncio.create_task(held.events())
+        await asyncio.wait_for(held.ready.wait(), 5)
+        text = (await run_token(tmp_path, "create", "--agent", "henry")).strip()
+        assert (await until_refused(raw)).status_code == 401
+        await asyncio.wait_for(stream, WITHIN)
+    async with http(served, text) as raw:
+        assert (await ask(raw)).status_code == 200
+
+
+async def test_a_peer_that_fails_too_often_is_told_to_wait_and_others_behind_it_go_on(
+    start: Callable[..., Serving], tmp_path: Path
+) -> None:
+    good = await issue(tmp_path, "iris")
+    served = start(tmp_path)
+    async with http(served, good) as member, http(served, "x" * 40) as guesser:
+        assert (await ask(member)).status_code == 200
+        statuses = [(await ask(guesser)).status_code for _ in range(31)]
+        assert statuses == [401] * 30 + [429]
+        late = await ask(guesser)
+        assert 0 < int(late.headers["retry-after"]) <= 60
+        assert late.json()["error"]["data"]["error"] == "rate_limited"
+        assert (await ask(member)).status_code == 200
+
+
+def test_a_secret_is_kept_nowhere(start: Callable[..., Serving], tmp_path: Path) -> None:
+    text = asyncio.run(run_token(tmp_path, "create", "--agent", "judy")).strip()
+    served = start(tmp_path)
+
+    async def use() -> None:
+        async with http(served, text) as member:
+            assert (await ask(member)).status_code == 200
+
+    asyncio.run(use())
+    secret = text[len("bbt_000000000000_") :]
+    assert len(secret) == 43
+    kept = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert kept
+    assert not [file for file in kept if secret.encode() in file.read_bytes()]
+    listed = asyncio.run(run_token(tmp_path, "list", "--json"))
+    assert [one["state"] for one in json.loads(listed)] == ["active"]
+    assert secret not in listed
