@@ -26,6 +26,7 @@ _COMMANDS = {
     "verify": ("history", "Say whether a board is what its history says."),
     "backup": ("backups", "Write all boards to one file while servers go on."),
     "restore": ("backups", "Put a backup in the place of a data folder's boards."),
+    "doctor": ("doctor", "Say what is wrong with an installation, and how to cure it."),
     "rebuild-index": ("maintain", "Drop the archive's search index and build it anew."),
 }
 

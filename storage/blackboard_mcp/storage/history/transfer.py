@@ -33,9 +33,10 @@ ReadLine = Callable[[int], bytes]
 
 _BATCH_LINES = 200
 _BATCH_BYTES = 4 << 20
-_FORGOTTEN = 86_400.0
+LEFT_AFTER_SECONDS = 86_400.0
 """Seconds after which a folder for a copy was left behind by a process that died."""
-_PREFIX = "staging-"
+STAGING = "staging-"
+"""How folders for copies begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +262,7 @@ def _room(folder: Path | None) -> Iterator[Path]:
     """A folder of one's own inside `folder`, or where the system keeps such, for as long as it is needed."""
     for left in _left_behind(folder) if folder is not None else ():
         shutil.rmtree(left, ignore_errors=True)
-    made = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
+    made = Path(tempfile.mkdtemp(prefix=STAGING, dir=folder))
     try:
         yield made
     finally:
@@ -269,7 +270,7 @@ def _room(folder: Path | None) -> Iterator[Path]:
 
 
 def _left_behind(folder: Path) -> Iterator[Path]:
-    for path in folder.glob(_PREFIX + "*"):
+    for path in folder.glob(STAGING + "*"):
         with suppress(OSError):
-            if time.time() - path.stat().st_mtime > _FORGOTTEN:
+            if time.time() - path.stat().st_mtime > LEFT_AFTER_SECONDS:
                 yield path

@@ -10,6 +10,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -81,6 +82,10 @@ def is_io(error: BaseException) -> bool:
     return code(error) == _IOERR
 
 
+def is_damage(error: BaseException) -> bool:
+    return code(error) in (_CORRUPT, _NOTADB)
+
+
 def is_full(error: BaseException) -> bool:
     return code(error) == _FULL
 
@@ -148,6 +153,15 @@ def connect(location: str) -> Raw:
     """A connection in autocommit (transactions are written out), never waiting by itself."""
     connection: Raw = library().connect(
         location, timeout=0, isolation_level=None, cached_statements=512, check_same_thread=True
+    )
+    return connection
+
+
+def connect_to_read(path: Path, *, unchanging: bool = False) -> Raw:
+    """A connection that cannot write; `unchanging` where no process has the file open: it then takes no lock."""
+    words = "immutable=1" if unchanging else "mode=ro"
+    connection: Raw = library().connect(
+        f"{path.resolve().as_uri()}?{words}", uri=True, timeout=0, isolation_level=None
     )
     return connection
 

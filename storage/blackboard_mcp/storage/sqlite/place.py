@@ -81,6 +81,11 @@ def lack(path: Path, log: Path | None) -> int:
     return 0
 
 
+def lack_of_space(folder: Path) -> int:
+    """What leaves no room in a folder, as an error number; 0 where there is some. Leaves nothing behind."""
+    return lack(folder / "room", None)
+
+
 def is_at_a_limit(path: Path, log: Path | None) -> bool:
     """Whether a quota or a limit on the size of files refuses writes: SQLite calls that a failure of the disk."""
     return lack(path, log) in _LIMITS
@@ -88,25 +93,30 @@ def is_at_a_limit(path: Path, log: Path | None) -> bool:
 
 def bears_wal(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> bool:
     """Whether several processes may share a write-ahead log beside `path`; True where nothing is known."""
+    return file_system(path, mountinfo) not in _NO_SHARED_MEMORY
+
+
+def file_system(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> str:
+    """The kind of file system that `path` lies on, such as "ext4"; "" where nothing is known."""
     if not sys.platform.startswith("linux"):
-        return True
+        return ""
     try:
         lines = mountinfo.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
-        return True
+        return ""
     folder = path.parent.resolve()
     longest, kind = -1, ""
     for line in lines:
         fields, _, source = line.partition(" - ")
         try:
             mount = Path(_unescape(fields.split(" ")[4]))
-            file_system = source.split(" ")[0]
+            named = source.split(" ")[0]
         except IndexError:
             continue
         # Later lines lie over earlier ones at the same place.
         if (folder == mount or mount in folder.parents) and len(mount.parts) >= longest:
-            longest, kind = len(mount.parts), file_system
-    return kind not in _NO_SHARED_MEMORY
+            longest, kind = len(mount.parts), named
+    return kind
 
 
 def _make_folder(folder: Path) -> None:

@@ -306,6 +306,26 @@ class Watcher:
         self._schedule(0 if self._changes.waiting else _WAITING)
 
 
+def processes_at(path: Path) -> tuple[list[int], list[Path]]:
+    """Processes of this machine that have the database at `path` open, and what dead ones left beside it."""
+    alive: set[int] = set()
+    dead: list[Path] = []
+    namespace = _namespace()
+    try:
+        registered = sorted(path.with_name(path.name + ".peers").iterdir())
+    except OSError:
+        return [], []
+    for file in registered:
+        _, process, *rest = [*file.name.split("-"), "", ""]
+        if not process.isdecimal() or rest[0] != namespace:
+            continue
+        if _alive(int(process)):
+            alive.add(int(process))
+        else:
+            dead.append(file)
+    return sorted(alive), dead
+
+
 def _namespace() -> str:
     """What tells apart loopbacks and process numbers of two containers that share a folder."""
     try:

@@ -1,0 +1,67 @@
+"""`doctor`: what is wrong with an installation, by name, and how to cure it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+from blackboard_mcp.protocols.errors import InvalidInput
+
+from ..settings import Settings
+from .options import settings_of
+
+
+@click.command()
+@click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings.")
+@click.option("--data", type=click.Path(path_type=Path), help="The data folder.")
+@click.option("--transport", type=click.Choice(["stdio", "http"]), help="How the server is run.")
+@click.option("--host", help="The address it listens on.")
+@click.option("--port", type=int, help="The port it listens on.")
+@click.option("--quick", is_flag=True, help="Leave out what reads all of the boards.")
+@click.option(
+    "--repair", is_flag=True, help="Do what is safe: remove left-overs, empty the log, rebuild the index."
+)
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
+def doctor(config: Path | None, quick: bool, repair: bool, as_json: bool, **given: Any) -> None:
+    """Say what is wrong with an installation, and how to cure it. Servers may run meanwhile.
+
+    Nothing is changed without --repair. Exit code 0: nothing was found; 1: warnings only; 2: a problem.
+    """
+    from ..doctor.findings import Severity, problem
+
+    repaired: list[str] = []
+    try:
+        settings = settings_of(config, **given)
+    except InvalidInput as error:
+        found = [
+            problem("settings-wrong", error.message, "Correct the setting; see docs/reference/settings.md.")
+        ]
+    else:
+        found, repaired = asyncio.run(_examine(settings, quick, repair))
+    if as_json:
+        told = {"findings": [asdict(finding) for finding in found], "repaired": repaired}
+        click.echo(json.dumps(told, ensure_ascii=False, indent=2))
+    else:
+        for done in repaired:
+            click.echo(f"repaired: {done}")
+        for finding in found:
+            click.echo(f"{finding.severity} {finding.name}: {finding.message}\n  {finding.cure}")
+        if not found:
+            click.echo("nothing is wrong")
+    if found:
+        sys.exit(2 if any(finding.severity is Severity.PROBLEM for finding in found) else 1)
+
+
+async def _examine(settings: Settings, quick: bool, repair: bool) -> tuple[list[Any], list[str]]:
+    from ..doctor import doctor as looking
+
+    found = await looking.examine(settings, whole=not quick)
+    if not repair:
+        return found, []
+    repaired = await looking.repair(settings, found)
+    return await looking.examine(settings, whole=not quick), repaired

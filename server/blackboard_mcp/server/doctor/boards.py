@@ -1,0 +1,170 @@
+"""The boards themselves: the file, its schema, its log, and the archive's index beside it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from blackboard_mcp.protocols.clock import Clock
+from blackboard_mcp.protocols.errors import ArchiveUnavailable, BlackboardError, StoreError
+from blackboard_mcp.storage.history.transfer import verify_board
+from blackboard_mcp.storage.lance.index import LanceArchiveIndex
+from blackboard_mcp.storage.sqlite import examining
+from blackboard_mcp.storage.store import APPLICATION_ID, SqlBoardStore, migrations
+
+from ..settings import Settings
+from .findings import Finding, problem, warning
+
+LEASE_MOST = timedelta(hours=1)
+"""No process takes a lease for longer at a time."""
+OUTBOX_PATIENCE = timedelta(minutes=10)
+CLOCK_PATIENCE = timedelta(seconds=5)
+_RESTORE = (
+    "Stop the servers and restore a backup: `blackboard-mcp restore --force FILE`; keep the damaged file."
+)
+
+
+async def look(settings: Settings, clock: Clock, *, whole: bool) -> AsyncIterator[Finding]:
+    """What is wrong with the file; `whole` reads all of it, rebuilds every board on the side, and looks
+    through the index."""
+    database = settings.database
+    newest = len(migrations())
+    try:
+        with contextlib.ExitStack() as stack:
+            raw = stack.enter_context(examining.opened(database))
+            found = examining.examine(raw, application_id=APPLICATION_ID, newest=newest, whole=whole)
+            for finding in _told(found, newest, clock.now()):
+                yield finding
+            if not whole or found.refused or found.damage:
+                return
+            with TemporaryDirectory(prefix="blackboard-") as folder:
+                copy = Path(folder) / "copy.sqlite3"
+                examining.copy_whole(raw, copy)
+                async for finding in _deep(settings, copy, found.outbox):
+                    yield finding
+    except BlackboardError as error:
+        yield problem("database-unreadable", error.message, _RESTORE)
+    except OSError as error:
+        yield problem("database-unreadable", f"{database}: {error.strerror or error}.", _RESTORE)
+
+
+def _told(found: examining.Examined, newest: int, now: datetime) -> Iterator[Finding]:
+    if found.newer:
+        yield problem(
+            "schema-newer",
+            found.refused,
+            "Install the newer blackboard-mcp again that wrote it.",
+            schema=found.schema,
+            newest=newest,
+        )
+    elif found.refused:
+        yield problem(
+            "database-foreign", f"The file is no board file: {found.refused}.", "Name another with --data."
+        )
+    elif found.schema < newest:
+        yield warning(
+            "schema-older",
+            f"The file has schema {found.schema}, this program knows {newest}: the next start migrates it.",
+            "Back up first (`blackboard-mcp backup`); then start.",
+            schema=found.schema,
+            newest=newest,
+        )
+    if found.damage:
+        yield problem(
+            "database-damaged",
+            f"The file is damaged: {'; '.join(found.damage[:3])}.",
+            _RESTORE,
+            all=found.damage,
+        )
+    if found.dangling:
+        yield problem("references-dangling", f"{found.dangling[0]}.", _RESTORE, all=found.dangling)
+    if found.altered:
+        yield problem(
+            "text-altered",
+            f"The text of {', '.join(found.altered[:5])} is not what was posted: its hash differs.",
+            _RESTORE,
+            all=found.altered,
+        )
+    if found.gaps:
+        yield problem("history-gap", f"{found.gaps[0]}.", _RESTORE, all=found.gaps)
+    if found.last_event is not None and found.last_event > now + CLOCK_PATIENCE:
+        yield warning(
+            "clock-behind",
+            f"The clock here is {found.last_event - now} behind the last event: what expires or lapses does so late.",
+            "Set the clock (NTP). Events keep their order: it is by sequence.",
+            seconds=round((found.last_event - now).total_seconds()),
+        )
+    stuck = [(name, until) for name, _, until in found.leases if until > now + LEASE_MOST]
+    if stuck:
+        yield warning(
+            "lease-stuck",
+            f"{stuck[0][0]} is taken until {stuck[0][1]:%Y-%m-%d %H:%M}: a process took it when the clock was ahead.",
+            "`blackboard-mcp doctor --repair` frees it.",
+            repairable=True,
+            leases=[name for name, _ in stuck],
+        )
+    if found.outbox_since is not None and now - found.outbox_since > OUTBOX_PATIENCE:
+        yield warning(
+            "outbox-waiting",
+            f"{found.outbox:,} changes wait for the archive's index, the oldest for {now - found.outbox_since}.",
+            "A running server works them off; `blackboard-mcp doctor --repair` does, too.",
+            repairable=True,
+            waiting=found.outbox,
+        )
+
+
+async def _deep(settings: Settings, copy: Path, waiting: int) -> AsyncIterator[Finding]:
+    """Looks at a copy of the boards that may be written to."""
+    store = await SqlBoardStore.open(copy, synchronous="NORMAL")
+    try:
+        for board in await store.boards():
+            try:
+                unlike = await verify_board(store, board.id)
+            except StoreError:
+                raise
+            except BlackboardError as error:
+                unlike = [error.message]
+            if unlike:
+                yield problem(
+                    "history-differs",
+                    f"Board {board.id} is not what its history says: {unlike[0]}.",
+                    _RESTORE,
+                    board=board.id,
+                    all=unlike,
+                )
+        wanted = await store.settled_keys()
+        if not wanted or not settings.index.exists():
+            if wanted:
+                yield _incomplete(len(wanted))
+            return
+        index = LanceArchiveIndex(settings.index, None)
+        try:
+            there = await index.keys()
+        except ArchiveUnavailable as error:
+            yield problem(
+                "index-unreadable",
+                f"The archive's index cannot be read: {error.message}",
+                "`blackboard-mcp doctor --repair` (or `rebuild-index`) builds it anew from the boards.",
+                repairable=True,
+            )
+            return
+        finally:
+            await index.close()
+        lacking = sum(there.get(key, -1) < seq for key, seq in wanted.items())
+        if lacking:
+            yield _incomplete(lacking)
+    finally:
+        await store.close()
+
+
+def _incomplete(lacking: int) -> Finding:
+    return warning(
+        "index-incomplete",
+        f"{lacking:,} archived items are not in the search index, and none of them waits for it.",
+        "`blackboard-mcp doctor --repair` (or `rebuild-index`) builds it anew from the boards.",
+        repairable=True,
+        lacking=lacking,
+    )

@@ -1,0 +1,70 @@
+"""Everything that is looked at, in order, and what may be repaired."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+from datetime import timedelta
+
+from blackboard_mcp.protocols.clock import Clock, SystemClock
+from blackboard_mcp.protocols.errors import ArchiveUnavailable, BlackboardError
+from blackboard_mcp.storage.operations.rows import micros
+from blackboard_mcp.storage.sqlite import examining
+
+from ..settings import Settings
+from . import boards, folder, network, programs
+from .findings import Finding, Severity
+
+
+async def examine(settings: Settings, *, whole: bool = True, clock: Clock | None = None) -> list[Finding]:
+    """What is wrong, problems first; nothing is changed. `whole` takes time that grows with the boards."""
+    found = list(programs.look())
+    if settings.database.exists():
+        found += folder.look(settings)
+        found += [finding async for finding in boards.look(settings, clock or SystemClock(), whole=whole)]
+    found += [finding async for finding in network.look(settings)]
+    return sorted(found, key=lambda finding: finding.severity is not Severity.PROBLEM)
+
+
+async def repair(settings: Settings, found: list[Finding], clock: Clock | None = None) -> list[str]:
+    """Does what is safe about what was found, and says what it did; the truth is never touched.
+
+    Raises:
+        BlackboardError: a repair failed; those before it stand.
+    """
+    names = {finding.name for finding in found if finding.repairable}
+    done: list[str] = []
+    if "left-over-files" in names:
+        left = folder.left_over(settings)
+        for path in left:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+        done.append(f"removed {len(left)} left-over files")
+    damaged = any(f.severity is Severity.PROBLEM and not f.repairable for f in found)
+    if damaged:
+        # Whatever is wrong with the truth is not for a program to decide.
+        return done
+    if "log-large" in names and await asyncio.to_thread(examining.empty_log, settings.database):
+        done.append("emptied the write-ahead log")
+    if "lease-stuck" in names:
+        until = micros((clock or SystemClock()).now() + timedelta(hours=1))
+        freed = await asyncio.to_thread(examining.free_leases, settings.database, until)
+        done.append(f"freed {freed} leases")
+    if names & {"index-incomplete", "index-unreadable", "outbox-waiting"}:
+        from .. import compose
+
+        async with compose.installation(settings, eager_index=False, background=False) as opened:
+            if not names & {"index-incomplete", "index-unreadable"}:
+                with contextlib.suppress(ArchiveUnavailable):
+                    if await opened.archive.drain():
+                        done.append("brought the archive's index up to date")
+                        return done
+            count = await opened.archive.rebuild()
+            if count is None:
+                raise BlackboardError("A server is indexing: stop it, or try again in a moment.")
+            done.append(f"built the archive's index anew: {count} items")
+    return done

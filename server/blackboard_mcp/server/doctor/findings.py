@@ -1,0 +1,35 @@
+"""What the doctor says: findings with stable names, each with its cure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Severity(StrEnum):
+    """`problem`: data is in danger or a server cannot do its work. `warning`: it will, or may, become one."""
+
+    PROBLEM = "problem"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong. `name` is stable; `facts` hold JSON values only."""
+
+    name: str
+    severity: Severity
+    message: str
+    cure: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    repairable: bool = False
+    """Whether `--repair` cures it."""
+
+
+def problem(name: str, message: str, cure: str, *, repairable: bool = False, **facts: Any) -> Finding:
+    return Finding(name, Severity.PROBLEM, message, cure, facts, repairable)
+
+
+def warning(name: str, message: str, cure: str, *, repairable: bool = False, **facts: Any) -> Finding:
+    return Finding(name, Severity.WARNING, message, cure, facts, repairable)

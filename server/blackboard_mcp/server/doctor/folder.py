@@ -1,0 +1,166 @@
+"""The data folder: whose it is, where it lies, how much room is left, what dead processes left in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from blackboard_mcp.storage.history.transfer import LEFT_AFTER_SECONDS, STAGING
+from blackboard_mcp.storage.sqlite import log_file, place, wakeup
+
+from ..settings import Settings
+from .findings import Finding, problem, warning
+
+LOW_BYTES = 256 << 20
+LARGE_LOG_BYTES = 128 << 20
+FILES_SHARE = 0.8
+
+
+def look(settings: Settings) -> Iterator[Finding]:
+    folder, database = settings.folder, settings.database
+    yield from _private(folder, database)
+    yield from _file_system(database)
+    yield from _room(database)
+    yield from _log(database)
+    yield from _servers(database)
+    if left := left_over(settings):
+        yield warning(
+            "left-over-files",
+            f"{len(left)} files or folders were left by processes that died, such as {left[0].name}.",
+            "`blackboard-mcp doctor --repair` removes them.",
+            repairable=True,
+            names=[path.name for path in left[:20]],
+        )
+
+
+def left_over(settings: Settings) -> list[Path]:
+    """What can be removed: nobody alive made it."""
+    folder, database = settings.folder, settings.database
+    _, left = wakeup.processes_at(database)
+    now = time.time()
+    try:
+        names = sorted(folder.iterdir())
+    except OSError:
+        return left
+    for path in names:
+        ours = path.name.startswith(STAGING) or (
+            path.name.startswith(database.name) and path.name.endswith((place.PROBE, ".restoring"))
+        )
+        try:
+            if ours and now - path.stat().st_mtime > LEFT_AFTER_SECONDS:
+                left.append(path)
+        except OSError:
+            continue
+    return left
+
+
+def _private(folder: Path, database: Path) -> Iterator[Finding]:
+    for path, wanted in ((folder, 0o700), (database, 0o600)):
+        if not path.exists():
+            continue
+        need = os.R_OK | os.W_OK | (os.X_OK if path is folder else 0)
+        if not os.access(path, need):
+            yield problem(
+                "data-not-writable",
+                f"{path} may not be read and written by this user.",
+                "Run as the user that the data belongs to, or give it to this one with chown.",
+                path=str(path),
+            )
+        mode = path.stat().st_mode & 0o777
+        if sys.platform != "win32" and mode & 0o077:
+            yield warning(
+                "data-not-private",
+                f"{path} has mode {mode:o}: others on this machine may get at what is private on the boards.",
+                f"chmod {wanted:o} {path}",
+                path=str(path),
+                mode=f"{mode:o}",
+            )
+
+
+def _file_system(database: Path) -> Iterator[Finding]:
+    if not place.bears_wal(database):
+        kind = place.file_system(database)
+        yield problem(
+            "file-system-shared",
+            f"{database.parent} lies on {kind}: locks there cannot be trusted between machines.",
+            "Move the data folder to a local disk (`backup`, then `restore` there).",
+            kind=kind,
+        )
+
+
+def _room(database: Path) -> Iterator[Finding]:
+    free = shutil.disk_usage(database.parent).free
+    lacking = place.lack_of_space(database.parent)
+    if lacking:
+        yield problem(
+            "storage-full",
+            f"There is no room in {database.parent} ({os.strerror(lacking)}): posts are refused.",
+            "Delete or move other files, or enlarge the disk; no restart is needed.",
+            free_bytes=free,
+        )
+    elif free < LOW_BYTES:
+        yield warning(
+            "storage-low",
+            f"{free >> 20} MiB are free in {database.parent}.",
+            "Make room before posts are refused.",
+            free_bytes=free,
+        )
+
+
+def _log(database: Path) -> Iterator[Finding]:
+    log = database.with_name(database.name + "-wal")
+    try:
+        size = log.stat().st_size
+    except OSError:
+        return
+    if size > LARGE_LOG_BYTES:
+        yield warning(
+            "log-large",
+            f"The write-ahead log has {size >> 20} MiB: somebody reads for very long, or checkpoints fail.",
+            "`blackboard-mcp doctor --repair` empties it; see `storage-full` and `server-not-writing` too.",
+            repairable=True,
+            bytes=size,
+        )
+    alive, _ = wakeup.processes_at(database)
+    if alive:
+        return
+    try:
+        state = log_file.read_log(log)
+    except OSError:
+        return
+    if state.cut_commits:
+        yield problem(
+            "log-damaged",
+            f"The write-ahead log is damaged after {state.commits} commits: up to {state.cut_commits} later ones, "
+            "which were acknowledged, cannot be read.",
+            f"Keep a copy of {log}. The next start goes on without them; agents post them again with their "
+            "idempotency keys, or restore a backup.",
+            commits=state.commits,
+            lost_commits=state.cut_commits,
+        )
+
+
+def _servers(database: Path) -> Iterator[Finding]:
+    """Servers on this folder that have almost as many files open as they may."""
+    alive, _ = wakeup.processes_at(database)
+    for process in alive:
+        try:
+            used = len(os.listdir(f"/proc/{process}/fd"))
+            lines = Path(f"/proc/{process}/limits").read_text().splitlines()
+            words = next(line for line in lines if line.startswith("Max open files")).split()
+            limit = int(words[3])
+        except (OSError, StopIteration, ValueError, IndexError):
+            continue
+        if used > FILES_SHARE * limit:
+            yield problem(
+                "open-files-used",
+                f"The server with process id {process} has {used} of {limit} files open: it turns clients away.",
+                "Raise LimitNOFILE= of its service, or find who opens so many connections.",
+                process=process,
+                used=used,
+                limit=limit,
+            )

@@ -1,0 +1,125 @@
+"""What a server speaks to: its port, and the endpoints of models."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ..settings import Settings
+from .findings import Finding, problem, warning
+
+PATIENCE = 3.0
+"""Seconds for an answer."""
+_MOST = 65_536
+
+
+async def look(settings: Settings) -> AsyncIterator[Finding]:
+    """What is wrong with the addresses that the settings name."""
+    if settings.transport == "http" and settings.port:
+        async for finding in _port(settings):
+            yield finding
+    for what, name, url in (
+        ("summary", "summary_url", settings.summary_url),
+        ("embedding", "embedding_url", settings.embedding_url),
+    ):
+        if url is not None and (why := await _silence(url)):
+            yield warning(
+                f"{what}-endpoint-silent",
+                f"The {what} endpoint {url} {why}.",
+                f"Start the model, or change {name}. Posts never wait for it: "
+                + ("summaries are extractive" if what == "summary" else "search is by words")
+                + " meanwhile.",
+                url=url,
+            )
+
+
+async def _port(settings: Settings) -> AsyncIterator[Finding]:
+    host = "127.0.0.1" if settings.host in ("localhost", "0.0.0.0", "::") else settings.host.strip("[]")
+    status, said = await ask(f"http://{host}:{settings.port}/healthz")
+    try:
+        health = json.loads(said).get("status") if said else None
+    except (ValueError, AttributeError):
+        health = None
+    if health in ("full", "stopped", "unavailable"):
+        yield problem(
+            "server-not-writing",
+            f"The server on port {settings.port} only reads: its health is '{health}'.",
+            "Restart it: its disk failed while writing."
+            if health == "stopped"
+            else "See storage-full; then post again.",
+            health=health,
+        )
+    elif status and health != "ok":
+        who = _listener(settings.port)
+        yield problem(
+            "port-taken",
+            f"Port {settings.port} is used by {who or 'another program'}, which is no blackboard.",
+            "Stop it, or choose another with --port.",
+            port=settings.port,
+            by=who,
+        )
+
+
+async def _silence(url: str) -> str:
+    """Why an endpoint is of no use; empty when it answers anything."""
+    status, _ = await ask(url)
+    if status < 0:
+        return f"did not answer within {PATIENCE:g} s"
+    return "" if status else "cannot be reached"
+
+
+async def ask(url: str) -> tuple[int, bytes]:
+    """The status and beginning of what a GET gives: 0 for no connection, -1 for no answer in time, 1 for no HTTP."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            reader, writer = await asyncio.open_connection(
+                parts.hostname, port, ssl=True if parts.scheme == "https" else None
+            )
+            try:
+                host = parts.netloc
+                writer.write(
+                    f"GET {parts.path or '/'} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()
+                )
+                raw = b""
+                while len(raw) < _MOST and (piece := await reader.read(_MOST)):
+                    raw += piece
+                    if b"\r\n\r\n" in raw and parts.path != "/healthz":
+                        break
+            finally:
+                writer.close()
+                with contextlib.suppress(OSError):
+                    await writer.wait_closed()
+    except TimeoutError:
+        return -1, b""
+    except OSError:
+        return 0, b""
+    head, _, body = raw.partition(b"\r\n\r\n")
+    words = head.split(b" ", 2)
+    known = words[0].startswith(b"HTTP/") and len(words) > 1 and words[1].isdigit()
+    return (int(words[1]) if known else 1), body
+
+
+def _listener(port: int) -> str:
+    """Who listens on a port of this machine, as far as this user may know: "name (process id)"."""
+    inodes = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with contextlib.suppress(OSError):
+            for line in Path(table).read_text().splitlines()[1:]:
+                words = line.split()
+                if words[3] == "0A" and int(words[1].rpartition(":")[2], 16) == port:
+                    inodes.add(f"socket:[{words[9]}]")
+    with contextlib.suppress(OSError):
+        for process in filter(str.isdecimal, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                for handle in os.listdir(f"/proc/{process}/fd"):
+                    if os.readlink(f"/proc/{process}/fd/{handle}") in inodes:
+                        name = Path(f"/proc/{process}/comm").read_text().strip()
+                        return f"{name} (process {process})"
+    return ""

@@ -1,0 +1,200 @@
+"""A board file looked at and left as it is: while servers work on it, when none does, and when it is damaged."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from blackboard_mcp.protocols.errors import BlackboardError, StoreBusy, StoreDamaged
+from blackboard_mcp.protocols.items import content_hash, item_id
+
+from ..operations.rows import instant, sql
+from . import driver, migrate
+
+_FEW = 20
+_PAGE = 500
+
+
+@dataclass
+class Examined:
+    """What was found in a board file; lists hold at most twenty sentences."""
+
+    schema: int = 0
+    refused: str = ""
+    """Why it is no file for this program, if it is none."""
+    newer: bool = False
+    damage: list[str] = field(default_factory=list)
+    dangling: list[str] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+    altered: list[str] = field(default_factory=list)
+    leases: list[tuple[str, str, datetime]] = field(default_factory=list)
+    outbox: int = 0
+    outbox_since: datetime | None = None
+    last_event: datetime | None = None
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[driver.Raw]:
+    """A connection that reads the file and changes nothing, not even what is left of a process that died.
+
+    Raises:
+        BlackboardError: it cannot be opened.
+    """
+    log = path.with_name(path.name + "-wal")
+    with contextlib.ExitStack() as stack:
+        try:
+            if not log.exists():
+                # No process has it open: its connections would have a log.
+                raw = driver.connect_to_read(path, unchanging=True)
+            else:
+                raw = driver.connect_to_read(path)
+                try:
+                    driver.patiently(lambda: raw.execute("SELECT count(*) FROM sqlite_schema"), 2.0)
+                except driver.errors() as error:
+                    if driver.is_damage(error) or driver.is_busy(error):
+                        stack.callback(raw.close)
+                        yield raw
+                        return
+                    # A log that nobody has open can only be read by who may write: a copy, then.
+                    raw.close()
+                    raw = driver.connect(str(stack.enter_context(_copy(path, log))))
+        except driver.errors() as error:
+            raise driver.translate(error, f"open {path}") from error
+        stack.callback(raw.close)
+        yield raw
+
+
+@contextmanager
+def _copy(path: Path, log: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="blackboard-") as folder:
+        copy = Path(folder) / path.name
+        shutil.copyfile(path, copy)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copyfile(log, copy.with_name(copy.name + "-wal"))
+        yield copy
+
+
+def examine(raw: driver.Raw, *, application_id: int, newest: int, whole: bool) -> Examined:
+    """What is in the file behind a connection; `whole` reads every page and text, in time that grows with them."""
+    found = Examined()
+    looks = [_schema, _figures]
+    if whole:
+        looks += [_pages, _references, _texts]
+    for look in looks:
+        try:
+            driver.patiently(lambda: look(raw, found, application_id, newest), 5.0)  # noqa: B023 - called at once
+        except BlackboardError as error:
+            found.refused = error.message
+            return found
+        except driver.errors() as error:
+            if driver.is_busy(error):
+                raise StoreBusy("Others held the file too long to look at it.") from error
+            _note(found.damage, f"{type(error).__name__}: {error}")
+        except (UnicodeDecodeError, OverflowError, ValueError, TypeError) as error:
+            _note(found.damage, f"a value that none can be: {error}")
+        if found.newer:
+            break
+    return found
+
+
+def _note(notes: list[str], note: str) -> None:
+    if len(notes) < _FEW and note not in notes:
+        notes.append(note)
+
+
+def _schema(raw: driver.Raw, found: Examined, application_id: int, newest: int) -> None:
+    found.schema = driver.pragma(raw, "user_version")
+    if driver.pragma(raw, "application_id") != application_id:
+        if found.schema or raw.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+            raise StoreDamaged("it is a database of another program")
+        raise StoreDamaged("it is empty")
+    if found.schema > newest:
+        found.newer = True
+        found.refused = migrate.too_new(found.schema, newest).message
+
+
+def _figures(raw: driver.Raw, found: Examined, *_: Any) -> None:
+    found.gaps = [
+        f"board {board} counts {seq} events, and its log has {count}, the last is {last}"
+        for board, seq, count, last in raw.execute(sql("examine_gaps")).fetchmany(_FEW)
+    ]
+    (last,) = raw.execute(sql("examine_last_event")).fetchone()
+    found.last_event = None if last is None else instant(last)
+    found.leases = [
+        (name, holder, instant(until)) for name, holder, until in raw.execute(sql("examine_leases"))
+    ]
+    found.outbox, since = raw.execute(sql("examine_outbox")).fetchone()
+    found.outbox_since = None if since is None else instant(since)
+
+
+def _pages(raw: driver.Raw, found: Examined, *_: Any) -> None:
+    told = [row[0] for row in raw.execute(f"PRAGMA integrity_check({_FEW})").fetchall()]
+    for line in told if told != ["ok"] else []:
+        _note(found.damage, line)
+
+
+def _references(raw: driver.Raw, found: Examined, *_: Any) -> None:
+    for table, rowid, parent, _key in raw.execute("PRAGMA foreign_key_check").fetchmany(_FEW):
+        _note(found.dangling, f"row {rowid} of {table} refers to a {parent} that is not there")
+
+
+def _texts(raw: driver.Raw, found: Examined, *_: Any) -> None:
+    for name in ("examine_texts", "examine_former_texts"):
+        place = -(1 << 62)
+        while rows := raw.execute(sql(name), (place, _PAGE)).fetchall():
+            place = rows[-1][0]
+            for _rowid, board, number, type_, version, text, sha256 in rows:
+                if content_hash(text) != sha256:
+                    _note(found.altered, f"{item_id(type_, number)}@{version} on board {board}")
+
+
+def copy_whole(raw: driver.Raw, target: Path) -> None:
+    """A copy of the database, as of now, in a new file.
+
+    Raises:
+        StoreError: it cannot be read or written.
+    """
+    try:
+        driver.patiently(lambda: raw.execute("VACUUM INTO ?", (str(target),)), 5.0)
+    except driver.errors() as error:
+        raise driver.translate(error, "copy the database") from error
+
+
+def free_leases(path: Path, after: int) -> int:
+    """Forget leases that end later than `after`, in microseconds since 1970; how many.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    with _writing(path, "free leases") as raw:
+        return int(raw.execute(sql("examine_leases_free"), (after,)).rowcount)
+
+
+def empty_log(path: Path) -> bool:
+    """Bring what the log holds into the file and empty it; false where readers are in the way.
+
+    Raises:
+        StoreError: the file cannot be written.
+    """
+    with _writing(path, "empty the log") as raw:
+        return bool(raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0)
+
+
+@contextmanager
+def _writing(path: Path, doing: str) -> Iterator[driver.Raw]:
+    raw = driver.connect(str(path))
+    try:
+        raw.execute("PRAGMA busy_timeout=2000")
+        raw.execute("PRAGMA synchronous=FULL")
+        yield raw
+    except driver.errors() as error:
+        raise driver.translate(error, doing) from error
+    finally:
+        raw.close()

@@ -1,0 +1,95 @@
+"""What the file of a write-ahead log holds, read without SQLite.
+
+SQLite ends a log at the first frame whose checksum is wrong and says nothing of what follows. Here what
+follows is counted: frames of the same life of the log, and the commits among them, that nobody will see.
+Format: https://sqlite.org/fileformat2.html#the_write_ahead_log
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+_MAGIC = 0x377F0682
+_HEADER, _FRAME = 32, 24
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """Frames and commits of a log up to its first wrong checksum, and those after it."""
+
+    frames: int = 0
+    commits: int = 0
+    cut_frames: int = 0
+    cut_commits: int = 0
+
+
+def read_log(log: Path) -> LogState:
+    """What is in a log that no process writes to at the moment; nothing where there is none.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    try:
+        raw = log.read_bytes()
+    except FileNotFoundError:
+        return LogState()
+    if len(raw) < _HEADER + _FRAME:
+        return LogState()
+    magic, _, page = struct.unpack_from(">III", raw)
+    good = magic & ~1 == _MAGIC and 512 <= page <= 65_536 and page & (page - 1) == 0
+    order = ">" if magic & 1 else "<"
+    sums = (0, 0)
+    if good:
+        sums = _add(sums, raw[:24], order)
+        good = sums == struct.unpack_from(">II", raw, 24)
+    if not good:
+        return _lost_with_its_head(raw)
+    salts = raw[16:24]
+    frames = commits = cut_frames = cut_commits = pending = 0
+    whole = True
+    for at in range(_HEADER, len(raw) - _FRAME - page + 1, _FRAME + page):
+        if raw[at + 8 : at + 16] != salts:
+            # Left over from an earlier life of the log, or the damage is in the salts themselves.
+            if whole and _follows(raw, at + _FRAME + page, salts):
+                whole = False
+                cut_frames += 1
+            elif whole:
+                break
+            continue
+        commit = raw[at + 4 : at + 8] != b"\0\0\0\0"
+        if whole:
+            sums = _add(_add(sums, raw[at : at + 8], order), raw[at + _FRAME : at + _FRAME + page], order)
+            whole = sums == struct.unpack_from(">II", raw, at + 16)
+        if whole:
+            frames += 1
+            pending += 1
+            if commit:
+                commits, pending = commits + 1, 0
+        else:
+            cut_frames += 1
+            cut_commits += commit
+    return LogState(frames, commits, cut_frames + (pending if cut_frames else 0), cut_commits)
+
+
+def _follows(raw: bytes, at: int, salts: bytes) -> bool:
+    return raw[at + 8 : at + 16] == salts
+
+
+def _lost_with_its_head(raw: bytes) -> LogState:
+    """A log whose head is wrong is not read at all: what it held in the pages of our size."""
+    page = 4_096
+    places = range(_HEADER, len(raw) - _FRAME - page + 1, _FRAME + page)
+    first = raw[_HEADER + 8 : _HEADER + 16]
+    mine = [at for at in places if raw[at + 8 : at + 16] == first]
+    return LogState(0, 0, len(mine), sum(raw[at + 4 : at + 8] != b"\0\0\0\0" for at in mine))
+
+
+def _add(sums: tuple[int, int], data: bytes, order: str) -> tuple[int, int]:
+    one, two = sums
+    words = iter(struct.unpack(f"{order}{len(data) // 4}I", data))
+    for first, second in zip(words, words, strict=True):
+        one = (one + first + two) & 0xFFFFFFFF
+        two = (two + second + one) & 0xFFFFFFFF
+    return one, two

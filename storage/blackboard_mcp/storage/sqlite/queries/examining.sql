@@ -1,0 +1,38 @@
+-- What is looked at when a file is examined. Values are bound by position: ?1, ?2, …
+
+-- name: examine_gaps
+-- Boards whose log is not numbered from 1 to the board's sequence.
+SELECT b.id, b.seq, count(e.seq), coalesce(max(e.seq), 0)
+FROM board b LEFT JOIN event e ON e.board = b.no
+GROUP BY b.no HAVING count(e.seq) <> b.seq OR coalesce(max(e.seq), 0) <> b.seq
+ORDER BY b.id;
+
+-- name: examine_last_event
+-- When the last thing happened on any board.
+SELECT max(e.at) FROM board b JOIN event e ON e.board = b.no AND e.seq = b.seq;
+
+-- name: examine_leases
+-- Leases that processes share, and until when they are taken.
+SELECT name, holder, until FROM lease ORDER BY name;
+
+-- name: examine_leases_free
+-- Forget leases that nobody can have taken rightly: they end after ?1.
+DELETE FROM lease WHERE until > ?1;
+
+-- name: examine_outbox
+-- How many changes wait for the archive's index, and when the last thing happened to the oldest of them.
+SELECT count(*), (
+    SELECT e.at FROM event e JOIN (SELECT board, number FROM outbox ORDER BY id LIMIT 1) o
+    ON e.board = o.board AND e.item = o.number ORDER BY e.seq DESC LIMIT 1
+) FROM outbox;
+
+-- name: examine_texts
+-- Texts with their hashes, after a place.
+SELECT i.rowid, b.id, i.number, i.type, i.version, i.text, i.sha256
+FROM item i JOIN board b ON b.no = i.board WHERE i.rowid > ?1 ORDER BY i.rowid LIMIT ?2;
+
+-- name: examine_former_texts
+-- Texts of former versions with their hashes, after a place.
+SELECT v.rowid, b.id, v.number, i.type, v.version, v.text, v.sha256
+FROM item_version v JOIN board b ON b.no = v.board JOIN item i ON i.board = v.board AND i.number = v.number
+WHERE v.rowid > ?1 ORDER BY v.rowid LIMIT ?2;

@@ -1,0 +1,462 @@
+"""Each thing that the doctor finds: made, found by name, cured, gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import resource
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.server.cli import cli
+from blackboard_mcp.server.demo.process import command, environment
+from blackboard_mcp.storage.archive import EmbedderChoice, SearchableArchive
+from blackboard_mcp.storage.sqlite import driver, place
+from blackboard_mcp.storage.store import SqlBoardStore
+from blackboard_mcp.storage.testing.harness import draft
+from click.testing import CliRunner
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and /proc of Linux")
+
+YEAR = 365 * 86_400 * 1_000_000
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder with a board and an archive in its index."""
+    folder = tmp_path_factory.mktemp("doctor") / "data"
+
+    async def make() -> None:
+        store = await SqlBoardStore.open(folder / "board.sqlite3")
+        await store.ensure_board("main", "ada", BoardConfig())
+        drafts = [draft(f"pump {n} leaks at the seal", "LOG") for n in range(40)]
+        posted = await store.post("main", "ada", drafts, config=BoardConfig())
+        await store.post("main", "ada", [draft("a: two", key="plan:a")], config=BoardConfig())
+        await store.post("main", "ada", [draft("a: three", key="plan:a")], config=BoardConfig())
+        for item in posted.items[:20]:
+            await store.post(
+                "main", "ada", [draft("better", "LOG", supersedes=item.number)], config=BoardConfig()
+            )
+        archive = SearchableArchive(
+            store, folder / "archive.lance", "test", eager=False, embedder=EmbedderChoice("none")
+        )
+        assert await archive.drain()
+        await archive.close()
+        await store.close()
+
+    asyncio.run(make())
+    return folder
+
+
+@pytest.fixture
+def data(healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BLACKBOARD_EMBEDDER", "none")
+    return Path(shutil.copytree(healthy, tmp_path / "data"))
+
+
+def diagnose(data: Path, *options: str) -> dict[str, dict[str, Any]]:
+    """What the command finds by name; its exit code says the same."""
+    done = CliRunner().invoke(cli, ["doctor", "--json", "--data", str(data), *options])
+    assert done.exit_code in (0, 1, 2), done.output
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.output
+    found = {finding["name"]: finding for finding in json.loads(done.stdout)["findings"]}
+    severities = {finding["severity"] for finding in found.values()}
+    assert done.exit_code == (2 if "problem" in severities else 1 if severities else 0)
+    assert all(finding["message"] and finding["cure"] for finding in found.values())
+    return found
+
+
+def repaired(data: Path) -> list[str]:
+    done = CliRunner().invoke(cli, ["doctor", "--json", "--repair", "--data", str(data)])
+    told: list[str] = json.loads(done.stdout)["repaired"]
+    return told
+
+
+@contextmanager
+def changed(data: Path, *statements: str) -> Iterator[None]:
+    """The file with something wrong in it, and put right again."""
+    kept = (data / "board.sqlite3").read_bytes()
+    alter(data, *statements)
+    try:
+        yield
+    finally:
+        (data / "board.sqlite3").write_bytes(kept)
+
+
+def alter(data: Path, *statements: str) -> None:
+    with contextlib.closing(driver.connect(str(data / "board.sqlite3"))) as raw:
+        raw.execute("PRAGMA wal_autocheckpoint=0")
+        for statement in statements:
+            raw.execute(statement)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+# The command
+
+
+def test_nothing_is_wrong_with_what_is_well_and_nothing_is_changed(data: Path) -> None:
+    before = contents(data)
+    done = subprocess.run(
+        command("doctor", "--data", str(data)), capture_output=True, text=True, env=environment(), check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "nothing is wrong\n", "")
+    assert contents(data) == before
+
+
+def test_a_folder_that_is_not_there_yet_is_not_made(tmp_path: Path) -> None:
+    assert diagnose(tmp_path / "none") == {}
+    assert not (tmp_path / "none").exists()
+
+
+def test_it_looks_while_servers_work_and_changes_nothing(data: Path) -> None:
+    words = command("serve", "--transport", "stdio", "--data", str(data))
+    process = subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment()
+    )
+    assert process.stdin is not None
+    try:
+        wait_for(
+            lambda: (data / "board.sqlite3.peers").exists() and any((data / "board.sqlite3.peers").iterdir())
+        )
+        assert diagnose(data) == {}
+        # The server's locks are as they were: nobody else may take the file for itself.
+        raw = sqlite3.connect(data / "board.sqlite3", timeout=0)
+        with contextlib.closing(raw):
+            raw.execute("PRAGMA locking_mode=EXCLUSIVE")
+            with pytest.raises(sqlite3.OperationalError, match="locked"):
+                raw.execute("PRAGMA journal_mode=DELETE")
+    finally:
+        process.stdin.close()
+        assert process.wait(20) == 0
+
+
+def test_a_wrong_setting_is_found(data: Path, tmp_path: Path) -> None:
+    config = tmp_path / "x.toml"
+    config.write_text("prot = 8")
+    assert "prot" in diagnose(data, "--config", str(config))["settings-wrong"]["message"]
+    config.write_text("port = 8420")
+    assert diagnose(data, "--config", str(config)) == {}
+
+
+# Programs
+
+
+def test_an_old_sqlite_is_found(data: Path) -> None:
+    code = "import sys; sys.modules['pysqlite3'] = None; from blackboard_mcp.server.cli import main; main()"
+    old = not driver.resets_wal_safely(sqlite3.sqlite_version_info)
+    done = subprocess.run(
+        [sys.executable, "-c", code, "doctor", "--quick", "--data", str(data)],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    assert ("warning sqlite-old" in done.stdout) is old
+    assert done.returncode == int(old)
+
+
+def test_a_package_of_another_version_is_found(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from blackboard_mcp.server.doctor import programs
+
+    there = programs.version
+    monkeypatch.setattr(programs, "version", lambda name: "1.0" if name == "mcp" else there(name))
+    found = diagnose(data, "--quick")["package-wrong"]
+    assert found["facts"]["package"] == "mcp"
+    assert found["facts"]["found"] == "1.0"
+    monkeypatch.undo()
+    assert diagnose(data, "--quick") == {}
+
+
+def test_a_low_limit_of_open_files_is_found(data: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
+    try:
+        assert diagnose(data, "--quick")["open-files-low"]["facts"] == {"limit": 512}
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1_024), hard))
+    assert diagnose(data, "--quick") == {}
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+# The data folder
+
+
+@pytest.mark.parametrize(("name", "mode", "right"), [(".", 0o755, 0o700), ("board.sqlite3", 0o644, 0o600)])
+def test_data_that_others_may_read_is_found(data: Path, name: str, mode: int, right: int) -> None:
+    (data / name).chmod(mode)
+    assert diagnose(data, "--quick")["data-not-private"]["facts"]["mode"] == f"{mode:o}"
+    (data / name).chmod(right)
+    assert diagnose(data, "--quick") == {}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
+def test_data_that_may_not_be_written_is_found(data: Path) -> None:
+    (data / "board.sqlite3").chmod(0o400)
+    assert "data-not-writable" in diagnose(data, "--quick")
+    (data / "board.sqlite3").chmod(0o600)
+    assert diagnose(data, "--quick") == {}
+
+
+def test_a_file_system_of_several_machines_is_found(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place, "file_system", lambda *_: "nfs4")
+    assert diagnose(data, "--quick")["file-system-shared"]["facts"] == {"kind": "nfs4"}
+    monkeypatch.undo()
+    assert diagnose(data, "--quick") == {}
+
+
+def test_a_disk_that_is_full_or_nearly_is_found(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
+    try:
+        done = CliRunner().invoke(cli, ["doctor", "--quick", "--data", str(data)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "problem storage-full" in done.stdout
+    from blackboard_mcp.server.doctor import folder
+
+    monkeypatch.setattr(folder, "LOW_BYTES", 1 << 60)
+    assert "storage-low" in diagnose(data, "--quick")
+    monkeypatch.undo()
+    assert diagnose(data, "--quick") == {}
+
+
+def test_a_long_log_is_found_and_emptied(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from blackboard_mcp.server.doctor import folder
+
+    # The same library as the command's: two in one process would drop each other's locks.
+    with contextlib.closing(driver.connect(str(data / "board.sqlite3"))) as raw:
+        raw.execute("PRAGMA wal_autocheckpoint=0")
+        raw.execute("UPDATE board SET title = title || ' '")
+        log = data / "board.sqlite3-wal"
+        monkeypatch.setattr(folder, "LARGE_LOG_BYTES", log.stat().st_size - 1)
+        assert "log-large" in diagnose(data, "--quick")
+        assert repaired(data) == ["emptied the write-ahead log"]
+        assert log.stat().st_size == 0
+        assert "log-large" not in diagnose(data, "--quick")
+
+
+def test_what_dead_processes_left_is_found_and_removed(data: Path) -> None:
+    peers = data / "board.sqlite3.peers"
+    peers.mkdir()
+    namespace = "".join(filter(str.isdecimal, os.readlink("/proc/self/ns/net")))
+    (peers / f"4242-{1 << 22}-{namespace}").touch()
+    fresh, old = data / "staging-fresh", data / "staging-old"
+    fresh.mkdir()
+    old.mkdir()
+    (old / "copy.db").write_bytes(b"x")
+    os.utime(old, (1, 1))
+    assert len(diagnose(data, "--quick")["left-over-files"]["facts"]["names"]) == 2
+    assert repaired(data) == ["removed 2 left-over files"]
+    assert fresh.exists()
+    assert not old.exists()
+    assert diagnose(data, "--quick") == {}
+
+
+# The boards
+
+
+def test_a_damaged_file_is_found_and_a_backup_cures_it(data: Path, tmp_path: Path) -> None:
+    database, backup = data / "board.sqlite3", tmp_path / "backup"
+    shutil.copyfile(database, backup)
+    raw = bytearray(database.read_bytes())
+    for page in range(3, len(raw) // 4096, 7):
+        raw[page * 4096 : page * 4096 + 64] = os.urandom(64)
+    database.write_bytes(raw)
+    assert "database-damaged" in diagnose(data)
+    assert repaired(data) == []
+    database.write_bytes(b"This is no database at all. " * 100)
+    assert "database-damaged" in diagnose(data, "--quick")
+    done = CliRunner().invoke(cli, ["restore", "--force", "--data", str(data), str(backup)])
+    assert done.exit_code in (0, 1)
+    database.unlink()
+    shutil.copyfile(backup, database)
+    database.chmod(0o600)
+    assert "database-damaged" not in diagnose(data)
+
+
+def test_a_file_of_another_program_or_a_newer_or_older_one_is_found(data: Path) -> None:
+    with changed(data, "PRAGMA application_id=1"):
+        assert "database-foreign" in diagnose(data)
+    with changed(data, "PRAGMA user_version=900"):
+        assert diagnose(data)["schema-newer"]["facts"]["schema"] == 900
+    with changed(data, "PRAGMA user_version=3"):
+        assert diagnose(data, "--quick")["schema-older"]["facts"]["schema"] == 3
+    assert diagnose(data) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "statements"),
+    [
+        ("references-dangling", ["DELETE FROM item WHERE number = 3"]),
+        ("text-altered", ["UPDATE item SET text = 'pump 9 is fine' WHERE number = 30"]),
+        ("text-altered", ["UPDATE item_version SET text = 'a: four'"]),
+        ("history-gap", ["DELETE FROM event WHERE seq = 17"]),
+        ("history-differs", ["UPDATE board SET working_tokens = working_tokens + 1"]),
+        ("clock-behind", ["UPDATE event SET at = at + 31536000000000"]),
+    ],
+    ids=["reference", "text", "former text", "event", "figure", "clock"],
+)
+def test_what_is_wrong_inside_is_found(data: Path, name: str, statements: list[str]) -> None:
+    with changed(data, *statements):
+        found = diagnose(data)
+        assert name in found, list(found)
+        assert repaired(data) == [], "the truth is nobody's to repair"
+    assert name not in diagnose(data)
+
+
+def test_a_lease_from_a_clock_that_was_ahead_is_found_and_freed(data: Path) -> None:
+    until = time.time_ns() // 1_000
+    for name, at in (("prune:main", until + YEAR), ("short", until + 1)):
+        alter(data, f"INSERT INTO lease VALUES ('{name}', 'gone', {at})")  # noqa: S608
+    assert diagnose(data, "--quick")["lease-stuck"]["facts"] == {"leases": ["prune:main"]}
+    assert repaired(data) == ["freed 1 leases"]
+    assert diagnose(data, "--quick") == {}
+
+
+def test_a_damaged_log_is_found(data: Path) -> None:
+    code = (
+        "import os, sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+        "c.execute('PRAGMA wal_autocheckpoint=0')\n"
+        "for n in range(6): c.execute('UPDATE board SET title = ?', (f'title {n}',))\n"
+        "os._exit(0)"
+    )
+    database, log = data / "board.sqlite3", data / "board.sqlite3-wal"
+    subprocess.run([sys.executable, "-c", code, str(database)], check=True)
+    assert diagnose(data, "--quick") == {}
+    raw = bytearray(log.read_bytes())
+    for at, lost in ((len(raw) // 2, 3), (20, 6)):
+        raw[at] ^= 4
+        log.write_bytes(raw)
+        found = diagnose(data, "--quick")["log-damaged"]
+        assert found["facts"]["lost_commits"] in (lost, lost + 1)
+        raw[at] ^= 4
+    log.write_bytes(raw)
+    assert diagnose(data, "--quick") == {}
+
+
+# The index
+
+
+def test_an_index_that_lacks_something_is_found_and_built_anew(data: Path) -> None:
+    shutil.rmtree(data / "archive.lance")
+    assert diagnose(data)["index-incomplete"]["facts"] == {"lacking": 20}
+    assert repaired(data) == ["built the archive's index anew: 20 items"]
+    assert diagnose(data) == {}
+
+
+def test_an_index_that_cannot_be_read_is_found_and_built_anew(data: Path) -> None:
+    for file in (data / "archive.lance").rglob("*.manifest"):
+        file.write_bytes(b"no manifest")
+    assert "index-unreadable" in diagnose(data)
+    assert repaired(data) == ["built the archive's index anew: 20 items"]
+    assert diagnose(data) == {}
+
+
+def test_what_waits_for_long_for_the_index_is_found_and_brought_there(data: Path) -> None:
+    alter(
+        data,
+        "INSERT INTO outbox(board, number) VALUES (1, 3)",
+        "UPDATE event SET at = at - 31536000000000 WHERE item = 3",
+    )
+    assert "outbox-waiting" in diagnose(data, "--quick")
+    assert repaired(data) == ["brought the archive's index up to date"]
+    assert "outbox-waiting" not in diagnose(data, "--quick")
+
+
+# The network
+
+
+@contextmanager
+def listening(answer: bytes | None) -> Iterator[int]:
+    """Somebody on a port who gives everybody that answer, or none."""
+    server = socket.create_server(("127.0.0.1", 0))
+    done = threading.Event()
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = server.accept()
+                with connection:
+                    if answer is None:
+                        done.wait(20)
+                    else:
+                        connection.recv(10_000)
+                        connection.sendall(answer)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield server.getsockname()[1]
+    finally:
+        done.set()
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
+        thread.join()
+
+
+def wait_for(what: Any) -> None:
+    deadline = time.monotonic() + 20
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_port_that_another_program_has_is_found_with_its_name(data: Path) -> None:
+    with listening(b"HTTP/1.1 404 Not Found\r\n\r\n") as port:
+        found = diagnose(data, "--quick", "--transport", "http", "--port", str(port))["port-taken"]
+        assert f"(process {os.getpid()})" in found["message"]
+    assert diagnose(data, "--quick", "--transport", "http", "--port", str(port)) == {}
+
+
+@pytest.mark.parametrize("health", ["full", "stopped"])
+def test_a_server_that_only_reads_is_found(data: Path, health: str) -> None:
+    answer = b'HTTP/1.1 200 OK\r\n\r\n{"status":"%s"}'
+    with listening(answer % health.encode()) as port:
+        found = diagnose(data, "--quick", "--transport", "http", "--port", str(port))
+        assert found["server-not-writing"]["facts"] == {"health": health}
+    with listening(answer % b"ok") as port:
+        assert diagnose(data, "--quick", "--transport", "http", "--port", str(port)) == {}
+
+
+def test_endpoints_that_are_away_or_hang_are_found(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from blackboard_mcp.server.doctor import network
+
+    monkeypatch.setattr(network, "PATIENCE", 0.3)
+    monkeypatch.delenv("BLACKBOARD_EMBEDDER")
+    config = tmp_path / "x.toml"
+    names = {"summary-endpoint-silent", "embedding-endpoint-silent"}
+
+    def told(port: int) -> dict[str, dict[str, Any]]:
+        config.write_text(
+            f'summariser = "openai"\nsummary_url = "http://127.0.0.1:{port}/v1"\nsummary_model = "m"\n'
+            f'embedder = "openai"\nembedding_url = "http://127.0.0.1:{port}/v1"\nembedding_model = "m"\n'
+        )
+        return diagnose(data, "--quick", "--config", str(config))
+
+    with listening(None) as port:
+        found = told(port)
+        assert set(found) == names
+        assert "did not answer within" in found["summary-endpoint-silent"]["message"]
+    found = told(port)
+    assert set(found) == names
+    assert "cannot be reached" in found["embedding-endpoint-silent"]["message"]
+    with listening(b"HTTP/1.1 200 OK\r\n\r\n{}") as port:
+        assert told(port) == {}
