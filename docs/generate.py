@@ -33,6 +33,7 @@ from blackboard_mcp.protocols.items import (
 from blackboard_mcp.protocols.keys import MAX_KEY
 from blackboard_mcp.protocols.messages.registry import BUILT_IN as BUILT_IN_PROTOCOLS
 from blackboard_mcp.server import board, board_settings, compose, protocol_classes, settings
+from blackboard_mcp.server.access import tables as access_tables
 from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.mcp.adapter import BoardServer
@@ -440,6 +441,8 @@ def board_setting_rows() -> Iterator[tuple[str, ...]]:
                 see = "; see [say what may be written](../howto/validate-entries.md)"
                 yield f"`{name}`", "list of rules", "`[]`", allowed + see
                 continue
+            if name == "access":
+                allowed += "; see [say who may change what](../howto/access-policies.md)"
             yield f"`{name}`", "list" if isinstance(default, tuple) else "text", f"`{shown}`", allowed
 
 
@@ -447,6 +450,28 @@ def limit_rows() -> Iterator[tuple[str, ...]]:
     for field in fields(Limits):
         low, high = field.metadata["low"], field.metadata["high"]
         yield f"`{field.name}`", f"{low:,} to {high:,}", f"`{field.default:,}`", field.metadata["meaning"]
+
+
+def access_rows() -> Iterator[tuple[str, ...]]:
+    common = "`name`, `boards`"
+    own = {
+        access_tables.ROLES: ("`rules`: " + ", ".join(f"`{key}`" for key in access_tables.RULE), "by role"),
+        access_tables.OWNER_PREFIXES: (
+            "`patterns`, `owners`, `free`",
+            "keys that one owner's agents alone write",
+        ),
+        access_tables.ALLOW_ALL: ("", "everything is allowed"),
+        access_tables.DENY_REST: ("", "what no policy before it allowed is denied"),
+    }
+    for kind in access_tables.BUILT_IN:
+        keys, meaning = own[kind]
+        yield f'`[[access]]` with `policy = "{kind}"`', ", ".join(filter(None, (common, keys))), meaning
+    yield "`[[access]]` with `class`", common, "a class of yours with `decide`"
+    yield (
+        "`[[policy]]`, `[[validator]]`",
+        "`name`, `class`",
+        "classes of yours with `key` or `order`, and with `check`",
+    )
 
 
 def settings_page() -> str:
@@ -481,6 +506,15 @@ def settings_page() -> str:
         "[choose and write a policy](../howto/choose-a-policy.md).\n\n"
         '```toml\npolicy = ["keep-cited=my_policies:KeepCited"]\n\n'
         '[board_settings]\npolicy = "fair-share+lru"\nhigh_water = 0.75\n```\n'
+        "\n## Policies as tables\n\n"
+        "In the file, classes of yours can stand in tables: `[[policy]]`, `[[validator]]` and `[[access]]`, each with "
+        "`name` and `class`. Access policies have more keys; [say who may change "
+        "what](../howto/access-policies.md) tells what they do. In the environment `BLACKBOARD_ACCESS` takes the same "
+        "tables as a JSON list.\n\n"
+        + table(("table", "keys", ""), access_rows())
+        + '\n```toml\n[[policy]]\nname = "keep-cited"\nclass = "my_policies:KeepCited"\n\n'
+        '[[access]]\nname = "sections"\npolicy = "owner-prefixes"\npatterns = ["section:{owner}:**"]\n'
+        'boards = ["*"]\n```\n'
     )
 
 

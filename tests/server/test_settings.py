@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.server.access.tables import AccessTable
 from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.policies.registry import Policies
 from blackboard_mcp.server.settings import NAMES, Settings, load
@@ -68,6 +69,7 @@ def test_every_setting_is_read_from_each_place(tmp_path: Path) -> None:
         "stewards": ("a,,b,", '["a", "b"]', ("a", "b")),
         "policy": ("a=m:C,b=n:D", '["a=m:C", "b=n:D"]', ("a=m:C", "b=n:D")),
         "validator": ("a=m:C,b=n:D", '["a=m:C", "b=n:D"]', ("a=m:C", "b=n:D")),
+        "access": ("a=m:C", '[{name = "a", class = "m:C"}]', (AccessTable("a", "", path="m:C"),)),
         "protocol": ("m:C,n:D", '["m:C", "n:D"]', ("m:C", "n:D")),
         "board_settings": ('{"ceiling": 3}', "{ceiling = 3}", {"ceiling": 3}),
         "limits": ('{"headers": 50}', "{headers = 50}", Limits(headers=50)),

@@ -66,6 +66,8 @@ class BoardConfig:
     """What may be written: rules as JSON in the one form that `board_settings` gives them; empty for none."""
     steps: tuple[str, ...] = STEPS
     policy: str = DEFAULT_POLICY
+    access: tuple[str, ...] = ()
+    """Access policies that every change must pass, by their names at launch; beside those that hold on every board."""
 
     def clash(self) -> str | None:
         """Which settings do not go together, as a sentence; `None` when all do."""

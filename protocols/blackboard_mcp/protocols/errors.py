@@ -8,6 +8,7 @@
     │   └── RulesMoved          the board's rules are not those that a draft was checked against
     ├── Refused                 understood, and not allowed: a rule of the board, a right, a limit
     │   ├── Forbidden           the caller's role on the board, or the credential's scopes, lack it
+    │   │   └── Unpermitted     changes that no access policy has allowed yet
     │   ├── UnderPressure       more is protected than the budget allows: no room for what matters less
     │   ├── RateLimited         too much at once or too fast: the same call is taken later
     │   └── QuotaExceeded       more than one may have or send, however long one waits
@@ -30,8 +31,11 @@ JSON values only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from .changes import Change
 
 
 class BlackboardError(Exception):
@@ -85,6 +89,35 @@ class Forbidden(Refused):
     """The caller's role on the board, or the scopes of the credential, lack the action; nothing was changed."""
 
     code = "forbidden"
+
+
+class Unpermitted(Forbidden):
+    """Changes that were not put before the board's access policies, or not as they are by now; nothing was changed.
+
+    Attributes:
+        agent: who makes them.
+        owner: whom the agent acts for.
+        access: the board's choice of policies, as of the transaction.
+        changes: all of them.
+    """
+
+    code = "unpermitted"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        agent: str = "",
+        owner: str = "",
+        access: tuple[str, ...] = (),
+        changes: Iterable[Change] = (),
+        **facts: Any,
+    ) -> None:
+        super().__init__(message, **facts)
+        self.agent = agent
+        self.owner = owner or agent
+        self.access = access
+        self.changes = tuple(changes)
 
 
 class UnderPressure(Refused):

@@ -1,4 +1,6 @@
-"""What policies of the operator's must do: eviction says what goes first, validation what may be written.
+"""What policies of the operator's must do.
+
+Eviction says what goes first, validation what may be written, access who may change what.
 
 An eviction policy gives the order in which items go, among those that may go. It never decides whether an
 item may go: what the guard holds, what is above the importance ceilings and what earlier steps took it is not
@@ -9,9 +11,14 @@ that pass: `token-importance` decides, and the outcome of the pass says so.
 A validation policy says of each thing that an agent is about to write under a rule that names the policy
 whether it may be. One that raises or takes too long denies, and the agent is told.
 
+An access policy is asked about each change that an agent is about to make, once the agent's role and scopes allow
+it. Several compose: they are asked in order, and the change is made where none denies. One that raises, takes too
+long or answers with anything but a verdict denies, and the agent is told which. Policies are about changes alone:
+what an agent may read follows from its role and the visibility of items.
+
 Classes of yours are made without arguments once per server, and are named by the operator at launch
-(`--policy` and `--validator`, `NAME=package.module:Class`), never by an agent. Their methods must be pure and
-deterministic: what they are given may not be kept, and the same gives the same answer. They are called
+(`--policy`, `--validator` and `--access`, `NAME=package.module:Class`), never by an agent. Their methods must be
+pure and deterministic: what they are given may not be kept, and the same gives the same answer. They are called
 outside any transaction, in a thread, one call at a time, with a bound of a few seconds.
 """
 
@@ -19,8 +26,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Protocol
 
+from .access import Principal
+from .changes import Change
 from .items import ItemType
 from .pruning import Candidate
 
@@ -68,4 +78,32 @@ class ValidationPolicy(Protocol):
 
     def check(self, writing: Writing) -> str | None:
         """Why it may not be, as a sentence for the agent that says what may; `None` when it may."""
+        ...
+
+
+class Verdict(StrEnum):
+    """What an access policy says of a change that it does not deny."""
+
+    ALLOW = "allow"
+    """It may be made, unless another policy denies it; `deny-rest` after this one lets it pass."""
+    NO_OPINION = "no opinion"
+    """The policy is not about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """The change must not be made; `reason` is a sentence for the agent that says who may, or what may be."""
+
+    reason: str
+
+
+class AccessPolicy(Protocol):
+    """Decides who may change what, beside roles and scopes."""
+
+    def decide(self, principal: Principal, change: Change) -> Verdict | Deny:
+        """Whether the change may be made.
+
+        `principal.role_on(change.board)` is the role that counts there. Of several changes of one call each is asked
+        about; one denied is the end of all of them.
+        """
         ...

@@ -43,6 +43,7 @@ from .answers import (
 from .archive import ArchiveDocument, OutboxBatch
 from .asking import RequestStore
 from .board import AgentInfo, Board, BoardChange, BoardConfig, Core
+from .changes import Judge
 from .debate_store import DebateStore
 from .events import Event
 from .explain import Explained
@@ -58,6 +59,18 @@ from .transactions import Transaction
 
 class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protocol):
     """Where boards live. Safe for many tasks at once and, where the engine says so, many processes."""
+
+    def judged(self, judge: Judge, boards: Iterable[str] = ()) -> BoardStore:
+        """The same store, asking `judge` about the changes that agents make before it commits them.
+
+        It asks on `boards` (`*` is every board), and where a board chose access policies. A transaction whose
+        changes were not allowed is undone, `judge` is asked about them outside any transaction, and the call is
+        repeated: what is committed is what was allowed, or the judge's error leaves. A call that an idempotency
+        key answers is not judged again; nor is what the server does by itself.
+
+        The store itself refuses changes of agents on boards that chose policies, with `Unpermitted`.
+        """
+        ...
 
     # Boards
 

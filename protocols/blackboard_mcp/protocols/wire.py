@@ -588,6 +588,10 @@ class BoardAnswer(_Wire):
     hard_ceiling: int
     summarise_over: int
     settings: dict[str, Any]
+    access: list[str] = Field(
+        default_factory=list,
+        description="access policies that hold: those of the launch, then the board's own, as they are asked",
+    )
     pressure: str | None = Field(
         description="the hot issue that tells of it, while the board is under pressure"
     )

@@ -39,6 +39,8 @@ from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.topics import is_topic, parse_topic
 
+from .access.judging import AccessJudge
+from .access.registry import AccessPolicies
 from .activity import Activity
 from .following import Following
 from .looks import Looks
@@ -85,7 +87,8 @@ class Reading:
 class Blackboard:
     """Boards in a store, kept inside their budgets, searchable when pruned.
 
-    `deciders` are the agents that may decide debates; with none named, whoever is no party to one may.
+    `deciders` are the agents that may decide debates; with none named, whoever is no party to one may. `store` is
+    one whose changes `access` judges.
     """
 
     def __init__(
@@ -101,6 +104,7 @@ class Blackboard:
         deciders: Sequence[str] = (),
         summarizes: bool = False,
         validators: Validators | None = None,
+        access: AccessJudge | None = None,
         responds: bool = False,
     ) -> None:
         self.store = store
@@ -112,6 +116,7 @@ class Blackboard:
         self.default_board = check_board(default_board)
         self.deciders = tuple(deciders)
         self.validators = Validators() if validators is None else validators
+        self.access = AccessJudge(AccessPolicies()) if access is None else access
         self.validation = Validation(store, self.validators, config)
         self._summarizes = summarizes
         self._responds = responds

@@ -11,7 +11,8 @@ from blackboard_mcp.protocols.board import STEPS, BoardConfig
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.summaries import AGENT, AS_LAUNCHED, EXTRACTIVE
 
-from .policies.registry import Policies
+from .access.registry import MAX_CHOSEN, AccessPolicies
+from .policies.registry import NAME, Policies
 from .validation.rules import check_rules
 
 FRACTIONS = {
@@ -56,6 +57,8 @@ OTHERS = {
     f"thread), {AGENT} (an agent of the board), or the kind of the server's endpoint",
     "policy": "the order of step 4: one policy, or several joined by +",
     "validation": "rules on what may be written, a list; [] ends them",
+    "access": "access policies that every change must pass beside those of the launch, by name and in order; [] ends "
+    "them",
 }
 NAMES = (*WHOLE, *FRACTIONS, *OTHERS)
 _NOTHING = "Nothing was changed."
@@ -67,10 +70,11 @@ def check_settings(
     policies: Policies,
     summarisers: Sequence[str] = (EXTRACTIVE, AGENT),
     validators: Sequence[str] = (),
+    access: AccessPolicies | None = None,
 ) -> dict[str, Any]:
     """`given` as fields of a configuration, each in its type.
 
-    `summarisers` and `validators` are those that the server has.
+    `summarisers`, `validators` and `access` are those that the server has.
 
     Raises:
         InvalidInput: an unknown name, a value out of its range, or settings that clash with each other or
@@ -79,6 +83,8 @@ def check_settings(
     checked: dict[str, Any] = {
         name: check_rules(value, validators)
         if name == "validation"
+        else (access or AccessPolicies()).check(value)
+        if name == "access"
         else _checked(name, value, policies, summarisers)
         for name, value in given.items()
     }
@@ -91,7 +97,7 @@ def check_settings(
 def check_kept(config: BoardConfig) -> None:
     """Refuses settings from elsewhere that no board can have.
 
-    Policies, summarisers and validators that this server was not launched with are let pass: another may be.
+    Policies of any kind and summarisers that this server was not launched with are let pass: another may be.
 
     Raises:
         InvalidInput: a value out of its range, or settings that clash.
@@ -99,6 +105,10 @@ def check_kept(config: BoardConfig) -> None:
     for name in (*WHOLE, *FRACTIONS):
         _number(name, getattr(config, name))
     _steps(config.steps)
+    if len(config.access) > MAX_CHOSEN or not all(
+        isinstance(name, str) and NAME.match(name) for name in config.access
+    ):
+        raise InvalidInput(f"access is a list of at most {MAX_CHOSEN} names of policies. {_NOTHING}")
     try:
         rules = json.loads(config.validation or "[]")
     except (ValueError, RecursionError):

@@ -24,6 +24,8 @@ from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.storage.archive import EmbedderChoice, SearchableArchive
 from blackboard_mcp.storage.store import SqlBoardStore
 
+from .access.judging import AccessJudge
+from .access.registry import AccessPolicies
 from .activity import Activity
 from .blackboard import Blackboard
 from .http.identity import AGENT_HEADER, OWNER_HEADER, agent_name
@@ -101,7 +103,9 @@ async def _opened(
     policies = Policies(settings.policy)
     validators = Validators(settings.validator)
     protocols = Protocols(settings.protocol)
-    config = settings.board_config(policies, validators.names)
+    access = AccessPolicies(settings.access)
+    judge = AccessJudge(access)
+    config = settings.board_config(policies, validators.names, access)
     embedder = embedder_choice(settings)
     _make_folder(settings)
     store = await SqlBoardStore.open(
@@ -119,7 +123,7 @@ async def _opened(
         )
         activity = Activity(store, time)
         blackboard = Blackboard(
-            store,
+            store.judged(judge.judge, access.boards),
             tokenizer=tokenizer,
             pruner=pruner,
             archive=archive,
@@ -129,6 +133,7 @@ async def _opened(
             deciders=settings.deciders,
             summarizes="memory" in settings.tools,
             validators=validators,
+            access=judge,
             responds="messages" in settings.tools,
         )
         housekeeping = [

@@ -333,12 +333,14 @@ class Rendering:
         lines = quoted(text)
         return [f"{label}: {lines[0]}"] if len(lines) == 1 else [f"{label}:", *lines]
 
-    def board(self, board: Board) -> str:
+    def board(self, board: Board, access: Sequence[str] = ()) -> str:
         parent = f", parent {board.parent}" if board.parent else ""
         said = asdict(board.config) | {"validation": f"{len(rules_of(board.config.validation))} rules"}
         settings = " ".join(f"{name} {_setting(value)}" for name, value in said.items())
         for rule in shown(board.config.validation):
             settings += f"\nrule {one_line(json.dumps(rule, ensure_ascii=False))}"
+        if access:
+            settings += f"\naccess policies, as they are asked: {', '.join(access)}"
         return (
             f"{board.id} {board.lifecycle}: {one_line(board.title)}{parent}\n"
             f"working {board.working_items} items, {board.working_tokens} tokens; archive "

@@ -16,6 +16,8 @@ from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.summaries import AGENT, ENDPOINTS, EXTRACTIVE, SUMMARISERS
 
+from .access.registry import AccessPolicies
+from .access.tables import AccessTable, access_tables, named_classes
 from .board_settings import check_settings
 from .limits import Limits, limits_of
 from .policies.registry import Policies
@@ -45,6 +47,7 @@ class Settings:
     stewards: tuple[str, ...] = ()
     policy: tuple[str, ...] = ()
     validator: tuple[str, ...] = ()
+    access: tuple[AccessTable, ...] = ()
     protocol: tuple[str, ...] = ()
     board_settings: Mapping[str, Any] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
@@ -80,7 +83,9 @@ class Settings:
     def index(self) -> Path:
         return self.folder / "archive.lance"
 
-    def board_config(self, policies: Policies, validators: Sequence[str] = ()) -> BoardConfig:
+    def board_config(
+        self, policies: Policies, validators: Sequence[str] = (), access: AccessPolicies | None = None
+    ) -> BoardConfig:
         """The configuration of boards created from now on.
 
         Raises:
@@ -91,7 +96,7 @@ class Settings:
             raise InvalidInput("board_settings: target_tokens is a setting of its own; use that.")
         try:
             fields = check_settings(
-                plain, self.board_settings, policies, (EXTRACTIVE, AGENT, self.summariser), validators
+                plain, self.board_settings, policies, (EXTRACTIVE, AGENT, self.summariser), validators, access
             )
             return replace(plain, **fields)
         except InvalidInput as error:
@@ -188,6 +193,10 @@ def _checked(key: str, value: Any, where: str, others: Mapping[str, Any]) -> Any
         if not low <= number <= high:
             raise InvalidInput(f"{where} is {value!r}; it must be from {low:,} to {high:,}.")
         return number
+    if key == "access":
+        return access_tables(value, where)
+    if key in ("policy", "validator"):
+        value = named_classes(value, where)
     if key in _LISTS:
         listed = value.split(",") if isinstance(value, str) else value
         if not isinstance(listed, list | tuple) or not all(isinstance(v, str) for v in listed):

@@ -10,6 +10,7 @@ from blackboard_mcp.protocols.answers import (
     Statistics,
 )
 from blackboard_mcp.protocols.board import Board, BoardChange, Core
+from blackboard_mcp.protocols.changes import Change, ChangeKind
 from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.protocols.items import ItemType, Visibility, Zone, item_id, parse_ref
 from blackboard_mcp.protocols.pruning import PassOutcome
@@ -43,6 +44,11 @@ class Stewardship:
     async def _done(self, board: str, agent: str, once: Once | None) -> bool:
         """Whether the very call was made before: then it is checked no more."""
         return once is not None and await self._board.store.recall(board, agent, once) is not None
+
+    def access(self, board: Board) -> tuple[str, ...]:
+        """The access policies that hold on a board, in the order in which they are asked."""
+        listed = self._board.access.policies.on(board.id, board.config.access)
+        return tuple(policy if isinstance(policy, str) else policy.name for policy in listed)
 
     async def core(self, agent: str, board: str | None) -> tuple[Core, int]:
         """The core and the board's sequence."""
@@ -123,6 +129,7 @@ class Stewardship:
                 pruner.policies,
                 pruner.writer.configured,
                 self._board.validators.names,
+                self._board.access.policies,
             )
             change = replace(change, settings=settings)
         after = await self._board.store.change_board(found.id, agent, change, once=once)
@@ -151,6 +158,8 @@ class Stewardship:
         if not dry_run:
             self._check(agent)
         found = await self._board.board(agent, board)
+        if not dry_run:
+            await self._board.access.ask(agent, found.config.access, Change(found.id, ChangeKind.PRUNE))
         pruner, store = self._board.pruner, self._board.store
         figures = await store.statistics(found.id, agent)
         outcomes = [await pruner.preview(found.id)] if dry_run else await pruner.run_pass(found.id)
@@ -194,7 +203,7 @@ def wire_core(core: Core, seq: int) -> CoreAnswer:
     )
 
 
-def wire_board(board: Board) -> BoardAnswer:
+def wire_board(board: Board, access: Sequence[str] = ()) -> BoardAnswer:
     return BoardAnswer(
         board=board.id,
         title=board.title,
@@ -208,6 +217,7 @@ def wire_board(board: Board) -> BoardAnswer:
         hard_ceiling=board.config.hard_ceiling,
         summarise_over=board.config.summarise_over,
         settings=asdict(board.config) | {"validation": shown(board.config.validation)},
+        access=list(access),
         pressure=None if board.pressure is None else item_id(ItemType.HOT_ISSUE, board.pressure),
         working_items=board.working_items,
         working_tokens=board.working_tokens,

@@ -26,6 +26,7 @@ from blackboard_mcp.protocols.answers import (
 )
 from blackboard_mcp.protocols.archive import ArchiveDocument, OutboxBatch, Settled, Waiting
 from blackboard_mcp.protocols.board import AgentInfo, Board, BoardChange, BoardConfig, Core
+from blackboard_mcp.protocols.changes import Judge
 from blackboard_mcp.protocols.clock import Clock, SystemClock
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.explain import Explained
@@ -38,6 +39,7 @@ from blackboard_mcp.protocols.transactions import Transaction
 
 from .debate_calls import DebateCalls
 from .following_calls import FollowingCalls
+from .judging import judging
 from .operations import (
     boards,
     endorsing,
@@ -107,6 +109,9 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
             synchronous=synchronous,
         )
         return cls(engine, clock or SystemClock())
+
+    def judged(self, judge: Judge, boards: Iterable[str] = ()) -> SqlBoardStore:
+        return type(self)(judging(self.engine, judge, boards), self._clock)
 
     # Boards
 

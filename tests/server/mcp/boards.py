@@ -104,7 +104,7 @@ class Agent:
         assert result.is_error, text_of(result)
         failure = result.structured_content
         assert failure is not None
-        assert failure["error"] in {"invalid", "not_found", "conflict", "refused", "pressure"}
+        assert failure["error"] in {"invalid", "not_found", "conflict", "refused", "forbidden", "pressure"}
         lines = text_of(result).splitlines()
         if lines[-1].startswith("seq "):  # not where there is no board that is meant
             self.footer = lines.pop()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, Literal
 
+from blackboard_mcp.protocols.access import EVERY_BOARD, Principal, Role
 from blackboard_mcp.protocols.answers import (
     DebateView,
 )
@@ -40,6 +41,7 @@ from blackboard_mcp.protocols.wire import (
 )
 from pydantic import BaseModel, Field
 
+from ..access.acting import acting
 from ..asking import archive_query, item_query
 from ..blackboard import VIEW_BUDGET, DebateOp
 from ..compose import Installation
@@ -114,7 +116,9 @@ class LocalTools:
             function = getattr(self._of.get(tool, self), tool)
             self._tools[tool] = (Arguments(tool, function), function)
         checked, function = self._tools[tool]
-        return await function(caller, **checked.check(arguments))
+        principal = Principal(caller.agent, caller.agent, {EVERY_BOARD: Role.ADMIN})
+        with acting(principal):
+            return await function(caller, **checked.check(arguments))
 
     async def post(
         self,
@@ -384,7 +388,7 @@ class LocalTools:
             settings=settings or {},
         )
         state = await self._steward.change_board(caller.agent, caller.board, change, once_key=caller.once)
-        return wire_board(state)
+        return wire_board(state, self._steward.access(state))
 
     async def prune(self, caller: By, dry_run: bool = False) -> PruneAnswer:
         outcomes = await self._steward.prune(caller.agent, caller.board, dry_run=dry_run)

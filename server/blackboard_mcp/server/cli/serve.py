@@ -51,6 +51,12 @@ from .options import settings_of
     help="Validation policies of your own that rules of boards may name, joined by commas. They are imported and run.",
 )
 @click.option(
+    "--access",
+    metavar="NAME=module:Class",
+    help="Access policies of your own that boards may choose, joined by commas; tables [[access]] in the file, JSON of "
+    "such in the environment. They are imported and run.",
+)
+@click.option(
     "--protocol",
     metavar="module:Class",
     help="Communication protocols of your own that agents can look up, joined by commas. They are imported.",

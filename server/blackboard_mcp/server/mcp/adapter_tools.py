@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import anyio
 from blackboard_mcp.protocols.errors import BlackboardError, RateLimited
+from blackboard_mcp.server.access.acting import acting
 from blackboard_mcp.server.mcp.adapter_admission import Admission
 from blackboard_mcp.server.mcp.adapter_arguments import Arguments, compact_schema
 from blackboard_mcp.server.mcp.adapter_callers import Caller, Callers
@@ -148,7 +149,10 @@ class ServedTools:
 
     async def _run(self, tool: _Served, caller: Caller, arguments: Mapping[str, Any]) -> CallToolResult:
         try:
-            with self._admission.of_call(caller, waits=tool.waits and arguments.get(WAITING_ARGUMENT) != 0):
+            admitted = self._admission.of_call(
+                caller, waits=tool.waits and arguments.get(WAITING_ARGUMENT) != 0
+            )
+            with admitted, acting(caller.principal):
                 if self.before_call is not None:
                     await self.before_call(caller)
                 answer = await tool.fn(caller, **tool.arguments.check(arguments))

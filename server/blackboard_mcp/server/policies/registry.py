@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 MAX_NAME = 100
 """Longest composition, in characters."""
+NAME = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
+CLASS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")
 NAMED = re.compile(r"(?P<name>[a-z][a-z0-9-]{0,31})=(?P<path>[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)\Z")
 
 

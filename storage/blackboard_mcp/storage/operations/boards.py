@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from blackboard_mcp.protocols.board import NEXT, Board, BoardChange, BoardConfig, Core
+from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput
 from blackboard_mcp.protocols.events import EventType
 
@@ -37,6 +38,7 @@ def set_core(board: str, agent: str, core: Core, expected_version: int, now: int
             f"{expected_version}. Nothing was changed.",
             current_version=current.version,
         )
+    ledger.note(ChangeKind.CORE)
     fresh = replace(core, version=current.version + 1)
     yield sql("board_core"), (ledger.no, core_json(fresh))
     yield from ledger.emit(EventType.CORE_CHANGED, data={"version": fresh.version})
@@ -71,6 +73,10 @@ def change(board: str, agent: str, wanted: BoardChange, now: int) -> Steps[Board
             raise InvalidInput(f"{clash} Nothing was changed.")
         changed["settings"] = sorted(wanted.settings)
         row.config = config
+    for name in changed.keys() - {"settings"}:
+        ledger.note(ChangeKind.BOARD, name=name)
+    for name in wanted.settings if "settings" in changed else ():
+        ledger.note(ChangeKind.BOARD, name=name)
     if changed:
         yield (
             sql("board_change"),

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from blackboard_mcp.protocols.board import Lifecycle
+from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
 from blackboard_mcp.protocols.events import OF_GROUPS, SYSTEM, Event, EventType
 from blackboard_mcp.protocols.filters import EventFilter
@@ -129,6 +130,7 @@ def make(
         raise UnknownReference(
             f"since={start} is not a sequence of '{board.id}', which stands at {board.seq}. Nothing was changed."
         )
+    ledger.note(ChangeKind.CONSUME, name=name)
     yield sql("group_add"), (ledger.no, name, dumps(filter_), ledger.agent, ledger.now, max_attempts, start)
     yield from ledger.emit(EventType.GROUP_CREATED, data={"group": name})
     return (yield from get_group(ledger.no, board.id, name))
@@ -224,10 +226,14 @@ def consume(board: str, agent: str, name: str, turn: Turn, now: int) -> Steps[Ta
                     deliveries.append(Delivery(Handle(event.seq, 1), event, instant(until)))
             elif len(deliveries) < turn.limit:
                 stalled = f"{MAX_IN_FLIGHT} events are in flight, the most there may be: acknowledge some"
+    if turn.settles or deliveries:
+        ledger.note(ChangeKind.CONSUME, name=name)
     if place != group.cursor or turn.settles or deliveries or _unused(ledger.board, group, now):
         yield sql("group_move"), (ledger.no, name, place, now)
     if ledger.board.seq >= ledger.first_seq:
         yield from ledger.close()
+    else:
+        yield from ledger.prove()
     held, waiting, dead = yield from counts(ledger.no, name, now)
     return Taken(tuple(deliveries), ledger.board.seq, held, waiting, dead, more, stalled)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.debates import DebateCall, DebateOp, DebateState, Duty, ObligationState
 from blackboard_mcp.protocols.errors import Conflict, Refused
 from blackboard_mcp.protocols.events import EventType
@@ -63,8 +64,20 @@ def act(ledger: Ledger, call: DebateCall, number: int) -> Steps[None]:
             yield from _decide(ledger, number, call)
 
 
-def _item(ledger: Ledger, number: int, version: int | None = None) -> Steps[ItemRow]:
-    """
+_KINDS = {
+    DebateOp.OPEN: ChangeKind.OPEN,
+    DebateOp.WATCH: ChangeKind.WATCH,
+    DebateOp.UNWATCH: ChangeKind.WATCH,
+    DebateOp.ACKNOWLEDGE: ChangeKind.ACKNOWLEDGE,
+    DebateOp.VOTE: ChangeKind.VOTE,
+    DebateOp.WITHDRAW: ChangeKind.WITHDRAW,
+    DebateOp.DECIDE: ChangeKind.DECIDE,
+}
+
+
+def _item(ledger: Ledger, op: DebateOp, number: int, version: int | None = None) -> Steps[ItemRow]:
+    """The item that something is done about, which is noted.
+
     Raises:
         UnknownReference: the agent sees no such item.
         Conflict: it is not at `version`: nobody agrees to a text they have not seen.
@@ -78,17 +91,18 @@ def _item(ledger: Ledger, number: int, version: int | None = None) -> Steps[Item
             item=item.id,
             current_version=item.version,
         )
+    ledger.note(_KINDS[op], item)
     return item
 
 
 def _open(ledger: Ledger, number: int, watchers: Sequence[str]) -> Steps[None]:
-    item = standing((yield from _item(ledger, number)))
+    item = standing((yield from _item(ledger, DebateOp.OPEN, number)))
     yield from open_explicitly(ledger, item, watchers)
 
 
 def _watch(ledger: Ledger, number: int) -> Steps[None]:
     """The agent owes an acknowledgement of the item; it stays on the board until that is given."""
-    item = standing((yield from _item(ledger, number)))
+    item = standing((yield from _item(ledger, DebateOp.WATCH, number)))
     debate = yield from debate_about(ledger.no, item)
     if debate is not None:
         yield from watch_debate(ledger, debate, ledger.agent)
@@ -103,7 +117,7 @@ def _watch(ledger: Ledger, number: int) -> Steps[None]:
 
 def _acknowledge(ledger: Ledger, number: int, version: int | None) -> Steps[None]:
     """Meets what the agent owes to the item, or to all of the debate it is the root of."""
-    item = yield from _item(ledger, number, version)
+    item = yield from _item(ledger, DebateOp.ACKNOWLEDGE, number, version)
     debate = yield from debate_about(ledger.no, item)
     met: set[int] = set()
     rows = list((yield sql("obligations_of_item"), (ledger.no, item.number)))
@@ -157,7 +171,7 @@ def _go_on(ledger: Ledger, debates: set[int], changed: set[int]) -> Steps[None]:
 
 def _withdraw(ledger: Ledger, number: int, reason: str) -> Steps[None]:
     """Withdraws one's own critique, or a debate one opened by request that has no critique left."""
-    item = yield from _item(ledger, number)
+    item = yield from _item(ledger, DebateOp.WITHDRAW, number)
     debate = yield from debate_about(ledger.no, item)
     if item.type == ItemType.CRITIQUE and item.author == ledger.agent:
         yield from withdraw_critique(ledger, item, reason)
@@ -184,7 +198,7 @@ def _withdraw(ledger: Ledger, number: int, reason: str) -> Steps[None]:
 
 def _decide(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
     """A decider closes the debate with a reason; without named deciders, any agent that is not a party."""
-    item = yield from _item(ledger, number, call.version)
+    item = yield from _item(ledger, DebateOp.DECIDE, number, call.version)
     debate = yield from debate_about(ledger.no, item)
     if debate is None:
         raise Conflict(f"No debate is open on {item.id}. Nothing was changed.", item=item.id)
@@ -211,7 +225,7 @@ def _vote(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
     Raises:
         Conflict: no debate is open, or the item is not at the version named.
     """
-    item = yield from _item(ledger, number, call.version)
+    item = yield from _item(ledger, DebateOp.VOTE, number, call.version)
     debate = yield from debate_about(ledger.no, item)
     if debate is None:
         raise Conflict(
@@ -243,7 +257,7 @@ def _unwatch(ledger: Ledger, number: int) -> Steps[None]:
     Raises:
         Conflict: it has nothing to acknowledge there.
     """
-    item = yield from _item(ledger, number)
+    item = yield from _item(ledger, DebateOp.UNWATCH, number)
     debate = yield from debate_about(ledger.no, item)
     rows = list((yield sql("obligations_of_item"), (ledger.no, item.number)))
     if debate is not None:

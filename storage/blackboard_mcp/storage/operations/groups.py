@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
+from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.groups import (
@@ -72,6 +73,7 @@ def change(
         group.max_attempts = changed["max_attempts"] = max_attempts
         yield sql("deliveries_last"), (ledger.no, name, max_attempts)
     if len(changed) > 1:
+        ledger.note(ChangeKind.CONSUME, name=name)
         yield sql("group_change"), (ledger.no, name, group.filter, group.max_attempts)
         yield from ledger.emit(EventType.GROUP_CHANGED, data=changed)
         yield from ledger.close()
@@ -81,6 +83,7 @@ def change(
 def end(board: str, agent: str, name: str, now: int) -> Steps[int]:
     """Ends a group, by who made it; what was in flight is nobody's then. The board's sequence."""
     ledger, _ = yield from _own(board, agent, name, now)
+    ledger.note(ChangeKind.CONSUME, name=name)
     yield from _end(ledger, name, "ended")
     return ledger.board.seq
 
@@ -211,6 +214,7 @@ def _dead(board: str, agent: str, name: str, wanted: Sequence[Handle], now: int)
 
 
 def _told(ledger: Ledger, event: EventType, name: str, wanted: Sequence[Handle]) -> Steps[int]:
+    ledger.note(ChangeKind.CONSUME, name=name)
     seqs = [handle.seq for handle in wanted]
     yield from ledger.emit(event, data={"group": name, "events": seqs[:_NAMED], "count": len(seqs)})
     yield from ledger.close()

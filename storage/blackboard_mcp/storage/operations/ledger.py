@@ -10,11 +10,13 @@ from blackboard_mcp.protocols.answers import (
     Attention,
 )
 from blackboard_mcp.protocols.board import BoardConfig, Core
+from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, UnknownReference
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import Zone, item_id
 
 from ..operation import Rows
+from .permitting import Noted, judged_here
 from .principals import audience
 from .rows import BoardRow, ItemRow, Steps, config_json, core_json, dumps, numbers, sql
 
@@ -37,15 +39,38 @@ class Ledger:
     asking: bool = False
     """Requests and answers are being written by the operations that do."""
     first_seq: int = field(init=False)
+    first_number: int = field(init=False)
+    changes: Noted | None = field(init=False)
+    """What the agent changes, where policies judge it."""
     fresh: dict[int, ItemRow] = field(default_factory=dict)
     """Items made in this transaction, as they were written."""
 
     def __post_init__(self) -> None:
         self.first_seq = self.board.seq + 1
+        self.first_number = self.board.last_number + 1
+        self.changes = judged_here(self.board)
 
     @property
     def no(self) -> int:
         return self.board.no
+
+    def note(self, kind: ChangeKind, item: ItemRow | None = None, **more: Any) -> None:
+        """A change that the agent makes, of the item as it was; `more` are fields of `Change`.
+
+        Every operation that an agent asks for notes what it changes; `close` has it allowed.
+        """
+        if self.changes is not None:
+            known = item is not None and item.number < self.first_number
+            self.changes.add(kind, item, known=known, **more)
+
+    def prove(self) -> Steps[None]:
+        """For operations that change something and no event tells of it; the others `close`.
+
+        Raises:
+            Unpermitted: something noted was not allowed.
+        """
+        if self.changes is not None:
+            yield from self.changes.prove(self.agent)
 
     def emit(
         self,
@@ -158,8 +183,13 @@ class Ledger:
         self.grow(item, sign * item.tokens)
 
     def close(self) -> Steps[None]:
-        """Writes the counters."""
+        """Writes the counters.
+
+        Raises:
+            Unpermitted: something noted was not allowed.
+        """
         board = self.board
+        yield from self.prove()
         yield (
             sql("board_counters"),
             (

@@ -11,6 +11,7 @@ from blackboard_mcp.protocols.answers import (
     Posted,
 )
 from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
+from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, RulesMoved
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import (
@@ -103,6 +104,8 @@ def apply(ledger: Ledger, drafts: Sequence[Draft]) -> Steps[tuple[list[int], lis
     first = ledger.board.last_number
     endorsed: list[int] = []
     for place, draft in enumerate(drafts, 1):
+        if ledger.changes is not None:
+            ledger.changes.place = place if len(drafts) > 1 else 0
         try:
             placed.append((yield from _place(ledger, draft, placed, endorsed)))
         except (InvalidInput, Conflict, Refused) as error:
@@ -110,6 +113,8 @@ def apply(ledger: Ledger, drafts: Sequence[Draft]) -> Steps[tuple[list[int], lis
                 raise
             words = f"Item {place} of {len(drafts)}: {error.message}"
             raise type(error)(words, **{"place": place, **error.facts}) from error
+    if ledger.changes is not None:
+        ledger.changes.place = 0
     # What not everybody sees is not counted where everybody looks.
     shown = {
         n
@@ -167,6 +172,7 @@ def _place(ledger: Ledger, draft: Draft, placed: list[int], endorsed: list[int])
             raise deleting.missing(draft)
         if draft.expected_version:
             raise deleting.expected_none(draft)
+    _note_new(ledger, draft, edges, targets)
     same = yield from endorsing.find(ledger, draft, edges)
     if same is not None:
         yield from endorsing.endorse(ledger, same, draft)
@@ -201,10 +207,52 @@ def _write(
 ) -> Steps[int]:
     """Changes an item that is there, or deletes it."""
     yield from request_rows.keep_off(ledger, draft, row)
+    _note_written(ledger, row, draft, edges, targets)
     ledger.fresh.pop(row.number, None)
     if draft.delete:
         return (yield from deleting.delete(ledger, row, draft))
     return (yield from _change(ledger, row, draft, edges, targets))
+
+
+def _note_new(
+    ledger: Ledger, draft: Draft, edges: Sequence[tuple[EdgeKind, int]], targets: dict[int, ItemRow]
+) -> None:
+    if ledger.changes is None or ledger.asking:
+        return
+    ledger.note(
+        ChangeKind.POST,
+        type=draft.type or ItemType.FACT,
+        key=draft.key,
+        author=ledger.agent,
+        visibility=draft.visibility or Visibility.BOARD,
+        status=draft.status,
+    )
+    for kind, target in edges:
+        ledger.note(ChangeKind.EDGE, targets[target], edge=kind)
+
+
+def _note_written(
+    ledger: Ledger,
+    row: ItemRow,
+    draft: Draft,
+    edges: Sequence[tuple[EdgeKind, int]],
+    targets: dict[int, ItemRow],
+) -> None:
+    if ledger.changes is None or ledger.asking:
+        return
+    if draft.delete:
+        ledger.note(ChangeKind.DELETE, row)
+        return
+    if draft.text is not None:
+        ledger.note(ChangeKind.VERSION, row)
+    elif edges or any(
+        value is not None for value in (draft.importance, draft.tags, draft.metadata, draft.ttl_seconds)
+    ):
+        ledger.note(ChangeKind.AMEND, row)
+    if draft.status is not None and draft.status != row.status:
+        ledger.note(ChangeKind.STATUS, row, status=draft.status)
+    for kind, target in edges:
+        ledger.note(ChangeKind.EDGE, targets[target], edge=kind)
 
 
 def _earlier(placed: list[int], place: int) -> int:

@@ -9,6 +9,7 @@ from blackboard_mcp.protocols.answers import (
     Restored,
 )
 from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import Zone
 from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Plan, Reach, Reaching
@@ -135,6 +136,7 @@ def restore(board: str, agent: str, wanted: Iterable[int], now: int, look: int) 
     rows = yield from load_visible(ledger.no, wanted, agent, board)
     for number in sorted(rows):
         if standing(rows[number]).zone == Zone.ARCHIVE:
+            ledger.note(ChangeKind.RESTORE, rows[number])
             yield from ledger.restore(rows[number], why=f"restored by {agent}")
     if ledger.items:
         yield sql("agent_seen"), (ledger.no, agent, 0, now)

@@ -15,6 +15,7 @@ from blackboard_mcp.protocols.asking import (
     NewRequest,
 )
 from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
+from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import Draft, EdgeKind, ItemType, Visibility
@@ -112,6 +113,7 @@ def open_request(board: str, agent: str, new: NewRequest, config: BoardConfig, n
         (ledger.no, number, agent, new.to, new.skill, str(RequestState.OPEN), now, deadline),
     )
     row = yield from get(ledger.board, number)
+    ledger.note(ChangeKind.REQUEST, type=ItemType.QUESTION, author=agent, name=row.whom)
     told = [new.to] if new.to else (yield from offering(ledger.board, new.skill, now))
     yield from ledger.emit(
         EventType.REQUEST_OPENED,
@@ -149,6 +151,7 @@ def cancel(board: str, agent: str, number: int, reason: str, now: int) -> Steps[
     if row.asker != agent:
         raise Refused(f"{row.asker} asked {row.id}, and nobody else cancels it. Nothing was changed.")
     check_live(row)
+    ledger.note(ChangeKind.REQUEST, (yield from question(ledger, row)))
     yield from end(ledger, row, RequestState.CANCELLED, reason=reason)
     yield from ledger.close()
     return number
@@ -167,6 +170,8 @@ def offer(board: str, agent: str, skills: Sequence[str], now: int) -> Steps[bool
         raise Refused(
             f"'{board}' has {MAX_OFFERS:,} offers of skills, which is the limit. Nothing was changed."
         )
+    for skill in sorted(before ^ set(wanted)):
+        ledger.note(ChangeKind.RESPOND, name=f"skill:{skill}")
     for skill in wanted:
         yield sql("skill_add"), (ledger.no, agent, skill, now)
     for skill in sorted(before - set(wanted)):
@@ -198,6 +203,7 @@ def take(board: str, agent: str, number: int, now: int) -> Steps[int]:
     if row.holder != agent:
         yield from check_mine(ledger, row, None)
     check_live(row)
+    ledger.note(ChangeKind.RESPOND, (yield from question(ledger, row)))
     yield from _take(ledger, row)
     yield from ledger.close()
     return row.lease
@@ -272,6 +278,7 @@ def answer(board: str, agent: str, number: int, new: NewAnswer, now: int) -> Ste
     ledger = yield from _begin(board, agent, now)
     row = yield from get(ledger.board, number)
     yield from check_mine(ledger, row, new.lease)
+    ledger.note(ChangeKind.RESPOND, (yield from question(ledger, row)))
     if row.holder != agent:
         yield from _take(ledger, row)
     if new.seen != row.parts:
@@ -328,6 +335,7 @@ def decline(board: str, agent: str, number: int, reason: str, lease: int | None,
     ledger = yield from _begin(board, agent, now)
     row = yield from get(ledger.board, number)
     yield from check_mine(ledger, row, lease)
+    ledger.note(ChangeKind.RESPOND, (yield from question(ledger, row)))
     yield sql("request_decline"), (ledger.no, number, agent, reason[:500], now)
     if row.agent:
         yield from end(ledger, row, RequestState.DECLINED, reason=reason)

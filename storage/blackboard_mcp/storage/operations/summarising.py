@@ -14,6 +14,7 @@ from blackboard_mcp.protocols.answers import (
     NewSummary,
 )
 from blackboard_mcp.protocols.board import Lifecycle
+from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, Refused, UnknownReference
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Zone
@@ -194,6 +195,7 @@ def take(
     # Whoever takes it again and again does not keep the thread for ever.
     lasting = int(seconds * _MICROS)
     until = max(now, min(now + lasting, line[5] + 2 * lasting))
+    ledger.note(ChangeKind.SUMMARISE, type=ItemType.SUMMARY, name=name)
     lease = yield from ledger.emit(EventType.SUMMARY_TAKEN, first, data={"thread": name})
     yield sql("summary_request_take"), (ledger.no, line[0], agent, until, lease)
     yield sql("agent_seen"), (ledger.no, agent, 0, now)
@@ -255,6 +257,8 @@ def write(board: str, summary: NewSummary, lease: int, now: int) -> Steps[str]:
     rows = yield from _standing(ledger.no, summary.thread, summary.seen)
     if rows is None or {int(n): seq for n, seq in json.loads(line[2]).items()} != dict(summary.seen):
         raise _moved(board)
+    name = yield from _name(ledger.no, line[0], rows[min(rows)])
+    ledger.note(ChangeKind.SUMMARISE, type=ItemType.SUMMARY, name=name)
     yield sql("agent_seen"), (ledger.no, summary.author, 0, now)
     return (yield from _apply(ledger, summary, rows))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.debates import StandingWatch
 from blackboard_mcp.protocols.errors import Conflict, Refused
 from blackboard_mcp.protocols.events import EventType
@@ -71,6 +72,7 @@ def watch_topic(board: str, agent: str, topic: Topic, now: int) -> Steps[None]:
             f"{MAX_GLOBS} globs of keys are watched on '{board}', which is the limit. Nothing was changed; "
             "whole keys, tags, types and threads can be watched still."
         )
+    ledger.note(ChangeKind.WATCH, name=str(topic))
     yield sql("watch_add"), (ledger.no, agent, str(topic), now)
     yield sql("agent_seen"), (ledger.no, agent, 0, now)
     yield from ledger.emit(EventType.WATCH_BEGAN, data={"watcher": agent, "topic": str(topic)})
@@ -90,6 +92,7 @@ def unwatch_topic(board: str, agent: str, topic: Topic, now: int) -> Steps[None]
         raise Conflict(
             f'You do not watch {topic}. Nothing was changed; debate(op="watch", id=…) says what you watch.'
         )
+    ledger.note(ChangeKind.WATCH, name=str(topic))
     yield sql("agent_seen"), (ledger.no, agent, 0, now)
     yield from end_watch(ledger, agent, str(topic), "unwatched")
     yield from ledger.close()

@@ -23,6 +23,7 @@ from .explaining import ExplainTests
 from .fixtures import CAPABILITIES, StoreFixtures
 from .guarding import GuardTests
 from .handles import HandleTests
+from .judging import JudgingTests
 from .leaving import LeavingTests
 from .posting import PostingTests
 from .pressing import PressureTests
@@ -67,6 +68,7 @@ class BoardStoreKit(
     PressureTests,
     CancellationTests,
     RequestTests,
+    JudgingTests,
     HandleTests,
     StoreFixtures,
 ):

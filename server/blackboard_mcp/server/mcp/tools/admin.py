@@ -103,7 +103,11 @@ class AdminTools:
         )
         once_key = None if change == BoardChange() else caller.once_key
         state = await self._steward.change_board(caller.agent, board, change, once_key=once_key)
-        return Answer(self._say.with_footer(self._say.board(state), state.seq), lambda: wire_board(state))
+        access = self._steward.access(state)
+        return Answer(
+            self._say.with_footer(self._say.board(state, access), state.seq),
+            lambda: wire_board(state, access),
+        )
 
     async def prune(self, caller: Caller, dry_run: bool = False, board: BoardId | None = None) -> Answer:
         outcomes = await self._steward.prune(caller.agent, board, dry_run=dry_run)

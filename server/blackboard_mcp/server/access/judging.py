@@ -1,0 +1,152 @@
+"""The judge of what agents change: asks the policies that hold on the board, and says no where one does.
+
+Policies are asked in order: first those of the launch, then those that the board chose. The first that denies
+decides; a change is made where none does. A policy that cannot be asked denies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from blackboard_mcp.protocols.access import Principal
+from blackboard_mcp.protocols.changes import Change
+from blackboard_mcp.protocols.errors import Forbidden, Unpermitted
+from blackboard_mcp.protocols.policy import AccessPolicy, Deny, Verdict
+
+from ..policies.bounded import Bounded, PolicyFailed
+from ..text import one_line
+from .acting import who_acts
+from .registry import AccessPolicies, NamedPolicy
+
+logger = logging.getLogger(__name__)
+
+TURN_SECONDS: Final = 4.0
+"""How long a call waits until it is its turn to ask a policy of the operator's."""
+_REASON: Final = 300
+_INLINE: Final = 200
+"""So many changes built-in policies are asked about on the event loop."""
+
+
+class AccessJudge:
+    """Decides changes by the policies of a server."""
+
+    def __init__(self, policies: AccessPolicies) -> None:
+        self._policies = policies
+        self._bounded: dict[str, tuple[Bounded, asyncio.Lock]] = {}
+
+    @property
+    def policies(self) -> AccessPolicies:
+        return self._policies
+
+    async def ask(self, agent: str, access: tuple[str, ...], change: Change) -> None:
+        """About a change that no transaction of the agent's makes, on a board that chose `access`.
+
+        Raises:
+            Forbidden: a policy denies it.
+        """
+        if self._policies.on(change.board, access):
+            await self.judge(Unpermitted("", agent=agent, access=access, changes=[change]))
+
+    async def judge(self, wanted: Unpermitted) -> frozenset[Change]:
+        """All of the changes, where every policy that holds lets them pass.
+
+        Raises:
+            Forbidden: one does not; it names the policy, the change, and what may be.
+        """
+        changes = wanted.changes
+        principal = replace(who_acts(wanted.agent), owner=wanted.owner)
+        allowed: set[int] = set()
+        for policy in self._policies.on(changes[0].board, wanted.access):
+            if isinstance(policy, str):
+                raise _forbidden(policy, None, "it is not known to this server: ask its operator")
+            if policy.denies_rest:
+                rest = [change for place, change in enumerate(changes) if place not in allowed]
+                if rest:
+                    raise _forbidden(policy.name, rest[0], "nothing allows it")
+                continue
+            for place, said in enumerate(await self._asked(policy, principal, changes)):
+                if isinstance(said, Deny):
+                    raise _forbidden(policy.name, changes[place], said.reason)
+                if said is Verdict.ALLOW:
+                    allowed.add(place)
+        return frozenset(changes)
+
+    async def _asked(
+        self, policy: NamedPolicy, principal: Principal, changes: Sequence[Change]
+    ) -> list[Verdict | Deny]:
+        """What the policy says of each of the changes, a denial is the last."""
+        if not policy.own:
+            if len(changes) <= _INLINE:
+                return _verdicts(policy.policy, principal, changes)
+            return await asyncio.to_thread(_verdicts, policy.policy, principal, changes)
+        bounded, turn = self._bounded.setdefault(policy.name, (Bounded(policy.name), asyncio.Lock()))
+        # What a policy does to what it is given stays with it.
+        given = replace(principal, roles=MappingProxyType(dict(principal.roles)))
+        copies = [replace(change) for change in changes]
+        try:
+            try:
+                async with asyncio.timeout(TURN_SECONDS):
+                    await turn.acquire()
+            except TimeoutError:
+                raise PolicyFailed("is too slow for the calls that come") from None
+            try:
+                return await bounded.ask(lambda: _verdicts(policy.policy, given, copies))
+            finally:
+                turn.release()
+        except PolicyFailed as error:
+            logger.warning("access policy '%s' denied: %s", policy.name, error)
+            return [
+                Deny(
+                    f"it could not be asked: it {error}. Try again later, or ask the operator of this server"
+                )
+            ]
+
+
+def _verdicts(policy: AccessPolicy, principal: Principal, changes: Sequence[Change]) -> list[Verdict | Deny]:
+    found: list[Verdict | Deny] = []
+    for change in changes:
+        said: Any = policy.decide(principal, change)
+        if type(said) is Verdict:
+            found.append(said)
+            continue
+        if type(said) is Deny and isinstance(said.reason, str):
+            reason = str.__getitem__(said.reason, slice(_REASON + 1))
+        else:
+            reason = "it answered with neither a verdict nor a denial: ask the operator of this server"
+        found.append(Deny(reason))
+        break
+    return found
+
+
+def _forbidden(policy: str, change: Change | None, why: str) -> Forbidden:
+    place = "" if change is None or not change.place else f"Item {change.place}: "
+    said = one_line(why)
+    said = said if len(said) <= _REASON else said[: _REASON - 1] + "…"
+    about = "" if change is None else f" ({_what(change)})"
+    return Forbidden(
+        f"{place}The access policy '{policy[:40]}' denies this{about}: {said.rstrip('. ')}. Nothing was changed.",
+        policy=policy[:40],
+        **({} if change is None else _facts(change)),
+    )
+
+
+def _what(change: Change) -> str:
+    of = change.item or change.key or change.name
+    if change.edge is not None:
+        return f"{change.edge} of {of or change.type}"
+    if change.type is not None and change.item is None and change.key is None:
+        of = change.type
+    return f"{change.kind} {of}".strip()
+
+
+def _facts(change: Change) -> dict[str, Any]:
+    facts: dict[str, Any] = {"change": str(change.kind), "action": str(change.action), "board": change.board}
+    for name, value in (("item", change.item), ("key", change.key), ("place", change.place)):
+        if value:
+            facts[name] = value
+    return facts

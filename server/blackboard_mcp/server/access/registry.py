@@ -1,0 +1,106 @@
+"""Access policies by name, and which hold on which board."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from blackboard_mcp.protocols.changes import EVERYWHERE
+from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.policy import AccessPolicy
+
+from ..policies.registry import made
+from .tables import BUILT_IN, DENY_REST, READY, AccessTable
+
+MAX_CHOSEN: Final = 8
+"""Most policies that a board may choose."""
+_NOTHING = "Nothing was changed."
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPolicy:
+    """A policy of this server; `own` where it is a class of the operator's."""
+
+    name: str
+    policy: AccessPolicy
+    own: bool
+    denies_rest: bool = False
+    kind: str = ""
+    """The built-in policy that it is, or the path of the class."""
+    boards: frozenset[str] = frozenset()
+
+    def holds_on(self, board: str) -> bool:
+        return EVERYWHERE in self.boards or board in self.boards
+
+
+class AccessPolicies:
+    """What holds on boards in this process, and what they may choose from."""
+
+    def __init__(self, tables: Iterable[AccessTable] = ()) -> None:
+        """`tables` are of the launch configuration alone: classes that they name are imported and run.
+
+        Raises:
+            InvalidInput: a class that cannot be made or has no `decide`; it names the file and the table.
+        """
+        self._named: dict[str, NamedPolicy] = {
+            name: NamedPolicy(name, policy, own=False, denies_rest=name == DENY_REST, kind=name)
+            for name, policy in READY.items()
+        }
+        for table in tables:
+            policy, own = table.policy, table.policy is None
+            if policy is None:
+                policy = _made(table)
+            self._named[table.name] = NamedPolicy(
+                table.name, policy, own, table.kind == DENY_REST, table.kind or table.path, table.boards
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those that boards may choose."""
+        return tuple(self._named)
+
+    @property
+    def named(self) -> tuple[NamedPolicy, ...]:
+        return tuple(self._named.values())
+
+    @property
+    def boards(self) -> frozenset[str]:
+        """Boards on which some policy holds whatever they choose; `*` stands for every board."""
+        return frozenset().union(*(policy.boards for policy in self._named.values()))
+
+    def on(self, board: str, chosen: Iterable[str]) -> list[NamedPolicy | str]:
+        """What holds on a board, in the order of asking: what the launch says, then what the board chose.
+
+        A name stands for itself where this server has no policy of that name.
+        """
+        found: list[NamedPolicy | str] = [p for p in self._named.values() if p.holds_on(board)]
+        there = {policy.name for policy in self._named.values() if policy.holds_on(board)}
+        return found + [self._named.get(name, name) for name in chosen if name not in there]
+
+    def check(self, chosen: Any) -> tuple[str, ...]:
+        """A board's choice.
+
+        Raises:
+            InvalidInput: it is no list of names that there are, each once.
+        """
+        there = f"there are: {', '.join(self.names)}"
+        if not isinstance(chosen, list | tuple) or not all(isinstance(name, str) for name in chosen):
+            raise InvalidInput(f"access is a list of policies, [] for none; {there}. {_NOTHING}")
+        if len(chosen) > MAX_CHOSEN or len(set(chosen)) < len(chosen):
+            raise InvalidInput(f"access names at most {MAX_CHOSEN} policies, each once. {_NOTHING}")
+        for name in chosen:
+            if name not in self._named:
+                raise InvalidInput(f"Unknown access policy '{name[:40]}'; {there}. {_NOTHING}")
+        return tuple(chosen)
+
+
+def _made(table: AccessTable) -> AccessPolicy:
+    try:
+        policy: AccessPolicy = made("Access policy", table.name, table.path, ("decide",))
+    except InvalidInput as error:
+        raise InvalidInput(f"{table.where}, class: {error.message}") from error
+    return policy
+
+
+__all__ = ["BUILT_IN", "AccessPolicies", "NamedPolicy"]

@@ -1,0 +1,96 @@
+"""`policies`: which policies a server launched so has, and which of them are in force on a board."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from blackboard_mcp.protocols.board import BoardConfig
+
+from ..access.registry import AccessPolicies, NamedPolicy
+from ..policies.registry import Policies
+from ..settings import Settings
+from ..validation.checking import Validators
+from ..validation.rules import rules_of
+from .options import data_options, existing, settings_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What the launch names, imported and made."""
+
+    eviction: Policies
+    validators: Validators
+    access: AccessPolicies
+
+
+@click.command()
+@data_options
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
+def policies(config: Path | None, data: Path | None, board: str | None, as_json: bool) -> None:
+    """Say which policies are in force on a board, by this configuration and by the board's own settings.
+
+    Classes of yours are imported as a server would do it, so a mistake in the configuration shows here.
+    """
+    settings = settings_of(config, data=data, board=board)
+    named = _Named(Policies(settings.policy), Validators(settings.validator), AccessPolicies(settings.access))
+    standing = asyncio.run(_standing(settings))
+    config_ = standing or settings.board_config(named.eviction, named.validators.names, named.access)
+    asked = [_facts(policy, settings.board) for policy in named.access.on(settings.board, config_.access)]
+    if as_json:
+        click.echo(
+            json.dumps(
+                {
+                    "board": settings.board,
+                    "new": standing is None,
+                    "eviction": config_.policy,
+                    "rules": len(rules_of(config_.validation)),
+                    "access": asked,
+                    "there_are": {
+                        "eviction": list(named.eviction.names),
+                        "validators": list(named.validators.names),
+                        "access": list(named.access.names),
+                    },
+                }
+            )
+        )
+        return
+    click.echo("\n".join(_lines(settings.board, standing is None, config_, asked, named)))
+
+
+async def _standing(settings: Settings) -> BoardConfig | None:
+    """The configuration of the board; `None` where it is not there yet."""
+    if not settings.database.exists():
+        return None
+    async with existing(settings, board=False) as opened:
+        found = await opened.store.find_board(settings.board)
+    return None if found is None else found.config
+
+
+def _facts(policy: NamedPolicy | str, board: str) -> dict[str, Any]:
+    if isinstance(policy, str):
+        return {"name": policy, "is": None, "by": "board"}
+    return {"name": policy.name, "is": policy.kind, "by": "launch" if policy.holds_on(board) else "board"}
+
+
+def _lines(
+    board: str, new: bool, config: BoardConfig, asked: Sequence[dict[str, Any]], named: _Named
+) -> list[str]:
+    lines = [f"board {board}{', which is not there yet' if new else ''}"]
+    lines.append(f"eviction: {config.policy}; there are: {', '.join(named.eviction.names)}")
+    rules = len(rules_of(config.validation))
+    lines.append(
+        f"validation: {rules} rules; validators there are: {', '.join(named.validators.names) or 'none'}"
+    )
+    lines.append("access, as they are asked:" if asked else "access: no policies")
+    for place, facts in enumerate(asked, 1):
+        what = facts["is"] or "unknown here, which denies everything"
+        by = "the launch" if facts["by"] == "launch" else "the board's choice"
+        lines.append(f"  {place}. {facts['name']}: {what}, by {by}")
+    lines.append(f"access policies that boards may choose: {', '.join(named.access.names)}")
+    return lines
