@@ -37,6 +37,7 @@ from blackboard_mcp.server.access import tables as access_tables
 from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.mcp.adapter import BoardServer
+from blackboard_mcp.server.oauth_settings import MEANINGS, OAuthSettings
 from blackboard_mcp.server.policies.ordering import BUILT_IN
 from pydantic import BaseModel
 
@@ -404,6 +405,15 @@ def setting_rows() -> Iterator[tuple[str, ...]]:
     for field in fields(settings.Settings):
         default = None if field.default is MISSING else field.default
         shown = ",".join(default) if isinstance(default, tuple) else str(default or "")
+        if field.name == "oauth":
+            yield (
+                "`oauth`",
+                "",
+                f"`{settings.PREFIX}OAUTH`",
+                "",
+                "Whose tokens are taken over HTTP; see [sign-in by OAuth](#sign-in-by-oauth).",
+            )
+            continue
         if field.name == "limits":
             yield (
                 "`limits`",
@@ -444,6 +454,16 @@ def board_setting_rows() -> Iterator[tuple[str, ...]]:
             if name == "access":
                 allowed += "; see [say who may change what](../howto/access-policies.md)"
             yield f"`{name}`", "list" if isinstance(default, tuple) else "text", f"`{shown}`", allowed
+
+
+def oauth_rows() -> Iterator[tuple[str, ...]]:
+    for field in fields(OAuthSettings):
+        if field.default is not MISSING:
+            default = ", ".join(field.default) if isinstance(field.default, tuple) else str(field.default)
+        else:
+            default = "" if field.default_factory is not MISSING else "needed"
+        shown = f"`{default}`" if default not in ("", "needed") else default
+        yield f"`{field.name}`", shown, MEANINGS[field.name]
 
 
 def limit_rows() -> Iterator[tuple[str, ...]]:
@@ -494,6 +514,12 @@ def settings_page() -> str:
         "[limits and what to do about them](../howto/limits.md).\n\n"
         + table(("limit", "allowed", "default", ""), limit_rows())
         + "\n```toml\n[limits]\nconnections_per_peer = 200\nsessions_per_principal = 20\n```\n\n"
+        "## Sign-in by OAuth\n\n"
+        "A table `[oauth]` of the file, or JSON in the environment, one in the place of the other. With it every HTTP "
+        "request needs a token, of this issuer or of this server's own; see "
+        "[sign in with an issuer](../howto/run-for-a-team.md#sign-in-with-an-issuer).\n\n"
+        + table(("setting", "default", ""), oauth_rows())
+        + '\n```toml\n[oauth]\nissuer = "https://id.example.com"\nresource = "https://board.example.com/mcp"\n```\n\n'
         "## Settings of a board\n\n"
         "Each board has its own, kept with it. A steward changes them with the tool "
         '`board(settings={"policy": "fair-share+lru"})`, at once and all or none; what a new board begins with is '

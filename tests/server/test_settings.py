@@ -10,6 +10,7 @@ from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.server.access.tables import AccessTable
 from blackboard_mcp.server.limits import Limits
+from blackboard_mcp.server.oauth_settings import OAuthSettings
 from blackboard_mcp.server.policies.registry import Policies
 from blackboard_mcp.server.settings import NAMES, Settings, load
 
@@ -73,6 +74,11 @@ def test_every_setting_is_read_from_each_place(tmp_path: Path) -> None:
         "protocol": ("m:C,n:D", '["m:C", "n:D"]', ("m:C", "n:D")),
         "board_settings": ('{"ceiling": 3}', "{ceiling = 3}", {"ceiling": 3}),
         "limits": ('{"headers": 50}', "{headers = 50}", Limits(headers=50)),
+        "oauth": (
+            '{"issuer": "https://id.example", "resource": "https://b.example/mcp"}',
+            '{issuer = "https://id.example", resource = "https://b.example/mcp"}',
+            OAuthSettings("https://id.example", "https://b.example/mcp"),
+        ),
         "synchronous": ("NORMAL", '"NORMAL"', "NORMAL"),
         "auth": ("token", '"token"', "token"),
         "allowed_hosts": ("h:1,h", '["h:1", "h"]', ("h:1", "h")),

@@ -40,6 +40,8 @@ from .validation.checking import Validators
 
 if TYPE_CHECKING:
     from .http.auth.authenticating import Authenticator
+    from .http.auth.jwt_verifier import JwtVerifier
+    from .http.auth.resource_metadata import ProtectedResource
     from .http.auth.stored import StoredTokens
     from .mcp.adapter import BoardServer, Caller, ConnectionInfo, Identify
 
@@ -246,7 +248,8 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
 
     settings = opened.settings
     stored = StoredTokens(opened.store, opened.clock)
-    identity = _Identity(settings, authenticator(settings, stored, opened.clock))
+    resource, issued = issuer(settings, opened.clock)
+    identity = _Identity(settings, authenticator(settings, stored, opened.clock, resource, issued))
     server = BoardServer(
         name="blackboard-mcp",
         version=version("blackboard-mcp"),
@@ -257,6 +260,9 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
         limits=settings.limits,
     )
     server.while_serving(stored.recording)
+    if resource is not None and issued is not None:
+        server.protect(resource)
+        server.while_serving(issued.in_use)
     server.on_close(lambda: opened.blackboard.following.tails.release())
     server.on_health(lambda: getattr(opened.store.engine.trouble, "kind", None))
     rendering = Rendering(opened.blackboard.tokenizer, opened.clock)
@@ -299,14 +305,33 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
     return server
 
 
-def authenticator(settings: Settings, stored: StoredTokens, clock: Clock) -> Authenticator:
+def authenticator(
+    settings: Settings,
+    stored: StoredTokens,
+    clock: Clock,
+    resource: ProtectedResource | None = None,
+    issued: JwtVerifier | None = None,
+) -> Authenticator:
     """What asks for credentials over HTTP: from the first token on, or always where the settings say so."""
     from .http.auth.authenticating import Authenticator
 
     async def in_force() -> bool:
-        return settings.auth == "token" or await stored.in_force()
+        return settings.auth == "token" or settings.oauth is not None or await stored.in_force()
 
-    return Authenticator([stored], clock, in_force=in_force)
+    if resource is None or issued is None:
+        return Authenticator([stored], clock, in_force=in_force)
+    return Authenticator([stored, issued], clock, in_force=in_force, challenge=resource.challenge)
+
+
+def issuer(settings: Settings, clock: Clock) -> tuple[ProtectedResource, JwtVerifier] | tuple[None, None]:
+    """What the server is to the OAuth issuer that the settings name, and what checks the issuer's tokens."""
+    if settings.oauth is None:
+        return None, None
+    from .http.auth.issuer_keys import IssuerKeys
+    from .http.auth.jwt_verifier import JwtVerifier
+    from .http.auth.resource_metadata import ProtectedResource
+
+    return ProtectedResource(settings.oauth), JwtVerifier(settings.oauth, IssuerKeys(settings.oauth), clock)
 
 
 class _Identity:

@@ -8,7 +8,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from blackboard_mcp.protocols.access import Role, Scope
+from blackboard_mcp.protocols.access import Role, Scope, Trust
 from blackboard_mcp.protocols.errors import InvalidInput
 
 ALGORITHMS: Final = (
@@ -31,6 +31,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "roles": "roles by the values of that claim; without it the values are our roles",
     "default_role": 'the role of tokens that name none; `""`: such tokens reach no board',
     "boards_claim": 'claim with the boards that a token reaches, a list, or an object of roles by board; `""`: all',
+    "trust": f"how far what comes with such tokens is relied on: {', '.join(Trust)}",
     "leeway_seconds": "how far the issuer's clock may be off, 0 to 300",
 }
 """What each setting says."""
@@ -57,6 +58,7 @@ class OAuthSettings:
     roles: Mapping[str, str] = field(default_factory=dict)
     default_role: str = Role.CONTRIBUTOR.value
     boards_claim: str = ""
+    trust: str = "normal"
     leeway_seconds: int = 30
 
     def issued_as(self, scope: Scope) -> str:
@@ -126,6 +128,8 @@ def _checked(name: str, value: Any, where: str) -> Any:
         return value
     if not isinstance(value, str):
         raise InvalidInput(f"{where} is {value!r}; it must be a text.")
+    if name == "trust" and value not in tuple(Trust):
+        raise InvalidInput(f"{where} is {value!r}; it must be one of {', '.join(Trust)}.")
     if name == "default_role" and value not in ("", *_ROLES):
         raise InvalidInput(f"{where} is {value!r}; it must be one of {', '.join(_ROLES)}, or empty.")
     if not _CLAIM.fullmatch(value) or (name in ("agent_claim", "owner_claim") and not value):

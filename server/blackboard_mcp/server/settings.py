@@ -20,6 +20,7 @@ from .access.registry import AccessPolicies
 from .access.tables import AccessTable, access_tables, named_classes
 from .board_settings import check_settings
 from .limits import Limits, limits_of
+from .oauth_settings import OAuthSettings, oauth_settings
 from .policies.registry import Policies
 
 PREFIX = "BLACKBOARD_"
@@ -53,6 +54,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     synchronous: str = "FULL"
     auth: str = "auto"
+    oauth: OAuthSettings | None = None
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     log_level: str = "WARNING"
@@ -176,6 +178,8 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 def _checked(key: str, value: Any, where: str, others: Mapping[str, Any]) -> Any:
     """`value` in the type of the setting; `others` are those said before, which tables are added to."""
+    if key == "oauth":
+        return oauth_settings(_table(value, where), where)
     if key == "limits":
         return limits_of(value, where, others.get("limits"))
     if key in _CHOICES:

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from blackboard_mcp.server.http.auth.failures import Failures
+from blackboard_mcp.server.http.auth.resource_metadata import ProtectedResource
 from blackboard_mcp.server.http.gate import MCP_PATH, Gate
 from blackboard_mcp.server.http.identified import Identified
 from blackboard_mcp.server.http.open_requests import IdentifyHeaders, OpenRequests
@@ -30,12 +31,14 @@ def build_application(
     trouble: Callable[[], str | None],
     lifespans: Sequence[Callable[[], AbstractAsyncContextManager[None]]],
     routes: Sequence[BaseRoute],
+    resource: ProtectedResource | None = None,
     allowed_hosts: Collection[str],
     allowed_origins: Collection[str],
     limits: Limits,
 ) -> Starlette:
     """The application; `lifespans` are entered in order before the first request.
 
+    `resource` is what the server is to an OAuth issuer.
     `trouble` names what keeps the store from writing: "full" or, until a restart, "stopped".
     """
 
@@ -55,8 +58,9 @@ def build_application(
                 await stack.enter_async_context(enter())
             yield
 
+    metadata = [] if resource is None else resource.routes()
     return Starlette(
-        routes=[Route(MCP_PATH, endpoint), Route(HEALTH_PATH, healthz, methods=["GET"]), *routes],
+        routes=[Route(MCP_PATH, endpoint), Route(HEALTH_PATH, healthz, methods=["GET"]), *metadata, *routes],
         middleware=[
             Middleware(
                 Gate,
@@ -68,7 +72,7 @@ def build_application(
                 Identified,
                 requests=requests,
                 failures=Failures(limits.failures_per_minute),
-                open_paths=(HEALTH_PATH,),
+                open_paths=(HEALTH_PATH, *(() if resource is None else resource.paths)),
             ),
         ],
         lifespan=lifespan,

@@ -57,6 +57,7 @@ from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
 if TYPE_CHECKING:
+    from blackboard_mcp.server.http.auth.resource_metadata import ProtectedResource
     from starlette.applications import Starlette
     from starlette.routing import BaseRoute
 
@@ -111,6 +112,7 @@ class BoardServer:
         self._hub = Hub(self.limits)
         self._subscriptions = Subscriptions(self._hub, self._callers, self._resources)
         self._closing: list[Callable[[], None]] = []
+        self._resource: ProtectedResource | None = None
         self._serving: list[Callable[[], AbstractAsyncContextManager[None]]] = []
         self._sdk = sdk_server(
             self._tools,
@@ -203,6 +205,10 @@ class BoardServer:
     def while_serving(self, work: Callable[[], AbstractAsyncContextManager[None]]) -> None:
         """Enter `work()` before the first HTTP request and leave it after the last."""
         self._serving.append(work)
+
+    def protect(self, resource: ProtectedResource) -> None:
+        """Tell HTTP clients which issuer's tokens are taken here, and which scopes a call lacks."""
+        self._resource = resource
 
     async def publish(self, uris: Iterable[str], *, agent: str | None = None) -> None:
         """Tell the subscribers of both generations, or those of one agent, that these resources changed.
@@ -315,6 +321,7 @@ class BoardServer:
             trouble=lambda: self._trouble(),
             lifespans=[*([lifespan] if lifespan is not None else []), *self._serving, manager.run, readiness],
             routes=routes,
+            resource=self._resource,
             allowed_hosts=allowed_hosts,
             allowed_origins=allowed_origins,
             limits=self.limits,

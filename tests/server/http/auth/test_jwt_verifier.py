@@ -10,6 +10,7 @@ import json
 import time
 import warnings
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Any
 
@@ -55,16 +56,16 @@ def seconds() -> Seconds:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def verifier_with(issuer: Any, seconds: Seconds) -> AsyncIterator[Make]:
-    made = []
+    stack = AsyncExitStack()
 
     def make(**table: Any) -> JwtVerifier:
         settings = oauth_settings({"issuer": issuer.url, "resource": RESOURCE} | table, "oauth")
-        made.append(JwtVerifier(settings, IssuerKeys(settings, clock=seconds), SystemClock()))
-        return made[-1]
+        keys = IssuerKeys(settings, clock=seconds)
+        stack.push_async_callback(keys.close)
+        return JwtVerifier(settings, keys, SystemClock())
 
-    yield make
-    for verifier in made:
-        await verifier.close()
+    async with stack:
+        yield make
 
 
 async def test_a_good_token_names_its_agent_its_owner_its_scopes_and_its_end(

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from blackboard_mcp.protocols.access import ALL_SCOPES, EVERY_BOARD, Principal, Role, Scope
+from blackboard_mcp.protocols.access import ALL_SCOPES, EVERY_BOARD, Principal, Role, Scope, Trust
 from blackboard_mcp.protocols.errors import InvalidInput
 
 from ...oauth_settings import OAuthSettings
@@ -41,6 +41,7 @@ def principal_of(
         via="oauth",
         credential=credential,
         expires_at=expires_at,
+        trust=Trust(settings.trust),
     )
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -63,8 +64,13 @@ class JwtVerifier:
             logger.info("token %s is refused: %s", mark, error)
             return None
 
-    async def close(self) -> None:
-        await self._keys.close()
+    @asynccontextmanager
+    async def in_use(self) -> AsyncIterator[None]:
+        """Leaves nothing under way behind."""
+        try:
+            yield
+        finally:
+            await self._keys.close()
 
     async def _signed(self, token: str) -> Mapping[str, Any]:
         """The claims, under a signature of one of the issuer's keys."""

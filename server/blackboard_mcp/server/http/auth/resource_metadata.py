@@ -31,6 +31,8 @@ class ProtectedResource:
         parts = urlsplit(settings.resource)
         self._path = WELL_KNOWN + parts.path.rstrip("/")
         self.metadata_url = f"{parts.scheme}://{parts.netloc}{self._path}"
+        self.paths = tuple(dict.fromkeys((self._path, WELL_KNOWN)))
+        """Where the metadata is, for everybody: clients come here before they have a token."""
 
     def routes(self) -> list[Route]:
         """The metadata at the address made from the resource's own, and at the root for older clients."""
@@ -46,18 +48,23 @@ class ProtectedResource:
         async def metadata(request: Request) -> Response:
             return JSONResponse(body, headers={"cache-control": "max-age=3600"})
 
-        return [Route(path, metadata, methods=["GET"]) for path in dict.fromkeys((self._path, WELL_KNOWN))]
+        return [Route(path, metadata, methods=["GET"]) for path in self.paths]
 
-    def unauthorized(self, *, token_shown: bool) -> str:
-        """The `WWW-Authenticate` of a 401."""
-        error = ["invalid_token"] if token_shown else []
-        return self._challenge(error, USUAL)
+    def issued_as(self, scope: Scope) -> str:
+        """The issuer's name of one of our scopes."""
+        return self._settings.issued_as(scope)
+
+    @property
+    def challenge(self) -> dict[str, str]:
+        """What a 401 says beside its error."""
+        return {"resource_metadata": self.metadata_url, "scope": self._named(USUAL)}
 
     def insufficient(self, scopes: Iterable[Scope]) -> str:
-        """The `WWW-Authenticate` of a 403: the token holds, and lacks these scopes."""
-        return self._challenge(["insufficient_scope"], scopes)
+        """The `WWW-Authenticate` of a 403: the token holds, and one with these scopes would do."""
+        return (
+            f'Bearer error="insufficient_scope", resource_metadata="{self.metadata_url}", '
+            f'scope="{self._named(scopes)}"'
+        )
 
-    def _challenge(self, error: list[str], scopes: Iterable[Scope]) -> str:
-        named = " ".join(self._settings.issued_as(scope) for scope in scopes)
-        parts = [f'error="{code}"' for code in error]
-        return "Bearer " + ", ".join([*parts, f'resource_metadata="{self.metadata_url}"', f'scope="{named}"'])
+    def _named(self, scopes: Iterable[Scope]) -> str:
+        return " ".join(map(self.issued_as, scopes))
