@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from functools import lru_cache
 
 from .items import EdgeKind, ItemType
 
@@ -59,11 +60,12 @@ def _spaced(text: str, *, indented: bool) -> str:
     """`text` with single spaces; where lines are indented, as in code, with its line ends and indentation."""
     if not indented:
         return re.sub(r"\s+", " ", text)
-    return re.sub(r"(?<!\s)[^\S\n]+", " ", re.sub(r"[^\S\n]+(?=\n)", "", text))
+    return re.sub(r"(?<!\s)[^\S\n]+", " ", re.sub(r"(?<![^\S\n])[^\S\n]++(?=\n)", "", text))
 
 
+@lru_cache(maxsize=256)
 def fingerprint(text: str) -> str:
-    """The sha256 of the normal form, in hexadecimal."""
+    """The sha256 of the normal form, in hexadecimal; that of a text asked for lately costs nothing."""
     return hashlib.sha256(normal_form(text).encode()).hexdigest()
 
 
@@ -81,6 +83,8 @@ def _plain(text: str) -> str:
 
 def _folded(text: str, *, shouted: bool) -> str:
     def fold(match: re.Match[str]) -> str:
+        if match[0].islower():
+            return match[0]
         found = _PLAIN.fullmatch(match[0])
         if found is None:
             return match[0]

@@ -128,6 +128,8 @@ FOLLOWED_BOTH_WAYS = frozenset({EdgeKind.REPLIES_TO, EdgeKind.CRITIQUES, EdgeKin
 
 MAX_TEXT = 200_000
 """Longest text of a post, in characters."""
+MAX_TEXT_BYTES = 800_000
+"""Most bytes that a text has as JSON in UTF-8: less than `MAX_TEXT` characters where many are control characters."""
 MAX_TAGS = 32
 MAX_TAG = 64
 MAX_EDGES = 64

@@ -60,7 +60,9 @@ class WireItem(_Wire):
     sha256: str = Field(description="of the text's UTF-8 bytes, hexadecimal")
     thread: str = Field(description="id of the item the conversation began with")
     debate: str | None = Field(description="state of the newest debate about it: OPEN, CONSENSUS, …")
-    cited_by: dict[str, list[str]] = Field(description="kind of edge to the ids it comes from")
+    cited_by: dict[str, list[str]] = Field(
+        description="kind of edge to the ids it comes from, the first 1,000 of them"
+    )
     visibility: str
     expires_at: datetime | None
     seq: int = Field(description="event of its last change")
@@ -77,6 +79,8 @@ class WireItem(_Wire):
 
 
 _LISTED = 32
+MAX_CITED = 1_000
+"""Most items that cite one which a structured answer names."""
 DELETED = "DELETED"
 """What stands for the status of a tombstone, and asks for a delete where a post says it."""
 
@@ -86,7 +90,7 @@ def wire_item(item: Item) -> WireItem:
     for kind, id_ in item.cites:
         cites.setdefault(str(kind), []).append(id_)
     cited_by: dict[str, list[str]] = {}
-    for kind, id_ in item.cited_by:
+    for kind, id_ in item.cited_by[:MAX_CITED]:
         cited_by.setdefault(str(kind), []).append(id_)
     return WireItem(
         id=item.id,
@@ -160,6 +164,10 @@ class PostAnswer(_Wire):
     endorsed: list[str] = Field(
         default_factory=list, description="ids that were there already and got this post as support"
     )
+    cut: bool = Field(
+        default=False,
+        description="texts and metadata are left out, for the answer would have more than 1 MiB; read has them",
+    )
 
 
 class WireDebated(_Wire):
@@ -179,6 +187,10 @@ class TransactionAnswer(_Wire):
     repeated: bool = Field(default=False, description="the idempotency key had been used")
     endorsed: list[str] = Field(
         default_factory=list, description="ids that were there already and got a write as support"
+    )
+    cut: bool = Field(
+        default=False,
+        description="texts and metadata are left out, for the answer would have more than 1 MiB; read has them",
     )
 
 
@@ -222,6 +234,10 @@ class SearchAnswer(ItemsAnswer):
     )
     neighbours: list[WireNeighbour] = Field(
         default_factory=list, description="what stands around the hits in their threads"
+    )
+    cut: bool = Field(
+        default=False,
+        description="texts and metadata are left out, for the answer would have more than 1 MiB; read has them",
     )
 
 

@@ -32,6 +32,7 @@ from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.findings import MAX_FINDING, fingerprint
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import MAX_BATCH_TEXT, Draft, Item, Ref, Zone, parse_ref
 from blackboard_mcp.protocols.keys import check_key, parse_key, parse_listing
@@ -202,6 +203,8 @@ class Blackboard:
                         raise
                     words = f"Item {place + 1} of {len(posts)}: {error.message}"
                     raise InvalidInput(words, **{"place": place + 1, **error.facts}) from None
+                if fields.text is not None and len(fields.text) <= MAX_FINDING:
+                    fingerprint(fields.text)  # remembered, so that the writer need not work it out
             return made
 
         characters = sum(len(fields.text or "") for fields in posts)

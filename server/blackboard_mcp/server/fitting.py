@@ -9,15 +9,18 @@ from typing import Final
 
 from blackboard_mcp.protocols.answers import Page
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.items import MAX_METADATA, Item
+from blackboard_mcp.protocols.wire import MAX_CITED
 
 from .searching import Around, Found
 
 MAX_BYTES: Final = 1_000_000
 """Most that the items of one answer have as JSON; one item alone always goes."""
-_LONGEST_ESCAPE: Final = 12
+_LONGEST_ESCAPE: Final = 6
 _FRAME: Final = 4_096
 _EDGE: Final = 64
+_EVENT: Final = 600
 
 
 def fitting(items: Sequence[Item]) -> int:
@@ -41,6 +44,16 @@ def fitting_page(page: Page) -> Page:
     if fit == len(page.items):
         return page
     return replace(page, items=page.items[:fit], cursor=page.items[fit - 1].number)
+
+
+def fitting_events(events: Sequence[Event]) -> int:
+    """How many of the first events fit; at least one, if there is any."""
+    left = MAX_BYTES
+    for place, event in enumerate(events):
+        left -= _EVENT + _bytes([event.key, event.tags, event.data])
+        if left < 0:
+            return max(place, 1)
+    return len(events)
 
 
 def fitting_found(found: Found) -> Found:
@@ -77,6 +90,10 @@ def check_fits(items: Sequence[Item]) -> None:
 
 def _size(item: Item) -> int:
     """The bytes of an item as JSON, rather more than less."""
-    # The SDK escapes whatever is not ASCII on one of its wires.
-    written = json.dumps([item.text, item.metadata, item.tags, item.key])
-    return len(written) + 1_000 + _EDGE * (len(item.edges) + len(item.incoming))
+    edges = len(item.edges) + min(len(item.incoming), MAX_CITED)
+    return _bytes([item.text, item.metadata, item.tags, item.key]) + 1_000 + _EDGE * edges
+
+
+def _bytes(value: object) -> int:
+    written = json.dumps(value, ensure_ascii=False)
+    return len(written) if written.isascii() else len(written.encode("utf-8", "replace"))

@@ -25,6 +25,7 @@ from blackboard_mcp.protocols.matching import matcher
 from blackboard_mcp.protocols.store import BoardStore
 
 from .activity import Activity
+from .fitting import fitting_events
 from .looks import Looks
 from .once import once_of
 from .tails import Tails
@@ -270,7 +271,10 @@ class Following:
             if heard.events or now >= deadline or self.tails.released != released:
                 if place > log.seq or now - started > _FRESH:
                     log = await self._store.log(board, agent, _END, 1, look=look)
-                return News(heard.events, place, log.seq, None, {}, log.attention)
+                events = heard.events[: fitting_events(heard.events)]
+                if len(events) < len(heard.events):
+                    place = events[-1].seq
+                return News(events, place, log.seq, None, {}, log.attention)
             if report is not None and now >= next_report:
                 next_report = now + _REPORT_EVERY
                 await report(round(now - started, 1), seconds, "waiting for news")

@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.items import (
     MAX_TAG,
     MAX_TAGS,
     MAX_TEXT,
+    MAX_TEXT_BYTES,
     Draft,
     EdgeKind,
     ItemType,
@@ -209,7 +210,7 @@ def _delete(fields: PostFields, target: int | None) -> Draft:
 
 
 def check_text(text: str) -> None:
-    """Refuses what no UTF-8 file can hold, and NUL."""
+    """Refuses what no UTF-8 file can hold, NUL, and what no answer has room for."""
     if "\0" in text:
         raise InvalidInput("Text must not hold NUL characters. Nothing was changed.")
     try:
@@ -218,6 +219,14 @@ def check_text(text: str) -> None:
         raise InvalidInput(
             "Text must not hold lone surrogates (half of a character). Nothing was changed."
         ) from None
+    if (
+        len(text) * 6 > MAX_TEXT_BYTES
+        and len(json.dumps(text, ensure_ascii=False).encode()) > MAX_TEXT_BYTES + 2
+    ):
+        raise InvalidInput(
+            f"A text has at most {MAX_TEXT_BYTES:,} bytes as JSON, where a control character takes 6. Nothing was "
+            "changed; leave them out, or post it in parts."
+        )
 
 
 def _target(name: str, place: int) -> int:

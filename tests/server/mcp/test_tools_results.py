@@ -158,7 +158,7 @@ async def test_long_items_come_in_structured_answers_of_a_megabyte_and_none_is_l
     alice = await board.join("alice")
     await alice.do("board", settings={"target_tokens": 10_000_000})
     for n in range(7):
-        await alice.post(f"{n} " + "\u00e4" * 30_000 + '"' * 50_000)
+        await alice.post(f"{n} " + "\u00e4" * 60_000 + '"' * 100_000)
     ids = [str(n) for n in range(1, 8)]
     failure = await alice.fail("read", ids=ids)
     assert failure["fit"] == 3

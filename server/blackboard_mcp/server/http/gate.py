@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from blackboard_mcp.server.limits import Limits
+from blackboard_mcp.server.mcp.adapter_values import TOO_MUCH, holds_too_much
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MCP_PATH: Final = "/mcp"
@@ -61,6 +62,8 @@ class Gate:
         body = bytearray()
         try:
             if await self._read(receive, body):
+                if scope["path"] == MCP_PATH and holds_too_much(body):
+                    raise _Refusal(ErrorAnswer(TOO_LARGE, "too_large", TOO_MUCH))
                 await self._app(scope, _replayed(bytes(body), receive), JsonErrors(scope, send))
         except _Refusal as exc:
             await exc.answer(scope, send, receive if exc.answer.status == TOO_LARGE else None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,6 +10,7 @@ from blackboard_mcp.protocols.errors import BlackboardError, Refused, UnknownRef
 from blackboard_mcp.server.mcp.adapter_arguments import Arguments, is_clean_text
 from blackboard_mcp.server.mcp.adapter_callers import Callers
 from blackboard_mcp.server.mcp.adapter_errors import internal_error, protocol_error, sendable
+from blackboard_mcp.server.mcp.adapter_fit import MAX_ANSWER_BYTES, json_bytes
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
@@ -18,8 +18,8 @@ from mcp.shared.uri_template import UriTemplate
 from mcp.types import INTERNAL_ERROR, Resource, ResourceTemplate
 
 MAX_URI_LENGTH: Final = 2_048
-MAX_ANSWER_BYTES: Final = 1 << 20
-_LONGEST_ESCAPE: Final = 12
+_LONGEST_ESCAPE: Final = 6
+_FRAME: Final = 4_096
 
 ResourceFunction = Callable[..., Awaitable[str]]
 
@@ -134,10 +134,10 @@ def _check_size(text: str) -> None:
     Raises:
         Refused: it does not.
     """
-    if len(text) * _LONGEST_ESCAPE <= MAX_ANSWER_BYTES:
+    if len(text) * _LONGEST_ESCAPE <= MAX_ANSWER_BYTES - _FRAME:
         return
-    size = len(json.dumps(text))
-    if size > MAX_ANSWER_BYTES:
+    size = json_bytes(text)
+    if size > MAX_ANSWER_BYTES - _FRAME:
         raise Refused(
             f"This resource has {size:,} bytes now, and one answer at most {MAX_ANSWER_BYTES:,}. Read what it is "
             "made of in parts instead, with a limit.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ from blackboard_mcp.server.mcp.adapter_errors import plain_errors
 from blackboard_mcp.server.mcp.adapter_prompts import ServedPrompts
 from blackboard_mcp.server.mcp.adapter_resources import ServedResources
 from blackboard_mcp.server.mcp.adapter_tools import ServedTools
+from mcp.server import _streamable_http_modern as modern_http
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
@@ -78,6 +80,24 @@ class SdkServer(MCPServer[Any]):
         if context is None:
             raise TypeError("prompts are asked for by a client")
         return await self._served_prompts.get(name, arguments or {}, context.request_context)
+
+
+class _PlainJson:
+    """The SDK's `json` of the modern HTTP wire, which would write every letter beyond ASCII as 6 or 12 bytes."""
+
+    loads = staticmethod(json.loads)
+
+    @staticmethod
+    def dumps(document: Any, **settings: Any) -> str:
+        text = json.dumps(document, ensure_ascii=False, **settings)
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can carry
+            return json.dumps(document, **settings)
+        return text
+
+
+setattr(modern_http, "json", _PlainJson)  # noqa: B010, the SDK exports it to nobody
 
 
 def sdk_server(

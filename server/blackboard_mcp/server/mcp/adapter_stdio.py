@@ -19,6 +19,7 @@ from typing import Final
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from blackboard_mcp.server.mcp.adapter_lines import MAX_LINE_BYTES, LineWriter, Oversized, read_lines
+from blackboard_mcp.server.mcp.adapter_values import TOO_MUCH, holds_too_much
 from mcp.shared.message import SessionMessage
 from mcp.types import (
     ErrorData,
@@ -83,6 +84,9 @@ class _Wire:
             await self._refuse(line.request_id, _INVALID_REQUEST, message)
             return
         if not line.strip():
+            return
+        if holds_too_much(line):
+            await self._refuse(Oversized(line[:4096], line[-512:]).request_id, _INVALID_REQUEST, TOO_MUCH)
             return
         try:
             message_in = jsonrpc_message_adapter.validate_json(line, by_name=False)

@@ -15,6 +15,7 @@ from blackboard_mcp.server.mcp.adapter_admission import Admission
 from blackboard_mcp.server.mcp.adapter_arguments import Arguments, compact_schema
 from blackboard_mcp.server.mcp.adapter_callers import Caller, Callers
 from blackboard_mcp.server.mcp.adapter_errors import error_result, internal_error, sendable
+from blackboard_mcp.server.mcp.adapter_fit import fitted
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, CallToolResult, TextContent, Tool, ToolAnnotations
@@ -34,11 +35,14 @@ _REQUEST_CANCELLED: Final = -32800
 class Answer:
     """What a tool returns: compact text for the model, and the same facts for programs.
 
-    The facts may be a function, called only when the request wants them.
+    The facts may be a function, called only when the request wants them. Where they are too long for one answer
+    it is an error, unless `shortens`: then the texts of their `items` are left out, and `cut` says so. That is for
+    what has changed something.
     """
 
     text: str
     structured: BaseModel | Mapping[str, Any] | Callable[[], BaseModel]
+    shortens: bool = False
 
 
 ToolFunction = Callable[..., Awaitable[Answer]]
@@ -157,6 +161,7 @@ class ServedTools:
                     await self.before_call(caller)
                 answer = await tool.fn(caller, **tool.arguments.check(arguments))
             structured = _document(answer.structured) if caller.structured else None
+            text, structured = fitted(sendable(answer.text), structured, shortens=answer.shortens)
         except MCPError:
             raise
         except RateLimited as exc:  # to say no must cost next to nothing: no footer
@@ -168,7 +173,7 @@ class ServedTools:
             code, facts = "internal", {"reference": reference}
         else:
             return CallToolResult(
-                content=[TextContent(type="text", text=sendable(answer.text))], structured_content=structured
+                content=[TextContent(type="text", text=text)], structured_content=structured
             )
         footer = await self._footer(caller, arguments)
         return error_result(code, message, facts, structured=caller.structured, footer=footer)

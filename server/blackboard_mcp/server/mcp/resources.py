@@ -32,8 +32,10 @@ BoardId = Annotated[str, Field(max_length=64)]
 Name = Annotated[str, Field(max_length=80)]
 After = Annotated[int, Field(ge=0, le=2**53)]
 
-_PAGE = 200
+_PAGE = 100
 _MOST = 1_000
+_MOST_CHARACTERS = 4_000_000
+"""Most that the texts of the items of one resource have, but for one page more."""
 """Items of one answer; the answer says where to go on."""
 _EVENTS = 500
 
@@ -227,7 +229,10 @@ class Resources:
     async def _items(
         self, agent: str, board: str, *, most: int | None = _MOST, **conditions: Any
     ) -> ItemPage:
-        """Items newest first, page by page until there are `most`, or all with `None`."""
+        """Items newest first, page by page until there are `most`, or all with `None`.
+
+        Fewer than `most` where their texts are long, so that no megabytes are read for a line each.
+        """
         items: list[Item] = []
         cursor: int | None = None
         while True:
@@ -237,7 +242,7 @@ class Resources:
             )
             items += page.items
             cursor = page.cursor
-            if cursor is None or (most is not None and len(items) >= most):
+            if cursor is None or (most is not None and (len(items) >= most or _long(items))):
                 return replace(page, items=tuple(items))
 
     @staticmethod
@@ -399,6 +404,10 @@ class Resources:
         if board is not None and argument == "after":
             return [str(board.seq)] if str(board.seq).startswith(partial) else []
         return []
+
+
+def _long(items: Sequence[Item]) -> bool:
+    return sum(len(item.text) for item in items) > _MOST_CHARACTERS
 
 
 def _item(item: Item) -> dict[str, Any]:

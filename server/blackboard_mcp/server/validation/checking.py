@@ -24,7 +24,7 @@ from blackboard_mcp.protocols.store import BoardStore
 from ..policies.bounded import Bounded, PolicyFailed
 from ..policies.registry import NAMED, made
 from ..text import one_line
-from .rules import Fault, Rule, rules_of
+from .rules import Fault, Looked, Rule, rules_of
 
 T = TypeVar("T")
 
@@ -234,11 +234,17 @@ def _writes(draft: Draft) -> bool:
 
 
 def _faults(written: Sequence[Writing | None], rules: Sequence[Rule]) -> list[tuple[int, Fault]]:
+    from .schemas import Steps
+
     found: list[tuple[int, Fault]] = []
+    steps = Steps()
     for place, writing in enumerate(written):
+        if writing is None:
+            continue
+        looked = Looked(writing)
         for rule in rules:
-            if writing is not None and rule.concerns(writing):
-                found += [(place, fault) for fault in rule.faults(writing)]
+            if rule.concerns(writing):
+                found += [(place, fault) for fault in rule.faults(looked, steps)]
         if len(found) > MOST_FAULTS:
             break
     return found

@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Final
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.items import MAX_METADATA, MAX_TEXT, ItemType
 from blackboard_mcp.protocols.keys import check_glob, compile_glob
 from blackboard_mcp.protocols.policy import Writing
+
+if TYPE_CHECKING:
+    from .schemas import Steps
 
 MAX_RULES: Final = 32
 MAX_CHARACTERS: Final = 16_000
@@ -59,6 +62,37 @@ class Fault:
         return f"{self.rule}: {self.path} {self.why}"
 
 
+@dataclass(frozen=True)
+class Looked:
+    """Something to be written, and what rules ask of it, found out once for all of them."""
+
+    writing: Writing
+
+    @cached_property
+    def text_bytes(self) -> int:
+        return len((self.writing.text or "").encode())
+
+    @cached_property
+    def metadata_bytes(self) -> int:
+        return len(json.dumps(dict(self.writing.metadata), ensure_ascii=False).encode())
+
+    @cached_property
+    def document(self) -> tuple[Any, str]:
+        """The text as JSON, and why it is none, or nothing."""
+        from . import schemas
+
+        try:
+            return schemas.read_json(self.writing.text or ""), ""
+        except ValueError as error:
+            return None, str(error) or "it is none"
+
+    @cached_property
+    def depth(self) -> int:
+        from . import schemas
+
+        return schemas.depth(self.document[0])
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A checked rule; `said` is it as JSON, `place` counts from 1."""
@@ -83,8 +117,9 @@ class Rule:
         key = self.said.get("key")
         return key is None or (writing.key is not None and compile_glob(key).matches(writing.key))
 
-    def faults(self, writing: Writing) -> Iterator[Fault]:
-        """All that the rule itself finds; not what its validator would."""
+    def faults(self, looked: Looked, steps: Steps) -> Iterator[Fault]:
+        """All that the rule itself finds, within what is left of `steps`; not what its validator would."""
+        writing = looked.writing
         said = self.said
         if said.get("require_key"):
             if writing.key is None or ("key" in said and not compile_glob(said["key"]).matches(writing.key)):
@@ -96,12 +131,12 @@ class Rule:
                 self.name, "type", f"must be one of {', '.join(said['types'])}, and is {writing.type}"
             )
         if writing.text is not None:
-            yield from self._text(writing.text, writing.tokens)
-        yield from self._metadata(dict(writing.metadata))
+            yield from self._text(looked, writing.tokens, steps)
+        yield from self._metadata(looked, steps)
 
-    def _text(self, text: str, tokens: int) -> Iterator[Fault]:
+    def _text(self, looked: Looked, tokens: int, steps: Steps) -> Iterator[Fault]:
         said = self.said
-        size = len(text.encode()) if "max_bytes" in said else 0
+        size = looked.text_bytes if "max_bytes" in said else 0
         if size > said.get("max_bytes", 0):
             yield Fault(self.name, "text", f"may have {said['max_bytes']:,} bytes, and has {size:,}")
         if tokens > said.get("max_tokens", tokens):
@@ -110,30 +145,30 @@ class Rule:
             return
         from . import schemas
 
-        try:
-            document = schemas.read_json(text)
-        except ValueError as error:
-            yield Fault(self.name, "text", f"must be JSON: {error}")
+        document, why = looked.document
+        if why:
+            yield Fault(self.name, "text", f"must be JSON: {why}")
             return
-        if "max_depth" in said and schemas.depth(document) > said["max_depth"]:
+        if "max_depth" in said and looked.depth > said["max_depth"]:
             yield Fault(self.name, "text", f"may be {said['max_depth']} deep, and is deeper")
             return
-        for path, why in schemas.faults(said["schema"], document):
+        for path, why in schemas.faults(said["schema"], document, steps=steps):
             yield Fault(self.name, path, why)
 
-    def _metadata(self, metadata: dict[str, Any]) -> Iterator[Fault]:
+    def _metadata(self, looked: Looked, steps: Steps) -> Iterator[Fault]:
         from . import schemas
 
         said = self.said
+        metadata = dict(looked.writing.metadata)
         if "max_metadata_bytes" in said:
-            size = len(json.dumps(metadata, ensure_ascii=False).encode())
+            size = looked.metadata_bytes
             if size > said["max_metadata_bytes"]:
                 most = said["max_metadata_bytes"]
                 yield Fault(self.name, "metadata", f"may have {most:,} bytes as JSON, and has {size:,}")
         if "max_depth" in said and schemas.depth(metadata) > said["max_depth"]:
             yield Fault(self.name, "metadata", f"may be {said['max_depth']} deep, and is deeper")
         elif "metadata_schema" in said:
-            for path, why in schemas.faults(said["metadata_schema"], metadata):
+            for path, why in schemas.faults(said["metadata_schema"], metadata, steps=steps):
                 yield Fault(self.name, "metadata" + path[1:], why)
 
 
@@ -170,18 +205,21 @@ def check_rules(given: Any, validators: Collection[str]) -> str:
         raise InvalidInput(
             f"validation has {len(kept):,} characters of JSON; {MAX_CHARACTERS:,} are allowed. {_NOTHING}"
         )
+    from .schemas import MAX_SCHEMA_STEPS, Steps
+
+    steps = Steps(MAX_SCHEMA_STEPS)
     for place, rule in enumerate(given):
-        _check_rule(rule, f"validation[{place}]", validators)
+        _check_rule(rule, f"validation[{place}]", validators, steps)
     return kept if given else ""
 
 
-def _check_rule(rule: Any, where: str, validators: Collection[str]) -> None:
+def _check_rule(rule: Any, where: str, validators: Collection[str], steps: Steps) -> None:
     if not isinstance(rule, dict):
         raise InvalidInput(f"{where} is a rule: an object with some of {', '.join(FIELDS)}. {_NOTHING}")
     for name, value in rule.items():
         if name not in FIELDS:
             raise InvalidInput(f"{where} has '{str(name)[:40]}'; a rule has {', '.join(FIELDS)}. {_NOTHING}")
-        _check_field(name, value, f"{where}.{name}", validators)
+        _check_field(name, value, f"{where}.{name}", validators, steps)
     if rule.keys().isdisjoint(_CHECKS):
         raise InvalidInput(f"{where} checks nothing; give it one of {', '.join(sorted(_CHECKS))}. {_NOTHING}")
     more = rule.keys() - {"name", "key", "types", "require_key"}
@@ -191,14 +229,14 @@ def _check_rule(rule: Any, where: str, validators: Collection[str]) -> None:
         )
 
 
-def _check_field(name: str, value: Any, where: str, validators: Collection[str]) -> None:
+def _check_field(name: str, value: Any, where: str, validators: Collection[str], steps: Steps) -> None:
     if name in _SIZES:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _SIZES[name]:
             raise InvalidInput(f"{where} is a whole number from 1 to {_SIZES[name]:,}. {_NOTHING}")
     elif name in ("schema", "metadata_schema"):
         from . import schemas
 
-        schemas.check_schema(value, where)
+        schemas.check_schema(value, where, steps)
     elif name == "types":
         if not isinstance(value, list | tuple) or not value or not all(type_ in TYPES for type_ in value):
             raise InvalidInput(f"{where} is a list of types, of {', '.join(TYPES)}. {_NOTHING}")

@@ -7,21 +7,25 @@ bounded number of steps, whatever schema and document are.
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from typing import Annotated, Any, Final
 
 from blackboard_mcp.protocols.errors import InvalidInput
 from jsonschema import Draft202012Validator, ValidationError, validators
-from jsonschema.exceptions import SchemaError
 from pydantic import StringConstraints, TypeAdapter
 from pydantic import ValidationError as NoMatch
 from referencing import Registry
 
 MAX_STEPS: Final = 50_000
-"""Most keywords and members that one check may look at."""
+"""Most keywords and members that the checks of one call may look at, all its items and rules together."""
+MAX_SCHEMA_STEPS: Final = 4_000
+"""Most keywords and members that the schemas of a board's rules may have, patterns counted by what they cost."""
 MAX_PATTERN: Final = 200
 MAX_DEPTH: Final = 64
 """Deepest nesting of a schema, and of a document."""
@@ -52,26 +56,123 @@ KEYWORDS: Final = (*_VALUES, *_MAPS, *_LISTS, *_SINGLE, "$ref", *_NOTES)
 Schema = Mapping[str, Any] | bool
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return _is_number(value) and value >= 0 and value == value // 1
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _are_names(value: Any) -> bool:
+    texts = isinstance(value, list) and all(isinstance(name, str) for name in value)
+    return texts and len(set(value)) == len(value)
+
+
+_TYPES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+_NUMBER = ("a number", _is_number)
+_COUNT = ("a whole number from 0", _is_count)
+_SHAPES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
+    "type": (
+        "a type or a list of types",
+        lambda v: (isinstance(v, str) and v in _TYPES) or (_are_names(v) and bool(v) and set(v) <= _TYPES),
+    ),
+    "enum": ("a list", lambda v: isinstance(v, list)),
+    "multipleOf": ("a number above 0", lambda v: _is_number(v) and v > 0),
+    **dict.fromkeys(("maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum"), _NUMBER),
+    **dict.fromkeys(
+        (
+            *("maxLength", "minLength", "maxItems", "minItems", "maxContains", "minContains"),
+            *("maxProperties", "minProperties"),
+        ),
+        _COUNT,
+    ),
+    "uniqueItems": ("true or false", _is_flag),
+    "deprecated": ("true or false", _is_flag),
+    "required": ("a list of names, each once", _are_names),
+    "dependentRequired": (
+        "an object of lists of names",
+        lambda v: isinstance(v, dict) and all(_are_names(names) for names in v.values()),
+    ),
+    **dict.fromkeys(_MAPS, ("an object of schemas", lambda v: isinstance(v, dict))),
+    **dict.fromkeys(_LISTS, ("a list of schemas, not empty", lambda v: isinstance(v, list) and bool(v))),
+    **dict.fromkeys(("$comment", "title", "description", "format"), ("a text", _is_text)),
+    "examples": ("a list", lambda v: isinstance(v, list)),
+}
+"""What the value of a keyword must be, where what is in it is looked at elsewhere; the standard's own schema of
+schemas says the same, in half a millisecond a keyword."""
+
+
 class Costly(Exception):
     """A check took more than its steps."""
 
 
-_left: ContextVar[int] = ContextVar("schema_steps_left", default=0)
+@dataclass(slots=True)
+class Steps:
+    """What is left of the steps of one call."""
+
+    left: int = MAX_STEPS
+
+    def spend(self, steps: int) -> None:
+        """
+        Raises:
+            Costly: there are none left.
+        """
+        self.left -= steps
+        if self.left < 0:
+            raise Costly
+
+
+_steps: ContextVar[Steps] = ContextVar("schema_steps")
 
 
 def _spend(steps: int) -> None:
-    left = _left.get() - steps
-    _left.set(left)
-    if left < 0:
-        raise Costly
+    _steps.get().spend(steps)
 
 
-def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
+_OVER_MEMBERS: Final = frozenset({"items", "contains", "additionalProperties", "propertyNames"})
+"""Keywords that look at every member of what they check."""
+_REFERENCE_STEPS: Final = 8
+
+
+def _counted(name: str, check: Callable[..., Any]) -> Callable[..., Any]:
+    dear = _REFERENCE_STEPS if name == "$ref" else 1
+    every, deep = name in _OVER_MEMBERS, name in ("enum", "const")
+
     def run(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
-        _spend(1 + (len(value) if isinstance(value, list | dict) else 0))
+        if isinstance(value, list | dict):
+            _spend(dear + (_members(value) if deep else len(value)))
+        else:
+            _spend(dear)
+        if every and isinstance(instance, list | dict):
+            _spend(len(instance))
         return check(validator, value, instance, schema)
 
     return run
+
+
+def _members(value: Any) -> int:
+    """How many values lie in it, at any depth."""
+    if isinstance(value, list):
+        return len(value) + sum(map(_members, value))
+    return len(value) + sum(map(_members, value.values())) if isinstance(value, dict) else 0
+
+
+@lru_cache(maxsize=256)
+def _weight(pattern: str) -> int:
+    """How many times as much a pattern may take for each character as a plain one: its counted repetitions."""
+    return math.prod(max(1, int(most)) for most in _REPEATED.findall(pattern))
+
+
+_REPEATED = re.compile(r"\{(?:[0-9]{1,6},)?([0-9]{1,6}),?\}")
 
 
 @lru_cache(maxsize=256)
@@ -82,7 +183,7 @@ def _pattern(pattern: str) -> TypeAdapter[str]:
 
 def _matches(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:
     if isinstance(instance, str):
-        _spend(len(instance) // 100)
+        _spend(len(instance) * (10 + _weight(pattern)) // 200)
         try:
             _pattern(pattern).validate_python(instance)
         except NoMatch:
@@ -111,7 +212,7 @@ def _comparable(value: Any) -> Any:
 
 
 _CHECKS = {
-    name: _counted({"pattern": _matches, "uniqueItems": _unique}.get(name, check))
+    name: _counted(name, {"pattern": _matches, "uniqueItems": _unique}.get(name, check))
     for name, check in Draft202012Validator.VALIDATORS.items()
     if name in KEYWORDS
 }
@@ -122,48 +223,58 @@ _Checker: Any = validators.create(
 )
 
 
-def check_schema(schema: Any, where: str) -> None:
+def check_schema(schema: Any, where: str, steps: Steps | None = None) -> None:
     """
     Raises:
         InvalidInput: no schema, or one that says what is not supported; `where` says which one it is.
     """
-    _walk(schema, where, schema, 0)
     try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        path = "".join(f".{part}" for part in error.absolute_path)
+        _walk(schema, where, schema, 0, Steps(MAX_SCHEMA_STEPS) if steps is None else steps)
+    except Costly:
         raise InvalidInput(
-            f"{where}{path[:80]} is not JSON Schema 2020-12: {error.message[:_SHOWN]}. Nothing was changed."
+            f"{where} is too large: the schemas of a board have at most {MAX_SCHEMA_STEPS:,} keywords and members in "
+            "all, fewer with patterns. Nothing was changed."
         ) from None
 
 
-def _walk(schema: Any, where: str, root: Any, depth: int) -> None:
+def _walk(schema: Any, where: str, root: Any, depth: int, steps: Steps) -> None:
     if isinstance(schema, bool):
         return
     if not isinstance(schema, dict):
         raise InvalidInput(f"{where} is a JSON Schema: an object, true or false. Nothing was changed.")
     if depth > MAX_DEPTH:
         raise InvalidInput(f"{where} is nested more than {MAX_DEPTH} deep. Nothing was changed.")
+    steps.spend(1 + len(schema))
     for name, value in schema.items():
         if name not in KEYWORDS:
             raise InvalidInput(
                 f"{where} has '{name[:40]}', which is not supported here. There are: {', '.join(KEYWORDS)}. Nothing "
                 "was changed."
             )
+        if name in _SHAPES:
+            wanted, is_one = _SHAPES[name]
+            if not is_one(value):
+                raise InvalidInput(
+                    f"{where}.{name} is not JSON Schema 2020-12: it is {wanted}, not {_json(value)}. Nothing was "
+                    "changed."
+                )
+        if isinstance(value, list | dict):
+            steps.spend(len(value))
         if name == "$schema" and value != _DIALECT:
             raise InvalidInput(f"{where}: $schema can only be {_DIALECT}. Nothing was changed.")
         if name == "$ref":
             _check_reference(value, where, root)
         if name == "pattern":
+            steps.spend(20 + 2 * _weight(value) if isinstance(value, str) else 1)
             _check_pattern(value, where)
         if name in _MAPS and isinstance(value, dict):
             for member, inner in value.items():
-                _walk(inner, f"{where}.{name}.{member}"[:120], root, depth + 1)
+                _walk(inner, f"{where}.{name}.{member}"[:120], root, depth + 1, steps)
         elif name in _LISTS and isinstance(value, list):
             for place, inner in enumerate(value):
-                _walk(inner, f"{where}.{name}[{place}]"[:120], root, depth + 1)
+                _walk(inner, f"{where}.{name}[{place}]"[:120], root, depth + 1, steps)
         elif name in _SINGLE:
-            _walk(value, f"{where}.{name}"[:120], root, depth + 1)
+            _walk(value, f"{where}.{name}"[:120], root, depth + 1, steps)
 
 
 def _check_reference(value: Any, where: str, root: Any) -> None:
@@ -220,20 +331,28 @@ def depth(value: Any, most: int = MAX_DEPTH) -> int:
     return level
 
 
-def faults(schema: Schema, value: Any, most: int = 3) -> list[tuple[str, str]]:
-    """What the value does not meet, up to `most`: the path in it, as `$.steps[2].state`, and what must be there."""
-    token = _left.set(MAX_STEPS)
+def faults(schema: Schema, value: Any, most: int = 3, *, steps: Steps | None = None) -> list[tuple[str, str]]:
+    """What the value does not meet, up to `most`: the path in it, as `$.steps[2].state`, and what must be there.
+
+    It takes its steps from `steps`, or from those of a call of its own.
+    """
+    token = _steps.set(Steps() if steps is None else steps)
     try:
         checker = _Checker(schema, registry=Registry())
         return [(_path(error), _words(error)) for error in islice(checker.iter_errors(value), most)]
     except Costly:
-        return [("$", f"is too large to be checked by this schema: more than {MAX_STEPS:,} steps")]
+        return [
+            (
+                "$",
+                f"is too large to be checked by this schema: a call has {MAX_STEPS:,} steps for all its items",
+            )
+        ]
     except RecursionError:
         return [("$", "is nested too deeply to be checked by this schema, or the schema has no end")]
     except ArithmeticError:
         return [("$", "has a number that is too large to be checked")]
     finally:
-        _left.reset(token)
+        _steps.reset(token)
 
 
 def _path(error: ValidationError) -> str:

@@ -65,11 +65,11 @@ def find(ledger: Ledger, draft: Draft, edges: tuple[tuple[EdgeKind, int], ...]) 
         or any(k not in SHARED_EDGES for k, _ in edges)
     ):
         return None
-    said = normal_form(draft.text)
     listed = yield sql("same_findings"), (ledger.no, fingerprint(draft.text), str(kind), ledger.agent)
     if not listed:
         return None
     rows = yield from load_any(ledger.no, [row[0] for row in listed])
+    said = normal_form(draft.text)
     has: set[tuple[int, str, int]] = set()
     if edges:
         has = set((yield sql("edges_touching"), (ledger.no, numbers(rows))))

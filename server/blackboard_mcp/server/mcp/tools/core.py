@@ -213,6 +213,7 @@ class CoreTools:
                 repeated=posted.repeated,
                 endorsed=[posted.items[place].id for place in posted.endorsed],
             ),
+            shortens=True,
         )
 
     def _batch_item(self, place: int, item: dict[str, Any]) -> PostFields:
@@ -364,6 +365,7 @@ class CoreTools:
             lambda: wire_found(
                 found, seq, {number: self._say.why(event) for number, event in found.left.items()}
             ),
+            shortens=restore,
         )
 
     async def subscribe(

@@ -112,4 +112,5 @@ class TransactionTool:
         return Answer(
             self._say.committed(done),
             lambda: wire_committed(done),
+            shortens=True,
         )

@@ -1,0 +1,72 @@
+"""That no answer of a tool has more than `MAX_ANSWER_BYTES`: what is left out when it would.
+
+Knows JSON as both generations write it, in UTF-8. Pages are cut to fit before, where they are made; this is
+the last look, which no tool can forget.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from blackboard_mcp.protocols.errors import InvalidInput
+
+MAX_ANSWER_BYTES: Final = 1 << 20
+_FRAME: Final = 4_096
+"""What stands around text and facts on the wire, generously."""
+_LEAST_TEXT: Final = 16_384
+"""What text is left of it, at least, beside facts that are nearly too long."""
+_LONGEST_ESCAPE: Final = 6
+_CUT: Final = "\n… cut: an answer has at most 1 MiB. Ask for less at once (ids, limit, budget).\n"
+
+
+def json_bytes(value: object) -> int:
+    """How many bytes a value has as JSON in UTF-8."""
+    written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return len(written) if written.isascii() else len(written.encode("utf-8", "replace"))
+
+
+def fitted(
+    text: str, facts: dict[str, Any] | None, *, shortens: bool = False
+) -> tuple[str, dict[str, Any] | None]:
+    """An answer as it fits: of one that `shortens`, the facts may lose the texts and metadata of their items.
+
+    Raises:
+        InvalidInput: the facts do not fit.
+    """
+    room = MAX_ANSWER_BYTES - _FRAME
+    if facts is not None:
+        size = json_bytes(facts)
+        if size > room - _LEAST_TEXT and shortens:
+            items = [{**item, "text": "", "metadata": {}} for item in facts["items"]]
+            facts = {
+                **facts,
+                "items": items,
+                **({"neighbours": []} if "neighbours" in facts else {}),
+                "cut": True,
+            }
+            size = json_bytes(facts)
+        if size > room - _LEAST_TEXT:
+            raise InvalidInput(
+                f"This answer would have {size:,} bytes as JSON; one has at most {MAX_ANSWER_BYTES:,}. Ask for less "
+                "at once: fewer ids, or a lower limit.",
+                size=size,
+            )
+        room -= size
+    return _cut(text, room), facts
+
+
+def _cut(text: str, room: int) -> str:
+    """The text, or its beginning and its last line, in `room` bytes of JSON."""
+    if len(text) * _LONGEST_ESCAPE + 2 <= room or json_bytes(text) <= room:
+        return text
+    footer = text.rpartition("\n")[2][-400:]
+    low, high = 0, len(text)
+    room -= json_bytes(_CUT) + json_bytes(footer)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if json_bytes(text[:middle]) <= room:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low] + _CUT + footer
