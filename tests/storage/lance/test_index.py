@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -10,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery, Embedder
+from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery, Embedder, Waiting
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.storage.lance import index as index_module
+from blackboard_mcp.storage.lance.counts import BoardCounts
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
+from blackboard_mcp.storage.lance.words import words
 
 Make = Callable[..., ArchiveDocument]
 
@@ -429,3 +432,37 @@ print(sorted(heavy & set(sys.modules)))
         check=True,
     )
     assert done.stdout.strip() == "[]"
+
+
+async def test_long_texts_that_wait_are_found_by_words_though_few_are_taken_apart(
+    lexical: LanceArchiveIndex, document: Make
+) -> None:
+    filler = "filling words of no weight " * 7_000
+    waiting = Waiting(
+        tuple(
+            document(n, f"{filler} marker{n} happily parser_v{n}.py {filler[:9_000]}")
+            for n in range(20, 0, -1)
+        )
+    )
+    began = time.process_time()
+    for text, found in (("marker3", [3]), ("parser_v7.py", [7]), ("happy marker5", [5])):
+        answer = await lexical.search(ArchiveQuery("main", text, 40), waiting)
+        assert [hit.number for hit in answer.hits][: len(found)] == found, text
+    assert time.process_time() - began < 4, "all of it taken apart takes more than that a search"
+
+
+async def test_words_counted_together_are_counted_as_each_alone(
+    lexical: LanceArchiveIndex, document: Make
+) -> None:
+    await lexical.upsert(
+        [document(n, f"alpha beta{n % 3} gamma{n % 7} delta_{n}.py alpha") for n in range(1, 80)]
+    )
+    asked = words("alpha beta0 beta1 gamma3 delta_5.py nowhere")
+    table = lexical._table(create=False)
+    together, alone = BoardCounts(), BoardCounts()
+    counted = together.of(table, "main", asked)
+    for word in asked:
+        corpus, rare = alone.of(table, "main", [word])
+        assert corpus.holding[word] == counted[0].holding[word], word
+        assert rare.get(word) == counted[1].get(word), word
+    assert counted[0].holding["alpha"] == 79

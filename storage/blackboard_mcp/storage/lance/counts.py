@@ -56,6 +56,10 @@ class BoardCounts:
             windows, mean = self._boards[board]
             holding: dict[str, int] = {}
             rare: dict[str, tuple[int, ...]] = {}
+            unknown = [word for word in asked if (board, word) not in self._words]
+            if len(unknown) > 1 and windows <= LARGE:
+                counted = self._count_together(table, board, unknown, windows)
+                self._words.update(((board, word), known) for word, known in counted.items())
             for word in asked:
                 if (board, word) not in self._words:
                     self._words[board, word] = self._count(table, board, word, windows)
@@ -92,6 +96,22 @@ class BoardCounts:
         sample = Reach(reach.board, reach.where & rows.in_bucket(_SAMPLED))
         few = by_words(table, [word], sample, [], windows).num_rows
         return max(few * rows.BUCKETS, most + 1), ()
+
+    def _count_together(
+        self, table: Any, board: str, asked: Sequence[str], windows: int
+    ) -> dict[str, tuple[int, tuple[int, ...]]]:
+        """The same as `_count` of each word, in one search for any of them."""
+        reach = Reach(rows.stored(board), rows.on_board(board))
+        found = by_words(table, asked, reach, ["number", "words"], max(windows, 1) + 1)
+        wanted = set(asked)
+        holding: dict[str, list[int]] = {word: [] for word in asked}
+        for number, said in zip(found["number"].to_pylist(), found["words"].to_pylist(), strict=True):
+            for word in wanted.intersection(said.split(" ")):
+                holding[word].append(number)
+        return {
+            word: (len(numbers), tuple(sorted(set(numbers))) if len(numbers) <= RARE else ())
+            for word, numbers in holding.items()
+        }
 
     def fills(self, board: str) -> bool:
         """Whether the board fills most of a large table, as far as its counts are known."""

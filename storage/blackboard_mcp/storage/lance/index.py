@@ -37,10 +37,11 @@ from blackboard_mcp.storage.lance.pending import (
     WaitingTexts,
     candidates,
     first_windows,
+    glances,
     with_waiting,
 )
 from blackboard_mcp.storage.lance.retrieving import retrieve
-from blackboard_mcp.storage.lance.words import STOP_WORDS, Window, clean, windows, words
+from blackboard_mcp.storage.lance.words import STOP_WORDS, Window, beginnings, clean, windows, words
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ _DEPTH = 200
 _DEPTH_PER_HIT = 4
 _QUERY_WORDS = 64
 _STOP_WORD_WEIGHT = 0.3
-_UPSERT_ROWS = 2000
+_UPSERT_ROWS = 500
 _DELETE_ROWS = 500
 _STATE = ["id", "number", "seq", "parts"]
 
@@ -264,6 +265,8 @@ class LanceArchiveIndex:
     def _store(self, batch: Sequence[tuple[ArchiveDocument, list[Window]]]) -> None:
         if not batch:
             return
+        if self._closed:  # what waits is not lost: it is done by whoever opens the index next
+            raise ArchiveUnavailable("The archive index was closed.", reason="closed")
         made = self._rows(batch)
         upkeep.unless_conflicting(lambda: self._merge(made))
 
@@ -372,6 +375,8 @@ class LanceArchiveIndex:
         if table is not None:
             corpus, rare = self._counts.of(table, query.board, asked)
         cuts = self._waiting.cuts(documents)
+        whole = documents[: len(cuts)]
+        cuts |= glances(documents[len(cuts) :], beginnings(text, asked))
         corpus = with_waiting(corpus, cuts, asked)
 
         vector, cosines = None, dict[int, list[float | None]]()
@@ -387,7 +392,7 @@ class LanceArchiveIndex:
                     rows.check_dimension(table.schema, len(vector))
                 # An endpoint is not asked for what waits: a search would wait for it.
                 quick = isinstance(self._embedder, WeighingEmbedder)
-                embedded = first_windows(documents, cuts, EMBEDDED) if quick else 0
+                embedded = first_windows(whole, cuts, EMBEDDED) if quick else 0
                 if vector is not None:
                     cosines = self._waiting.cosines(documents[:embedded], self._embedder, vector)
                 unmeant = documents[embedded:]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from blackboard_mcp.protocols.archive import (
@@ -26,6 +26,10 @@ from blackboard_mcp.storage.lance.words import clean, windows, words
 EMBEDDED = 4000
 """So many windows of a board's waiting documents, the newest, are compared by meaning as well."""
 
+CUT_CHARACTERS = 100_000
+"""So much of the waiting texts a search takes apart into words; of the rest it asks whether they hold its own."""
+
+_LOOKED_THROUGH = 4_000_000
 _WAITING = 5000
 _REMEMBERED = 6000
 
@@ -59,12 +63,16 @@ class WaitingTexts:
         self._cuts: OrderedDict[Key, list[tuple[int, str]]] = OrderedDict()
 
     def cuts(self, documents: Sequence[ArchiveDocument]) -> dict[int, Cut]:
-        """The windows of each document, by number."""
-        made = {}
+        """The windows of each document, by number; of as many of the first as a search takes apart."""
+        made: dict[int, Cut] = {}
+        left = CUT_CHARACTERS
         for document in documents:
             key = _key(document)
             known = _recall(self._lock, self._cuts, key)
             if known is None:
+                left -= len(document.text)
+                if left < 0 and made:
+                    break
                 cut = windows(clean(document.text))
                 known = [(window.start, " ".join(words(window.text))) for window in cut]
                 _remember(self._lock, self._cuts, key, known)
@@ -103,6 +111,22 @@ class WaitingTexts:
             for (_, number, _), own in found.items()
             if len(own)
         }
+
+
+def glances(documents: Sequence[ArchiveDocument], beginnings: Mapping[str, str]) -> dict[int, Cut]:
+    """For each document one window of those words of a query that occur in it, by number.
+
+    `beginnings` has, by how a word begins in a text, the word. Long texts are looked at as far as all of them
+    together have some millions of characters.
+    """
+    reach = _LOOKED_THROUGH // max(len(documents), 1)
+    made: dict[int, Cut] = {}
+    for document in documents:
+        text = document.text[:reach].casefold()
+        places = {word: text.find(beginning) for beginning, word in beginnings.items()}
+        there = {word: place for word, place in places.items() if place >= 0}
+        made[document.number] = ((min(there.values(), default=0), tuple(there)),)
+    return made
 
 
 def first_windows(documents: Sequence[ArchiveDocument], cuts: dict[int, Cut], most: int) -> int:

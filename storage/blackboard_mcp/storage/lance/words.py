@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -66,6 +67,17 @@ def words(text: str) -> list[str]:
             found += [_short(stem(p)) for p in map(str.lower, parts) if len(p) > 1 and p not in STOP_WORDS]
     for match in _IDENTIFIER.finditer(text):
         found += [IDENTIFIER_MARK + _short(name) for name in _names(match[0])]
+    return found
+
+
+def beginnings(query: str, asked: Sequence[str]) -> dict[str, str]:
+    """The words `asked` of a query, each by how it begins in a text in lower case, whatever its ending there."""
+    found = {word[1:]: word for word in asked if word.startswith(IDENTIFIER_MARK)}
+    wanted = set(asked)
+    for run in dict.fromkeys(match[0].lower() for match in _RUN.finditer(_fold(query))):
+        for word in wanted.intersection(words(run)):
+            ends = len(run) >= 5 and run.isalpha()
+            found.setdefault(run[: max(4, len(run) - 3)] if ends else run, word)
     return found
 
 
