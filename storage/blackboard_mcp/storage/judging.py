@@ -23,6 +23,8 @@ class JudgedEngine:
         self._engine = engine
         self._judge = judge
         self._first = Permit(frozenset(boards))
+        # Not through `__getattr__`: every call of the store reads.
+        self.read = engine.read
 
     async def write(self, operation: Operation[T]) -> T:
         """As the engine's; an operation is run again when what it changes was allowed meanwhile.
@@ -31,22 +33,24 @@ class JudgedEngine:
             Conflict: what it touches changed again and again.
             Exception: whatever the engine, the operation or the judge raised.
         """
-        permit = self._first
+        first = carried(self._first, operation) if self._first.boards else operation
+        try:
+            return await self._engine.write(first)
+        except Unpermitted as error:
+            wanted = error
         for _ in range(_ATTEMPTS):
+            allowed = await self._judge(wanted)
+            permit = Permit(self._first.boards, wanted.owner, wanted.access, allowed)
             try:
-                return await self._engine.write(carried(permit, operation) if permit != _NONE else operation)
+                return await self._engine.write(carried(permit, operation))
             except Unpermitted as error:
-                allowed = await self._judge(error)
-                permit = Permit(self._first.boards, error.owner, error.access, allowed)
+                wanted = error
         raise Conflict(
             "What this touches changed again and again while it was judged. Nothing was changed; try again."
         )
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
-
-
-_NONE: Final = Permit()
 
 
 def judging(engine: SqliteEngine, judge: Judge, boards: Iterable[str]) -> SqliteEngine:

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.access import EVERY_BOARD, Principal, Role
+from blackboard_mcp.protocols.policy import Deny, Verdict
 from blackboard_mcp.server import compose
-from blackboard_mcp.server.access.judging import AccessJudge
+from blackboard_mcp.server.access import judging
+from blackboard_mcp.server.access.registry import AccessPolicies
 from blackboard_mcp.server.access.tables import access_tables
 from blackboard_mcp.server.mcp.adapter import ConnectionInfo
 from blackboard_mcp.server.policies import bounded
@@ -400,16 +402,63 @@ async def test_an_answer_in_time_is_not_asked_for_again_by_its_key(
         assert samples.ASKED == []
 
 
-async def test_a_judge_that_takes_an_error_for_an_allowance_is_caught(
-    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+def _failing_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = bounded.Bounded.ask
+
+    async def ask(self: bounded.Bounded, question: Any) -> Any:
+        try:
+            return await asked(self, question)
+        except bounded.PolicyFailed:
+            return [Verdict.ALLOW]
+
+    monkeypatch.setattr(bounded.Bounded, "ask", ask)
+
+
+def _truth_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    def verdicts(policy: Any, principal: Any, changes: Any) -> list[Any]:
+        said = [policy.decide(principal, change) for change in changes]
+        return [one if isinstance(one, Deny) else Verdict.ALLOW if one else Deny("no") for one in said]
+
+    monkeypatch.setattr(judging, "_verdicts", verdicts)
+
+
+def _unknown_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = AccessPolicies.on
+
+    def known(self: AccessPolicies, board: str, chosen: Any) -> Any:
+        return [policy for policy in on(self, board, chosen) if not isinstance(policy, str)]
+
+    monkeypatch.setattr(AccessPolicies, "on", known)
+
+
+@pytest.mark.parametrize(
+    ("mutate", "check"),
+    [
+        (
+            _failing_allows,
+            lambda folder, mode, samples, log: test_a_policy_that_fails_denies_and_its_words_stay_in_the_log(
+                folder, mode, samples, log, "Raises", "it raised KeyError"
+            ),
+        ),
+        (
+            _truth_allows,
+            lambda folder, mode, *_: test_what_is_no_verdict_denies_however_true_it_is(folder, mode),
+        ),
+        (
+            _unknown_allows,
+            lambda folder, mode, *_: test_a_policy_that_this_server_does_not_know_denies(folder, mode),
+        ),
+    ],
+)
+async def test_mutants_that_let_a_change_pass_are_caught(
+    tmp_path: Path,
+    mode: str,
+    samples: Any,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    mutate: Any,
+    check: Any,
 ) -> None:
-    """The mutant: what denies when a policy fails, taken out."""
-
-    async def lets_pass(self: AccessJudge, wanted: Any) -> Any:
-        return frozenset(wanted.changes)
-
-    monkeypatch.setattr(AccessJudge, "judge", lets_pass)
-    async with opened(tmp_path, mode, own("mine", "Raises", "*")) as there:
-        bob = await there.join("bob")
-        with pytest.raises(AssertionError):
-            await denied(bob, "post", text="new")
+    mutate(monkeypatch)
+    with pytest.raises(AssertionError):
+        await check(tmp_path, mode, samples, caplog)

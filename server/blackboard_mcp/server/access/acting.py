@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from typing import Final
 
 from blackboard_mcp.protocols.access import Principal
@@ -12,14 +10,19 @@ from blackboard_mcp.protocols.access import Principal
 _ACTING: Final[ContextVar[Principal | None]] = ContextVar("blackboard_acting", default=None)
 
 
-@contextmanager
-def acting(principal: Principal) -> Iterator[None]:
+class acting:
     """What is changed within is changed by this principal."""
-    token = _ACTING.set(principal)
-    try:
-        yield
-    finally:
-        _ACTING.reset(token)
+
+    __slots__ = ("_principal", "_token")
+
+    def __init__(self, principal: Principal) -> None:
+        self._principal = principal
+
+    def __enter__(self) -> None:
+        self._token: Token[Principal | None] = _ACTING.set(self._principal)
+
+    def __exit__(self, *raised: object) -> None:
+        _ACTING.reset(self._token)
 
 
 def who_acts(agent: str) -> Principal:

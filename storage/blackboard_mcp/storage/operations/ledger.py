@@ -189,7 +189,8 @@ class Ledger:
             Unpermitted: something noted was not allowed.
         """
         board = self.board
-        yield from self.prove()
+        if self.changes is not None:
+            yield from self.changes.prove(self.agent)
         yield (
             sql("board_counters"),
             (

@@ -155,12 +155,14 @@ class JudgingTests:
         inside, judge = judged(at, at.board)
         judge.meanwhile = [lambda: at.post("alice", "hers", key="k")]
         made = await inside.post("bob", "his", key="k")
+        assert len(judge.asked) == 2
         first, second = judge.asked
         assert [change.kind for change in first.changes] == [ChangeKind.POST]
         assert [(c.kind, c.author) for c in second.changes] == [(ChangeKind.VERSION, "alice")]
         assert (made.version, made.author) == (2, "alice")
 
     async def test_who_acts_for_whom_and_which_policies_count_as_of_the_commit(self, at: Table) -> None:
+        a = await at.post("alice", "hers")
         await at.configure(access=("first",))
         inside, judge = judged(at)
         judge.meanwhile = [
@@ -169,7 +171,7 @@ class JudgingTests:
                 at.board, "alice", BoardChange(settings={"access": ("second",)})
             ),
         ]
-        await inside.post("bob", "his")
+        await inside.watch("bob", a)
         told = [(wanted.owner, wanted.access) for wanted in judge.asked if wanted.agent == "bob"]
         assert told == [("bob", ("first",)), ("Ben", ("first",)), ("Ben", ("second",))]
 
