@@ -63,6 +63,10 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     EventType.DELIVERY_DROPPED: ("Dead letters were given up.", "group, events (the first ten), count"),
     EventType.BOARD_CREATED: ("The board came into being; always number 1.", "board"),
     EventType.BOARD_CHANGED: ("The board's configuration changed.", "each changed setting"),
+    EventType.MEMBER_CHANGED: (
+        "The board gives an agent a role, or takes it away.",
+        "member, role and was (`null`: none of the board's own)",
+    ),
     EventType.CORE_CHANGED: ("Objective, constraints or flags changed.", "version"),
     EventType.ITEM_POSTED: (
         "An item was posted, or a summary written.",
@@ -242,6 +246,7 @@ ARGUMENTS: dict[str, str] = {
     "board.parent": "another board; empty: none",
     "board.lifecycle": "only an open board takes posts",
     "board.settings": "by name; see [settings](settings.md#settings-of-a-board)",
+    "board.members": "the [role](../howto/roles-and-members.md) that the board gives each agent; `null` takes it away",
     "prune.dry_run": "only say what would go, and why",
 }
 
@@ -251,7 +256,7 @@ def server(*sets: str, structured: str = "ask") -> BoardServer:
     made = SimpleNamespace(
         settings=settings.Settings(tools=("core", *sets), structured=structured),
         store=None,
-        blackboard=SimpleNamespace(tokenizer=None),
+        blackboard=SimpleNamespace(tokenizer=None, rights=SimpleNamespace(enter=None, still=None)),
         clock=None,
         protocols=protocol_classes.Protocols(),
     )

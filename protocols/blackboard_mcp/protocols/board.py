@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from .access import Role
 from .summaries import AS_LAUNCHED
 
 
@@ -110,12 +111,16 @@ NEXT: dict[Lifecycle, frozenset[Lifecycle]] = {
 
 @dataclass(frozen=True, slots=True)
 class BoardChange:
-    """What to change of a board; `None` leaves a thing as it is. `settings` are fields of its configuration."""
+    """What to change of a board; `None` leaves a thing as it is. `settings` are fields of its configuration.
+
+    `members` are agents with the role that the board gives them from now on, `None` for none of its own.
+    """
 
     title: str | None = None
     parent: str | None = None
     lifecycle: Lifecycle | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    members: dict[str, Role | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ class EventType(StrEnum):
     BOARD_CREATED = "board.created"
     BOARD_CHANGED = "board.changed"
     CORE_CHANGED = "core.changed"
+    MEMBER_CHANGED = "member.changed"
     ITEM_POSTED = "item.posted"
     ITEM_VERSIONED = "item.versioned"
     ITEM_CHANGED = "item.changed"
@@ -64,6 +65,7 @@ WITHOUT_ITEM = frozenset(
         EventType.BOARD_CREATED,
         EventType.BOARD_CHANGED,
         EventType.CORE_CHANGED,
+        EventType.MEMBER_CHANGED,
         EventType.PASS_ENDED,
         EventType.WATCH_BEGAN,
         EventType.WATCH_ENDED,

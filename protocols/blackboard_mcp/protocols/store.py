@@ -16,6 +16,9 @@ changed of the items in the answer, and `Attention`, is told as of now. The same
 `InvalidInput`. A call that failed used no key. Keys count for the board's `idempotency_seconds`, then they
 are as new.
 
+A write made under a grant (`grants.GRANTED`) is `Forbidden` where the grant does not hold any more by the member's
+role that stands in the very transaction: a role taken away before the commit lets nothing through.
+
 `look` is the sequence up to which the agent has seen the board; it only serves `Attention`.
 """
 
@@ -25,6 +28,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
+from .access import Role
 from .answers import (
     Committed,
     Endorsement,
@@ -103,7 +107,19 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
             UnknownReference: the board, or its parent, is not there.
             InvalidInput: the parent would close a cycle.
             Conflict: the lifecycle does not lead there.
+            Forbidden: a member's role goes past what the grant allows.
+            Refused: the agent would take its own right to administer, or there are too many members.
         """
+        ...
+
+    # Members
+
+    async def members(self, board: str) -> dict[str, Role]:
+        """The agents that the board itself gives a role, by name; none of a board that is not there."""
+        ...
+
+    async def role_of(self, board: str, agent: str) -> Role | None:
+        """The role that the board itself gives the agent, if it does."""
         ...
 
     # Whom agents act for: the same on every board, and in no board's log

@@ -614,6 +614,7 @@ class BoardAnswer(_Wire):
     working_items: int
     working_tokens: int
     archived_items: int
+    members: dict[str, str] = Field(description="agents with the role that the board itself gives them")
     seq: int
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Literal, TypedDict
 
+from blackboard_mcp.protocols.access import Action
 from blackboard_mcp.protocols.answers import (
     Attention,
     DebateView,
@@ -33,6 +34,7 @@ from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.findings import MAX_FINDING, fingerprint
+from blackboard_mcp.protocols.grants import GRANTED
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import MAX_BATCH_TEXT, Draft, Item, Ref, Zone, parse_ref
 from blackboard_mcp.protocols.keys import check_key, parse_key, parse_listing
@@ -48,6 +50,7 @@ from .looks import Looks
 from .once import check_once_key, once_of
 from .pruner import Pruner
 from .requests import PostFields, check_agent, check_board, digest, draft
+from .rights import Rights
 from .searching import ArchiveSearch, Found, search, with_neighbours
 from .validation.checking import Validation, Validators
 from .views import View, render_view
@@ -88,8 +91,8 @@ class Reading:
 class Blackboard:
     """Boards in a store, kept inside their budgets, searchable when pruned.
 
-    `deciders` are the agents that may decide debates; with none named, whoever is no party to one may. `store` is
-    one whose changes `access` judges.
+    `deciders` and `stewards` are the agents that the launch names; with no deciders named, whoever may decide
+    debates decides those that they are no party to. `store` is one whose changes `access` judges.
     """
 
     def __init__(
@@ -103,6 +106,7 @@ class Blackboard:
         config: BoardConfig,
         default_board: str,
         deciders: Sequence[str] = (),
+        stewards: Sequence[str] = (),
         summarizes: bool = False,
         validators: Validators | None = None,
         access: AccessJudge | None = None,
@@ -116,6 +120,7 @@ class Blackboard:
         self.config = config
         self.default_board = check_board(default_board)
         self.deciders = tuple(deciders)
+        self.rights = Rights(store, self.default_board, stewards=stewards, deciders=deciders)
         self.validators = Validators() if validators is None else validators
         self.access = AccessJudge(AccessPolicies()) if access is None else access
         self.validation = Validation(store, self.validators, config)
@@ -139,7 +144,7 @@ class Blackboard:
         self._owners[agent] = owner
 
     async def board_of(self, board: str | None, agent: str) -> str:
-        """The board a call is about; the default board comes into being when it is first named.
+        """The board a call is about; the default board comes into being when who may post there first names it.
 
         Raises:
             InvalidInput: not a board id.
@@ -147,7 +152,7 @@ class Blackboard:
         """
         name = check_board(board) if board is not None else self.default_board
         if await self.store.find_board(name) is None:
-            if name != self.default_board:
+            if name != self.default_board or not _may_post():
                 raise UnknownReference(
                     f"There is no board '{name}'. Nothing was changed; post(board='{name}', …) creates it, "
                     f"the default board is '{self.default_board}'.",
@@ -273,7 +278,7 @@ class Blackboard:
                 if not reason.strip():
                     raise InvalidInput("A decision needs a reason. Nothing was changed.")
                 state = await store.debate_decide(
-                    name, agent, number, reason, self.deciders, version=ref.version, **more
+                    name, agent, number, reason, self.deciders_for(agent), version=ref.version, **more
                 )
             case "status":
                 state = await store.debate_status(name, agent, number, look=more["look"])
@@ -311,6 +316,10 @@ class Blackboard:
         log = await self.store.log(board, agent, _END, 1, look=self.looks.of(board, agent))
         self.looks.told(board, agent, log.seq, log.attention)
         return log.attention, log.seq
+
+    def deciders_for(self, agent: str) -> tuple[str, ...]:
+        """The named deciders, to one of whom a debate's critique does not matter; none for who decides by a role."""
+        return self.deciders if agent in self.deciders or GRANTED.get() is None else ()
 
     async def _prune_if_due(self, board: str) -> None:
         found = await self.store.find_board(board)
@@ -477,6 +486,12 @@ class Blackboard:
     @staticmethod
     def newest(items: Sequence[Item]) -> datetime | None:
         return max((item.updated_at for item in items), default=None)
+
+
+def _may_post() -> bool:
+    """Whether the call under way is by somebody who may post, so that its board may come into being."""
+    grant = GRANTED.get()
+    return grant is None or Action.POST in grant.powers[None]
 
 
 def _plain(ref: Ref) -> str:

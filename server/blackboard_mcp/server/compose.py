@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, cast
 from urllib.parse import urlsplit
 
-from blackboard_mcp.protocols.access import EVERY_BOARD, Principal, Role
+from blackboard_mcp.protocols.access import EVERY_BOARD, Action, Principal, Role
 from blackboard_mcp.protocols.clock import Clock, SystemClock, new_token
 from blackboard_mcp.protocols.credentials import CredentialStore
 from blackboard_mcp.protocols.errors import InvalidInput
@@ -32,7 +32,7 @@ from .http.identity import AGENT_HEADER, OWNER_HEADER, agent_name
 from .policies.registry import Policies
 from .protocol_classes import Protocols
 from .pruner import Pruner
-from .requests import check_agent, check_board
+from .requests import check_agent
 from .settings import PREFIX, Settings, check_embedder, check_endpoint
 from .summaries.writing import SummaryWriter
 from .tokens import load_tokenizer
@@ -133,6 +133,7 @@ async def _opened(
             config=config,
             default_board=settings.board,
             deciders=settings.deciders,
+            stewards=settings.stewards,
             summarizes="memory" in settings.tools,
             validators=validators,
             access=judge,
@@ -268,7 +269,7 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
     rendering = Rendering(opened.blackboard.tokenizer, opened.clock)
     CoreTools(opened.blackboard, rendering).register(server)
     if "admin" in settings.tools:
-        AdminTools(Stewardship(opened.blackboard, settings.stewards), rendering).register(server)
+        AdminTools(Stewardship(opened.blackboard), rendering).register(server)
         TransactionTool(Transactions(opened.blackboard), rendering).register(server)
     if "memory" in settings.tools:
         from .mcp.tools.memory import MemoryTools
@@ -294,12 +295,14 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
 
     async def footer(caller: Caller, arguments: Mapping[str, Any]) -> str:
         board = arguments.get("board")
-        name = check_board(board) if isinstance(board, str) else settings.board
+        named = board if isinstance(board, str) else None
+        name = (await opened.blackboard.rights.enter(caller.principal, [Action.READ], named)).board
         if await opened.store.find_board(name) is None:
             return ""
         attention, seq = await opened.blackboard.attention(caller.agent, name)
         return rendering.footer(seq, attention)
 
+    server.on_enter(opened.blackboard.rights.enter, opened.blackboard.rights.still)
     server.on_call(introduce)
     server.on_error(footer)
     return server

@@ -15,6 +15,7 @@ from blackboard_mcp.protocols.answers import (
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import BlackboardError, StoreBusy
 from blackboard_mcp.protocols.events import SYSTEM
+from blackboard_mcp.protocols.grants import without
 from blackboard_mcp.protocols.items import ItemType, Status
 from blackboard_mcp.protocols.pruning import Candidate, Move, PassOutcome, Plan, Reach, Workspace
 from blackboard_mcp.protocols.store import BoardStore
@@ -161,7 +162,9 @@ class Pruner:
         """A pass on the board, soon; a board that is being passed gets another one after it."""
         self._wanted.add(board)
         if board not in self._passes:
-            self._passes[board] = asyncio.create_task(self._work(board), name=f"prune-{board}")
+            self._passes[board] = asyncio.create_task(
+                self._work(board), name=f"prune-{board}", context=without()
+            )
 
     def expect(self, seconds: float) -> None:
         """Something expires in so many seconds: look then, and not only at the next round."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 
+from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.protocols.answers import (
     Attention,
     Committed,
@@ -30,7 +31,7 @@ from .debate_text import debate_lines, standing_lines
 from .following import News
 from .looks import NAMED_IN_FOOTER
 from .searching import Around, Found
-from .text import QUOTE, excerpt, filter_line, item_line, notices, one_line, quoted, relative_age
+from .text import QUOTE, excerpt, filter_line, item_line, notices, one_line, quoted, relative_age, word
 from .validation.rules import rules_of, shown
 from .version_text import version_lines
 
@@ -40,6 +41,7 @@ _NEIGHBOUR_WIDTH = 100
 _EVENT_TOKENS = 30
 _NAMED_APART = 3
 """Items beyond the budget that each get a line; more of them share one."""
+_MEMBERS = 100
 _MOVED = 100
 _NAMED = 8
 """Supporters and opponents that a whole item names."""
@@ -49,6 +51,12 @@ _SLACK = 40
 """Tokens for the line that says how to read the rest."""
 _LEAST_CUT = 60
 _QUICK = 20_000
+
+
+def _members(members: Mapping[str, Role]) -> str:
+    listed = [f"{word(name)} {role}" for name, role in members.items()]
+    more = f" and {len(listed) - _MEMBERS} more" if len(listed) > _MEMBERS else ""
+    return ", ".join(listed[:_MEMBERS]) + more
 
 
 def _setting(value: object) -> str:
@@ -333,7 +341,7 @@ class Rendering:
         lines = quoted(text)
         return [f"{label}: {lines[0]}"] if len(lines) == 1 else [f"{label}:", *lines]
 
-    def board(self, board: Board, access: Sequence[str] = ()) -> str:
+    def board(self, board: Board, members: Mapping[str, Role], access: Sequence[str] = ()) -> str:
         parent = f", parent {board.parent}" if board.parent else ""
         said = asdict(board.config) | {"validation": f"{len(rules_of(board.config.validation))} rules"}
         settings = " ".join(f"{name} {_setting(value)}" for name, value in said.items())
@@ -350,6 +358,7 @@ class Rendering:
                 if board.pressure is None
                 else f"; under pressure, see {item_id(ItemType.HOT_ISSUE, board.pressure)}"
             )
+            + (f"\nmembers: {_members(members)}" if members else "")
             + f"\n{settings}"
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
+from blackboard_mcp.protocols.access import Principal, Role
 from blackboard_mcp.protocols.answers import (
     Once,
     Statistics,
@@ -19,27 +20,20 @@ from blackboard_mcp.protocols.wire import BoardAnswer, CoreAnswer, MovedItem, Pr
 from .blackboard import Blackboard
 from .board_settings import check_settings
 from .once import once_of
-from .requests import check_agent, check_text
+from .requests import check_agent, check_board, check_text
 from .validation.rules import shown
 
 MAX_CONSTRAINTS = 100
 MAX_FLAGS = 100
+MAX_MEMBERS_CHANGED = 64
+"""Members in one call."""
 
 
 class Stewardship:
-    """Use cases for agents that look after a board. With no `stewards` named, whoever has the tools may."""
+    """Use cases for agents that look after a board; who may, `rights` has decided before."""
 
-    def __init__(self, board: Blackboard, stewards: Sequence[str]) -> None:
+    def __init__(self, board: Blackboard) -> None:
         self._board = board
-        self._stewards = tuple(stewards)
-
-    def _check(self, agent: str) -> None:
-        check_agent(agent)
-        if self._stewards and agent not in self._stewards:
-            raise Refused(
-                f"Only stewards may do that: {', '.join(self._stewards)}. Nothing was changed; post a PROBLEM or "
-                "a DECISION that asks for it."
-            )
 
     async def _done(self, board: str, agent: str, once: Once | None) -> bool:
         """Whether the very call was made before: then it is checked no more."""
@@ -70,9 +64,9 @@ class Stewardship:
 
         Raises:
             Conflict: the core is at another version.
-            Refused: not a steward, or the core would outgrow its cap.
+            Refused: the core would outgrow its cap.
         """
-        self._check(agent)
+        check_agent(agent)
         found = await self._board.board(agent, board)
         core = found.core
         if objective is not None:
@@ -114,13 +108,18 @@ class Stewardship:
         Raises:
             InvalidInput: an unknown setting, or values that do not go together.
             Conflict: the lifecycle does not lead there.
-            Refused: not a steward.
+            Forbidden, Refused: members are changed in a way that the caller may not.
         """
         found = await self._board.board(agent, board)
         if change == BoardChange():
             return await self._as_seen(agent, found)
-        self._check(agent)
-        once = once_of(once_key, "board", **asdict(change))
+        check_agent(agent)
+        for name in change.members:
+            check_agent(name)
+        given = asdict(change)
+        if not change.members:
+            del given["members"]
+        once = once_of(once_key, "board", **given)
         if not await self._done(found.id, agent, once):
             pruner = self._board.pruner
             settings = check_settings(
@@ -136,6 +135,26 @@ class Stewardship:
         if after.pass_due:
             self._board.pruner.kick(after.id)
         return await self._as_seen(agent, after)
+
+    def check_parent(self, principal: Principal, parent: str) -> None:
+        """See that a board to come above another is one that the credential reaches; nobody looks whether it is there.
+
+        Raises:
+            InvalidInput: not a board id.
+            UnknownReference: it is not reached.
+        """
+        if principal.role_on(check_board(parent)) is None:
+            raise self._board.rights.absent(principal, parent)
+
+    @staticmethod
+    def as_reached(principal: Principal, board: Board) -> Board:
+        """The board without a parent that the credential does not reach."""
+        hidden = board.parent is not None and principal.role_on(board.parent) is None
+        return replace(board, parent=None) if hidden else board
+
+    async def members(self, board: str) -> dict[str, Role]:
+        """The agents that the board itself gives a role, by name."""
+        return await self._board.store.members(board)
 
     async def _as_seen(self, agent: str, board: Board) -> Board:
         """The board with the present figures of what the agent may see."""
@@ -156,7 +175,7 @@ class Stewardship:
         Of what not everybody sees only what the agent sees is named and counted. Empty: another process is at it.
         """
         if not dry_run:
-            self._check(agent)
+            check_agent(agent)
         found = await self._board.board(agent, board)
         if not dry_run:
             await self._board.access.ask(agent, found.config.access, Change(found.id, ChangeKind.PRUNE))
@@ -203,7 +222,7 @@ def wire_core(core: Core, seq: int) -> CoreAnswer:
     )
 
 
-def wire_board(board: Board, access: Sequence[str] = ()) -> BoardAnswer:
+def wire_board(board: Board, members: Mapping[str, Role], access: Sequence[str] = ()) -> BoardAnswer:
     return BoardAnswer(
         board=board.id,
         title=board.title,
@@ -222,6 +241,7 @@ def wire_board(board: Board, access: Sequence[str] = ()) -> BoardAnswer:
         working_items=board.working_items,
         working_tokens=board.working_tokens,
         archived_items=board.archived_items,
+        members={name: str(role) for name, role in members.items()},
         seq=board.seq,
     )
 

@@ -78,7 +78,8 @@ class Transactions:
                 f"A transaction takes at most {MAX_WRITES} writes, not {len(writes)}. Nothing was changed."
             )
         calls = [
-            _call(fields, place, len(writes), self._board.deciders) for place, fields in enumerate(debates, 1)
+            _call(fields, place, len(writes), self._board.deciders_for(agent))
+            for place, fields in enumerate(debates, 1)
         ]
         wanted = Transaction(dict(reads), (), calls)
         check_transaction(wanted)

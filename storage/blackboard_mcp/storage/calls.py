@@ -8,8 +8,11 @@ from blackboard_mcp.protocols.answers import (
     Once,
 )
 from blackboard_mcp.protocols.clock import Clock
+from blackboard_mcp.protocols.grants import GRANTED
 
+from .operation import Operation
 from .operations import (
+    members,
     repeating,
 )
 from .operations.rows import Steps, T, micros
@@ -26,6 +29,17 @@ class Calls:
     def _now(self) -> int:
         return micros(self._clock.now())
 
+    async def _write(self, operation: Operation[T]) -> T:
+        """What the operation returns, after its commit; made under a grant, it is done while that still holds.
+
+        Raises:
+            Forbidden: the grant does not hold any more; nothing was changed.
+        """
+        grant = GRANTED.get()
+        if grant is None:
+            return await self.engine.write(operation)
+        return await self.engine.write(lambda: members.under(grant, operation))
+
     async def _apply(
         self,
         board: str,
@@ -36,6 +50,6 @@ class Calls:
     ) -> T:
         """Runs a mutation, given the time, in one transaction; with a key that was used it answers as then."""
         now = self._now()
-        return await self.engine.write(
+        return await self._write(
             lambda: repeating.apply_once(board, agent, once, now, lambda: work(now), form)
         )

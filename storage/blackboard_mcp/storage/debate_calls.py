@@ -123,7 +123,7 @@ class DebateCalls(Calls):
         return [board for board in due if await self._lapse(board, now)]
 
     async def _lapse(self, board: str, now: int) -> bool:
-        return await self.engine.write(lambda: lapsing.lapse(board, now))
+        return await self._write(lambda: lapsing.lapse(board, now))
 
     # Standing watches
 

@@ -67,10 +67,10 @@ class FollowingCalls(Calls):
         self, board: str, agent: str, id_: str, cursor: int, *, since: int | None = None
     ) -> bool:
         now = self._now()
-        return await self.engine.write(lambda: subscribing.move_cursor(board, agent, id_, cursor, since, now))
+        return await self._write(lambda: subscribing.move_cursor(board, agent, id_, cursor, since, now))
 
     async def return_cursor(self, board: str, agent: str, id_: str, cursor: int) -> None:
-        await self.engine.write(lambda: subscribing.return_cursor(board, agent, id_, cursor))
+        await self._write(lambda: subscribing.return_cursor(board, agent, id_, cursor))
 
     async def expire_subscriptions(self) -> list[str]:
         now = self._now()
@@ -80,7 +80,7 @@ class FollowingCalls(Calls):
         return due
 
     async def _abandon(self, board: str, now: int) -> None:
-        await self.engine.write(lambda: subscribing.expire(board, now))
+        await self._write(lambda: subscribing.expire(board, now))
 
     # Consumer groups
 
@@ -176,7 +176,7 @@ class FollowingCalls(Calls):
         return list(dict.fromkeys(changed))
 
     async def _bury(self, board: str, name: str, now: int) -> bool:
-        return await self.engine.write(lambda: groups.bury_spent(board, name, now))
+        return await self._write(lambda: groups.bury_spent(board, name, now))
 
     async def _abandon_group(self, board: str, name: str, now: int) -> bool:
-        return await self.engine.write(lambda: groups.abandon(board, name, now))
+        return await self._write(lambda: groups.abandon(board, name, now))

@@ -105,4 +105,4 @@ class RequestCalls(Calls):
         return [board for board in due if await self._lapse_requests(board, now)]
 
     async def _lapse_requests(self, board: str, now: int) -> bool:
-        return await self.engine.write(lambda: requesting.lapse(board, now))
+        return await self._write(lambda: requesting.lapse(board, now))

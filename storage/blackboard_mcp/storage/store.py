@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.protocols.answers import (
     Committed,
     Endorsement,
@@ -31,6 +32,7 @@ from blackboard_mcp.protocols.clock import Clock, SystemClock
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.grants import GRANTED
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Draft, Item, Ref
 from blackboard_mcp.protocols.pressure import Describe
@@ -46,6 +48,7 @@ from .operations import (
     explaining,
     guarding,
     indexing,
+    members,
     posting,
     pressing,
     principals,
@@ -120,7 +123,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
         if found is not None:
             return found
         now = self._now()
-        return await self.engine.write(lambda: boards.ensure(board, agent, config, now))
+        return await self._write(lambda: boards.ensure(board, agent, config, now))
 
     async def find_board(self, board: str) -> Board | None:
         return await self.engine.read(lambda: boards.find(board))
@@ -142,19 +145,26 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
     async def change_board(
         self, board: str, agent: str, change: BoardChange, *, once: Once | None = None
     ) -> Board:
+        grant = GRANTED.get()
         return await self._apply(
             board,
             agent,
             once,
-            lambda now: boards.change(board, agent, change, now),
+            lambda now: boards.change(board, agent, change, now, grant),
             repeating.whole(Board),
         )
+
+    async def members(self, board: str) -> dict[str, Role]:
+        return await self.engine.read(lambda: members.listed(board))
+
+    async def role_of(self, board: str, agent: str) -> Role | None:
+        return await self.engine.read(lambda: members.role_of(board, agent))
 
     # Whom agents act for
 
     async def set_owner(self, agent: str, owner: str) -> None:
         if await self.owner_of(agent) != owner:
-            await self.engine.write(lambda: principals.set_owner(agent, owner))
+            await self._write(lambda: principals.set_owner(agent, owner))
 
     async def owner_of(self, agent: str) -> str:
         return await self.engine.read(lambda: principals.owner_of(agent))
@@ -176,7 +186,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
         look: int = 0,
     ) -> Posted:
         now = self._now()
-        return await self.engine.write(
+        return await self._write(
             lambda: posting.post(board, agent, drafts, now=now, config=config, once=once, look=look)
         )
 
@@ -197,7 +207,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
             foreseen = await self.engine.read(
                 lambda: transacting.foresee(board, agent, transaction, once, now)
             )
-        return await self.engine.write(
+        return await self._write(
             lambda: transacting.transact(
                 board,
                 agent,
@@ -221,7 +231,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
         return dropped
 
     async def _sweep_once(self, now: int) -> int:
-        return await self.engine.write(lambda: repeating.sweep(now, _SWEEP_BATCH))
+        return await self._write(lambda: repeating.sweep(now, _SWEEP_BATCH))
 
     # Reading
 
@@ -266,7 +276,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
     ) -> None:
         there = {agent: micros(at) for agent, at in seen.items()}
         read = {number: (times, micros(at)) for number, (times, at) in reads.items()}
-        await self.engine.write(lambda: using.record(board, there, read))
+        await self._write(lambda: using.record(board, there, read))
 
     async def tags(self, board: str, agent: str) -> list[str]:
         return await self.engine.read(lambda: reading.tags(board, agent))
@@ -304,11 +314,11 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
         def run() -> Steps[PassOutcome]:
             return pruning.prune(board, decide, now, apply=apply, reaching=reaching)
 
-        return await (self.engine.write(run) if apply else self.engine.read(run))
+        return await (self._write(run) if apply else self.engine.read(run))
 
     async def judge_pressure(self, board: str, describe: Describe) -> str | None:
         now = self._now()
-        return await self.engine.write(lambda: pressing.judge(board, describe, now))
+        return await self._write(lambda: pressing.judge(board, describe, now))
 
     async def thread_sources(self, board: str, members: Iterable[int]) -> list[Item]:
         numbers = tuple(members)
@@ -316,7 +326,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
 
     async def apply_summary(self, board: str, summary: NewSummary) -> str | None:
         now = self._now()
-        return await self.engine.write(lambda: summarising.apply_summary(board, summary, now))
+        return await self._write(lambda: summarising.apply_summary(board, summary, now))
 
     async def expire(self) -> list[str]:
         now = self._now()
@@ -338,7 +348,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
         return await self.engine.read(lambda: pruning.expiring(now, _EXPIRY_BATCH, after))
 
     async def _expire(self, board: str, numbers: list[int], now: int) -> int:
-        return await self.engine.write(lambda: pruning.expire(board, numbers, now))
+        return await self._write(lambda: pruning.expire(board, numbers, now))
 
     async def spread_retractions(self) -> list[str]:
         changed: list[str] = []
@@ -350,7 +360,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
 
     async def _spread(self, board: str) -> bool:
         now = self._now()
-        return await self.engine.write(lambda: retracting.spread(board, now))
+        return await self._write(lambda: retracting.spread(board, now))
 
     async def restore(
         self,
@@ -387,7 +397,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
         return await self.engine.read(lambda: indexing.outbox_batch(limit))
 
     async def outbox_done(self, ids: Sequence[int]) -> None:
-        await self.engine.write(lambda: indexing.outbox_done(ids))
+        await self._write(lambda: indexing.outbox_done(ids))
 
     async def outbox_wait(self, seconds: float) -> None:
         # Indexing yields to posting: what waits is found by a search all the same.
@@ -432,10 +442,10 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
     async def lease(self, name: str, holder: str, seconds: float) -> bool:
         now = self._clock.now()
         until = micros(now + timedelta(seconds=seconds))
-        return await self.engine.write(lambda: indexing.lease(name, holder, until, micros(now)))
+        return await self._write(lambda: indexing.lease(name, holder, until, micros(now)))
 
     async def release(self, name: str, holder: str) -> None:
-        await self.engine.write(lambda: indexing.release(name, holder))
+        await self._write(lambda: indexing.release(name, holder))
 
     async def close(self) -> None:
         await self.engine.close()

@@ -25,7 +25,7 @@ class SummaryCalls(Calls):
         self, board: str, thread: int, seen: Mapping[int, int], *, wait_seconds: int
     ) -> bool:
         now = self._now()
-        return await self.engine.write(lambda: summarising.request(board, thread, seen, wait_seconds, now))
+        return await self._write(lambda: summarising.request(board, thread, seen, wait_seconds, now))
 
     async def summary_requests(self, board: str) -> tuple[list[SummaryRequest], int]:
         return await self.engine.read(lambda: summarising.requests(board))
@@ -60,7 +60,7 @@ class SummaryCalls(Calls):
 
     async def close_summary(self, board: str, thread: int, why: str) -> bool:
         now = self._now()
-        return await self.engine.write(lambda: summarising.close(board, thread, why, now))
+        return await self._write(lambda: summarising.close(board, thread, why, now))
 
     async def summaries_due(self) -> list[DueSummary]:
         now = self._now()

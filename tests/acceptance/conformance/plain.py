@@ -8,6 +8,7 @@ from typing import Annotated
 
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.server.mcp.adapter import Answer, BoardServer, Caller, ToolAnnotations
+from blackboard_mcp.server.needs import NOTHING
 from pydantic import Field
 
 Word = Annotated[str, Field(max_length=200)]
@@ -15,17 +16,25 @@ Word = Annotated[str, Field(max_length=200)]
 
 def add_plain(server: BoardServer) -> None:
     reads = ToolAnnotations(read_only_hint=True)
-    server.tool(simple_text, name="test_simple_text", description="Text.", annotations=reads)
-    server.tool(error_handling, name="test_error_handling", description="Fails.", annotations=reads)
-    server.tool(progress, name="test_tool_with_progress", description="Reports.", annotations=reads)
+    server.tool(simple_text, name="test_simple_text", description="Text.", annotations=reads, needs=NOTHING)
+    server.tool(
+        error_handling, name="test_error_handling", description="Fails.", annotations=reads, needs=NOTHING
+    )
+    server.tool(
+        progress, name="test_tool_with_progress", description="Reports.", annotations=reads, needs=NOTHING
+    )
     for uri, fn, mime_type in (
         ("test://static-text", static_text, "text/plain"),
         ("test://watched-resource", watched, "text/plain"),
         ("test://template/{id}/data", templated, "application/json"),
     ):
-        server.resource(uri, fn, name=fn.__name__, description="For tests.", mime_type=mime_type)
-    server.prompt(simple_prompt, name="test_simple_prompt", description="A prompt.")
-    server.prompt(prompt_with_arguments, name="test_prompt_with_arguments", description="Takes two.")
+        server.resource(
+            uri, fn, name=fn.__name__, description="For tests.", mime_type=mime_type, needs=NOTHING
+        )
+    server.prompt(simple_prompt, name="test_simple_prompt", description="A prompt.", needs=NOTHING)
+    server.prompt(
+        prompt_with_arguments, name="test_prompt_with_arguments", description="Takes two.", needs=NOTHING
+    )
 
 
 async def simple_text(caller: Caller) -> Answer:

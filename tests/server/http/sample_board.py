@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from blackboard_mcp.protocols.errors import Conflict, UnknownReference
 from blackboard_mcp.server.http.identity import agent_from_headers
 from blackboard_mcp.server.mcp.adapter import Answer, BoardServer, Caller, ConnectionInfo, ToolAnnotations
+from blackboard_mcp.server.needs import NOTHING
 from pydantic import BaseModel, Field
 
 Word = Annotated[str, Field(max_length=20)]
@@ -43,9 +44,11 @@ class Sample:
         )
         writes, reads = ToolAnnotations(read_only_hint=False), ToolAnnotations(read_only_hint=True)
         server = self.server
-        server.tool(self.post, name="post", description="Post.", annotations=writes, output=Posted)
-        server.tool(self.wait, name="wait", description="Wait.", annotations=reads)
-        server.tool(self.publish, name="publish", description="Tell.", annotations=writes)
+        server.tool(
+            self.post, name="post", description="Post.", annotations=writes, output=Posted, needs=NOTHING
+        )
+        server.tool(self.wait, name="wait", description="Wait.", annotations=reads, needs=NOTHING)
+        server.tool(self.publish, name="publish", description="Tell.", annotations=writes, needs=NOTHING)
         resources: dict[str, Callable[..., Awaitable[str]]] = {
             "board://{board}/events{?after}": self.events,
             "board://{board}/items/{id}": self.item,
@@ -54,9 +57,11 @@ class Sample:
             "board://about": self.about,
         }
         for uri, fn in resources.items():
-            server.resource(uri, fn, name=fn.__name__, description="d", mime_type="text/markdown")
+            server.resource(
+                uri, fn, name=fn.__name__, description="d", mime_type="text/markdown", needs=NOTHING
+            )
         server.completion(self.complete)
-        server.prompt(self.review, name="review", description="Review an item.")
+        server.prompt(self.review, name="review", description="Review an item.", needs=NOTHING)
 
     def identify(self, info: ConnectionInfo) -> str:
         self.identified.append(info)

@@ -14,6 +14,7 @@ from typing import Any
 import mcp.types as types
 import pytest
 from blackboard_mcp.server.mcp.adapter import Answer, BoardServer, Caller, ToolAnnotations
+from blackboard_mcp.server.needs import NOTHING
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourceUpdated
@@ -414,9 +415,9 @@ def test_a_name_is_served_once() -> None:
         return Answer("", {})
 
     server = BoardServer(name="s", version="1", instructions="", identify=lambda info: "a")
-    server.tool(fn, name="t", description="", annotations=ToolAnnotations())
+    server.tool(fn, name="t", description="", annotations=ToolAnnotations(), needs=NOTHING)
     with pytest.raises(ValueError, match="exists already"):
-        server.tool(fn, name="t", description="", annotations=ToolAnnotations())
+        server.tool(fn, name="t", description="", annotations=ToolAnnotations(), needs=NOTHING)
 
 
 def test_a_resource_takes_exactly_what_its_template_has() -> None:
@@ -425,7 +426,9 @@ def test_a_resource_takes_exactly_what_its_template_has() -> None:
 
     server = BoardServer(name="s", version="1", instructions="", identify=lambda info: "a")
     with pytest.raises(TypeError, match="its function takes"):
-        server.resource("board://{board}", fn, name="r", description="", mime_type="text/plain")
+        server.resource(
+            "board://{board}", fn, name="r", description="", mime_type="text/plain", needs=NOTHING
+        )
 
 
 def test_constructing_a_server_leaves_the_root_logger_alone() -> None:

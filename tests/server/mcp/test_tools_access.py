@@ -148,7 +148,7 @@ async def test_every_way_of_changing_something_is_asked_about(tmp_path: Path, mo
         asked = await ada.do("request", to="bob", text="why?", seconds=0)
     nothing = {"name": "nothing", "policy": "deny-rest", "boards": ["*"]}
     async with opened(tmp_path, mode, nothing) as there:
-        ada, bob, sam = await there.join("ada", "bob", "sam")
+        ada, bob, dee, sam = await there.join("ada", "bob", "dee", "sam")
         before = await there.seq()
         request = asked["request"]["id"]
         tried: list[tuple[Any, str, dict[str, Any]]] = [
@@ -172,7 +172,7 @@ async def test_every_way_of_changing_something_is_asked_about(tmp_path: Path, mo
             *((bob, "debate", {"op": op, "id": claim["id"]}) for op in ("acknowledge", "vote", "watch")),
             (bob, "debate", {"op": "watch", "id": "tag:x"}),
             (sam, "debate", {"op": "withdraw", "id": "C-2"}),
-            (bob, "debate", {"op": "decide", "id": claim["id"], "reason": "so"}),
+            (dee, "debate", {"op": "decide", "id": claim["id"], "reason": "so"}),
             (bob, "debate", {"op": "open", "id": "L-3"}),
         ]
         for agent, tool, arguments in tried:
@@ -205,11 +205,11 @@ async def test_restoring_and_summarising_are_asked_about(tmp_path: Path, mode: s
         "rules": [{"what": ["restore", "summarise", "prune"], "roles": ["steward"]}],
     }
     async with opened(tmp_path, mode, table, target_tokens=200, summariser="agent") as there:
-        sam, bob = await there.join("sam", "bob")
+        ada, sam, bob = await there.join("ada", "sam", "bob")
         first = await bob.post("first " + "word " * 30, "QUESTION")
         for _ in range(5):
             await bob.post("again " + "word " * 30, "REPLY", edges={"replies_to": [first["id"]]})
-        await denied(bob, "prune")
+        await denied(ada, "prune")
         await bob.do("post", id=first["id"], status="RESOLVED")
         gone = await bob.post("gone " + "word " * 30, "LOG")
         await bob.do("post", id=gone["id"], status="WITHDRAWN")

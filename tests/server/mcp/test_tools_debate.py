@@ -157,7 +157,7 @@ async def test_named_deciders_decide_and_nobody_else(tmp_path: Path, mode: str) 
         alice, _, carol = await dispute(board_)
         judge = await board_.join("judge")
         failure = await carol.fail("debate", op="decide", id="F-1", reason="x")
-        assert (failure["error"], "judge, alice" in failure["message"]) == ("refused", True)
+        assert (failure["error"], "judge, alice" in failure["message"]) == ("forbidden", True)
         assert (await alice.fail("debate", op="decide", id="F-1", reason="x"))["error"] == "refused"
         assert (await judge.do("debate", op="decide", id="C-2", reason="x"))["state"] == "DECIDED"
 

@@ -15,6 +15,7 @@ from blackboard_mcp.protocols.answers import (
 )
 from blackboard_mcp.protocols.board import BoardChange, Lifecycle
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.grants import under
 from blackboard_mcp.protocols.items import MAX_BATCH, Item, parse_ref
 from blackboard_mcp.protocols.keys import MAX_KEY
 from blackboard_mcp.protocols.topics import MAX_TOPIC, is_topic
@@ -48,6 +49,7 @@ from ..compose import Installation
 from ..debate_text import what_closes
 from ..explaining import wire_explained
 from ..mcp.adapter_arguments import Arguments
+from ..needs import TOOLS
 from ..rendering import Rendering
 from ..requests import (
     AnyType,
@@ -71,7 +73,15 @@ from ..requests import (
     check_text,
 )
 from ..searching import wire_found
-from ..stewardship import MAX_CONSTRAINTS, MAX_FLAGS, Stewardship, wire_board, wire_core, wire_pruned
+from ..stewardship import (
+    MAX_CONSTRAINTS,
+    MAX_FLAGS,
+    MAX_MEMBERS_CHANGED,
+    Stewardship,
+    wire_board,
+    wire_core,
+    wire_pruned,
+)
 from ..transacting import DebateFields, Transactions, checked, read_of, wire_committed
 from .caller import By
 from .local_asking import LocalAsking
@@ -80,6 +90,10 @@ from .local_groups import LocalGroups
 Words = Annotated[str, Field(max_length=2_000)]
 Name = Annotated[str, Field(max_length=64)]
 Instant = Annotated[str, Field(max_length=40)]
+Members = Annotated[
+    dict[Name, Role | None],
+    Field(max_length=MAX_MEMBERS_CHANGED),
+]
 ZoneName = Literal["working", "archive", "all"]
 Line = Annotated[str, Field(min_length=1, max_length=2_000)]
 Batch = Annotated[list[Annotated[dict[str, Any], Field(max_length=16)]], Field(max_length=MAX_BATCH)]
@@ -98,7 +112,7 @@ class LocalTools:
             "request": asking,
             "respond": asking,
         }
-        self._steward = Stewardship(opened.blackboard, opened.settings.stewards)
+        self._steward = Stewardship(opened.blackboard)
         self._say = Rendering(opened.blackboard.tokenizer, opened.clock)
         self._transactions = Transactions(opened.blackboard)
         self._batch = Arguments("post.items", PostFields)
@@ -116,9 +130,11 @@ class LocalTools:
             function = getattr(self._of.get(tool, self), tool)
             self._tools[tool] = (Arguments(tool, function), function)
         checked, function = self._tools[tool]
+        given = checked.check(arguments)
         principal = Principal(caller.agent, caller.agent, {EVERY_BOARD: Role.ADMIN})
-        with acting(principal):
-            return await function(caller, **checked.check(arguments))
+        grant = await self._board.rights.enter(principal, TOOLS[tool].of(given), caller.board)
+        with acting(principal), under(grant):
+            return await function(caller, **given)
 
     async def post(
         self,
@@ -379,6 +395,7 @@ class LocalTools:
         parent: Name | None = None,
         lifecycle: Literal["open", "settled", "closed"] | None = None,
         settings: Annotated[dict[str, Any], Field(max_length=16)] | None = None,
+        members: Members | None = None,
     ) -> BoardAnswer:
         check_text(title or "")
         change = BoardChange(
@@ -386,9 +403,10 @@ class LocalTools:
             parent=parent,
             lifecycle=None if lifecycle is None else Lifecycle(lifecycle),
             settings=settings or {},
+            members=members or {},
         )
         state = await self._steward.change_board(caller.agent, caller.board, change, once_key=caller.once)
-        return wire_board(state, self._steward.access(state))
+        return wire_board(state, await self._steward.members(state.id), self._steward.access(state))
 
     async def prune(self, caller: By, dry_run: bool = False) -> PruneAnswer:
         outcomes = await self._steward.prune(caller.agent, caller.board, dry_run=dry_run)

@@ -30,7 +30,8 @@ class Stewards(Calls):
 
         Raises:
             Conflict: the core is at another version.
-            Refused: not a steward, or the core would outgrow its cap.
+            Forbidden: the agent may not do that.
+            Refused: the core would outgrow its cap.
         """
         given = {
             "expected_version": expected_version,
@@ -51,20 +52,23 @@ class Stewards(Calls):
         parent: str | None = None,
         lifecycle: str | None = None,
         settings: Mapping[str, Any] | None = None,
+        members: Mapping[str, str | None] | None = None,
         idempotency_key: str | None = None,
     ) -> BoardAnswer:
-        """Changes the board at once: `settings` are those of the reference, say `{"target_tokens": 12000}`.
+        """Changes the board at once: `settings` are those of the reference, say `{"target_tokens": 12000}`;
+        `members` are agents with the role that the board gives them, `None` for none of its own.
 
         Raises:
             InvalidInput: an unknown setting, or values that do not go together.
             Conflict: the lifecycle does not lead there.
-            Refused: not a steward.
+            Forbidden: the agent may not do that, or not give as much.
         """
         given = {
             "title": title,
             "parent": parent,
             "lifecycle": None if lifecycle is None else str(lifecycle),
             "settings": None if settings is None else dict(settings),
+            "members": None if members is None else dict(members),
         }
         return await self._call("board", given, BoardAnswer, once=idempotency_key)
 

@@ -21,6 +21,7 @@ _COMMANDS = {
     "archive": ("inspect", "Search what was pruned from a board."),
     "watch": ("inspect", "Follow a board's events."),
     "policies": ("policies", "Say which policies are in force on a board."),
+    "members": ("members", "List the roles that a board gives agents, or change them."),
     "prune": ("maintain", "Run a pruning pass, or say what it would move."),
     "export": ("history", "Write a board's whole history to a file."),
     "import": ("history", "Make a new board from the file of a history."),

@@ -18,9 +18,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
-from blackboard_mcp.protocols.access import Principal
+from blackboard_mcp.protocols.access import Action, Principal
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
 from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter
+from blackboard_mcp.protocols.grants import under
 from blackboard_mcp.protocols.matching import matcher
 from blackboard_mcp.protocols.wire import wire_event
 from blackboard_mcp.server.blackboard import Blackboard
@@ -29,6 +30,7 @@ from blackboard_mcp.server.following import with_threads
 from blackboard_mcp.server.http.identity import PRINCIPAL_SCOPE_KEY
 from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.mcp.adapter_arguments import refuse_monsters
+from blackboard_mcp.server.rights import RECHECK_SECONDS
 from blackboard_mcp.server.tails import Heard
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -43,7 +45,8 @@ _RETRY_SECONDS: Final = 5
 _FILTER_LENGTH: Final = 4_000
 KEEP_ALIVE_SECONDS: Final = 15.0
 
-_STATUSES: Final = {"not_found": 404, "cursor_expired": 410}
+_STATUSES: Final = {"not_found": 404, "cursor_expired": 410, "forbidden": 403}
+_NEEDS: Final = frozenset({Action.READ})
 
 
 class EventStreams:
@@ -72,8 +75,10 @@ class EventStreams:
         principal: Principal = request.scope[PRINCIPAL_SCOPE_KEY]
         agent = principal.agent
         try:
-            board = await self._board.board_of(request.path_params["board"], agent)
-            asked = await self._asked(request, agent, board)
+            named = request.path_params["board"]
+            with under(await self._board.rights.enter(principal, _NEEDS, named)):
+                board = await self._board.board_of(named, agent)
+                asked = await self._asked(request, agent, board)
         except BlackboardError as error:
             status = _STATUSES.get(error.code, 400)
             return JSONResponse({"error": error.code, "message": error.message, **error.facts}, status)
@@ -82,7 +87,7 @@ class EventStreams:
         if full is not None:
             return self._refusal(who, full)
         return _Stream(
-            self._messages(agent, board, asked),
+            self._messages(principal, board, asked),
             on_end=lambda: self.open.leave(who),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
@@ -129,15 +134,17 @@ class EventStreams:
         filter_ = await with_threads(self._board.store, board, agent, _filter(given))
         return _Asked(end if place is None else place, end, parse_event_filter(filter_))
 
-    async def _messages(self, agent: str, board: str, asked: _Asked) -> AsyncIterator[bytes]:
+    async def _messages(self, principal: Principal, board: str, asked: _Asked) -> AsyncIterator[bytes]:
+        agent = principal.agent
         try:
-            async for message in self._following(agent, board, asked):
+            async for message in self._following(principal, board, asked):
                 yield message
         except BlackboardError as error:
             # Nothing can be told in the midst of a stream; a client that comes back is told, or goes on.
             logger.warning("an event stream of %s ended: %s", agent, error.message)
 
-    async def _following(self, agent: str, board: str, asked: _Asked) -> AsyncIterator[bytes]:
+    async def _following(self, principal: Principal, board: str, asked: _Asked) -> AsyncIterator[bytes]:
+        agent, rights = principal.agent, self._board.rights
         loop = asyncio.get_running_loop()
         tails, viewers = self._board.following.tails, self._board.following.viewers
         wanted = matcher(asked.condition, await viewers.of(agent))
@@ -146,10 +153,11 @@ class EventStreams:
         quiet_until = renew_at = loop.time() + self._keep_alive
         while not self._closing.is_set():
             await viewers.renew(known=True)
-            seconds = max(0.0, quiet_until - loop.time())
+            seconds = min(RECHECK_SECONDS, max(0.0, quiet_until - loop.time()))
             heard = await self._news(tails.after(board, wanted, place, end=end, limit=_PAGE, seconds=seconds))
             if heard is None:
                 return
+            await rights.still(principal, _NEEDS, board)
             if asked.subscription is not None and loop.time() >= renew_at:
                 await self._board.following.resume(agent, board, asked.subscription, None)
                 renew_at = loop.time() + self._keep_alive

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.server.limits import Limits
+from blackboard_mcp.server.mcp.adapter_access import Door, EnterHook
 from blackboard_mcp.server.mcp.adapter_admission import Admission
 from blackboard_mcp.server.mcp.adapter_arguments import schema_tokens
 from blackboard_mcp.server.mcp.adapter_callers import (
@@ -42,6 +43,7 @@ from blackboard_mcp.server.mcp.adapter_tools import (
     ServedTools,
     ToolFunction,
 )
+from blackboard_mcp.server.needs import Needs
 from mcp.server.mcpserver import MCPServer
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
 from mcp.server.transport_security import TransportSecuritySettings
@@ -106,9 +108,12 @@ class BoardServer:
         always = structured == "always"
         self._callers = Callers(lambda connection: self.identify(connection), always_structured=always)
         admission = Admission(self._callers, self.limits)
-        self._tools = ServedTools(self._callers, admission, prefix=tool_prefix, output_schemas=always)
-        self._resources = ServedResources(self._callers)
-        self._prompts = ServedPrompts(self._callers)
+        self._door = Door()
+        self._tools = ServedTools(
+            self._callers, admission, self._door, prefix=tool_prefix, output_schemas=always
+        )
+        self._resources = ServedResources(self._callers, self._door)
+        self._prompts = ServedPrompts(self._callers, self._door)
         self._hub = Hub(self.limits)
         self._subscriptions = Subscriptions(self._hub, self._callers, self._resources)
         self._closing: list[Callable[[], None]] = []
@@ -135,10 +140,14 @@ class BoardServer:
         name: str,
         description: str,
         annotations: ToolAnnotations,
+        needs: Needs,
         output: type[BaseModel] | None = None,
         ends_with_client: bool = False,
     ) -> None:
-        """Serve `async def fn(caller, <annotated parameters>) -> Answer`.
+        """Serve `async def fn(caller, <annotated parameters>) -> Answer`, to those who may do what it `needs`.
+
+        The argument `board` names the board that they need it on. A call that waits (it has an
+        argument `seconds`) ends when they may no more.
 
         A call that `ends_with_client` is cancelled when its client drops, as those of tools that only read are;
         others go on to their end in the legacy generation.
@@ -154,21 +163,36 @@ class BoardServer:
             annotations=annotations,
             output=output,
             ends_with_client=ends_with_client,
+            needs=needs,
         )
 
     def resource(
-        self, uri_template: str, fn: ResourceFunction, *, name: str, description: str, mime_type: str
+        self,
+        uri_template: str,
+        fn: ResourceFunction,
+        *,
+        name: str,
+        description: str,
+        mime_type: str,
+        needs: Needs,
     ) -> None:
         """Serve `async def fn(caller, <template variables>) -> str` at a URI or RFC 6570 template.
+
+        Who may read it, and hear of its changes, may do what it `needs` on the board of the variable `board`.
 
         A URI that several templates match goes to the one with the most fixed text. Query variables
         (`{?after}`) need a default. What a resource does not have it says by `UnknownReference`.
         """
-        self._resources.add(uri_template, fn, name=name, description=description, mime_type=mime_type)
+        self._resources.add(
+            uri_template, fn, name=name, description=description, mime_type=mime_type, needs=needs
+        )
 
-    def prompt(self, fn: PromptFunction, *, name: str, description: str) -> None:
-        """Serve `async def fn(caller, <string parameters>) -> str` as a prompt of one user message."""
-        self._prompts.add(fn, name=name, description=description)
+    def prompt(self, fn: PromptFunction, *, name: str, description: str, needs: Needs) -> None:
+        """Serve `async def fn(caller, <string parameters>) -> str` as a prompt of one user message.
+
+        As with tools, who may do what it `needs` on the board of the parameter `board` gets it.
+        """
+        self._prompts.add(fn, name=name, description=description, needs=needs)
 
     def completion(self, fn: CompletionFunction) -> None:
         """Complete arguments: `fn(caller, template or prompt name, argument, typed so far, other arguments)`.
@@ -176,7 +200,7 @@ class BoardServer:
         Of the values at most 100 are sent.
         """
         self._sdk._lowlevel_server.add_request_handler(
-            "completion/complete", CompleteRequestParams, Completions(self._callers, fn).complete
+            "completion/complete", CompleteRequestParams, Completions(self._callers, self._door, fn).complete
         )
 
     def on_subscribe(self, hook: SubscribeHook) -> None:
@@ -185,6 +209,14 @@ class BoardServer:
         Without a hook every URI that a resource or a template matches may be subscribed to.
         """
         self._subscriptions.may_subscribe = hook
+
+    def on_enter(self, enter: EnterHook, still: EnterHook | None = None) -> None:
+        """Await `enter(principal, needs, board)` before each use case: it gives the grant, or raises the answer.
+
+        `still` is asked the same while calls and streams last. Without a hook everybody may do everything.
+        """
+        self._door.enter = enter
+        self._door.still = still or enter
 
     def on_call(self, hook: CallHook) -> None:
         """Await `hook(caller)` before each tool's work; what it raises is the call's answer."""
@@ -229,6 +261,11 @@ class BoardServer:
     def sdk_server(self) -> MCPServer[Any]:
         """The SDK's server: for its in-memory client in tests, and for nothing else."""
         return self._sdk
+
+    @property
+    def needs(self) -> dict[str, Needs]:
+        """What calls of each tool need."""
+        return self._tools.needs
 
     @property
     def published_tools(self) -> list[Tool]:

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
+from blackboard_mcp.protocols.grants import under
+from blackboard_mcp.server.mcp.adapter_access import Door
 from blackboard_mcp.server.mcp.adapter_arguments import Arguments, refuse_monsters
 from blackboard_mcp.server.mcp.adapter_callers import Caller, Callers
 from blackboard_mcp.server.mcp.adapter_errors import internal_error, protocol_error, sendable
 from blackboard_mcp.server.mcp.adapter_resources import MAX_URI_LENGTH
+from blackboard_mcp.server.needs import READS, Needs
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.types import (
@@ -38,16 +41,18 @@ class _Served:
     fn: PromptFunction
     arguments: Arguments
     published: Prompt
+    needs: Needs
 
 
 class ServedPrompts:
     """The prompts of one server, by name."""
 
-    def __init__(self, callers: Callers) -> None:
+    def __init__(self, callers: Callers, door: Door) -> None:
         self._callers = callers
+        self._door = door
         self._served: dict[str, _Served] = {}
 
-    def add(self, fn: PromptFunction, *, name: str, description: str) -> None:
+    def add(self, fn: PromptFunction, *, name: str, description: str, needs: Needs) -> None:
         arguments = Arguments(name, fn, lenient=True)
         properties = arguments.schema["properties"]
         required = set(arguments.schema.get("required", ()))
@@ -61,7 +66,7 @@ class ServedPrompts:
                 for key in arguments.names
             ],
         )
-        self._served[name] = _Served(fn, arguments, published)
+        self._served[name] = _Served(fn, arguments, published, needs)
 
     @property
     def published(self) -> list[Prompt]:
@@ -81,7 +86,10 @@ class ServedPrompts:
                 INVALID_PARAMS, f"unknown prompt {name[:64]!a}; there are: {', '.join(self._served)}"
             )
         try:
-            text = await prompt.fn(await self._callers.of(ctx), **prompt.arguments.check(arguments))
+            caller, checked = await self._callers.of(ctx), prompt.arguments.check(arguments)
+            grant = await self._door.let_in(caller.principal, prompt.needs.of(checked), checked.get("board"))
+            with under(grant):
+                text = await prompt.fn(caller, **checked)
         except MCPError:
             raise
         except BlackboardError as exc:
@@ -98,8 +106,9 @@ class ServedPrompts:
 class Completions:
     """Answers `completion/complete` by one function, with at most `MAX_COMPLETIONS` values."""
 
-    def __init__(self, callers: Callers, fn: CompletionFunction) -> None:
+    def __init__(self, callers: Callers, door: Door, fn: CompletionFunction) -> None:
         self._callers = callers
+        self._door = door
         self._fn = fn
 
     async def complete(
@@ -111,9 +120,14 @@ class Completions:
             if len(params.argument.value) > MAX_URI_LENGTH:
                 raise InvalidInput(f"complete at most {MAX_URI_LENGTH} characters")
             refuse_monsters("completion", [reference, params.argument.name, params.argument.value, others])
-            values = await self._fn(
-                await self._callers.of(ctx), reference, params.argument.name, params.argument.value, others
-            )
+            caller = await self._callers.of(ctx)
+            values: Sequence[str] = ()
+            board = None if params.argument.name == "board" else others.get("board")
+            named = params.argument.name == "board"
+            if named or await self._door.open_still(caller.principal, READS.of({}), board):
+                values = await self._fn(
+                    caller, reference, params.argument.name, params.argument.value, others
+                )
         except MCPError:
             raise
         except BlackboardError as exc:

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from blackboard_mcp.protocols.errors import BlackboardError, Refused, UnknownReference
+from blackboard_mcp.protocols.grants import under
+from blackboard_mcp.server.mcp.adapter_access import Door
 from blackboard_mcp.server.mcp.adapter_arguments import Arguments, is_clean_text
-from blackboard_mcp.server.mcp.adapter_callers import Callers
+from blackboard_mcp.server.mcp.adapter_callers import Caller, Callers
 from blackboard_mcp.server.mcp.adapter_errors import internal_error, protocol_error, sendable
 from blackboard_mcp.server.mcp.adapter_fit import MAX_ANSWER_BYTES, json_bytes
+from blackboard_mcp.server.needs import Needs
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.shared.exceptions import MCPError
@@ -33,6 +36,7 @@ class _Served:
     name: str
     description: str
     mime_type: str
+    needs: Needs
 
     @property
     def literal_length(self) -> int:
@@ -43,13 +47,21 @@ class _Served:
 class ServedResources:
     """The resources and templates of one server."""
 
-    def __init__(self, callers: Callers) -> None:
+    def __init__(self, callers: Callers, door: Door) -> None:
         self._callers = callers
+        self._door = door
         self._static: dict[str, _Served] = {}
         self._templates: list[_Served] = []
 
     def add(
-        self, uri_template: str, fn: ResourceFunction, *, name: str, description: str, mime_type: str
+        self,
+        uri_template: str,
+        fn: ResourceFunction,
+        *,
+        name: str,
+        description: str,
+        mime_type: str,
+        needs: Needs,
     ) -> None:
         template = UriTemplate.parse(uri_template) if UriTemplate.is_template(uri_template) else None
         arguments = Arguments(name, fn, lenient=True)
@@ -58,7 +70,7 @@ class ServedResources:
             raise TypeError(
                 f"{uri_template} has {sorted(variables)}, its function takes {sorted(arguments.names)}"
             )
-        served = _Served(uri_template, template, fn, arguments, name, description, mime_type)
+        served = _Served(uri_template, template, fn, arguments, name, description, mime_type, needs)
         if template is None:
             self._static[uri_template] = served
         else:
@@ -84,9 +96,13 @@ class ServedResources:
             for entry in self._templates
         ]
 
-    def knows(self, uri: str) -> bool:
-        """Whether a resource or a template matches; what it would say is another matter."""
-        return self._find(uri) is not None
+    async def heard_by(self, caller: Caller, uri: str) -> bool:
+        """Whether one matches that the caller may read now; what it would say is another matter."""
+        found = self._find(uri)
+        if found is None:
+            return False
+        entry, values = found
+        return await self._door.open_still(caller.principal, entry.needs.of(values), values.get("board"))
 
     def _find(self, uri: str) -> tuple[_Served, dict[str, Any]] | None:
         if len(uri) > MAX_URI_LENGTH or not is_clean_text(uri):
@@ -114,7 +130,12 @@ class ServedResources:
             )
         entry, values = found
         try:
-            text = await entry.fn(await self._callers.of(ctx), **entry.arguments.check(values))
+            caller, arguments = await self._callers.of(ctx), entry.arguments.check(values)
+            grant = await self._door.let_in(
+                caller.principal, entry.needs.of(arguments), arguments.get("board")
+            )
+            with under(grant):
+                text = await entry.fn(caller, **arguments)
             _check_size(text)
         except (MCPError, ResourceError):
             raise

@@ -85,7 +85,7 @@ class Subscriptions:
         server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
 
     async def _authorised(self, caller: Caller, uri: str) -> bool:
-        if not self._resources.knows(uri):
+        if not await self._resources.heard_by(caller, uri):
             return False
         if self.may_subscribe is None:
             return True
@@ -116,6 +116,8 @@ class Subscriptions:
         meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
 
         async def send(uri: str) -> None:
+            if not await self._resources.heard_by(caller, uri):
+                return
             await ctx.session.send_notification(
                 ResourceUpdatedNotification(params=ResourceUpdatedNotificationParams(uri=uri, _meta=meta)),
                 related_request_id=ctx.request_id,
@@ -153,7 +155,7 @@ class Subscriptions:
                 subscriber = state.subscriber = self._hub.add(
                     caller.agent, (uri,), counted_as=counted_as(caller.principal)
                 )
-                state.sender = asyncio.create_task(self._send_legacy(ctx.session, subscriber))
+                state.sender = asyncio.create_task(self._send_legacy(ctx.session, subscriber, caller))
                 connection.exit_stack.push_async_callback(self._end_legacy, state)
             else:
                 state.subscriber.want((uri,))
@@ -169,13 +171,17 @@ class Subscriptions:
             state.subscriber.unwant(str(params.uri))
         return EmptyResult()
 
-    async def _send_legacy(self, session: ServerSession, subscriber: Subscriber) -> None:
+    async def _send_legacy(self, session: ServerSession, subscriber: Subscriber, caller: Caller) -> None:
+        async def send(uri: str) -> None:
+            if await self._resources.heard_by(caller, uri):
+                await session.send_resource_updated(uri)
+
         try:
             while not subscriber.closed:
                 # A client that stopped reading loses its connection to the write time-out, and may come back
                 # to its session for a new one: a suspended machine does. What is pending stays so.
                 with contextlib.suppress(TimeoutError):
-                    await subscriber.run(session.send_resource_updated)
+                    await subscriber.run(send)
         except Exception:
             logger.exception("a legacy subscription ended")
         finally:

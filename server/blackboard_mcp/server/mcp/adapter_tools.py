@@ -10,12 +10,15 @@ from typing import Any, Final
 
 import anyio
 from blackboard_mcp.protocols.errors import BlackboardError, RateLimited
+from blackboard_mcp.protocols.grants import under
 from blackboard_mcp.server.access.acting import acting
+from blackboard_mcp.server.mcp.adapter_access import Door
 from blackboard_mcp.server.mcp.adapter_admission import Admission
 from blackboard_mcp.server.mcp.adapter_arguments import Arguments, compact_schema
 from blackboard_mcp.server.mcp.adapter_callers import Caller, Callers
 from blackboard_mcp.server.mcp.adapter_errors import error_result, internal_error, sendable
 from blackboard_mcp.server.mcp.adapter_fit import fitted
+from blackboard_mcp.server.needs import Needs
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, CallToolResult, TextContent, Tool, ToolAnnotations
@@ -57,6 +60,7 @@ class _Served:
     published: Tool
     ends_with_client: bool
     waits: bool
+    needs: Needs
 
 
 class ServedTools:
@@ -70,11 +74,14 @@ class ServedTools:
         output_schemas: publish them; for servers that always send structured content.
     """
 
-    def __init__(self, callers: Callers, admission: Admission, *, prefix: str, output_schemas: bool) -> None:
+    def __init__(
+        self, callers: Callers, admission: Admission, door: Door, *, prefix: str, output_schemas: bool
+    ) -> None:
         self.before_call: CallHook | None = None
         self.error_footer: FooterHook | None = None
         self._callers = callers
         self._admission = admission
+        self._door = door
         self._prefix = prefix
         self._output_schemas = output_schemas
         self._served: dict[str, _Served] = {}
@@ -88,6 +95,7 @@ class ServedTools:
         annotations: ToolAnnotations,
         output: type[BaseModel] | None,
         ends_with_client: bool,
+        needs: Needs,
     ) -> None:
         full_name = f"{self._prefix}{name}"
         if full_name in self._served:
@@ -106,7 +114,13 @@ class ServedTools:
             published,
             ends_with_client or annotations.read_only_hint is True,
             waits=WAITING_ARGUMENT in arguments.names,
+            needs=needs,
         )
+
+    @property
+    def needs(self) -> dict[str, Needs]:
+        """What calls need, by the tool's name."""
+        return {name: tool.needs for name, tool in self._served.items()}
 
     @property
     def published(self) -> list[Tool]:
@@ -159,7 +173,7 @@ class ServedTools:
             with admitted, acting(caller.principal):
                 if self.before_call is not None:
                     await self.before_call(caller)
-                answer = await tool.fn(caller, **tool.arguments.check(arguments))
+                answer = await self._answer(tool, caller, tool.arguments.check(arguments))
             structured = _document(answer.structured) if caller.structured else None
             text, structured = fitted(sendable(answer.text), structured, shortens=answer.shortens)
         except MCPError:
@@ -177,6 +191,19 @@ class ServedTools:
             )
         footer = await self._footer(caller, arguments)
         return error_result(code, message, facts, structured=caller.structured, footer=footer)
+
+    async def _answer(self, tool: _Served, caller: Caller, arguments: dict[str, Any]) -> Answer:
+        """The tool's answer, for a caller who is let in; its writes are made under the grant."""
+        board = arguments.get("board")
+        grant = await self._door.let_in(caller.principal, tool.needs.of(arguments), board)
+        if grant is not None and board is None and "board" in arguments:
+            arguments["board"] = grant.board
+        with under(grant):
+            if not tool.waits:
+                return await tool.fn(caller, **arguments)
+            async with self._door.watch(caller.principal, grant):
+                return await tool.fn(caller, **arguments)
+        raise AssertionError("unreachable")
 
     async def _footer(self, caller: Caller, arguments: Mapping[str, Any]) -> str:
         """What ends the text of an error; nothing where it cannot be had, for the error goes first."""

@@ -24,6 +24,7 @@ from pydantic import Field
 from .. import figures
 from ..blackboard import Blackboard
 from ..explaining import wire_explained
+from ..needs import READS
 from ..protocol_classes import Protocols
 from ..rendering import FOOTER_TOKENS, Rendering
 from .adapter import BoardServer, Caller
@@ -76,6 +77,7 @@ class Resources:
                     name=name + ("-json" if json_ else ""),
                     description=description,
                     mime_type="application/json" if json_ else "text/markdown",
+                    needs=READS,
                 )
         for json_ in (False, True):
             ending, mime = (".json", "application/json") if json_ else ("", "text/markdown")
@@ -86,6 +88,7 @@ class Resources:
                 name=f"view{kind}",
                 description="The board as one agent sees it, within 1,500 tokens",
                 mime_type=mime,
+                needs=READS,
             )
             server.resource(
                 f"board://{{board}}/items/{{id}}{ending}",
@@ -93,6 +96,7 @@ class Resources:
                 name=f"item{kind}",
                 description="One item, whole, with its history",
                 mime_type=mime,
+                needs=READS,
             )
             server.resource(
                 f"board://{{board}}/items/{{id}}/versions{ending}",
@@ -100,6 +104,7 @@ class Resources:
                 name=f"versions{kind}",
                 description="The versions of an item, newest first: who, when, tokens, sha256",
                 mime_type=mime,
+                needs=READS,
             )
             server.resource(
                 f"board://{{board}}/items/{{id}}/explain{ending}",
@@ -107,6 +112,7 @@ class Resources:
                 name=f"explain{kind}",
                 description="Why an item stays, what would take it and when, or why it left",
                 mime_type=mime,
+                needs=READS,
             )
             server.resource(
                 f"board://{{board}}/events{ending}{{?after}}",
@@ -114,6 +120,7 @@ class Resources:
                 name=f"events{kind}",
                 description="The log after a sequence",
                 mime_type=mime,
+                needs=READS,
             )
         server.completion(self.complete)
 
@@ -394,7 +401,8 @@ class Resources:
         store = self._board.store
         if argument == "board":
             names = {b.id for b in await store.boards()} | {self._board.default_board}
-            return [name for name in sorted(names) if name.startswith(partial)]
+            reached = self._board.rights.reached(caller.principal, sorted(names))
+            return [name for name in reached if name.startswith(partial)]
         if argument == "agent":
             return [caller.agent] if caller.agent.startswith(partial) else []
         board = await store.find_board(context.get("board", self._board.default_board))

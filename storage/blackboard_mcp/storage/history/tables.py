@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from blackboard_mcp.protocols.access import Role as MemberRole
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.debates import DebateState, Duty, ObligationState
 from blackboard_mcp.protocols.items import EdgeKind, Status, Zone
@@ -283,6 +284,12 @@ TABLES: tuple[Table, ...] = (
             **{"created_at": INSTANT, "used_at": INSTANT, "expired_at": INSTANT},
         },
         private=True,
+    ),
+    Table(
+        "member",
+        Role.TRUTH,
+        ("agent",),
+        {"agent": TEXT, "role": word(MemberRole)},
     ),
     Table(
         "consumer_group",

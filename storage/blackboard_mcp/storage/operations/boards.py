@@ -8,7 +8,9 @@ from blackboard_mcp.protocols.board import NEXT, Board, BoardChange, BoardConfig
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput
 from blackboard_mcp.protocols.events import EventType
+from blackboard_mcp.protocols.grants import Grant
 
+from . import members
 from .ledger import create_ledger, find_board, get_board, open_ledger
 from .rows import BoardRow, Steps, config_json, core_json, sql
 
@@ -46,7 +48,7 @@ def set_core(board: str, agent: str, core: Core, expected_version: int, now: int
     return fresh
 
 
-def change(board: str, agent: str, wanted: BoardChange, now: int) -> Steps[Board]:
+def change(board: str, agent: str, wanted: BoardChange, now: int, grant: Grant | None = None) -> Steps[Board]:
     ledger = yield from open_ledger(board, agent, now)
     row = ledger.board
     changed: dict[str, object] = {}
@@ -66,7 +68,7 @@ def change(board: str, agent: str, wanted: BoardChange, now: int) -> Steps[Board
     if wanted.parent is not None and wanted.parent != (row.parent or ""):
         yield from _check_parent(board, wanted.parent)
         row.parent = wanted.parent or None
-        changed["parent"] = wanted.parent
+        changed["parent"] = True  # not which: who reads the log may not reach it
     config = replace(row.config, **wanted.settings)
     if config != row.config:
         if (clash := config.clash()) is not None:
@@ -83,6 +85,7 @@ def change(board: str, agent: str, wanted: BoardChange, now: int) -> Steps[Board
             (row.no, row.title, row.parent, str(row.lifecycle), config_json(row.config)),
         )
         yield from ledger.emit(EventType.BOARD_CHANGED, data=changed)
+    if (yield from members.change(ledger, wanted.members, grant)) or changed:
         yield from ledger.close()
     return row.value()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.protocols.answers import (
     Once,
 )
+from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.groups import Turn
 from blackboard_mcp.protocols.store import BoardStore
 
@@ -63,6 +65,9 @@ async def filled(store: BoardStore, clock: HandClock, *, resting: int = 3) -> Ta
     asked = await asking.ask(skill="proof")
     await asking.decline("carol", asked)
     await asking.take("bob", asked)
+    await store.change_board(
+        "main", "alice", BoardChange(members={"bob": Role.DECIDER, "eve": Role.OBSERVER})
+    )
     await store.create_group("main", "alice", "workers", {"type": "LOG"}, since=0)
     await store.consume("main", "bob", "workers", Turn(limit=2))
     ground = await at.post("bob", "the ground")

@@ -25,6 +25,7 @@ from .guarding import GuardTests
 from .handles import HandleTests
 from .judging import JudgingTests
 from .leaving import LeavingTests
+from .members import MemberTests
 from .posting import PostingTests
 from .pressing import PressureTests
 from .privacy import PrivacyTests
@@ -51,6 +52,7 @@ class BoardStoreKit(
     RepeatingTests,
     PrivacyTests,
     TeamTests,
+    MemberTests,
     EventTests,
     SubscriptionTests,
     ConsumerGroupTests,

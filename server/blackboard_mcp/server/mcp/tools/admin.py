@@ -4,17 +4,35 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.protocols.board import BoardChange, Lifecycle
 from blackboard_mcp.protocols.wire import BoardAnswer, CoreAnswer, PruneAnswer
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
+from ...needs import TOOLS
 from ...rendering import Rendering
-from ...requests import check_board, check_text
-from ...stewardship import MAX_CONSTRAINTS, MAX_FLAGS, Stewardship, wire_board, wire_core, wire_pruned
+from ...requests import check_text
+from ...stewardship import (
+    MAX_CONSTRAINTS,
+    MAX_FLAGS,
+    MAX_MEMBERS_CHANGED,
+    Stewardship,
+    wire_board,
+    wire_core,
+    wire_pruned,
+)
 from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
 
 BoardId = Annotated[str, Field(max_length=64)]
 Line = Annotated[str, Field(min_length=1, max_length=2_000)]
+Members = Annotated[
+    dict[
+        Annotated[str, Field(max_length=64)],
+        Role | None,
+    ],
+    Field(max_length=MAX_MEMBERS_CHANGED),
+    WithJsonSchema({"type": "object", "description": "agent: role, or null"}),
+]
 ADMIN = ToolAnnotations(destructive_hint=False)
 
 
@@ -33,6 +51,7 @@ class AdminTools:
                 "Read or replace the board's core (objective, constraints in order, flags): never pruned, in "
                 "every view. Writing needs the version you read."
             ),
+            needs=TOOLS["core"],
             annotations=ADMIN,
             output=CoreAnswer,
         )
@@ -43,6 +62,7 @@ class AdminTools:
                 "Read or change the board: title, parent, lifecycle (a settled or closed board takes no posts), "
                 "settings (without arguments it says which there are, and how they stand)."
             ),
+            needs=TOOLS["board"],
             annotations=ADMIN,
             output=BoardAnswer,
         )
@@ -50,6 +70,7 @@ class AdminTools:
             self.prune,
             name="prune",
             description="Prune down to the low-water mark now; dry_run=true only says what would go and why.",
+            needs=TOOLS["prune"],
             annotations=ADMIN,
             output=PruneAnswer,
         )
@@ -89,24 +110,27 @@ class AdminTools:
         parent: Annotated[str, Field(max_length=64)] | None = None,
         lifecycle: Literal["open", "settled", "closed"] | None = None,
         settings: Annotated[dict[str, Any], Field(max_length=16)] | None = None,
+        members: Members | None = None,
         board: BoardId | None = None,
     ) -> Answer:
         if title is not None:
             check_text(title)
         if parent:
-            check_board(parent)
+            self._steward.check_parent(caller.principal, parent)
         change = BoardChange(
             title=title,
             parent=parent,
             lifecycle=None if lifecycle is None else Lifecycle(lifecycle),
             settings=settings or {},
+            members=members or {},
         )
         once_key = None if change == BoardChange() else caller.once_key
         state = await self._steward.change_board(caller.agent, board, change, once_key=once_key)
-        access = self._steward.access(state)
+        state = self._steward.as_reached(caller.principal, state)
+        given, access = await self._steward.members(state.id), self._steward.access(state)
         return Answer(
-            self._say.with_footer(self._say.board(state, access), state.seq),
-            lambda: wire_board(state, access),
+            self._say.with_footer(self._say.board(state, given, access), state.seq),
+            lambda: wire_board(state, given, access),
         )
 
     async def prune(self, caller: Caller, dry_run: bool = False, board: BoardId | None = None) -> Answer:

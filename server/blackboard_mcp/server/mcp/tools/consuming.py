@@ -21,6 +21,7 @@ from blackboard_mcp.protocols.items import Item
 from pydantic import Field, WithJsonSchema
 
 from ...consuming import RELEASED, Consumers, Work
+from ...needs import TOOLS
 from ...rendering import Rendering
 from ...requests import Seconds, check_text
 from ...text import filter_line, one_line, word
@@ -59,6 +60,7 @@ class ConsumeTool:
                 "Share work: each event of a group to one agent, to another unless acked in lease_seconds. One call "
                 "acks and takes. filter makes a group."
             ),
+            needs=TOOLS["consume"],
             annotations=ToolAnnotations(destructive_hint=False),
             output=ConsumeAnswer,
             ends_with_client=True,

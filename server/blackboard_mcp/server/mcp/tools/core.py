@@ -28,6 +28,7 @@ from ...asking import archive_query, item_query
 from ...blackboard import VIEW_BUDGET, Blackboard
 from ...explaining import wire_explained
 from ...fitting import check_fits, fitting_found, fitting_page
+from ...needs import TOOLS
 from ...rendering import FOOTER_TOKENS, Rendering
 from ...requests import (
     AnyType,
@@ -106,6 +107,7 @@ class CoreTools:
             description=(
                 "Post; CRITIQUE of another's item opens a debate. key: versioned entry (status DELETED); id: amend."
             ),
+            needs=TOOLS["post"],
             annotations=WRITE,
             output=PostAnswer,
         )
@@ -116,6 +118,7 @@ class CoreTools:
                 "Read the shared board: no arguments = your view; ids (H-17@2; @*: versions) or keys = items, "
                 "archived too; explain: why they stay or left; since = changes after it."
             ),
+            needs=TOOLS["read"],
             annotations=READ,
             output=ReadAnswer,
         )
@@ -123,6 +126,7 @@ class CoreTools:
             self.query,
             name="query",
             description="List items, newest first. key: glob, ** crosses segments.",
+            needs=TOOLS["query"],
             annotations=READ,
             output=ItemsAnswer,
         )
@@ -130,6 +134,7 @@ class CoreTools:
             self.query_archive,
             name="query_archive",
             description=("Search what was pruned by meaning and words. restore=true brings it back."),
+            needs=TOOLS["query_archive"],
             annotations=WRITE,
             output=SearchAnswer,
         )
@@ -140,6 +145,7 @@ class CoreTools:
                 "Follow events durably: filter → subscription id for wait. unsubscribe=id ends one; no "
                 "arguments list yours."
             ),
+            needs=TOOLS["subscribe"],
             annotations=WRITE,
             output=SubscribeAnswer,
         )
@@ -149,6 +155,7 @@ class CoreTools:
             description=(
                 "Wait for news: returns at once if there is any after since (or the subscription's place)."
             ),
+            needs=TOOLS["wait"],
             annotations=WRITE,
             output=EventsAnswer,
             ends_with_client=True,

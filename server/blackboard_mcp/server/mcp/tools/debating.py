@@ -15,6 +15,7 @@ from pydantic import Field
 from ... import requests
 from ...blackboard import Blackboard, DebateOp
 from ...debate_text import watching, what_closes
+from ...needs import TOOLS
 from ...rendering import Rendering
 from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
 
@@ -39,6 +40,7 @@ class DebateTool:
                 "Debate items: open, acknowledge (agree), vote, withdraw (own critique), decide (with reason), "
                 "status (who is missing), watch (id or topic: key:plan:**, tag:db)."
             ),
+            needs=TOOLS["debate"],
             annotations=ToolAnnotations(destructive_hint=False),
             output=DebateResult,
         )

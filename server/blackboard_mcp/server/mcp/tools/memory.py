@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.wire import (
 )
 from pydantic import Field
 
+from ...needs import TOOLS
 from ...rendering import Rendering
 from ...requests import Id, Sequence
 from ...summaries.prompt import RULES
@@ -43,6 +44,7 @@ class MemoryTools:
                 "Summarise finished threads that leave the board: no arguments list them, thread takes one, "
                 "thread + text + lease submit."
             ),
+            needs=TOOLS["summarize"],
             annotations=MEMORY,
             output=SummarizeAnswer,
         )

@@ -25,6 +25,7 @@ from blackboard_mcp.protocols.wire import (
 from pydantic import Field, WithJsonSchema
 
 from ...messaging import Asked, Messaging, Waiting
+from ...needs import TOOLS
 from ...protocol_classes import Protocols
 from ...rendering import Rendering
 from ...requests import Id, Seconds, Sequence
@@ -63,6 +64,7 @@ class MessageTools:
                 "Ask another agent, or whoever has a skill, and wait for the answer. id goes on waiting, id + "
                 "cancel takes it back, no arguments list."
             ),
+            needs=TOOLS["request"],
             annotations=MESSAGES,
             output=RespondAnswer,
         )
@@ -73,6 +75,7 @@ class MessageTools:
                 "Answer requests: no arguments list them, skills offers yours and takes the next, id takes one, "
                 "id + text answers; partial parts add up."
             ),
+            needs=TOOLS["respond"],
             annotations=MESSAGES,
             output=RespondAnswer,
         )

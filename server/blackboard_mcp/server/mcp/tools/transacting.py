@@ -11,6 +11,7 @@ from blackboard_mcp.protocols.transactions import MAX_DEBATE_CALLS, MAX_READS
 from blackboard_mcp.protocols.wire import TransactionAnswer
 from pydantic import Field, WithJsonSchema
 
+from ...needs import TOOLS
 from ...rendering import Rendering
 from ...requests import PostFields
 from ...transacting import DebateFields, Transactions, checked, read_of, wire_committed
@@ -72,6 +73,7 @@ class TransactionTool:
                 "If all you read still stands, apply the writes, then the debates: all or nothing. A conflict "
                 "changes nothing and names what moved: read that again, then retry."
             ),
+            needs=TOOLS["transaction"],
             annotations=ToolAnnotations(destructive_hint=False),
             output=TransactionAnswer,
         )

@@ -1,0 +1,107 @@
+"""The door that every call of the adapter goes through, and the watch over calls and streams that last.
+
+Knows callers, needs and board names. Refuses to know how it is decided: a hook says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Final, Self
+
+from blackboard_mcp.protocols.access import Action, Principal
+from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.protocols.grants import Grant
+
+RECHECK_SECONDS: Final = 2.0
+"""What lasts is looked at again so often."""
+
+EnterHook = Callable[[Principal, frozenset[Action], str | None], Awaitable[Grant]]
+
+
+class Door:
+    """Lets calls in by `enter` and asks `still` again while they last; without these everybody may do everything."""
+
+    def __init__(self) -> None:
+        self.enter: EnterHook | None = None
+        self.still: EnterHook | None = None
+
+    async def let_in(self, principal: Principal, needs: frozenset[Action], board: str | None) -> Grant | None:
+        """The grant of a call; none where nothing is needed, or nobody decides.
+
+        Raises:
+            BlackboardError: it may not come in.
+        """
+        if self.enter is None or not needs:
+            return None
+        return await self.enter(principal, needs, board)
+
+    async def open_still(self, principal: Principal, needs: frozenset[Action], board: str | None) -> bool:
+        """Whether a stream that was let in may go on."""
+        if self.still is None or not needs:
+            return True
+        try:
+            await self.still(principal, needs, board)
+        except BlackboardError:
+            return False
+        return True
+
+    def watch(self, principal: Principal, grant: Grant | None, *, seconds: float = RECHECK_SECONDS) -> Watch:
+        """What is awaited within ends with the refusal as soon as the grant does not hold any more."""
+        return Watch(None if grant is None else self.still, principal, grant, seconds)
+
+
+class Watch:
+    """Looks every few seconds whether a grant still holds, and cancels the task that entered where it does not."""
+
+    def __init__(
+        self, still: EnterHook | None, principal: Principal, grant: Grant | None, seconds: float
+    ) -> None:
+        self._still = still
+        self._principal = principal
+        self._grant = grant
+        self._seconds = seconds
+        self._refusal: BlackboardError | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._looking: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._cancelling = task, task.cancelling()
+        self._wind()
+        return self
+
+    def _wind(self) -> None:
+        if self._still is not None:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._begin)
+
+    def _begin(self) -> None:
+        self._looking = asyncio.create_task(self._look(), name="access-watch")
+
+    async def _look(self) -> None:
+        assert self._still is not None
+        assert self._grant is not None
+        try:
+            await self._still(self._principal, self._grant.needs, self._grant.board)
+        except BlackboardError as error:
+            words = error.message.replace("Nothing was changed; ", "")
+            self._refusal = type(error)(
+                f"This call was ended; what it did before stands. {words}", **error.facts
+            )
+            self._task.cancel()
+        else:
+            self._wind()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._refusal is not None:
+            ours = self._task.uncancel() <= self._cancelling
+            if ours and kind is asyncio.CancelledError:
+                raise self._refusal from None
+        elif self._looking is not None:
+            self._looking.cancel()

@@ -1,0 +1,21 @@
+-- Members: the roles that a board gives agents. Values are bound by position: ?1, ?2, …
+
+-- name: member_role
+-- The role that a board gives an agent.
+SELECT m.role FROM board b CROSS JOIN member m ON m.board = b.no AND m.agent = ?2 WHERE b.id = ?1;
+
+-- name: members
+-- The members of a board and their roles, by name.
+SELECT m.agent, m.role FROM board b CROSS JOIN member m ON m.board = b.no WHERE b.id = ?1 ORDER BY m.agent;
+
+-- name: members_count
+-- How many members a board has.
+SELECT count(*) FROM member WHERE board = ?1;
+
+-- name: member_set
+-- A board gives an agent a role.
+INSERT INTO member(board, agent, role) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET role = excluded.role;
+
+-- name: member_drop
+-- A board says nothing of an agent's role any more.
+DELETE FROM member WHERE board = ?1 AND agent = ?2;
