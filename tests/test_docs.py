@@ -91,6 +91,8 @@ def test_shell_examples_call_commands_with_options_that_exist(source: str) -> No
             arguments = arguments[: arguments.index("&&")] if "&&" in arguments else arguments
             group = cast(click.Group, cli)
             command = group.get_command(click.Context(group), arguments[0])
+            if isinstance(command, click.Group):
+                command = command.get_command(click.Context(command), arguments[1])
             assert command is not None, line
             known = {option for parameter in command.params for option in parameter.opts}
             assert {word for word in arguments if word.startswith("--")} <= known, line

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from blackboard_mcp.protocols.access import EVERY_BOARD, Action, Principal, Role
 from blackboard_mcp.protocols.clock import Clock, SystemClock, new_token
-from blackboard_mcp.protocols.credentials import CredentialStore
+from blackboard_mcp.protocols.credentials import CredentialStore, TokenState
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.summaries import ENDPOINTS
 from blackboard_mcp.protocols.tokens import Tokenizer
@@ -335,6 +335,20 @@ def issuer(settings: Settings, clock: Clock) -> tuple[ProtectedResource, JwtVeri
     from .http.auth.resource_metadata import ProtectedResource
 
     return ProtectedResource(settings.oauth), JwtVerifier(settings.oauth, IssuerKeys(settings.oauth), clock)
+
+
+async def authenticated(opened: Installation) -> bool:
+    """Whether there is a credential with which somebody can come in now, or an issuer who gives them."""
+    now = opened.clock.now()
+    return opened.settings.oauth is not None or any(
+        token.state(now) is TokenState.ACTIVE for token in await opened.store.tokens()
+    )
+
+
+async def open_to_all(opened: Installation) -> bool:
+    """Whether HTTP requests need no credential."""
+    settings = opened.settings
+    return settings.auth == "auto" and settings.oauth is None and not await opened.store.has_tokens()
 
 
 class _Identity:

@@ -14,7 +14,7 @@ import os
 import sys
 from typing import Any, Final
 
-from blackboard_mcp.server.http.identity import agent_name
+from blackboard_mcp.server.http.identity import agent_name, check_bearer
 from blackboard_mcp.server.mcp.adapter_lines import LineWriter, Oversized, read_lines
 from blackboard_mcp.server.relay_http import (
     CONNECT_SECONDS,
@@ -53,7 +53,7 @@ async def relay(
     """Carry messages between two descriptors and the server at `url` until the input ends.
 
     Raises:
-        InvalidInput: `agent` or `owner` is not a name.
+        InvalidInput: `agent` or `owner` is not a name, or the token would go over the network in the clear.
         ValueError: `url` is not an http or https URL.
     """
     headers = []
@@ -62,6 +62,7 @@ async def relay(
     if owner:
         headers.append(("X-Blackboard-Owner", agent_name(owner)))
     if token:
+        check_bearer(url, token)
         headers.append(("Authorization", f"Bearer {token}"))
     wire = _Relay(HttpClient(url, headers), input_fd, output_fd)
     await wire.run()

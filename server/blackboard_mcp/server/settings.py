@@ -55,6 +55,9 @@ class Settings:
     synchronous: str = "FULL"
     auth: str = "auto"
     oauth: OAuthSettings | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    behind_proxy: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     log_level: str = "WARNING"
@@ -125,7 +128,17 @@ _RANGES: dict[str, tuple[int, int]] = {
 _PREFIXES = ("embedding_query_prefix", "embedding_passage_prefix")
 _AGENTS = frozenset({"deciders", "stewards"})
 _LISTS = frozenset(
-    {"tools", "deciders", "stewards", "policy", "validator", "protocol", "allowed_hosts", "allowed_origins"}
+    {
+        "tools",
+        "deciders",
+        "stewards",
+        "policy",
+        "validator",
+        "protocol",
+        "behind_proxy",
+        "allowed_hosts",
+        "allowed_origins",
+    }
 )
 NAMES = tuple(f.name for f in fields(Settings))
 # Environment variables with our prefix that are no settings.
@@ -226,7 +239,7 @@ def _checked(key: str, value: Any, where: str, others: Mapping[str, Any]) -> Any
         return _url(str(value), where)
     if key in ("agent", "owner", "board"):
         _named(key, str(value), where)
-    return Path(value) if key == "data" else str(value)
+    return Path(value) if key in ("data", "tls_cert", "tls_key") else str(value)
 
 
 def _table(value: Any, where: str) -> dict[str, Any]:

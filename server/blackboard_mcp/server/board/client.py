@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
+from urllib.parse import urlsplit
 
 from blackboard_mcp.protocols.clock import new_token
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, Refused, error_of
 from blackboard_mcp.protocols.filters import EventFilter
 from blackboard_mcp.protocols.wire import EventsAnswer
 
+from ..http.identity import check_bearer, is_loopback
 from ..mcp.adapter_arguments import refuse_monsters
 from ..requests import check_agent, check_board
 from .calls import A, EventSource
@@ -22,6 +25,7 @@ from .surface import BoardAccess
 
 if TYPE_CHECKING:
     from mcp.client import Client
+    from mcp.shared.exceptions import MCPError
     from mcp.types import CallToolResult
 
 PATIENCE: Final = 30.0
@@ -56,19 +60,27 @@ class BoardClient(BoardAccess):
         agent: str,
         name: str = "main",
         headers: Mapping[str, str] | None = None,
+        token: str | None = None,
         mode: str = "auto",
         tool_prefix: str = "",
         patience: float = PATIENCE,
     ) -> BoardClient:
         """A client of the server at `url`, say `http://127.0.0.1:8420/mcp`, to enter with `async with`.
 
-        `mode` is the generation of the protocol: `auto` asks the server, `legacy` and `2026-07-28` say which.
+        `token` is the agent's access token, by default that of the environment's BLACKBOARD_TOKEN, where it goes to
+        this machine or over https. `mode` is the generation of the protocol: `auto` asks the server, `legacy` and
+        `2026-07-28` say which.
 
         Raises:
-            InvalidInput: not a name.
+            InvalidInput: not a name, or the token would go over the network in the clear.
+            Unauthorized: on entering, when the server takes no such token, or asks for one.
             Unreachable: on entering, when nobody answers.
         """
         sent = {**(headers or {}), "X-Blackboard-Agent": agent}
+        shown = token or os.environ.get("BLACKBOARD_TOKEN")
+        if shown and not any(name.lower() == "authorization" for name in sent):
+            check_bearer(url, shown)
+            sent["Authorization"] = f"Bearer {shown}"
         dial = _over_http(url, sent, mode)
         return cls(dial, agent=agent, name=name, tool_prefix=tool_prefix, patience=patience)
 
@@ -98,7 +110,12 @@ class BoardClient(BoardAccess):
         return cls(dial, agent=agent, name=name, tool_prefix=tool_prefix, patience=patience)
 
     async def __aenter__(self) -> Self:
-        await self._connection.open()
+        from mcp.shared.exceptions import MCPError
+
+        try:
+            await self._connection.open()
+        except MCPError as error:
+            raise _refusal(error) from None
         return self
 
     async def __aexit__(
@@ -157,15 +174,11 @@ class BoardClient(BoardAccess):
         try:
             return await self._connection.run(work, again=again)
         except MCPError as error:
-            facts = error.data if isinstance(error.data, dict) else {}
-            if "error" in facts:
-                more = {k: v for k, v in facts.items() if k not in ("error", "message")}
-                raise error_of(str(facts["error"]), error.message, more) from None
             if "unknown tool" in error.message:
                 raise Refused(
                     f"The server does not serve {what}: {error.message}. Start it with --tools all."
                 ) from None
-            raise BlackboardError(error.message) from None
+            raise _refusal(error) from None
 
     def _source(self, filter_: dict[str, Any], condition: EventFilter, name: str | None) -> EventSource:
         if name is not None:
@@ -195,6 +208,16 @@ class _Log:
         """Nothing is held."""
 
 
+def _refusal(error: MCPError) -> BlackboardError:
+    facts = error.data if isinstance(error.data, dict) else {}
+    more = {k: v for k, v in facts.items() if k not in ("error", "message")}
+    return (
+        error_of(str(facts["error"]), error.message, more)
+        if "error" in facts
+        else BlackboardError(error.message)
+    )
+
+
 def _error(result: CallToolResult, facts: Mapping[str, Any] | None) -> BlackboardError:
     if facts is None:
         return BlackboardError("\n".join(getattr(part, "text", "") for part in result.content))
@@ -210,8 +233,10 @@ def _over_http(url: str, headers: Mapping[str, str], mode: str) -> Dial:
         from mcp.client.streamable_http import streamable_http_client
 
         timeout = httpx2.Timeout(10.0, read=300.0)
+        # A proxy that the environment names has no part in what stays on this machine.
+        local = is_loopback(urlsplit(url).hostname or "")
         async with (
-            httpx2.AsyncClient(headers=dict(headers), timeout=timeout) as http,
+            httpx2.AsyncClient(headers=dict(headers), timeout=timeout, trust_env=not local) as http,
             Client(streamable_http_client(url, http_client=http), mode=mode) as client,
         ):
             yield client

@@ -64,7 +64,7 @@ class _Link:
             if self._ready.done():
                 logger.info("the connection was lost: %r", error)
             else:
-                self._ready.set_exception(_Lost(_reason(error)))
+                self._ready.set_exception(_told(error) or _Lost(_reason(error)))
         finally:
             self.lost = True
             if not self._ready.done():
@@ -133,6 +133,7 @@ class Connection:
 
         Raises:
             Unreachable: nobody answers there.
+            MCPError: the server said why not.
         """
 
         async def ask(client: Client) -> None:
@@ -197,6 +198,16 @@ class Connection:
             self._drop(self._link)
         while self._closing:
             await asyncio.wait(set(self._closing))
+
+
+def _told(error: BaseException) -> BaseException | None:
+    """What the server itself said of why it lets nobody in, if that is what it was."""
+    from mcp.shared.exceptions import MCPError
+
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    says = isinstance(error, MCPError) and isinstance(error.data, dict) and "error" in error.data
+    return error if says else None
 
 
 def _reason(error: BaseException) -> str:

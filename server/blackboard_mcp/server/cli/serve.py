@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from blackboard_mcp.protocols.errors import InvalidInput
 
 from ..settings import Settings
 from .options import settings_of
+
+logger = logging.getLogger(__name__)
 
 
 @click.command()
@@ -69,6 +70,20 @@ from .options import settings_of
     "--auth",
     type=click.Choice(["auto", "token"]),
     help="Over HTTP: ask for an access token from the first token on (auto, the default), or always (token).",
+)
+@click.option(
+    "--tls-cert",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Certificate chain (PEM): serve over https.",
+)
+@click.option(
+    "--tls-key", type=click.Path(path_type=Path), metavar="FILE", help="Its key (PEM), no passphrase."
+)
+@click.option(
+    "--behind-proxy",
+    metavar="ADDRESSES",
+    help="Addresses or networks of proxies that end TLS in front, joined by commas: whom they pass on is believed.",
 )
 @click.option("--allowed-hosts", metavar="HOSTS", help="Exact Host values that a proxy in front passes on.")
 @click.option("--allowed-origins", metavar="ORIGINS", help="Exact Origin values of browser clients.")
@@ -141,19 +156,31 @@ async def serve_http(settings: Settings) -> None:
     """Serves until SIGINT or SIGTERM."""
     from .. import compose
     from ..http.events import EventStreams
-    from ..http.run import is_loopback
+    from ..http.exposure import check_exposure, networks_of, tls_of
     from ..http.run import serve_http as run
 
-    if not is_loopback(settings.host):
-        raise InvalidInput(
-            f"{settings.host} is not a loopback address, and there are no access tokens yet: anybody who reaches it "
-            "could be any agent. Serve on 127.0.0.1 and put what authenticates in front of it, with "
-            "--allowed-hosts for the name that clients use."
-        )
+    tls = tls_of(settings.tls_cert, settings.tls_key)
+    proxies = networks_of(settings.behind_proxy)
     async with compose.installation(settings, eager_index=True) as opened:
+        open_to_all = await compose.open_to_all(opened)
+        check_exposure(
+            settings.host,
+            authenticated=await compose.authenticated(opened),
+            allowed_hosts=settings.allowed_hosts,
+            tls=tls,
+            proxies=proxies,
+        )
         server = compose.build_server(opened)
         events = EventStreams(opened.blackboard, limits=settings.limits)
         server.on_close(events.close)
+
+        def ready(url: str) -> None:
+            if open_to_all:
+                logger.warning(
+                    "there are no access tokens: whoever reaches %s can be any agent; `blackboard-mcp token create` "
+                    "makes one, and from then on every request needs one",
+                    url,
+                )
 
         @asynccontextmanager
         async def lifespan() -> AsyncIterator[None]:
@@ -168,6 +195,9 @@ async def serve_http(settings: Settings) -> None:
             allowed_origins=settings.allowed_origins,
             routes=[events.route()],
             lifespan=lifespan,
+            on_ready=ready,
+            tls=tls,
+            proxies=proxies,
         )
 
 

@@ -1,10 +1,12 @@
-"""Names on a server without tokens: the headers `X-Blackboard-Agent` and, for whom it acts, `X-Blackboard-Owner`."""
+"""How clients say who they are: names in headers on a server without tokens, and a bearer token with care."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import Final
+from urllib.parse import urlsplit
 
 from blackboard_mcp.protocols.errors import InvalidInput
 
@@ -41,3 +43,29 @@ def agent_name(name: str) -> str:
             f"{name[:64]!a} is not an agent's name: use 1-64 characters of A-Z a-z 0-9 . _ @ -"
         )
     return name
+
+
+def check_bearer(url: str, token: str) -> None:
+    """See that a client may send a bearer token to an address.
+
+    Raises:
+        InvalidInput: others could read it on its way, or it has characters that no token has.
+    """
+    if not (token.isascii() and token.isprintable() and " " not in token):
+        raise InvalidInput("BLACKBOARD_TOKEN has characters that no token has.")
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+        raise InvalidInput(
+            f"The token would go over the network in the clear: {parts.hostname} is not this machine, so its URL must "
+            "begin with https:. Nothing was sent."
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the address can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -16,15 +16,17 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
-from ipaddress import ip_address
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.server.http.connections import bounded_protocol
+from blackboard_mcp.server.http.identity import is_loopback as is_loopback
+from blackboard_mcp.server.http.proxies import BehindProxies
 from starlette.routing import BaseRoute
 
 if TYPE_CHECKING:
+    from blackboard_mcp.server.http.exposure import Network, Tls
     from blackboard_mcp.server.mcp.adapter import BoardServer
 
 logger = logging.getLogger(__name__)
@@ -44,12 +46,15 @@ async def serve_http(
     lifespan: Callable[[], AbstractAsyncContextManager[None]] | None = None,
     on_ready: Callable[[str], None] | None = None,
     stop: asyncio.Event | None = None,
+    tls: Tls | None = None,
+    proxies: Sequence[Network] = (),
 ) -> None:
     """Serve until SIGINT, SIGTERM or `stop`; then end streams, finish calls, and return within 6 s.
 
     Port 0 takes a free one. `on_ready` gets the base URL with the real port once requests are
     answered. `allowed_hosts` (exact `Host` values) are added to those of a loopback address and are
-    needed for every other; their origins are allowed with them.
+    needed for every other; their origins are allowed with them. Of `proxies` it is believed whom they
+    pass on; on an address that is not loopback, without `tls`, nobody else is answered.
 
     Raises:
         InvalidInput: the address cannot be bound, or is not loopback and no host is allowed.
@@ -63,15 +68,19 @@ async def serve_http(
     try:
         real_port: int = listener.getsockname()[1]
         hosts, origins = _allowed(host, real_port, allowed_hosts, allowed_origins)
-        url = f"http://{_url_host(host)}:{real_port}"
-        app = server.asgi(
+        url = f"{'http' if tls is None else 'https'}://{_url_host(host)}:{real_port}"
+        app: Any = server.asgi(
             allowed_hosts=hosts,
             allowed_origins=origins,
             routes=routes,
             lifespan=lifespan,
         )
+        if proxies:
+            app = BehindProxies(app, proxies, only=tls is None and not is_loopback(host))
         config = uvicorn.Config(
             app,
+            ssl_certfile=None if tls is None else tls.cert,
+            ssl_keyfile=None if tls is None else tls.key,
             http=bounded_protocol(server),
             ws="none",
             lifespan="on",
@@ -111,16 +120,6 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-def is_loopback(host: str) -> bool:
-    """Whether the address can be reached from this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
 def _url_host(host: str) -> str:
     bare = host.strip("[]")
     return f"[{bare}]" if ":" in bare else bare
@@ -146,7 +145,7 @@ def _allowed(
             all_hosts.add(f"{name}:{port}")
             if port == 80:
                 all_hosts.add(name)
-        all_origins.update(f"http://{name}" for name in all_hosts)
+        all_origins.update(f"{scheme}://{name}" for name in all_hosts for scheme in ("http", "https"))
     all_origins.update(f"{scheme}://{name}" for name in hosts for scheme in ("http", "https"))
     return frozenset(all_hosts), frozenset(all_origins)
 

@@ -1,0 +1,113 @@
+"""What a server must have before it listens where others than this machine's users reach it."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import Final
+
+from blackboard_mcp.protocols.errors import InvalidInput
+
+from .identity import is_loopback
+
+Network = IPv4Network | IPv6Network
+
+_TOKENS: Final = (
+    "access tokens, or anybody who reaches it could be any agent: make one with `blackboard-mcp token create`, or name "
+    "an OAuth issuer in the table [oauth]"
+)
+_HOSTS: Final = (
+    "the host names that clients use, exactly as in their URL: --allowed-hosts board.example.com:8420"
+)
+_TLS: Final = (
+    "TLS, or tokens would go over the network in the clear: --tls-cert and --tls-key; or, where a proxy in front ends "
+    "TLS, that proxy's address: --behind-proxy 10.0.0.5"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """A certificate chain and its key, as PEM files."""
+
+    cert: Path
+    key: Path
+
+
+def check_exposure(
+    host: str,
+    *,
+    authenticated: bool,
+    allowed_hosts: Sequence[str],
+    tls: Tls | None,
+    proxies: Sequence[Network],
+) -> None:
+    """See that a server may listen on an address.
+
+    Raises:
+        InvalidInput: others reach it, and something is missing; it names all that is.
+    """
+    if is_loopback(host):
+        return
+    there = ((authenticated, _TOKENS), (allowed_hosts, _HOSTS), (tls is not None or proxies, _TLS))
+    missing = [what for given, what in there if not given]
+    if missing:
+        raise InvalidInput(
+            f"The server did not start: {host} is not a loopback address. Missing: "
+            + "".join(f"\n  ({n}) {what}" for n, what in enumerate(missing, 1))
+            + "\nOr serve on 127.0.0.1."
+        )
+
+
+def tls_of(cert: Path | None, key: Path | None) -> Tls | None:
+    """The certificate and key of the settings, tried out; `None` without.
+
+    Raises:
+        InvalidInput: one without the other, or they cannot be read, or do not belong together.
+    """
+    if cert is None and key is None:
+        return None
+    if cert is None or key is None:
+        there, lacks = ("tls_key", "tls_cert") if cert is None else ("tls_cert", "tls_key")
+        raise InvalidInput(f"{there} is given without {lacks}; TLS needs both.")
+    tls = Tls(cert.expanduser(), key.expanduser())
+    try:
+        for file in (tls.cert, tls.key):
+            file.open("rb").close()
+        # Without this a key with a passphrase would stop the start to ask for it on the terminal.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls.cert, tls.key, password=lambda: b"")
+    except ssl.SSLError as error:
+        raise InvalidInput(
+            f"{tls.cert} and {tls.key} are no certificate in PEM and its key without a passphrase: "
+            f"{error.reason or 'they cannot be read'}."
+        ) from error
+    except OSError as error:
+        raise InvalidInput(f"Cannot read {error.filename or tls.cert}: {error.strerror}.") from error
+    if os.name != "nt" and stat.S_IMODE(tls.key.stat().st_mode) & 0o007:
+        raise InvalidInput(f"Everybody on this machine can read or write the key {tls.key}: chmod o-rwx it.")
+    return tls
+
+
+def networks_of(addresses: Sequence[str]) -> tuple[Network, ...]:
+    """Addresses and networks of proxies.
+
+    Raises:
+        InvalidInput: one that is neither, or is everybody's.
+    """
+    found = []
+    for address in addresses:
+        try:
+            network = ip_network(address, strict=False)
+        except ValueError:
+            raise InvalidInput(
+                f"behind_proxy names {address[:64]!a}, which is no address and no network: give the proxy's own, as "
+                "in 10.0.0.5 or 10.0.0.0/28."
+            ) from None
+        if network.prefixlen == 0:
+            raise InvalidInput(f"behind_proxy names {address}, which is every address: give the proxy's own.")
+        found.append(network)
+    return tuple(found)

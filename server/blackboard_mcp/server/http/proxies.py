@@ -1,0 +1,59 @@
+"""Requests that come through proxies which the operator declared: whose they are, and that none comes past them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import IPv6Address, ip_address
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from .application import HEALTH_PATH
+from .exposure import Network
+from .gate import ErrorAnswer
+
+
+class BehindProxies:
+    """Gives requests of declared proxies the address and scheme of the client behind them.
+
+    Args:
+        networks: of the proxies.
+        only: refuse what comes from elsewhere, or over plain HTTP through the proxy.
+    """
+
+    def __init__(self, app: ASGIApp, networks: Sequence[Network], *, only: bool) -> None:
+        self._app = app
+        self._networks = tuple(networks)
+        self._only = only
+        self._told = ProxyHeadersMiddleware(
+            self._checked,  # type: ignore[arg-type]
+            trusted_hosts=[str(network) for network in networks],
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+        elif self._of_proxy((scope.get("client") or ("",))[0]):
+            await self._told(scope, receive, send)  # type: ignore[arg-type]
+        elif self._only and scope["path"] != HEALTH_PATH:
+            await ErrorAnswer(403, "proxy", "this server is reached through its proxy alone")(scope, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _checked(self, scope: Scope, receive: Receive, send: Send) -> None:
+        forwarded = any(name == b"x-forwarded-proto" for name, _ in scope["headers"])
+        if self._only and forwarded and scope["scheme"] != "https":
+            await ErrorAnswer(403, "proxy", "use https: a token would go over the network in the clear")(
+                scope, send
+            )
+            return
+        await self._app(scope, receive, send)
+
+    def _of_proxy(self, peer: str) -> bool:
+        try:
+            address = ip_address(peer.partition("%")[0])
+        except ValueError:
+            return False
+        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        return any(address in network for network in self._networks)
