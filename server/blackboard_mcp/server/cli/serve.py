@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ from ..settings import Settings
 from .options import settings_of
 
 logger = logging.getLogger(__name__)
+_STOP_SECONDS = 3.0
 
 
 @click.command()
@@ -143,13 +145,36 @@ def _tune() -> None:
 
 
 async def serve_stdio(settings: Settings) -> None:
-    """Serves one client until its input ends."""
+    """Serves one client until its input ends, or SIGTERM."""
     from .. import compose
 
     async with compose.installation(settings, eager_index=False) as opened:
         server = compose.build_server(opened)
         async with _background(compose.announce(opened, server)):
-            await server.run_stdio()
+            await _until_told(asyncio.create_task(server.run_stdio(), name="stdio"))
+
+
+async def _until_told(serving: asyncio.Task[None]) -> None:
+    """Returns when the task ends, or soon after SIGTERM."""
+    told = asyncio.Event()
+    # Windows has no such signal.
+    with contextlib.suppress(NotImplementedError):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
+    waiting = asyncio.create_task(told.wait())
+    try:
+        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if not serving.done():
+            serving.cancel()
+            # A client that reads nothing must not hold up the store's close.
+            await asyncio.wait({serving}, timeout=_STOP_SECONDS)
+    finally:
+        waiting.cancel()
+        if not serving.done():
+            serving.cancel()
+    if serving.done() and not serving.cancelled() and (error := serving.exception()) is not None:
+        if not told.is_set():
+            raise error
+        logger.warning("ended while calls were under way: %r", error)
 
 
 async def serve_http(settings: Settings) -> None:

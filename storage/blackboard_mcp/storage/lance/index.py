@@ -76,7 +76,7 @@ class ClosableEmbedder(Protocol):
     """An embedder that holds something open: the optional power of endpoints."""
 
     def close(self) -> None:
-        """End what is open. Twice is harmless."""
+        """End what is open, and calls under way with it. Twice is harmless."""
         ...
 
 
@@ -155,12 +155,13 @@ class LanceArchiveIndex:
     async def close(self) -> None:
         """Wait for calls under way; later calls raise `ArchiveUnavailable`. Twice is harmless."""
         self._closed = True
+        # First: a call under way may be waiting for an endpoint that never answers.
+        if not self._is_draft and isinstance(self._embedder, ClosableEmbedder):
+            await asyncio.to_thread(self._embedder.close)
         workers, self._workers = self._workers, None
         if workers is not None:
             await asyncio.to_thread(workers.shutdown)
         self._opened = None
-        if not self._is_draft and isinstance(self._embedder, ClosableEmbedder):
-            await asyncio.to_thread(self._embedder.close)
 
     # Everything below runs in a worker thread.
 

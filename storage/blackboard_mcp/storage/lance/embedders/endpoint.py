@@ -6,11 +6,13 @@ has one finite vector of one dimension for every text. `httpx` is imported at th
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -60,7 +62,7 @@ class EndpointEmbedder:
         key: str = "",
         query_prefix: str = "",
         passage_prefix: str = "",
-        pause: Callable[[float], None] = time.sleep,
+        pause: Callable[[float], object] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._url = f"{checked_url(url)}/embeddings"
@@ -71,8 +73,11 @@ class EndpointEmbedder:
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
         self._query_prefix, self._passage_prefix = query_prefix, passage_prefix
-        self._pause, self._clock = pause, clock
+        self._over = threading.Event()
+        # A wait that ends when the embedder is closed.
+        self._pause, self._clock = pause or self._over.wait, clock
         self._lock = threading.Lock()
+        self._sockets: set[socket.socket] = set()
         self._client: Any = None
         self._dimension = 0
         self._rests_until = float("-inf")
@@ -121,9 +126,15 @@ class EndpointEmbedder:
             raise
 
     def close(self) -> None:
-        """End the connections; another call opens new ones."""
+        """End it for good, calls under way too: they fail at once, however long the endpoint is silent."""
+        self._over.set()
         with self._lock:
             client, self._client = self._client, None
+            sockets, self._sockets = self._sockets, set()
+        for end in sockets:
+            # Closing would not wake a thread that waits for an answer.
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
         if client is not None:
             client.close()
 
@@ -147,17 +158,25 @@ class EndpointEmbedder:
         """The endpoint's vectors of the texts, rows unit length, after one request."""
         import httpx
 
+        if self._over.is_set():
+            raise EndpointError("the embedder was closed")
         deadline = time.monotonic() + seconds
         body = {"model": self._model, "input": texts, "encoding_format": "float"}
         timeout = httpx.Timeout(seconds, connect=min(_CONNECT_SECONDS, seconds))
         try:
-            with self._wire().stream("POST", self._url, json=body, timeout=timeout) as answer:
+            with self._wire().stream(
+                "POST", self._url, json=body, timeout=timeout, extensions={"trace": self._note_socket}
+            ) as answer:
                 if answer.status_code == 429 or answer.status_code >= 500:
                     raise _Passing(f"the endpoint answered {answer.status_code}", _asked_pause(answer))
                 if answer.status_code != 200:
                     raise EndpointError(f"the endpoint answered {answer.status_code}")
                 data = _body(answer, deadline)
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, OSError, RuntimeError) as error:
+            if self._over.is_set():
+                raise EndpointError("the embedder was closed") from error
+            if isinstance(error, EndpointError) or not isinstance(error, httpx.HTTPError):
+                raise
             raise _Passing(f"the endpoint did not answer ({type(error).__name__})") from error
         return self._vectors(data, len(texts))
 
@@ -168,6 +187,17 @@ class EndpointEmbedder:
             if self._client is None:
                 self._client = httpx.Client(follow_redirects=False, trust_env=False, headers=self._headers)
             return self._client
+
+    def _note_socket(self, step: str, told: Mapping[str, Any]) -> None:
+        """Keeps the socket of each new connection, so that `close` can end it under a waiting thread."""
+        if step not in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            return
+        end = told["return_value"].get_extra_info("socket")
+        if isinstance(end, socket.socket):
+            with self._lock:
+                self._sockets = {known for known in self._sockets if known.fileno() >= 0} | {end}
+        if self._over.is_set():
+            raise EndpointError("the embedder was closed")
 
     def _vectors(self, data: bytes, count: int) -> Any:
         import numpy as np

@@ -1,0 +1,114 @@
+"""Models that never answer: nobody who posts or reads waits for them."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from injecting import Poster, Server, tool, wires
+
+pytestmark = pytest.mark.timeout(300)
+
+FILLER = "We looked at the seals, the flow and the price of every pump on the long list. " * 3
+LONGEST = 5.0
+"""Seconds that a call may take on a busy machine: the models hang for longer."""
+
+
+class Silence:
+    """Listens and never answers; `asked` are the paths of who tried."""
+
+    def __init__(self) -> None:
+        self.asked: set[str] = set()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1"
+        self._held: list[socket.socket] = []
+        self._thread = threading.Thread(target=self._accept)
+        self._thread.start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self._held.append(connection)
+                threading.Thread(target=self._hear, args=(connection,), daemon=True).start()
+
+    def _hear(self, connection: socket.socket) -> None:
+        with suppress(OSError, IndexError):
+            self.asked.add(connection.recv(65_536).split(b" ")[1].decode())
+
+    def wait_for(self, path: str) -> None:
+        deadline = time.monotonic() + 60
+        while path not in self.asked:
+            assert time.monotonic() < deadline, self.asked
+            time.sleep(0.02)
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+        for connection in self._held:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            connection.close()
+
+
+@pytest.fixture
+def silence() -> Iterator[Silence]:
+    listening = Silence()
+    yield listening
+    listening.close()
+
+
+@pytest.fixture
+def hung(tmp_path: Path, silence: Silence) -> Iterator[Server]:
+    server = Server(
+        tmp_path / "data",
+        tmp_path / "log",
+        *("--summariser", "openai", "--summary-url", silence.url, "--summary-model", "m"),
+        *("--embedder", "openai", "--embedding-url", silence.url, "--embedding-model", "m"),
+        *("--target-tokens", "400", "--summary-timeout-seconds", "60"),
+    )
+    server.start()
+    yield server
+    server.abandon()
+
+
+def test_no_call_waits_for_models_that_hang(hung: Server, silence: Silence) -> None:
+    bob = wires.HttpWire(hung.url, hung.pid, "bob", modern=True)
+    on: dict[str, Any] = {"edges": {"replies_to": ["$1"]}}
+    replies = [{"text": f"{n}: {FILLER}", "type": "REPLY", **on} for n in range(6)]
+    decision = {"text": "We take the blue pump with 60 litres.", "type": "DECISION", **on}
+    tool(bob, "post", items=[{"text": f"pump {n} leaks " + FILLER, "type": "LOG"} for n in range(12)])
+    silence.wait_for("/v1/embeddings")
+    tool(bob, "post", items=[{"text": "Which pump?", "type": "QUESTION"}, *replies, decision])
+    silence.wait_for("/v1/chat/completions")
+    poster = Poster()
+    slowest = 0.0
+    while len(poster.journal) < 100:
+        for call in (
+            lambda: poster.post(hung.wire),
+            lambda: tool(hung.wire, "read"),
+            lambda: tool(hung.wire, "query", text="pump"),
+        ):
+            began = time.monotonic()
+            call()
+            slowest = max(slowest, time.monotonic() - began)
+    assert slowest < LONGEST
+    poster.check(hung.wire)
+    # A search waits for a vector as long as it may, and then finds by words.
+    found = tool(bob, "query_archive", text="which pump leaks")
+    assert found["items"]
+    assert "words" in found["notice"]
+    bob.close()
+    print(
+        f"{len(poster.journal)} posts beside two models that hang: the slowest call took {slowest * 1000:.0f} ms"
+    )
+    assert hung.stop() == 0
+    assert "Traceback" not in json.dumps(hung.log.read_text())
