@@ -25,7 +25,7 @@ async def at() -> AsyncIterator[Table]:
     await store.close()
 
 
-def _covers(check: Callable[[Permit, str, Any, Any], bool]) -> Mutate:
+def _covers(check: Callable[[Permit, str, Any, Any, Any], bool]) -> Mutate:
     return lambda monkeypatch: monkeypatch.setattr(Permit, "covers", check)
 
 
@@ -60,16 +60,24 @@ def _takes_votes_for_watching(monkeypatch: pytest.MonkeyPatch) -> None:
 
 CASES: dict[str, tuple[Mutate, Callable[[Table], Any]]] = {
     "whatever was allowed covers everything": (
-        _covers(lambda self, owner, access, changes: self.access is not None),
+        _covers(lambda self, owner, role, access, changes: self.access is not None),
         KIT.test_what_is_committed_is_what_was_allowed,
     ),
     "the board's choice is not looked at again": (
-        _covers(lambda self, owner, access, changes: owner == self.owner and changes <= self.changes),
+        _covers(lambda self, owner, role, access, changes: owner == self.owner and changes <= self.changes),
         KIT.test_who_acts_for_whom_and_which_policies_count_as_of_the_commit,
     ),
     "the owner is not looked at again": (
-        _covers(lambda self, owner, access, changes: access == self.access and changes <= self.changes),
+        _covers(lambda self, owner, role, access, changes: access == self.access and changes <= self.changes),
         KIT.test_who_acts_for_whom_and_which_policies_count_as_of_the_commit,
+    ),
+    "the member's role is not looked at again": (
+        _covers(
+            lambda self, owner, role, access, changes: (
+                owner == self.owner and access == self.access and changes <= self.changes
+            )
+        ),
+        KIT.test_a_role_that_the_board_gives_counts_as_of_the_commit,
     ),
     "nothing is noted": (
         _says_nothing,

@@ -210,6 +210,13 @@ class RequestStore(Protocol):
         """
         ...
 
+    async def release_request(self, board: str, agent: str, number: int, lease: int) -> bool:
+        """Gives a request back that the agent took under that lease, for others and itself; false where it has it not.
+
+        For what a call took that nobody got: it declines nothing, and what the agent has answered so far stays.
+        """
+        ...
+
     async def sweep_requests(self) -> list[str]:
         """Expires what is past its deadline, frees what is past its lease, ends offers of the absent.
 

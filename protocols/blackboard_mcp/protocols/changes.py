@@ -12,7 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from .access import Action
+from .access import Action, Role
 from .items import EdgeKind, ItemType, Status, Visibility
 
 if TYPE_CHECKING:
@@ -127,22 +127,26 @@ EVERYWHERE: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """The changes that were allowed to an owner's agent, under the board's choice of policies.
+    """The changes that were allowed to an owner's agent with that role of the board's, under its choice of policies.
 
     On `boards` changes are judged whatever the board chose. `access` is `None` where nothing was judged yet.
     """
 
     boards: frozenset[str] = frozenset()
     owner: str = ""
+    role: Role | None = None
     access: tuple[str, ...] | None = None
     changes: frozenset[Change] = frozenset()
 
     def concerns(self, board: str) -> bool:
         return EVERYWHERE in self.boards or board in self.boards
 
-    def covers(self, owner: str, access: tuple[str, ...], changes: frozenset[Change]) -> bool:
-        """Whether all of the changes were allowed to that owner's agent, where the board's choice is `access`."""
-        return access == self.access and owner == self.owner and changes <= self.changes
+    def covers(
+        self, owner: str, role: Role | None, access: tuple[str, ...], changes: frozenset[Change]
+    ) -> bool:
+        """Whether all of them were allowed, to that owner's agent in that role, where the board chose `access`."""
+        judged = owner == self.owner and role is self.role and access == self.access
+        return judged and changes <= self.changes
 
 
 Judge = Callable[["Unpermitted"], Awaitable[frozenset[Change]]]

@@ -35,6 +35,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
+    from .access import Role
     from .changes import Change
 
 
@@ -97,6 +98,7 @@ class Unpermitted(Forbidden):
     Attributes:
         agent: who makes them.
         owner: whom the agent acts for.
+        role: the role that the board itself gives the agent, if it does.
         access: the board's choice of policies, as of the transaction.
         changes: all of them.
     """
@@ -109,6 +111,7 @@ class Unpermitted(Forbidden):
         *,
         agent: str = "",
         owner: str = "",
+        role: Role | None = None,
         access: tuple[str, ...] = (),
         changes: Iterable[Change] = (),
         **facts: Any,
@@ -116,6 +119,7 @@ class Unpermitted(Forbidden):
         super().__init__(message, **facts)
         self.agent = agent
         self.owner = owner or agent
+        self.role = role
         self.access = access
         self.changes = tuple(changes)
 

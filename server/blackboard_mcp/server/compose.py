@@ -110,11 +110,12 @@ async def _opened(
     config = settings.board_config(policies, validators.names, access)
     embedder = embedder_choice(settings)
     _make_folder(settings)
-    store = await SqlBoardStore.open(
+    opened = await SqlBoardStore.open(
         database,
         clock=time,
         synchronous=cast(Literal["FULL", "NORMAL"], settings.synchronous),
     )
+    store = opened.judged(judge.judge, access.boards)
     holder = f"{os.getpid()}-{new_token(6)}"
     try:
         tokenizer = load_tokenizer(settings.tokenizer)
@@ -125,7 +126,7 @@ async def _opened(
         )
         activity = Activity(store, time)
         blackboard = Blackboard(
-            store.judged(judge.judge, access.boards),
+            store,
             tokenizer=tokenizer,
             pruner=pruner,
             archive=archive,

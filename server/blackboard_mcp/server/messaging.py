@@ -6,13 +6,16 @@ Every method takes the agent's authenticated name and a board id. Nothing here k
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
 from blackboard_mcp.protocols.answers import (
     Attention,
+    Once,
 )
 from blackboard_mcp.protocols.asking import (
     DEADLINE_SECONDS,
@@ -23,7 +26,7 @@ from blackboard_mcp.protocols.asking import (
     NewAnswer,
     NewRequest,
 )
-from blackboard_mcp.protocols.errors import Conflict, InvalidInput
+from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.items import Item, Ref, content_hash, parse_ref
 from blackboard_mcp.protocols.store import BoardStore
@@ -91,6 +94,7 @@ class Messaging:
 
     def __init__(self, board: Blackboard) -> None:
         self._board = board
+        self._returning: set[asyncio.Task[None]] = set()
 
     @property
     def _store(self) -> BoardStore:
@@ -152,6 +156,8 @@ class Messaging:
             name, number = await self._named(agent, board, id_)
         loop = asyncio.get_running_loop()
         started = loop.time()
+        tails = self._board.following.tails
+        released = tails.released
         known, first = 0, True
         while True:
             stands = await self._asked(name, agent, number)
@@ -161,6 +167,8 @@ class Messaging:
             if report is not None and (request.parts > known or not first):
                 await report(round(now - started, 1), seconds, _progress(stands, known))
             known, first = request.parts, False
+            if tails.released != released:
+                return stands
             await self._wait(
                 name,
                 lambda event: event.thread == number,
@@ -215,26 +223,75 @@ class Messaging:
         name = await self._board.board_of(board, agent)
         loop = asyncio.get_running_loop()
         started = loop.time()
+        tails = self._board.following.tails
+        released = tails.released
         first = True
         while True:
             found = await self._store.find_board(name)
             seq = 0 if found is None else found.seq
-            taken = await self._store.take_next(name, agent, once=once)
+            taken = await self._take_next(name, agent, once)
             if taken is not None:
-                return await self._asked(name, agent, taken[0])
+                async with self.delivering(name, agent, *taken, keyed=once is not None):
+                    return await self._asked(name, agent, taken[0])
             now = loop.time()
-            if now >= started + seconds:
+            if now >= started + seconds or tails.released != released:
                 self._board.activity.seen(name, agent)
                 return None
             if report is not None and not first:
                 await report(round(now - started, 1), seconds, "waiting for a request")
             first = False
+            if tails.released != released:
+                continue
             await self._wait(
                 name,
                 lambda event: event.event in _AVAILABLE,
                 seq,
                 min(started + seconds - now, _REPORT_EVERY),
             )
+
+    async def _take_next(self, board: str, agent: str, once: Once | None) -> tuple[int, int] | None:
+        taking = asyncio.ensure_future(self._store.take_next(board, agent, once=once))
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            # A write under way cannot be stopped; with a key the call may come again for what it gave.
+            if once is None:
+                self._later(self._undo(taking, board, agent))
+            raise
+
+    @asynccontextmanager
+    async def delivering(
+        self, board: str, agent: str, number: int, lease: int, *, keyed: bool
+    ) -> AsyncIterator[None]:
+        """What a call took is given back if it is cancelled or fails before it is answered.
+
+        Not where it had an idempotency key: it may come again for what it took.
+        """
+        try:
+            yield
+        except (asyncio.CancelledError, BlackboardError):
+            if not keyed:
+                self._later(self._give_back(board, agent, (number, lease)))
+            raise
+
+    async def _undo(self, taking: asyncio.Future[tuple[int, int] | None], board: str, agent: str) -> None:
+        with contextlib.suppress(BlackboardError):
+            await self._give_back(board, agent, await taking)
+
+    async def _give_back(self, board: str, agent: str, taken: tuple[int, int] | None) -> None:
+        if taken is not None:
+            with contextlib.suppress(BlackboardError):  # its lease ends anyway
+                await self._store.release_request(board, agent, *taken)
+
+    def _later(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._returning.add(task)
+        task.add_done_callback(self._returning.discard)
+
+    async def settle(self) -> None:
+        """Returns when what cancelled calls had taken is given back."""
+        while self._returning:
+            await asyncio.wait(list(self._returning))
 
     async def take(self, agent: str, board: str | None, id_: str, *, once_key: str | None = None) -> Asked:
         """The request, which the agent holds from now on."""

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from blackboard_mcp.protocols.errors import StoreClosed, StoreError
 from blackboard_mcp.protocols.events import Event
@@ -100,6 +100,7 @@ class Tails:
         self._loading: dict[tuple[str, int], asyncio.Task[Page]] = {}
         self._reading = asyncio.Lock()
         self._waiting = 0
+        self._letting_go: set[asyncio.Future[Any]] = set()
         self.released = 0
         """How often all who waited were let go."""
         self._pump: asyncio.Task[None] | None = None
@@ -147,10 +148,23 @@ class Tails:
     def release(self) -> None:
         """Let all go who wait now, as if their time were over."""
         self.released += 1
+        for task in self._letting_go:
+            task.cancel()
         for tail in self._tails.values():
             for waiter in tail.waiters:
                 if not waiter.news.done():
                     waiter.news.set_result(None)
+
+    async def unless_released(self, work: Coroutine[Any, Any, T], otherwise: T) -> T:
+        """What `work` answers; `otherwise`, and no more of `work`, once all who wait are let go."""
+        task = asyncio.ensure_future(work)
+        self._letting_go.add(task)
+        try:
+            await asyncio.wait([task])
+        finally:
+            self._letting_go.discard(task)
+            task.cancel()
+        return otherwise if task.cancelled() else task.result()
 
     @property
     def weight(self) -> int:

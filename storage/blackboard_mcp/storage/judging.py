@@ -40,7 +40,7 @@ class JudgedEngine:
             wanted = error
         for _ in range(_ATTEMPTS):
             allowed = await self._judge(wanted)
-            permit = Permit(self._first.boards, wanted.owner, wanted.access, allowed)
+            permit = Permit(self._first.boards, wanted.owner, wanted.role, wanted.access, allowed)
             try:
                 return await self._engine.write(carried(permit, operation))
             except Unpermitted as error:

@@ -99,6 +99,10 @@ class RequestCalls(Calls):
             board, agent, once, lambda now: requesting.cancel(board, agent, number, reason, now)
         )
 
+    async def release_request(self, board: str, agent: str, number: int, lease: int) -> bool:
+        now = self._now()
+        return await self.engine.write(lambda: requesting.release(board, agent, number, lease, now))
+
     async def sweep_requests(self) -> list[str]:
         now = self._now()
         due = await self.engine.read(lambda: requesting.due(now))

@@ -137,6 +137,27 @@ async def test_f56_a_table_says_which_roles_may(tmp_path: Path, mode: str) -> No
         await bob.do("post", text="of it", type="DECISION", board="other")
 
 
+async def test_f56_the_role_that_a_board_gives_counts_in_the_table(tmp_path: Path, mode: str) -> None:
+    table = {
+        "name": "table",
+        "policy": "roles",
+        "boards": ["*"],
+        "rules": [
+            {"types": ["DECISION"], "roles": ["decider"]},
+            {"what": ["members"], "roles": ["admin"]},
+        ],
+    }
+    async with opened(tmp_path, mode, table) as there:
+        ada, bob = await there.join("ada", "bob")
+        await denied(bob, "post", text="so be it", type="DECISION")
+        await ada.do("board", members={"bob": "decider"})
+        await bob.post("so be it", "DECISION")
+        await ada.do("board", members={"bob": "admin"})
+        failure = await denied(bob, "post", text="so be it again", type="DECISION")
+        assert "and yours is admin" in failure["message"]
+        await bob.do("board", members={"cid": "observer"})
+
+
 async def test_every_way_of_changing_something_is_asked_about(tmp_path: Path, mode: str) -> None:
     """With a policy that denies all, on every board: nothing gets through, whoever asks and whatever for."""
     async with opened(tmp_path, mode) as there:
@@ -168,6 +189,7 @@ async def test_every_way_of_changing_something_is_asked_about(tmp_path: Path, mo
             (ada, "core", {"objective": "win"}),
             (ada, "board", {"title": "Ours"}),
             (ada, "board", {"settings": {"quorum": 2}}),
+            (ada, "board", {"members": {"bob": "observer"}}),
             (ada, "prune", {}),
             *((bob, "debate", {"op": op, "id": claim["id"]}) for op in ("acknowledge", "vote", "watch")),
             (bob, "debate", {"op": "watch", "id": "tag:x"}),

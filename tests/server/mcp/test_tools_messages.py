@@ -421,3 +421,40 @@ async def test_acknowledging_an_open_request_is_told_how_to_answer_it(board: Any
     await bob.post("the index is missing", "ANSWER", edges={"replies_to": [id]})
     failure = await bob.fail("debate", op="acknowledge", id=id)
     assert "You owe nothing" in failure["message"]
+
+
+@pytest.mark.parametrize("name", ["take_next", "request"])
+async def test_what_a_cancelled_call_had_taken_goes_to_the_next_agent(
+    board: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Cancelled while it takes, and while it reads what it took."""
+    alice, bob, cyd = await board.join("alice", "bob", "cyd")
+    for agent in (bob, cyd):
+        await agent.do("respond", skills=["sql"], seconds=0)
+    id_ = await ask(alice, "skill:sql")
+    before = await board.seq()
+    asking, store = messaging.Messaging(board.opened.blackboard), board.opened.store
+    work, reached, go_on = getattr(store, name), asyncio.Event(), asyncio.Event()
+
+    async def slowly(*given: Any, **more: Any) -> Any:
+        done = await work(*given, **more)
+        reached.set()
+        await go_on.wait()
+        return done
+
+    monkeypatch.setattr(store, name, slowly)
+    call = asyncio.create_task(asking.next("bob", None, seconds=0))
+    await asyncio.wait_for(reached.wait(), 10)
+    assert await board.seq() == before + 1
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    monkeypatch.setattr(store, name, work)
+    go_on.set()
+    await asyncio.wait_for(asking.settle(), 10)
+    told = (await alice.do("wait", since=before, seconds=0))["events"]
+    assert [(event["event"], event["agent"]) for event in told] == [
+        ("request.taken", "bob"),
+        ("request.released", "bob"),
+    ]
+    assert (await cyd.do("respond", seconds=0))["request"]["id"] == id_

@@ -59,7 +59,7 @@ class AccessJudge:
             Forbidden: one does not; it names the policy, the change, and what may be.
         """
         changes = wanted.changes
-        principal = replace(who_acts(wanted.agent), owner=wanted.owner)
+        principal = _as_the_board_has_it(who_acts(wanted.agent), wanted)
         allowed: set[int] = set()
         for policy in self._policies.on(changes[0].board, wanted.access):
             if isinstance(policy, str):
@@ -105,6 +105,15 @@ class AccessJudge:
                     f"it could not be asked: it {error}. Try again later, or ask the operator of this server"
                 )
             ]
+
+
+def _as_the_board_has_it(principal: Principal, wanted: Unpermitted) -> Principal:
+    """The principal with the owner and the role that stand in the transaction; none on a board it does not reach."""
+    board = wanted.changes[0].board
+    roles = dict(principal.roles)
+    if wanted.role is not None and principal.role_on(board) is not None:
+        roles[board] = wanted.role
+    return replace(principal, owner=wanted.owner, roles=roles)
 
 
 def _verdicts(policy: AccessPolicy, principal: Principal, changes: Sequence[Change]) -> list[Verdict | Deny]:

@@ -48,7 +48,7 @@ class Ledger:
     def __post_init__(self) -> None:
         self.first_seq = self.board.seq + 1
         self.first_number = self.board.last_number + 1
-        self.changes = judged_here(self.board)
+        self.changes = judged_here(self.board, self.agent)
 
     @property
     def no(self) -> int:

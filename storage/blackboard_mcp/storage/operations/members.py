@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from blackboard_mcp.protocols.access import POWERS, Action, Role
+from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Forbidden, Refused
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.grants import Grant
@@ -63,6 +64,7 @@ def change(ledger: Ledger, wanted: Mapping[str, Role | None], grant: Grant | Non
                     f"You would no longer administer '{board}': another admin has to take that from you. Nothing was "
                     "changed.",
                 )
+        ledger.note(ChangeKind.MEMBERS, name=agent)
         if role is None:
             yield sql("member_drop"), (ledger.no, agent)
         else:

@@ -9,13 +9,15 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
+from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.protocols.changes import Change, ChangeKind, Permit
 from blackboard_mcp.protocols.errors import Unpermitted
+from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import ItemType
 
 from ..operation import Operation, Rows, Statement
 from .principals import owners_of
-from .rows import BoardRow, ItemRow, Steps, T
+from .rows import BoardRow, ItemRow, Steps, T, sql
 
 _permit: ContextVar[Permit | None] = ContextVar("blackboard_permit", default=None)
 
@@ -76,20 +78,27 @@ class Noted:
             return
         owners = yield from owners_of({agent, *(change.author for change in self._made)} - {""})
         changes = [replace(change, owner=owners.get(change.author, "")) for change in self._made]
-        if self._permit is not None and self._permit.covers(owners[agent], self._access, frozenset(changes)):
+        given = yield sql("member_role"), (self._board, agent)
+        role = Role(given[0][0]) if given else None
+        if self._permit is not None and self._permit.covers(
+            owners[agent], role, self._access, frozenset(changes)
+        ):
             return
         raise Unpermitted(
             f"'{self._board}' has access policies, and this was not put before them. Nothing was changed.",
             agent=agent,
             owner=owners[agent],
+            role=role,
             access=self._access,
             changes=changes,
         )
 
 
-def judged_here(board: BoardRow) -> Noted | None:
-    """Where what agents change is noted; `None` on a board without policies."""
+def judged_here(board: BoardRow, agent: str) -> Noted | None:
+    """Where what an agent changes is noted; `None` on a board without policies, and for the server and its operator."""
     permit = _permit.get()
+    if agent == SYSTEM:
+        return None
     if board.config.access or (permit is not None and permit.concerns(board.id)):
         return Noted(board, permit)
     return None

@@ -42,6 +42,7 @@ from .rows import Steps, sql
 _MICROS = 1_000_000
 _BATCH = 100
 LAPSED = "lease ended"
+UNDELIVERED = "the call that took it was cancelled"
 
 
 def _begin(board: str, agent: str, now: int) -> Steps[Ledger]:
@@ -258,10 +259,10 @@ def _take(ledger: Ledger, row: RequestRow) -> Steps[None]:
 def _release(ledger: Ledger, row: RequestRow, why: str, reason: str = "") -> Steps[None]:
     """Nobody has it any more: it waits for whom it was for.
 
-    Whoever only was too slow may come back to the parts it wrote, until another takes it.
+    Whoever only was too slow, or never got it, may come back to the parts it wrote, until another takes it.
     """
     former = row.holder
-    left = 0 if why == LAPSED else row.partial
+    left = 0 if why in (LAPSED, UNDELIVERED) else row.partial
     row.holder, row.held_until = "", 0
     if left:
         row.parts = row.partial = 0
@@ -346,6 +347,18 @@ def decline(board: str, agent: str, number: int, reason: str, lease: int | None,
         yield from _release(ledger, row, "declined", reason)
     yield from ledger.close()
     return number
+
+
+def release(board: str, agent: str, number: int, lease: int, now: int) -> Steps[bool]:
+    """Gives back what the agent took under that lease and never got; false where it does not hold it so."""
+    ledger = yield from open_ledger(board, agent, now)
+    ledger.asking = True
+    row = yield from find(ledger.no, number)
+    if row is None or not row.live or (row.holder, row.lease) != (agent, lease):
+        return False
+    yield from _release(ledger, row, UNDELIVERED)
+    yield from ledger.close()
+    return True
 
 
 # What ends by time

@@ -106,6 +106,26 @@ class RequestTests:
         await at.store.ensure_board(at.board, "alice", CONFIG)
         return Asking(at)
 
+    async def test_what_was_taken_and_not_delivered_is_given_back_with_its_parts(
+        self, asking: Asking
+    ) -> None:
+        number = await asking.ask(to="bob")
+        store, board = asking.store, asking.board
+        lease = await asking.take("bob", number)
+        await asking.answer("bob", number, "first", partial=True, lease=lease)
+        for agent, wrong in (("bob", lease + 1), ("carol", lease)):
+            assert not await store.release_request(board, agent, number, wrong)
+        assert await store.release_request(board, "bob", number, lease)
+        assert not await store.release_request(board, "bob", number, lease)
+        stands = await asking.standing(number)
+        assert (stands.state, stands.holder, stands.parts, stands.declined) == ("OPEN", None, 1, ())
+        assert (await asking.told())[-1] == ("request.released", "bob")
+        again = await asking.take("bob", number)
+        assert again > lease
+        await asking.answer("bob", number, "second", seen=1, lease=again)
+        assert not await store.release_request(board, "bob", number, again)
+        assert not await store.release_request(board, "bob", 99, 1)
+
     async def test_a_request_to_an_agent_waits_for_it_until_it_answers(self, asking: Asking) -> None:
         number = await asking.ask(to="bob")
         stands = await asking.standing(number)

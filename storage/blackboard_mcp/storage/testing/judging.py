@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import pytest
+from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.changes import EVERYWHERE, Change, ChangeKind
 from blackboard_mcp.protocols.debates import DebateCall, DebateOp
@@ -174,6 +175,20 @@ class JudgingTests:
         await inside.watch("bob", a)
         told = [(wanted.owner, wanted.access) for wanted in judge.asked if wanted.agent == "bob"]
         assert told == [("bob", ("first",)), ("Ben", ("first",)), ("Ben", ("second",))]
+
+    async def test_a_role_that_the_board_gives_counts_as_of_the_commit(self, at: Table) -> None:
+        a = await at.post("alice", "hers")
+        inside, judge = judged(at, at.board)
+        given = BoardChange(members={"bob": Role.OBSERVER})
+        judge.meanwhile = [lambda: at.store.change_board(at.board, "alice", given)]
+        await inside.watch("bob", a)
+        assert [wanted.role for wanted in judge.asked] == [None, Role.OBSERVER]
+        taken = BoardChange(members={"bob": None, "dave": Role.ADMIN})
+        await inside.store.change_board(at.board, "alice", taken)
+        assert [(change.kind, change.name) for change in judge.changes] == [
+            (ChangeKind.MEMBERS, "bob"),
+            (ChangeKind.MEMBERS, "dave"),
+        ]
 
     async def test_new_items_and_numbers_that_move_are_judged_once(self, at: Table) -> None:
         await at.post("alice", "there")

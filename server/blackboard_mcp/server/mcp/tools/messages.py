@@ -78,6 +78,7 @@ class MessageTools:
             needs=TOOLS["respond"],
             annotations=MESSAGES,
             output=RespondAnswer,
+            ends_with_client=True,
         )
 
     async def request(
@@ -147,7 +148,13 @@ class MessageTools:
             found = await self._messaging.next(
                 agent, board, seconds=lasting, report=caller.report, once_key=caller.once_key
             )
-            return await (self._list(agent, board) if found is None else self._taken(caller, found))
+            if found is None:
+                return await self._list(agent, board)
+            request = found.request
+            async with self._messaging.delivering(
+                request.board, agent, request.number, request.lease, keyed=caller.once_key is not None
+            ):
+                return await self._taken(caller, found)
         if skills is not None or seconds is not None:
             raise InvalidInput("skills and seconds go without id. Nothing was changed.")
         if decline:

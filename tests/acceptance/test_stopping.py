@@ -1,0 +1,67 @@
+"""A server that is told to stop lets everybody go who waits, with an answer, and is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blackboard_mcp.server.demo.process import command, environment, http_clients
+from blackboard_mcp.server.demo.replay import call, connected
+from blackboard_mcp.server.http.run import GRACE_SECONDS
+
+READY = "blackboard-mcp serves "
+WAITING: dict[str, dict[str, Any]] = {
+    "wait": {"seconds": 50},
+    "consume": {"group": "g", "filter": {"tags": ["none"]}, "seconds": 50},
+    "request": {"to": "zoe", "text": "Where are you?", "seconds": 50},
+    "respond": {"skills": ["sql"], "seconds": 50},
+}
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_who_waits_is_answered_when_the_server_stops_and_nothing_is_cut_off(
+    tmp_path: Path, mode: str
+) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *command("serve", "--transport", "http", "--port", "0", "--data", str(tmp_path), "--tools", "all"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment(),
+    )
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(30):
+            while not (line := (await process.stderr.readline()).decode()).startswith(READY):
+                assert line, "the server did not start"
+        url = line.strip().removeprefix(READY)
+        async with connected(http_clients(url, mode=mode), (*WAITING, "watcher")) as clients:
+            watcher = clients.pop("watcher")
+            for client in clients.values():
+                await client.list_tools()  # else it asks what they answer with when the server is gone
+            calls = [asyncio.create_task(call(clients[tool], tool, **said)) for tool, said in WAITING.items()]
+            async with asyncio.timeout(20):  # until the three that say so on the board have begun
+                told: set[str] = set()
+                seq = 0
+                while not {"group.created", "request.opened", "skill.offered"} <= told:
+                    news = await call(watcher, "wait", since=seq, seconds=5)
+                    told |= {event["event"] for event in news["events"]}
+                    seq = news["cursor"]
+            begun = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            answers = await asyncio.wait_for(asyncio.gather(*calls), 10)
+            assert time.monotonic() - begun < GRACE_SECONDS
+        assert await asyncio.wait_for(process.wait(), 10) == 0
+        assert answers[0]["events"] is not None
+        assert answers[1]["deliveries"] == []
+        assert answers[2]["request"]["state"] == "OPEN"
+        said = (await process.stderr.read()).decode()
+        assert "ERROR" not in said
+        assert "Traceback" not in said
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
