@@ -3,7 +3,8 @@
 Pure: it is given the starting points and a way to ask for edges, and knows nothing of stores. The rule:
 everything reachable from an open debate is protected, where `replies_to`, `critiques`, `supports` and
 `refutes` are followed in both directions and `depends_on` away from the item, any number of steps;
-`derived_from`, `analyzed_by` and `supersedes` are not followed, so that a board can shrink.
+`derived_from`, `analyzed_by` and `supersedes` are not followed, so that a board can shrink. Who keeps items hidden from
+some gives it only edges that lead from an item to one that nobody sees without seeing the first.
 
 `closure` is the definition. `spread` is what an index of it grows by: from what is newly held to what that
 reaches, and never over what is held already.

@@ -70,7 +70,7 @@ from .token_calls import TokenCalls
 APPLICATION_ID = 0x42424D43
 """Marks a SQLite file as a board file."""
 
-FILLS = {4: guarding.rebuild, 5: endorsing.fill}
+FILLS = {5: endorsing.fill, 20: guarding.rebuild}
 """Work on the data of an older file, by the migration it belongs to."""
 
 _EXPIRY_BATCH = 200

@@ -33,7 +33,7 @@ def statements() -> list[str]:
     return [
         name
         for file in sorted(folder.iterdir(), key=lambda file: file.name)
-        if file.name.endswith(".sql") and file.name != "history.sql"
+        if file.name.endswith(".sql") and file.name not in ("history.sql", "examining.sql")
         for name in re.findall(r"^-- name: (\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
     ]
 

@@ -1,10 +1,12 @@
 """What the guard holds, kept in an index that every change of the graph brings up to date.
 
-`protocols.guard.closure` defines what open debates hold. `held` stores it, an item a row, with the edge
-over which it was first reached. New edges and new debates only ever add to it, and what they add is found
-by walking from what is new as far as the first item that is held already, so the cost follows what
-becomes held, not the board. When a debate closes, its rows go, and what other debates still reach is held
-again; that is also how an edge that is taken away would be handled, with the rows that hang on it.
+`protocols.guard.closure` defines what open debates hold, over the edges that lead from an item to one that
+is seen by nobody who does not see the first: what is hidden holds nothing for others. `held` stores it, an
+item a row, with the edge over which it was first reached. New edges and new debates only ever add to it,
+and what they add is found by walking from what is new as far as the first item that is held already, so the
+cost follows what becomes held, not the board. When a debate closes, its rows go, and what other debates
+still reach is held again; that is also how an edge that is taken away would be handled, with the rows that
+hang on it.
 
 Whether an item may leave is asked of the view `protected`, which names every reason once.
 """
@@ -39,13 +41,20 @@ def connect(no: int, source: int, edges: Sequence[tuple[EdgeKind, int]]) -> Step
     if not followed:
         return
     known = yield from _held(no, {source, *(edge.target for edge in followed)})
-    starts: dict[int, Hold] = {}
+    reached: list[tuple[int, int, Edge]] = []
     for edge in followed:
         for position in (edge.source, edge.target):
             other = steps(edge, position) if position in known else None
             if other is not None and other not in known:
-                debate, depth = known[position]
-                starts.setdefault(other, Hold(other, debate, edge, depth + 1))
+                reached.append((position, other, edge))
+    if not reached:
+        return
+    shared = set((yield sql("shared_pairs"), (no, dumps([pair[:2] for pair in reached]))))
+    starts: dict[int, Hold] = {}
+    for position, other, edge in reached:
+        if (position, other) in shared:
+            debate, depth = known[position]
+            starts.setdefault(other, Hold(other, debate, edge, depth + 1))
     yield from _spread(no, starts.values())
 
 

@@ -83,14 +83,14 @@ class ExplainTests:
         await at.post("bob", "hidden", "LOG", importance=1, private=True)
         told = await at.store.explain(at.board, "carol", [far.number, note.number, free.number])
         assert told.missing == (str(note.number),)
-        held, turn = told.explanations
-        assert held.protection is not None
-        assert (held.protection.chain, held.names) == ((), {})
+        let, turn = told.explanations
+        assert let.protection is None, "what is hidden holds nothing that others see"
+        assert let.names == {}
         assert turn.turn is not None
         assert (turn.turn.items, turn.turn.tokens) == (0, 0)
         assert told.tokens == (await at.standing()).working_tokens - 2
-        own = await at.store.explain(at.board, "bob", [far.number, free.number])
+        own = await at.store.explain(at.board, "bob", [note.number, free.number])
         assert own.explanations[0].protection is not None
-        assert note.number in own.explanations[0].names
+        assert {note.number, root.number} == set(own.explanations[0].names)
         assert own.explanations[1].turn is not None
         assert own.explanations[1].turn.items == 1

@@ -52,6 +52,10 @@ class Thing:
     gone: bool = False
     """The last version is a tombstone."""
 
+    def leads_to(self, other: Thing) -> bool:
+        """Whether all who see the other item see this one."""
+        return not self.private or (other.private and other.author == self.author)
+
     def behind(self) -> set[str]:
         return {self.author, self.writer or self.author}
 
@@ -119,14 +123,15 @@ class Model(Footing):
         return sorted(listed, key=lambda d: d.root != number)
 
     def in_debate(self) -> set[int]:
-        """The closure of all open debates."""
+        """The closure of all open debates, in which what is hidden leads nowhere that others see."""
         reached = {n for d in self.open_debates() for n in (d.root, *d.critiques)}
         while True:
             before = len(reached)
             for source, kind, target in self.edges:
-                if source in reached and kind in (*BOTH_WAYS, "depends_on"):
+                one, other = self.things[source], self.things[target]
+                if source in reached and kind in (*BOTH_WAYS, "depends_on") and one.leads_to(other):
                     reached.add(target)
-                if target in reached and kind in BOTH_WAYS:
+                if target in reached and kind in BOTH_WAYS and other.leads_to(one):
                     reached.add(source)
             if len(reached) == before:
                 return reached

@@ -116,9 +116,13 @@ class PrivacyTests:
         note = await at.post("carol", "note", private=True, supports=root, depends_on=far)
         await at.post("bob", "no", "CRITIQUE", critiques=root)
         shown = (await at.store.snapshot(at.board, "bob")).protected
-        assert far.number in shown, "what a private item leans on is protected"
+        assert far.number not in shown, "what is hidden holds nothing for others"
+        assert {root.number, note.number} <= set((await at.store.snapshot(at.board, "carol")).protected)
+        more = await at.post("carol", "more", private=True, supports=note)
+        assert await at.held(far, more) == {more.number}
         for protections in (shown, await at.store.guarded(at.board, [root.number, far.number])):
             for protection in protections.values():
+                assert note.number not in shown
                 assert all(note.number not in (e.source, e.target) for e in protection.chain)
 
     async def test_private_items_open_no_debate_and_answer_none(self, at: Table) -> None:

@@ -95,19 +95,38 @@ WHERE d.state = 'OPEN'
 ORDER BY 1, 3, 2;
 
 -- name: edges_to_free
--- Edges that touch some items (a JSON list) and whose other end no debate holds.
-SELECT source, kind, target FROM edge e WHERE board = ?1 AND source IN (SELECT value FROM json_each(?2))
+-- Edges that touch some items (a JSON list) and whose other end no debate holds, where whoever sees that end sees
+-- the item: what is hidden leads nowhere that others see. The order of the joins is forced: edges first.
+SELECT e.source, e.kind, e.target FROM edge e
+CROSS JOIN item near ON near.board = ?1 AND near.number = e.source
+CROSS JOIN item far ON far.board = ?1 AND far.number = e.target
+WHERE e.board = ?1 AND e.source IN (SELECT value FROM json_each(?2)) AND SHARED(near.owner, far.owner)
   AND NOT EXISTS (SELECT 1 FROM held h WHERE h.board = ?1 AND h.number = e.target)
 UNION ALL
-SELECT source, kind, target FROM edge e WHERE board = ?1 AND target IN (SELECT value FROM json_each(?2))
+SELECT e.source, e.kind, e.target FROM edge e INDEXED BY edge_target
+CROSS JOIN item near ON near.board = ?1 AND near.number = e.target
+CROSS JOIN item far ON far.board = ?1 AND far.number = e.source
+WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2)) AND SHARED(near.owner, far.owner)
   AND NOT EXISTS (SELECT 1 FROM held h WHERE h.board = ?1 AND h.number = e.source);
 
 -- name: edges_from_held
--- Edges that touch some items (a JSON list) and whose other end a debate holds, with that end's hold.
+-- Edges that touch some items (a JSON list) and whose other end a debate holds, with that end's hold, where whoever
+-- sees the item sees that end.
 SELECT e.source, e.kind, e.target, h.number, h.debate, h.depth
 FROM edge e CROSS JOIN held h ON h.board = ?1 AND h.number = e.target
-WHERE e.board = ?1 AND e.source IN (SELECT value FROM json_each(?2))
+CROSS JOIN item near ON near.board = ?1 AND near.number = e.target
+CROSS JOIN item far ON far.board = ?1 AND far.number = e.source
+WHERE e.board = ?1 AND e.source IN (SELECT value FROM json_each(?2)) AND SHARED(near.owner, far.owner)
 UNION ALL
 SELECT e.source, e.kind, e.target, h.number, h.debate, h.depth
-FROM edge e CROSS JOIN held h ON h.board = ?1 AND h.number = e.source
-WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2));
+FROM edge e INDEXED BY edge_target CROSS JOIN held h ON h.board = ?1 AND h.number = e.source
+CROSS JOIN item near ON near.board = ?1 AND near.number = e.source
+CROSS JOIN item far ON far.board = ?1 AND far.number = e.target
+WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2)) AND SHARED(near.owner, far.owner);
+
+-- name: shared_pairs
+-- Those of some pairs of items (a JSON list of [near, far]) of which whoever sees the second sees the first.
+SELECT near.number, far.number FROM json_each(?2) w
+CROSS JOIN item near ON near.board = ?1 AND near.number = json_extract(w.value, '$[0]')
+CROSS JOIN item far ON far.board = ?1 AND far.number = json_extract(w.value, '$[1]')
+WHERE SHARED(near.owner, far.owner);
