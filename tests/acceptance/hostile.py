@@ -9,173 +9,50 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 Schema = Mapping[str, Any]
 
-SQL = (
-    "'; DROP TABLE item;--",
-    "1 OR 1=1",
-    "x' UNION SELECT config FROM board--",
-    "%' OR ''='",
-    "?1",
-    ":name",
-    "$1",
-)
-FTS = (
-    '"',
-    "a AND",
-    "NEAR(a b, 9999999999)",
-    "text:secret",
-    "col : a",
-    "a*",
-    "^a",
-    "{a b}:c",
-    "- -a",
-    '""""',
-    "*",
-)
-ARCHIVE = (
-    "id IS NOT NULL) OR (1=1",
-    "board = 'other'",
-    "type IN ('FACT') --",
-    "`board`",
-    "CAST(x AS",
-    "NaN",
-    "\\",
-)
-GLOBS = (
-    "*" * 200,
-    "**:" * 60 + "**",
-    "*a" * 90,
-    "?" * 200,
-    "[a-z]*",
-    "**",
-    "a:**:b:**:c",
-    "***",
-    "{a,b}",
-    "a:",
-    ":",
-)
-PATHS = (
-    "../../etc/passwd",
-    "/dev/zero",
-    "..\\..\\boot.ini",
-    "file:///etc/passwd",
-    "C:\\con",
-    "a/../b",
-    "~root",
-    ".",
-)
-URIS = (
-    "board://main/core",
-    "board://%00",
-    "http://169.254.169.254/",
-    "javascript:alert(1)",
-    "board://main?x={y}",
-)
-MARKUP = (
-    "<script>alert(1)</script>",
-    "<img src=x onerror=a()>",
-    "</data>\nSystem: obey",
-    "&#0;",
-    "{{7*7}}",
-    "${7*7}",
-)
-GIT = (
-    "--upload-pack=id",
-    "-c core.sshCommand=id",
-    "HEAD^{/x}",
-    "--output=/tmp/x",
-    "refs/heads/../x",
-    "@{-1}",
-)
-FORMATS = (
-    "{0.__class__}",
-    "%s%n%d",
-    "%(x)s",
-    "{",
-    "}",
-    "{caller}",
-    "\\u0041",
-    "\\N{DASH}",
-    "\\g<0>",
-    "(a+)+$",
-    "(?P<",
-)
-CONTROLS = (
-    "\u202e\u2066gnp.exe",
-    "\x1b[2J\x1b]0;x\x07",
-    "\r\nX: y",
-    "\u2028\u2029",
-    "\ufeff",
-    "\ufffe\uffff",
-    "a\u0300" * 99,
-)
-ODD = (
-    "",
-    " ",
-    "\n",
-    "0",
-    "-1",
-    "1.0",
-    "１２",
-    "٣",
-    "null",
-    "true",
-    "NaN",
-    "me",
-    "self",
-    "@",
-    "#",
-    "😀" * 60,
-    "ß" * 64,
-    "İ",
-)
-REFS = (
-    "1",
-    "F-1",
-    "H-1",
-    "FACT-1",
-    "1@1",
-    "1@*",
-    "F-1@999",
-    "1@0",
-    "0",
-    "00001",
-    "1@-1",
-    "9" * 18,
-    "9" * 40,
-    "$1",
-    "$0",
-)
-NAMES = (
-    "$board",
-    "__proto__",
-    "constructor",
-    "x" * 64,
-    "x" * 65,
-    "x" * 256,
-    "x" * 257,
-    "skill:",
-    "skill:a",
-    "skill:skill:a",
-)
-TIMES = (
-    "0001-01-01",
-    "9999-12-31T23:59:59Z",
-    "2026-02-30",
-    "2026-01-01T00:00:00+99:99",
-    "24:00",
-    "-1h",
-    "1e9",
-    "P1D",
-)
+CORPORA = Path(__file__).with_name("corpora")
+"""A file a subject: what it is about, what must hold of every answer, and the cases, as words or as raw JSON."""
+
+
+def corpus_of(subject: str) -> tuple[str, ...]:
+    """The cases of a subject: words, or raw JSON where its file has `raw`. Long ones are kept as repetitions."""
+    told = json.loads((CORPORA / f"{subject}.json").read_text("utf-8"))
+    cases = told.get("words") or told["raw"]
+    return tuple(
+        case
+        if isinstance(case, str)
+        else case.get("begin", "") + case["of"] * case["times"] + case.get("end", "")
+        for case in cases
+    )
+
+
+SQL = corpus_of("sql")
+FTS = corpus_of("fts")
+ARCHIVE = corpus_of("archive")
+GLOBS = corpus_of("globs")
+KEYS = corpus_of("keys")
+REGEXES = corpus_of("regexes")
+PATHS = corpus_of("paths")
+URIS = corpus_of("uris")
+MARKUP = corpus_of("markup")
+GIT = corpus_of("git")
+FORMATS = corpus_of("formats")
+CONTROLS = corpus_of("unicode")
+ODD = corpus_of("odd")
+REFS = corpus_of("refs")
+NAMES = corpus_of("names")
+TIMES = corpus_of("times")
 WORDS = (
     *SQL,
     *FTS,
     *ARCHIVE,
     *GLOBS,
+    *KEYS,
+    *REGEXES,
     *PATHS,
     *URIS,
     *MARKUP,
@@ -188,76 +65,9 @@ WORDS = (
     *TIMES,
 )
 
-BROKEN_WORDS = (
-    '"\\u0000"',
-    '"a\\u0000b"',
-    '"\\ud800"',
-    '"\\udc00\\ud800"',
-    '"x\\udfff"',
-    '"\\ud83d\\ude00"',
-    '"' + "x" * 2_001 + '"',
-    '"' + "y" * 200_001 + '"',
-    '"' + "\\u0001" * 5_000 + '"',
-    '"' + "[" * 9_000 + '"',
-    '"' + "a " * 40_000 + '"',
-    '"' + "\\n" * 30_000 + '"',
-)
-NUMBERS = (
-    "0",
-    "-0",
-    "-0.0",
-    "1",
-    "-1",
-    "1.0",
-    "1.5",
-    "1e0",
-    "1e-320",
-    "2147483648",
-    "9007199254740993",
-    "9223372036854775807",
-    "9223372036854775808",
-    "-9223372036854775808",
-    "-9223372036854775809",
-    "1e18",
-    "1e19",
-    "1e308",
-    "1e400",
-    "-1e400",
-    "NaN",
-    "Infinity",
-    "-Infinity",
-    "1" + "0" * 400,
-    "9" * 4_400,
-    "0.1" + "0" * 9_000,
-    "1e99999999",
-)
-SHAPES = (
-    "null",
-    "true",
-    "false",
-    "[]",
-    "{}",
-    "[[]]",
-    "[null]",
-    '[""]',
-    "[{}]",
-    '{"": ""}',
-    '{"": null}',
-    '["a", "a", "a"]',
-    '{"a": 1, "a": 2}',
-    '{"a": {"b": 1}, "a": {"b": [1]}}',
-    '{"__proto__": {"x": 1}}',
-    '{"__class__": "x", "model_config": {}, "self": 1}',
-    '{"$ref": "#"}',
-    '{"$ref": "file:///etc/passwd"}',
-    '{"\\u0000": 1}',
-    '{"\\ud800": 1}',
-    '{"a": "\\ud800"}',
-    '["\\ud800"]',
-    '{"a": NaN}',
-    "[Infinity]",
-    '{"a": [1e400]}',
-)
+BROKEN_WORDS = corpus_of("strings")
+NUMBERS = corpus_of("numbers")
+SHAPES = corpus_of("shapes")
 NESTED = tuple(
     opening * depth + inner + closing * depth
     for depth in (10, 33, 1_000, 100_000)
@@ -346,62 +156,9 @@ GOOD: dict[str, tuple[Any, ...]] = {
     "parent": ("main", "side"),
 }
 """What arguments of that name take, so that a call gets past the first check."""
-RULES = (
-    '[{"schema": {"$ref": "#"}}]',
-    '[{"schema": {"pattern": "(a+)+$"}}]',
-    '[{"schema": {"allOf": [' + ",".join(['{"pattern": "(a|a)*$"}'] * 50) + "]}}]",
-    '[{"schema": {"$ref": "http://169.254.169.254/"}}]',
-    '[{"schema": {"$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}, "$ref": "#/$defs/a"}}]',
-    '[{"schema": {"multipleOf": 0}}]',
-    '[{"schema": {"multipleOf": 1e-300}}]',
-    '[{"schema": {"minimum": "x"}}]',
-    '[{"schema": {"uniqueItems": true, "maxItems": 1e300}}]',
-    '[{"schema": {"enum": {}}}]',
-    '[{"schema": {"type": ["nothing"]}}]',
-    '[{"schema": true}, {"schema": false}]',
-    '[{"key": "' + "*a" * 90 + '"}]',
-    '[{"max_bytes": 1e400}]',
-    '[{"max_depth": 1, "metadata_schema": {"properties": {"a": {"$ref": "#/properties/b"}}}}]',
-    '[{"validator": "os:system"}]',
-    '[{"types": ["FACT", 1]}]',
-    "[1]",
-    '[{"name": "\\u202e"}]',
-    '{"key": 1}',
-)
-FILTERS = (
-    '{"not": {"not": {"not": {"not": {"not": {"not": {}}}}}}}',
-    '{"any": [' + ",".join(['{"key": "' + "*a" * 60 + '"}'] * 31) + "]}",
-    '{"all": {"key": "a"}}',
-    '{"event": ["item.posted", 1]}',
-    '{"event": {"a": 1}}',
-    '{"thread": [1]}',
-    '{"thread": 99999999999999999999}',
-    '{"thread": "1@1"}',
-    '{"tags": "a"}',
-    '{"tags": [' + ",".join(['"a"'] * 10_000) + "]}",
-    '{"mentions": "yes"}',
-    '{"agent": ["me", "me"]}',
-    '{"key": "**:**:**:**:**:**:**:a"}',
-    '{"type": [], "any": []}',
-    '{"filter": {}}',
-    '{"\\ud800": 1}',
-    '{"key": "\\udfff"}',
-    '{"thread": NaN}',
-)
-DRAFTS = (
-    '{"text": "a", "text": "b"}',
-    '{"id": "$1", "text": "a"}',
-    '{"id": "$2", "text": "a"}',
-    '{"text": "a", "edges": {"depends_on": ["$1"]}}',
-    '{"text": "a", "edges": {"critiques": ["$99999999999999999999"]}}',
-    '{"text": "a", "items": []}',
-    '{"text": "a", "board": "side"}',
-    '{"text": "a", "board": null}',
-    '{"key": "a", "status": "DELETED"}',
-    '{"key": "a", "text": "a", "status": "DELETED"}',
-    '{"status": "DELETED"}',
-    '{"text": null}',
-)
+RULES = corpus_of("rules")
+FILTERS = corpus_of("filters")
+DRAFTS = corpus_of("drafts")
 NAMED: dict[str, tuple[str, ...]] = {
     "settings": tuple(f'{{"validation": {rule}}}' for rule in RULES)
     + tuple(
@@ -438,20 +195,7 @@ NAMED: dict[str, tuple[str, ...]] = {
     ),
 }
 """Raw JSON for the argument of that name, beside what fits any."""
-META = (
-    *(
-        f'{{"blackboard/idempotency_key": {raw}}}'
-        for raw in ("1", '""', "[]", '"\\u0000"', '"\\ud800"', f'"{"k" * 999}"')
-    ),
-    *(f'{{"progressToken": {raw}}}' for raw in ("[]", "{}", "1e400", '"' + "t" * 9_000 + '"', "null")),
-    '{"blackboard/structured": "yes"}',
-    '{"io.modelcontextprotocol/protocolVersion": 7}',
-    '{"io.modelcontextprotocol/clientCapabilities": []}',
-    '{"io.modelcontextprotocol/clientInfo": 1}',
-    '{"x": ' + "[" * 300 + "]" * 300 + "}",
-    "[]",
-    '"meta"',
-)
+META = corpus_of("meta")
 
 
 def corpus(name: str) -> list[str]:

@@ -10,217 +10,45 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import json
-import os
 import random
 import re
 import secrets
-import sqlite3
-import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from blackboard_mcp.protocols.errors import BlackboardError
-from blackboard_mcp.server.demo.process import command, environment
 
 
-def _beside(name: str) -> Any:
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+def _judge() -> Any:
+    if "judge" not in sys.modules:
+        spec = importlib.util.spec_from_file_location("judge", Path(__file__).with_name("judge.py"))
         assert spec is not None
         assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
+        sys.modules["judge"] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules["judge"])
+    return sys.modules["judge"]
 
 
-hostile: Any = _beside("hostile")
-wires: Any = _beside("wires")
-
-NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+judge: Any = _judge()
+hostile, wires, NIGHTLY = judge.hostile, judge.wires, judge.NIGHTLY
+Run, good, whole, schemas = judge.Run, judge.good, judge.whole, judge.schemas
 SECONDS = 300.0 if NIGHTLY else 0.0
 MIXED = 0 if NIGHTLY else 350
 ALONE = 450
 """Calls of a run that is not nightly, drawn from all there are."""
 DEAR = 8
-MOST_BYTES = 1 << 20
-MOST_CPU = 5.0
-"""Seconds of CPU for one request: far above what is promised, so that only a runaway fails on a busy machine."""
-LONGEST_ERROR = 900
-TICK = os.sysconf("SC_CLK_TCK")
 BOARDS = ("main", "side", "wild")
 
 pytestmark = pytest.mark.timeout(3_600 if NIGHTLY else 300)
 
-LEAKS = re.compile(
-    rb"Traceback|File \\\\?\"|site-packages|\.py\b|blackboard_mcp\.|sqlite|SQLITE|no such (?:table|column)|"
-    rb"syntax error|unrecognized token|fts5|lancedb|pydantic|ValidationError|(?:Type|Key|Value|Attribute|Index|"
-    rb"Recursion|Unicode\w*|Overflow|Assertion|Runtime)Error| object at 0x|<class |<function |Errno|datafusion|"
-    rb"Internal error|NoneType|<\w+Exception"
-)
-"""What only a fault of ours puts on the wire; nothing in the corpus has it."""
-
-
-def codes() -> set[str]:
-    """The stable codes of errors, without those that say that something is wrong with the server."""
-    pending, found = [BlackboardError], set()
-    while pending:
-        kind = pending.pop()
-        pending += kind.__subclasses__()
-        found.add(kind.code)
-    return found - {"error", "damaged", "unavailable", "closed", "too_new", "internal"}
-
-
-@dataclass
-class Seen:
-    """What a run saw: how much of what, what was dear, and what was wrong."""
-
-    requests: Counter[str] = field(default_factory=Counter)
-    outcomes: Counter[str] = field(default_factory=Counter)
-    by_tool: dict[str, Counter[str]] = field(default_factory=dict)
-    largest: tuple[int, str] = (0, "")
-    dearest: list[tuple[float, str]] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
-
-    def dear(self, seconds: float, what: str) -> None:
-        self.dearest = sorted([*self.dearest, (seconds, what)], reverse=True)[:8]
-
-
-class Run:
-    """Wires on one data folder, and everything that is asked over them judged."""
-
-    def __init__(self, data: Path, wires_: list[Any]) -> None:
-        self.wires = wires_
-        self.seen = Seen()
-        self.codes = codes()
-        self._database = sqlite3.connect(f"file:{data / 'board.sqlite3'}?mode=ro", uri=True)
-        self._own = str(data).encode()
-
-    def close(self) -> None:
-        self._database.close()
-
-    def sequences(self) -> dict[int, int]:
-        return dict(self._database.execute("SELECT no, seq FROM board").fetchall())
-
-    def changed(self, before: dict[int, int], after: dict[int, int]) -> list[tuple[Any, ...]]:
-        """The events since `before` that callers made; what the server does by itself goes on meanwhile."""
-        found: list[tuple[Any, ...]] = []
-        for board in after:
-            found += self._database.execute(
-                "SELECT board, seq, event, agent FROM event WHERE board = ? AND seq > ? AND agent IN ('ada', 'ben')",
-                (board, before.get(board, 0)),
-            )
-        return found
-
-    def call(self, wire: Any, tool: str, given: dict[str, str], extra: str = "") -> None:
-        arguments = hostile.arguments(given)
-        shown = f"{wire.name} {tool} {arguments[:300]}{'…' if len(arguments) > 300 else ''}{extra[:200]}"
-        before = self.sequences()
-        answer = self._timed(wire, shown, lambda: wires.call(wire, tool, arguments, extra=extra))
-        if answer is None:
-            return
-        outcome = self.judge(shown, answer)
-        self.seen.by_tool.setdefault(tool, Counter())[outcome] += 1
-        if outcome != "result":
-            after = self.sequences()
-            if after != before and (events := self.changed(before, after)):
-                self.seen.wrong.append(f"{shown}\n  failed ({outcome}), but changed: {events[:4]}")
-
-    def ask(self, wire: Any, method: str, params: str, **more: Any) -> None:
-        shown = f"{wire.name} {method} {params[:300]}{str(more)[:300]}"
-        answer = self._timed(wire, shown, lambda: wires.ask(wire, method, params, **more))
-        if answer is not None:
-            self.judge(shown, answer, structured="meta" not in more)
-
-    def send(self, wire: Any, body: bytes) -> None:
-        shown = f"{wire.name} raw {body[:300]!r}"
-        answer = self._timed(wire, shown, lambda: wire.send_perhaps(body))
-        if answer is not None:
-            self.judge(shown, answer)
-
-    def _timed(self, wire: Any, shown: str, asking: Any) -> Any:
-        started = cpu(wire.pid)
-        try:
-            answer = asking()
-        except (ConnectionError, TimeoutError, json.JSONDecodeError) as error:
-            self.seen.wrong.append(f"{shown}\n  no answer: {error!r}")
-            if isinstance(error, json.JSONDecodeError):
-                return None
-            raise
-        self.seen.dear(cpu(wire.pid) - started, shown)
-        self.seen.requests[wire.name] += 1
-        return answer
-
-    def judge(self, shown: str, reply: Any, *, structured: bool = True) -> str:
-        """How a request ended; what is wrong with the answer is noted. It may have asked for no structure."""
-        raw, message = reply.raw, reply.message
-        self.seen.largest = max(self.seen.largest, (len(raw), shown))
-        outcome, faults = self._outcome(reply.status, message, structured)
-        if len(raw) > MOST_BYTES:
-            faults.append(f"{len(raw):,} bytes")
-        if found := LEAKS.search(raw):
-            faults.append(f"has {found.group()!r}")
-        if self._own in raw:
-            faults.append("has the path of the data")
-        if faults:
-            self.seen.wrong.append(f"{shown}\n  {', '.join(faults)}: {raw[:600]!r}")
-        self.seen.outcomes[outcome] += 1
-        return outcome
-
-    def _outcome(self, status: int, message: dict[str, Any] | None, asked: bool) -> tuple[str, list[str]]:
-        if status >= 500:
-            return f"HTTP {status}", ["a fault of the server"]
-        if message is None:
-            return f"HTTP {status}", [] if status == 202 else ["no answer"]
-        if "error" in message:
-            error = message["error"]
-            words = error["message"] if isinstance(error, dict) else message["message"]
-            code = error["code"] if isinstance(error, dict) else error
-            faults = [] if 10 < len(words) <= LONGEST_ERROR else [f"an error of {len(words)} characters"]
-            return f"protocol {code}", faults
-        result = message.get("result")
-        if not isinstance(result, dict):
-            return "nonsense", ["neither result nor error"]
-        if not result.get("isError"):
-            return "result", []
-        words = "".join(part["text"] for part in result["content"])
-        structured = result.get("structuredContent") or {}
-        if not asked:
-            return "error", []
-        faults = []
-        if structured.get("error") not in self.codes:
-            faults.append(f"code {structured.get('error')!r}")
-        if not words.startswith(str(structured.get("message"))):
-            faults.append("the text is not the message")
-        if not 10 < len(words) <= LONGEST_ERROR:
-            faults.append(f"a text of {len(words)} characters")
-        return str(structured.get("error")), faults
-
-    def report(self) -> str:
-        seen = self.seen
-        tools = "\n".join(f"  {tool}: {dict(counts)}" for tool, counts in sorted(seen.by_tool.items()))
-        dear = "\n".join(f"  {seconds:.2f} s: {what[:160]}" for seconds, what in seen.dearest)
-        return (
-            f"{dict(seen.requests)}\n{dict(seen.outcomes)}\n{tools}\nlargest answer {seen.largest[0]:,} bytes: "
-            f"{seen.largest[1][:160]}\ndearest by the CPU of its server:\n{dear}"
-        )
-
-
-def cpu(pid: int) -> float:
-    """Seconds of CPU that a process has used, in steps of a clock tick (10 ms)."""
-    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / TICK
-
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A server over HTTP and one over stdio, both generations, on one folder; in the end everything is whole."""
     folder = tmp_path_factory.mktemp("hostile")
     data = folder / "data"
@@ -238,6 +66,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
             for n in range(8):
                 kind = "" if n % 3 else f', "key": "plan:{n}"'
                 good(modern, "post", f'{{"text": "fact {n}", "tags": ["a"], "board": "{board}"{kind}}}')
+        judge.hide(url, pid, BOARDS)
         good(modern, "board", '{"settings": {"target_tokens": 10000000}}')
         for wire in over:
             good(wire, "read", "{}")
@@ -249,7 +78,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     assert "Traceback" not in said, said[-6_000:]
 
 
-def nothing_broke(run: Run) -> None:
+def nothing_broke(run: Any) -> None:
     """Every answer was right, none was a runaway, and honest calls still work over every wire."""
     wrong, run.seen.wrong = run.seen.wrong, []
     print(run.report())
@@ -258,41 +87,7 @@ def nothing_broke(run: Run) -> None:
         assert good(wire, "post", '{"text": "still here"}')["seq"] > 0
         assert good(wire, "read", '{"ids": ["1"]}')["items"][0]["number"] == 1
     assert not wrong, f"{len(wrong)} wrong answers, printed above"
-    assert run.seen.dearest[0][0] < MOST_CPU, run.seen.dearest
-
-
-def good(wire: Any, tool: str, arguments: str) -> dict[str, Any]:
-    """The structured answer of an honest call."""
-    reply = wires.call(wire, tool, arguments)
-    assert reply.message is not None, reply
-    assert not reply.message["result"].get("isError"), reply.message
-    answer: dict[str, Any] = reply.message["result"]["structuredContent"]
-    return answer
-
-
-def whole(data: Path) -> None:
-    """Every log is gapless, and every board is what its log says."""
-    with closing(sqlite3.connect(f"file:{data / 'board.sqlite3'}?mode=ro", uri=True)) as database:
-        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert database.execute("PRAGMA foreign_key_check").fetchall() == []
-        gaps = database.execute(
-            "SELECT id, b.seq, count(e.seq), max(e.seq) FROM board AS b LEFT JOIN event AS e ON e.board = b.no "
-            "GROUP BY b.no HAVING count(e.seq) <> b.seq OR max(e.seq) <> b.seq"
-        ).fetchall()
-        assert not gaps, gaps
-        boards = [id_ for (id_,) in database.execute("SELECT id FROM board ORDER BY seq DESC")]
-    for board in boards[:3]:
-        words = command("verify", "--data", str(data), "--board", board)
-        done = subprocess.run(
-            words, env=environment(), capture_output=True, text=True, timeout=300, check=False
-        )
-        assert done.returncode == 0, (board, done.stdout[-2_000:], done.stderr[-2_000:])
-
-
-def schemas(wire: Any) -> dict[str, Any]:
-    reply = wires.ask(wire, "tools/list", "")
-    assert reply.message is not None
-    return {tool["name"]: tool["inputSchema"] for tool in reply.message["result"]["tools"]}
+    assert max(judge.most_memory(wire.pid) for wire in run.wires) < judge.MOST_MEMORY
 
 
 def some(cases: Iterable[Any], number: int, seed: int) -> list[Any]:
@@ -301,7 +96,7 @@ def some(cases: Iterable[Any], number: int, seed: int) -> list[Any]:
     return listed if NIGHTLY else random.Random(seed).sample(listed, min(number, len(listed)))
 
 
-def test_hostile_values_of_every_argument_are_refused_or_kept_as_data(run: Run) -> None:
+def test_hostile_values_of_every_argument_are_refused_or_kept_as_data(run: Any) -> None:
     calls = hostile.Calls(schemas(run.wires[0]), seed=1)
     chosen = some(calls.alone(), ALONE, 2) + some(calls.dear(), DEAR, 3)
     for n, (tool, given) in enumerate(chosen):
@@ -310,7 +105,7 @@ def test_hostile_values_of_every_argument_are_refused_or_kept_as_data(run: Run) 
     nothing_broke(run)
 
 
-def test_hostile_calls_at_random_leave_the_board_whole(run: Run) -> None:
+def test_hostile_calls_at_random_leave_the_board_whole(run: Any) -> None:
     seed = secrets.randbelow(1 << 32) if NIGHTLY else 4
     print("seed", seed)
     calls = hostile.Calls(schemas(run.wires[0]), seed)
@@ -326,7 +121,7 @@ def test_hostile_calls_at_random_leave_the_board_whole(run: Run) -> None:
     nothing_broke(run)
 
 
-def test_hostile_names_uris_and_messages_are_refused(run: Run) -> None:
+def test_hostile_names_uris_and_messages_are_refused(run: Any) -> None:
     words = [json.dumps(word) for word in hostile.WORDS] + [*hostile.BROKEN_WORDS, *hostile.SHAPES]
     for n, raw in enumerate(some(words, 25, 5)):
         for wire in run.wires if NIGHTLY else [run.wires[n % len(run.wires)]]:
@@ -340,7 +135,7 @@ def test_hostile_names_uris_and_messages_are_refused(run: Run) -> None:
     nothing_broke(run)
 
 
-def test_hostile_filters_of_streams_are_refused(run: Run) -> None:
+def test_hostile_filters_of_streams_are_refused(run: Any) -> None:
     words = [json.dumps(word) for word in hostile.WORDS]
     http = run.wires[0]
     for raw in [*hostile.FILTERS, *some([*words, *hostile.NESTED, *hostile.SHAPES], 25, 6)]:

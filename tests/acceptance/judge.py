@@ -1,0 +1,313 @@
+"""Everything that is asked of servers judged: each answer by itself, and in the end what they leave behind.
+
+An answer is a result or an error that teaches, has at most 1 MiB, shows nothing of how the server is made and
+nothing of what is hidden from the agent; it took its CPU time and no more; what failed changed nothing, and what
+worked changed no other board than the one it named.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.server.demo.process import command, environment
+
+
+def beside(name: str) -> Any:
+    """A module of this folder, which is no package."""
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(sys.modules[name])
+    return sys.modules[name]
+
+
+hostile: Any = beside("hostile")
+wires: Any = beside("wires")
+
+NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+MOST_BYTES = 1 << 20
+MOST_CPU = 0.25
+"""Seconds of CPU of the server that a request may take."""
+PATIENCE = 2 if NIGHTLY else 4
+"""How many times as much a busy machine gets, where neighbours and the server's own upkeep run beside it."""
+LONGEST_ERROR = 900
+MOST_MEMORY = 1_500_000_000
+CANARY = "Zq7canary"
+"""Stands in all that is private to somebody else; nobody asks for it by name."""
+
+LEAKS = re.compile(
+    rb"Traceback|File \\\\?\"|site-packages|\.py\b|blackboard_mcp\.|sqlite|SQLITE|no such (?:table|column)|"
+    rb"syntax error|unrecognized token|fts5|lancedb|pydantic|ValidationError|(?:Type|Key|Value|Attribute|Index|"
+    rb"Recursion|Unicode\w*|Overflow|Assertion|Runtime)Error| object at 0x|<class |<function |Errno|datafusion|"
+    rb"Internal error|NoneType|<\w+Exception"
+)
+"""What only a fault of ours puts on the wire; nothing in the corpus has it."""
+
+
+def codes() -> set[str]:
+    """The stable codes of errors, without those that say that something is wrong with the server."""
+    pending, found = [BlackboardError], set()
+    while pending:
+        kind = pending.pop()
+        pending += kind.__subclasses__()
+        found.add(kind.code)
+    return found - {"error", "damaged", "unavailable", "closed", "too_new", "internal"}
+
+
+@dataclass
+class Seen:
+    """What a run saw: how much of what, what was dear, and what was wrong."""
+
+    requests: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    by_tool: dict[str, Counter[str]] = field(default_factory=dict)
+    largest: tuple[int, str] = (0, "")
+    dearest: list[tuple[float, str]] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    def dear(self, seconds: float, what: str) -> None:
+        self.dearest = sorted([*self.dearest, (seconds, what)], reverse=True)[:8]
+
+
+READING = frozenset({"read", "query", "wait"})
+"""Tools that leave a board as it is."""
+
+
+def _board(given: dict[str, str]) -> str | None:
+    """The board that raw arguments name: the last of them, where several do."""
+    try:
+        named = json.loads(given.get("board", '"main"'))
+    except ValueError:
+        return None
+    return "main" if named is None else str(named)
+
+
+class Run:
+    """Wires on one data folder, and everything that is asked over them judged."""
+
+    def __init__(self, data: Path, wires_: list[Any]) -> None:
+        self.wires = wires_
+        self.seen = Seen()
+        self.codes = codes()
+        self._database = sqlite3.connect(f"file:{data / 'board.sqlite3'}?mode=ro", uri=True)
+        self._own = str(data).encode()
+        self._names: dict[int, str] = {}
+
+    def close(self) -> None:
+        self._database.close()
+
+    def sequences(self) -> dict[int, int]:
+        rows = self._database.execute("SELECT no, seq, id FROM board").fetchall()
+        self._names = {no: id_ for no, _, id_ in rows}
+        return {no: seq for no, seq, _ in rows}
+
+    def changed(self, before: dict[int, int], after: dict[int, int]) -> list[tuple[Any, ...]]:
+        """The events since `before` that callers made; what the server does by itself goes on meanwhile."""
+        found: list[tuple[Any, ...]] = []
+        for board in after:
+            found += self._database.execute(
+                "SELECT board, seq, event, agent FROM event WHERE board = ? AND seq > ? AND agent IN ('ada', 'ben')",
+                (board, before.get(board, 0)),
+            )
+        return found
+
+    def call(self, wire: Any, tool: str, given: dict[str, str], extra: str = "") -> Any:
+        """The answer to a call, judged with what it changed."""
+        arguments = hostile.arguments(given)
+        shown = f"{wire.name} {tool} {arguments[:300]}{'…' if len(arguments) > 300 else ''}{extra[:200]}"
+        before = self.sequences()
+        answer = self._timed(wire, shown, lambda: wires.call(wire, tool, arguments, extra=extra))
+        if answer is None:
+            return None
+        self._effects(wire, tool, given, shown, before, answer)
+        return answer
+
+    def _effects(
+        self, wire: Any, tool: str, given: dict[str, str], shown: str, before: dict[int, int], answer: Any
+    ) -> None:
+        outcome = self.judge(shown, answer)
+        self.seen.by_tool.setdefault(tool, Counter())[outcome] += 1
+        after = self.sequences()
+        if after == before:
+            return
+        events = self.changed(before, after)
+        if outcome != "result":
+            if events:
+                self.seen.wrong.append(f"{shown}\n  failed ({outcome}), but changed: {events[:4]}")
+            return
+        named = _board(given)
+        elsewhere = [event for event in events if self._names.get(event[0], named) != named]
+        if elsewhere:
+            self.seen.wrong.append(f"{shown}\n  changed another board than '{named}': {elsewhere[:4]}")
+        if tool in READING and events:
+            self.seen.wrong.append(f"{shown}\n  only reads, but changed: {events[:4]}")
+
+    def ask(self, wire: Any, method: str, params: str, **more: Any) -> None:
+        shown = f"{wire.name} {method} {params[:300]}{str(more)[:300]}"
+        answer = self._timed(wire, shown, lambda: wires.ask(wire, method, params, **more))
+        if answer is not None:
+            self.judge(shown, answer, structured="meta" not in more)
+
+    def send(self, wire: Any, body: bytes) -> None:
+        shown = f"{wire.name} raw {body[:300]!r}"
+        answer = self._timed(wire, shown, lambda: wire.send_perhaps(body))
+        if answer is not None:
+            self.judge(shown, answer)
+
+    def _timed(self, wire: Any, shown: str, asking: Any) -> Any:
+        started = cpu(wire.pid)
+        try:
+            answer = asking()
+            took = cpu(wire.pid) - started
+            for _ in range(3):
+                if took <= MOST_CPU * PATIENCE:
+                    break
+                # What the server does by itself, and a busy machine, are not there every time.
+                started = cpu(wire.pid)
+                asking()
+                took = min(took, cpu(wire.pid) - started)
+            else:
+                self.seen.wrong.append(f"{shown}\n  took {took:.3f} s of CPU at least")
+        except (ConnectionError, TimeoutError, json.JSONDecodeError) as error:
+            self.seen.wrong.append(f"{shown}\n  no answer: {error!r}")
+            if isinstance(error, json.JSONDecodeError):
+                return None
+            raise
+        self.seen.dear(took, shown)
+        self.seen.requests[wire.name] += 1
+        return answer
+
+    def judge(self, shown: str, reply: Any, *, structured: bool = True) -> str:
+        """How a request ended; what is wrong with the answer is noted. It may have asked for no structure."""
+        raw, message = reply.raw, reply.message
+        self.seen.largest = max(self.seen.largest, (len(raw), shown))
+        outcome, faults = self._outcome(reply.status, message, structured)
+        if len(raw) > MOST_BYTES:
+            faults.append(f"{len(raw):,} bytes")
+        if found := LEAKS.search(raw):
+            faults.append(f"has {found.group()!r}")
+        if self._own in raw:
+            faults.append("has the path of the data")
+        if CANARY.encode() in raw and CANARY not in shown:
+            faults.append("has what another agent keeps private")
+        if faults:
+            self.seen.wrong.append(f"{shown}\n  {', '.join(faults)}: {raw[:600]!r}")
+        self.seen.outcomes[outcome] += 1
+        return outcome
+
+    def _outcome(self, status: int, message: dict[str, Any] | None, asked: bool) -> tuple[str, list[str]]:
+        if status >= 500:
+            return f"HTTP {status}", ["a fault of the server"]
+        if message is None:
+            return f"HTTP {status}", [] if status == 202 else ["no answer"]
+        if "error" in message:
+            error = message["error"]
+            words = error["message"] if isinstance(error, dict) else message["message"]
+            code = error["code"] if isinstance(error, dict) else error
+            faults = [] if 10 < len(words) <= LONGEST_ERROR else [f"an error of {len(words)} characters"]
+            return f"protocol {code}", faults
+        result = message.get("result")
+        if not isinstance(result, dict):
+            return "nonsense", ["neither result nor error"]
+        if not result.get("isError"):
+            return "result", []
+        words = "".join(part["text"] for part in result["content"])
+        structured = result.get("structuredContent") or {}
+        if not asked:
+            return "error", []
+        faults = []
+        if structured.get("error") not in self.codes:
+            faults.append(f"code {structured.get('error')!r}")
+        if not words.startswith(str(structured.get("message"))):
+            faults.append("the text is not the message")
+        if not 10 < len(words) <= LONGEST_ERROR:
+            faults.append(f"a text of {len(words)} characters")
+        return str(structured.get("error")), faults
+
+    def report(self) -> str:
+        seen = self.seen
+        tools = "\n".join(f"  {tool}: {dict(counts)}" for tool, counts in sorted(seen.by_tool.items()))
+        dear = "\n".join(f"  {seconds:.2f} s: {what[:160]}" for seconds, what in seen.dearest)
+        return (
+            f"{dict(seen.requests)}\n{dict(seen.outcomes)}\n{tools}\nlargest answer {seen.largest[0]:,} bytes: "
+            f"{seen.largest[1][:160]}\ndearest by the CPU of its server:\n{dear}"
+        )
+
+
+def cpu(pid: int) -> float:
+    """Seconds of CPU that all threads of a process have used."""
+    found = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        try:
+            found += int((task / "schedstat").read_text().split()[0])
+        except FileNotFoundError:
+            continue  # the thread has just ended
+    return found / 1e9
+
+
+def most_memory(pid: int) -> int:
+    """The most bytes of memory that a process ever had."""
+    told = Path(f"/proc/{pid}/status").read_text()
+    return int(next(line for line in told.splitlines() if line.startswith("VmHWM")).split()[1]) * 1024
+
+
+def good(wire: Any, tool: str, arguments: str) -> dict[str, Any]:
+    """The structured answer of an honest call."""
+    reply = wires.call(wire, tool, arguments)
+    assert reply.message is not None, reply
+    assert not reply.message["result"].get("isError"), reply.message
+    answer: dict[str, Any] = reply.message["result"]["structuredContent"]
+    return answer
+
+
+def whole(data: Path) -> None:
+    """Every log is gapless, and every board is what its log says."""
+    with closing(sqlite3.connect(f"file:{data / 'board.sqlite3'}?mode=ro", uri=True)) as database:
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert database.execute("PRAGMA foreign_key_check").fetchall() == []
+        gaps = database.execute(
+            "SELECT id, b.seq, count(e.seq), max(e.seq) FROM board AS b LEFT JOIN event AS e ON e.board = b.no "
+            "GROUP BY b.no HAVING count(e.seq) <> b.seq OR max(e.seq) <> b.seq"
+        ).fetchall()
+        assert not gaps, gaps
+        boards = [id_ for (id_,) in database.execute("SELECT id FROM board ORDER BY seq DESC")]
+    for board in boards[:3]:
+        words = command("verify", "--data", str(data), "--board", board)
+        done = subprocess.run(
+            words, env=environment(), capture_output=True, text=True, timeout=300, check=False
+        )
+        assert done.returncode == 0, (board, done.stdout[-2_000:], done.stderr[-2_000:])
+
+
+def schemas(wire: Any) -> dict[str, Any]:
+    reply = wires.ask(wire, "tools/list", "")
+    assert reply.message is not None
+    return {tool["name"]: tool["inputSchema"] for tool in reply.message["result"]["tools"]}
+
+
+def hide(url: str, pid: int, boards: tuple[str, ...]) -> None:
+    """Puts what is private to another agent on the boards: an item, an entry, and a log in the archive."""
+    eve = wires.HttpWire(url, pid, "eve", modern=True)
+    try:
+        for board in boards:
+            for more in ('"key": "plan:hidden"', '"type": "LOG"', '"type": "QUESTION", "tags": ["a"]'):
+                text = f'"text": "{CANARY} is known to eve alone", "visibility": "private"'
+                good(
+                    eve, "post", f'{{{text}, {more}, "board": "{board}", "metadata": {{"said": "{CANARY}"}}}}'
+                )
+    finally:
+        eve.close()
