@@ -282,3 +282,32 @@ async def test_every_route_asks_who_it_is_but_the_one_that_shows_nothing(serving
         ):
             reply = await served.exchange(served.request(path, "GET", x_blackboard_agent=None))
             assert reply.status == status, path
+
+
+PAGE = "<!doctype html><script>alert(1)</script>"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/healthz", b""),
+        ("GET", f"/boards/{PAGE.replace(' ', '%20')}/events", b""),
+        ("GET", f"/{PAGE.replace(' ', '%20')}", b""),
+        ("GET", "/page", b""),
+        ("PUT", "/mcp", PAGE.encode()),
+        ("POST", "/mcp", PAGE.encode()),
+        ("POST", "/mcp", json.dumps({"jsonrpc": "2.0", "id": PAGE, "method": PAGE}).encode()),
+        ("POST", "/mcp", b"[" * 60_000),
+    ],
+)
+async def test_no_answer_can_be_taken_for_a_page(serving: Any, method: str, path: str, body: bytes) -> None:
+    async with serving(routes=ROUTES) as served:
+        for more in ({}, {"host": "evil.com"}, {"origin": "http://evil.com"}):
+            data = served.request(path, method, body, accept="text/html", **more)
+            reply = await served.exchange(data)
+            assert reply.headers["x-content-type-options"] == "nosniff"
+            assert reply.headers.get("content-type", "text/plain").split(";")[0] in (
+                "application/json",
+                "text/event-stream",
+                "text/plain",
+            )

@@ -25,6 +25,7 @@ LINGER_BYTES: Final = 8 * 1024 * 1024
 LINGER_SECONDS: Final = 5.0
 _INVALID_REQUEST: Final = -32600
 _MAX_ERROR_BYTES: Final = 4_096
+_NO_SNIFFING: Final = (b"x-content-type-options", b"nosniff")
 
 
 class Gate:
@@ -55,6 +56,7 @@ class Gate:
             return
         if scope["type"] != "http":
             return
+        send = _as_it_says(send)
         refusal = self._refusal(scope)
         if refusal is not None:
             await refusal(scope, send, receive if refusal.status == TOO_LARGE else None)
@@ -135,6 +137,17 @@ class Gate:
             seconds = self._limits.body_seconds
             late = f"the request's body did not arrive within {seconds:g} seconds (limit body_seconds); send it again"
             raise _Refusal(ErrorAnswer(408, "timeout", late, limit="body_seconds", most=seconds)) from None
+
+
+def _as_it_says(send: Send) -> Send:
+    """A `send` whose answers are to be taken for what their type says: words of agents never for a page."""
+
+    async def told(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), _NO_SNIFFING]}
+        await send(message)
+
+    return told
 
 
 class _Refusal(Exception):
