@@ -29,19 +29,22 @@ def served(data: Path, start: Start) -> Serving:
 
 @pytest.fixture(scope="module")
 def start() -> Iterator[Start]:
-    """Starts servers over HTTP on a data folder, with further options, that end with the module."""
+    """Starts servers over HTTP on a data folder, with further options, that end with the module.
+
+    What one says on standard error is added to `said`, where it is given.
+    """
     with ExitStack() as stack:
-        yield lambda data, *options: stack.enter_context(running(data, *options))
+        yield lambda data, *options, said=None: stack.enter_context(running(data, *options, said=said))
 
 
 @contextmanager
-def running(data: Path, *options: str) -> Iterator[Serving]:
+def running(data: Path, *options: str, said: list[str] | None = None) -> Iterator[Serving]:
     words = command("serve", "--transport", "http", "--port", "0", "--data", str(data), *options)
     process = subprocess.Popen(
         words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment()
     )
     assert process.stderr is not None
-    said: list[str] = []
+    said = [] if said is None else said
     for line in process.stderr:
         said.append(line)
         if line.startswith(READY):

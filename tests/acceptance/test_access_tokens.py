@@ -321,11 +321,16 @@ async def test_a_peer_that_fails_too_often_is_told_to_wait_and_others_behind_it_
 
 def test_a_secret_is_kept_nowhere(start: Callable[..., Serving], tmp_path: Path) -> None:
     text = asyncio.run(run_token(tmp_path, "create", "--agent", "judy")).strip()
-    served = start(tmp_path)
+    said: list[str] = []
+    served = start(tmp_path, "--log-level", "DEBUG", said=said)
 
     async def use() -> None:
-        async with http(served, text) as member:
+        async with http(served, text) as member, http(served, text[:17] + "A" * 43) as guesser:
             assert (await ask(member)).status_code == 200
+            assert (await member.get("/boards/none/events")).status_code == 404
+            assert (await ask(guesser)).status_code == 401
+        async with joined(served, text, LEGACY) as client:
+            await call(client, "post", text="said aloud")
 
     asyncio.run(use())
     secret = text[len("bbt_000000000000_") :]
@@ -336,3 +341,6 @@ def test_a_secret_is_kept_nowhere(start: Callable[..., Serving], tmp_path: Path)
     listed = asyncio.run(run_token(tmp_path, "list", "--json"))
     assert [one["state"] for one in json.loads(listed)] == ["active"]
     assert secret not in listed
+    assert "DEBUG" in "".join(said)
+    assert secret not in "".join(said)
+    assert "A" * 43 not in "".join(said)

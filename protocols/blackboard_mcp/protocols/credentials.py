@@ -5,7 +5,7 @@ Knows what a token lets its holder do and when it ends. Refuses to know its secr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -96,6 +96,10 @@ class CredentialStore(Protocol):
         Raises:
             UnknownReference: there is no such token.
         """
+        ...
+
+    async def keep_tokens(self, tokens: Sequence[AccessToken]) -> None:
+        """Take over the tokens of another store: each that is not here, and the end of each that is."""
         ...
 
     async def tokens_used(self, used: Mapping[str, datetime]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from blackboard_mcp.protocols.credentials import AccessToken
@@ -31,6 +31,9 @@ class TokenCalls(Calls):
     async def revoke_token(self, id_: str) -> AccessToken:
         now = self._now()
         return await self.engine.write(lambda: tokens.revoke(id_, now))
+
+    async def keep_tokens(self, kept: Sequence[AccessToken]) -> None:
+        await self.engine.write(lambda: tokens.keep(kept))
 
     async def tokens_used(self, used: Mapping[str, datetime]) -> None:
         at = {id_: micros(when) for id_, when in used.items()}

@@ -242,13 +242,14 @@ async def test_an_agent_with_too_many_sessions_loses_its_oldest(serving: Any) ->
     assert statuses == [404, 200, 200, 200]
 
 
-async def test_a_session_is_closed_to_a_credential_that_may_less_than_the_one_it_was_opened_with(
+async def test_a_session_is_closed_to_a_credential_that_may_less_or_more_than_the_one_it_was_opened_with(
     serving: Any,
 ) -> None:
     contributor = {"*": Role.CONTRIBUTOR}
     holders = {
         "strong": Principal("alice", "ann", contributor, via="token", credential="t1"),
-        "as strong": Principal("alice", "ann", {"*": Role.ADMIN}, via="token", credential="t2"),
+        "as strong": Principal("alice", "ann", contributor, via="token", credential="t2"),
+        "higher role": Principal("alice", "ann", {"*": Role.ADMIN}, via="token", credential="t7"),
         "fewer scopes": Principal("alice", "ann", contributor, frozenset({Scope.READ}), "token", "t3"),
         "lower role": Principal("alice", "ann", {"*": Role.OBSERVER}, via="token", credential="t4"),
         "one board only": Principal("alice", "ann", {"main": Role.ADMIN}, via="token", credential="t5"),

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+from blackboard_mcp.protocols.errors import StoreDamaged, StoreTooNew
 
 from ..settings import Settings
 from .files import landing
 from .options import existing, settings_of
+
+if TYPE_CHECKING:
+    from blackboard_mcp.protocols.credentials import AccessToken
 
 _config = click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings.")
 _data = click.option("--data", type=click.Path(path_type=Path), help="The data folder.")
@@ -49,7 +55,8 @@ async def _backup(settings: Settings, file: Path, force: bool) -> None:
 def restore(config: Path | None, data: Path | None, force: bool, file: Path) -> None:
     """Put the backup FILE in the place of a data folder's boards; what was there is kept beside it.
 
-    Stop every server on the folder first. FILE is checked before anything is touched, and stays as it is.
+    Stop every server on the folder first. FILE is checked before anything is touched, and stays as it is. The access
+    tokens of the folder stay in force: what was revoked since the backup stays revoked.
     """
     from blackboard_mcp.storage.sqlite.restoring import restore as put_back
     from blackboard_mcp.storage.store import APPLICATION_ID, migrations
@@ -61,9 +68,47 @@ def restore(config: Path | None, data: Path | None, force: bool, file: Path) -> 
         )
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     aside = settings.database.with_name(f"{settings.database.name}.before-{stamp}")
-    kept = put_back(file, settings.database, aside, application_id=APPLICATION_ID, newest=len(migrations()))
+    there = _tokens_there(settings)
+    kept = put_back(
+        file,
+        settings.database,
+        aside,
+        application_id=APPLICATION_ID,
+        newest=len(migrations()),
+        finish=lambda copy: asyncio.run(_keep_tokens(settings, copy, there)),
+    )
     # The index of other boards is of no use; the next server builds it from these.
     shutil.rmtree(settings.index, ignore_errors=True)
     click.echo(f"{settings.folder} has the boards of {file}")
     if kept:
         click.echo(f"what was there is in {aside}")
+
+
+def _tokens_there(settings: Settings) -> Sequence[AccessToken]:
+    """The tokens of the folder; none, and a word on it, where its database cannot be read any more."""
+
+    async def read() -> Sequence[AccessToken]:
+        async with compose.credentials(settings) as store:
+            return await store.tokens()
+
+    from .. import compose
+
+    if not settings.database.exists():
+        return ()
+    try:
+        return asyncio.run(read())
+    except (StoreDamaged, StoreTooNew) as error:
+        click.echo(
+            f"note: which access tokens {settings.folder} has cannot be read ({error.message}) Those of the backup are "
+            "in force, also what was revoked since: look at token list.",
+            err=True,
+        )
+        return ()
+
+
+async def _keep_tokens(settings: Settings, copy: Path, tokens: Sequence[AccessToken]) -> None:
+    from .. import compose
+
+    if tokens:
+        async with compose.credentials(settings, copy) as store:
+            await store.keep_tokens(tokens)

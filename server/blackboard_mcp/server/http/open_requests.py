@@ -68,6 +68,9 @@ class OpenRequests:
         for requests in by_credential.values():
             refusal = await self._refusal(requests[0])
             if refusal is not None:
+                who = requests[0].principal
+                shown = f"token {who.credential} of {who.agent}" if who.credential else who.agent
+                logger.info("ended %d open requests: %s counts no more", len(requests), shown)
                 for request in requests:
                     request.why = refusal
                     request.life.cancel()

@@ -39,20 +39,23 @@ class _Session:
         return self.principal.agent
 
     def serves(self, principal: Principal) -> bool:
-        """Whether it is this principal's too: the same agent, known in the same way, with no less power."""
+        """Whether it is this principal's too: the same agent, known in the same way, with the same power.
+
+        With less it would hear what the session was let in to; with more it would leave that behind for less.
+        """
         mine = self.principal
         if (mine.agent, mine.via) != (principal.agent, principal.via):
             return False
         return mine.credential == principal.credential or (
-            mine.owner == principal.owner and _as_powerful(principal, mine)
+            mine.owner == principal.owner and _equally_powerful(principal, mine)
         )
 
 
-def _as_powerful(one: Principal, other: Principal) -> bool:
-    """Whether `one` may do everything, on every board, that `other` may."""
+def _equally_powerful(one: Principal, other: Principal) -> bool:
+    """Whether both may do the same on every board."""
     boards = {EVERY_BOARD, *one.roles, *other.roles}
-    return one.scopes >= other.scopes and all(
-        _powers(one, board) >= _powers(other, board) for board in boards
+    return one.scopes == other.scopes and all(
+        _powers(one, board) == _powers(other, board) for board in boards
     )
 
 

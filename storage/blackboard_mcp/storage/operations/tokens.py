@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from blackboard_mcp.protocols.access import Role, Scope, Trust
@@ -28,6 +28,23 @@ def add(token: AccessToken, now: int) -> Steps[None]:
             f"Token {other} has {token.agent} act for {owner}, and an agent acts for one owner: name {owner} again, "
             f"give the new token another agent, or revoke {other} first. Nothing was changed."
         )
+    yield from _insert(token)
+    yield from set_owner(token.agent, token.owner)
+
+
+def keep(tokens: Sequence[AccessToken]) -> Steps[None]:
+    for token in tokens:
+        if (yield from find(token.id)) is None:
+            yield from _insert(token)
+            if token.revoked_at is None:
+                yield from set_owner(token.agent, token.owner)
+        if token.revoked_at is not None:
+            yield sql("token_revoke"), (token.id, micros(token.revoked_at))
+        if token.used_at is not None:
+            yield sql("token_used"), (token.id, micros(token.used_at))
+
+
+def _insert(token: AccessToken) -> Steps[None]:
     expires = None if token.expires_at is None else micros(token.expires_at)
     roles = dumps({board: role.value for board, role in sorted(token.roles.items())})
     scopes = dumps(sorted(token.scopes))
@@ -38,7 +55,6 @@ def add(token: AccessToken, now: int) -> Steps[None]:
             *(micros(token.created_at), expires),
         ),
     )
-    yield from set_owner(token.agent, token.owner)
 
 
 def find(id_: str) -> Steps[AccessToken | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,10 +15,18 @@ _PATIENCE = 2.0
 """Seconds to wait for a lock of somebody who is about to leave."""
 
 
-def restore(source: Path, target: Path, aside: Path, *, application_id: int, newest: int) -> bool:
+def restore(
+    source: Path,
+    target: Path,
+    aside: Path,
+    *,
+    application_id: int,
+    newest: int,
+    finish: Callable[[Path], None] | None = None,
+) -> bool:
     """Copies the database `source` to `target`, after a check of the whole of it; whether there was one.
 
-    What was at `target` is then at `aside`.
+    What was at `target` is then at `aside`. `finish` is given the copy before it is put there, and closes it.
 
     Raises:
         StoreDamaged: `source` is no database of ours, or is damaged.
@@ -29,6 +38,8 @@ def restore(source: Path, target: Path, aside: Path, *, application_id: int, new
     try:
         place.prepare(staged)
         _copy(source, staged, application_id, newest)
+        if finish is not None:
+            finish(staged)
         return _swap(staged, target, aside)
     except driver.errors() as error:
         raise driver.translate(error, f"restore {source}") from error
@@ -37,7 +48,7 @@ def restore(source: Path, target: Path, aside: Path, *, application_id: int, new
             f"Cannot restore {source}: {error.strerror or error}. Nothing was changed."
         ) from error
     finally:
-        for path in (staged, staged.with_name(staged.name + "-journal")):
+        for path in (staged, *(staged.with_name(staged.name + end) for end in ("-journal", "-wal", "-shm"))):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
 
