@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from blackboard_mcp.protocols.asking import KEYS, AgentRequest
+from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, Refused, UnknownReference
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import Draft, ItemType, Status, Zone, item_id
@@ -318,6 +319,7 @@ def answered_by_post(ledger: Ledger, row: ItemRow, cited: ItemRow) -> Steps[None
     asked = yield from find(ledger.no, cited.number)
     if asked is None or not (yield from may_answer(ledger, asked)):
         return
+    ledger.note(ChangeKind.RESPOND, cited)
     left = asked.partial
     yield from end(ledger, asked, RequestState.ANSWERED, answer=row)
     if left:

@@ -15,6 +15,7 @@ from blackboard_mcp.protocols.groups import Turn
 from blackboard_mcp.protocols.items import EdgeKind, ItemType, Status, Visibility
 from blackboard_mcp.protocols.transactions import Transaction
 
+from .asking import Asking
 from .harness import CONFIG, HandClock, Table, draft
 from .repeating import CALLS, ONCE
 
@@ -175,6 +176,17 @@ class JudgingTests:
         await inside.watch("bob", a)
         told = [(wanted.owner, wanted.access) for wanted in judge.asked if wanted.agent == "bob"]
         assert told == [("bob", ("first",)), ("Ben", ("first",)), ("Ben", ("second",))]
+
+    async def test_an_answer_that_is_posted_responds_to_the_request(self, at: Table) -> None:
+        await at.store.ensure_board(at.board, "alice", CONFIG)
+        number = await Asking(at).ask("alice", to="bob")
+        inside, judge = judged(at, at.board)
+        await inside.post("bob", "so", "ANSWER", replies_to=number)
+        kinds = [change.kind for change in judge.changes]
+        assert kinds == [ChangeKind.POST, ChangeKind.EDGE, ChangeKind.RESPOND]
+        assert [change.item for change in judge.changes] == [None, f"Q-{number}", f"Q-{number}"]
+        await inside.post("bob", "so again", "ANSWER", replies_to=number)
+        assert len(judge.changes) == 2
 
     async def test_a_role_that_the_board_gives_counts_as_of_the_commit(self, at: Table) -> None:
         a = await at.post("alice", "hers")
