@@ -166,6 +166,11 @@ class Rights:
             principal = await self.renew(principal)
         return await self.enter(principal, needs, board)
 
+    def forget(self, board: str) -> None:
+        """Roles on the board changed by this process: what is remembered of them counts no more."""
+        for key in [key for key in self._roles if key[0] == board]:
+            del self._roles[key]
+
     async def _role(self, board: str, agent: str, *, afresh: bool = False) -> Role | None:
         """The role that a board gives an agent, as of a second ago at most: what a call writes, the store checks."""
         now = asyncio.get_running_loop().time()

@@ -132,6 +132,8 @@ class Stewardship:
             )
             change = replace(change, settings=settings)
         after = await self._board.store.change_board(found.id, agent, change, once=once)
+        if change.members:
+            self._board.rights.forget(found.id)
         if after.pass_due:
             self._board.pruner.kick(after.id)
         return await self._as_seen(agent, after)

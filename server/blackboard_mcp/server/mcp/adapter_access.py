@@ -47,9 +47,9 @@ class Door:
             return False
         return True
 
-    def watch(self, principal: Principal, grant: Grant | None, *, seconds: float = RECHECK_SECONDS) -> Watch:
+    def watch(self, principal: Principal, grant: Grant | None) -> Watch:
         """What is awaited within ends with the refusal as soon as the grant does not hold any more."""
-        return Watch(None if grant is None else self.still, principal, grant, seconds)
+        return Watch(None if grant is None else self.still, principal, grant, RECHECK_SECONDS)
 
 
 class Watch:
