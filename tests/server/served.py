@@ -29,7 +29,7 @@ from blackboard_mcp.storage.testing.machine import AGENTS, BoardMachine
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-SMALL = BoardConfig(target_tokens=120, summarise_over=2, core_tokens=60)
+SMALL = BoardConfig(target_tokens=120, summarise_over=2, core_tokens=60, owner_held=1.0)
 TOKENIZER = load_tokenizer("o200k_base")
 POLICIES = ("token-importance", "token-importance", "lru", "lfu", "size", "fair-share", "fair-share+lru")
 TYPES = ("FACT", "HYPOTHESIS", "LOG", "LOG", "REPLY", "DECISION", "ANSWER", "PROBLEM", "RESULT")

@@ -42,6 +42,8 @@ class BoardConfig:
     ceiling: int = 2
     hard_ceiling: int = 4
     summarise_over: int = 4
+    owner_held: float = 0.75
+    """Part of the target that may be kept from leaving on one owner's account while others are there; 1: all."""
     tokenizer: str = "o200k_base"
     core_tokens: int = 1_000
     """Most tokens that the core may have."""

@@ -104,7 +104,15 @@ class Agent:
         assert result.is_error, text_of(result)
         failure = result.structured_content
         assert failure is not None
-        assert failure["error"] in {"invalid", "not_found", "conflict", "refused", "forbidden", "pressure"}
+        assert failure["error"] in {
+            "invalid",
+            "not_found",
+            "conflict",
+            "refused",
+            "forbidden",
+            "pressure",
+            "quota",
+        }
         lines = text_of(result).splitlines()
         if lines[-1].startswith("seq "):  # not where there is no board that is meant
             self.footer = lines.pop()
@@ -259,6 +267,6 @@ async def board(tmp_path: Path, mode: str) -> AsyncIterator[Boards]:
 
 @pytest.fixture
 async def small(tmp_path: Path, mode: str) -> AsyncIterator[Boards]:
-    """Boards with a budget of 400 tokens: passes start above 320 and end at 240."""
-    async with open_boards(tmp_path, mode, target_tokens=400) as boards:
+    """Boards with a budget of 400 tokens: passes start above 320 and end at 240; an owner may fill the guard."""
+    async with open_boards(tmp_path, mode, target_tokens=400, board_settings={"owner_held": 1}) as boards:
         yield boards

@@ -15,6 +15,8 @@ if "boards" not in sys.modules:
     sys.modules["boards"] = importlib.util.module_from_spec(_spec)
     _spec.loader.exec_module(sys.modules["boards"])
 boards: Any = sys.modules["boards"]
+FILLS = {"owner_held": 1}
+"""An agent may put its board under pressure by itself."""
 small, mode = boards.small, boards.mode
 TOKENS = boards.TOKENIZER.count
 
@@ -184,8 +186,8 @@ async def test_views_stay_within_their_budget_at_ten_times_the_target(small: Any
 
 async def test_two_processes_and_a_restart_know_the_same_pressure(tmp_path: Path, mode: str) -> None:
     async with (
-        boards.open_boards(tmp_path, mode, target_tokens=400) as one,
-        boards.open_boards(tmp_path, mode, target_tokens=400) as two,
+        boards.open_boards(tmp_path, mode, target_tokens=400, board_settings=FILLS) as one,
+        boards.open_boards(tmp_path, mode, target_tokens=400, board_settings=FILLS) as two,
     ):
         alice, bob = await one.join("alice", "bob")
         carol = await two.join("carol")
@@ -193,7 +195,7 @@ async def test_two_processes_and_a_restart_know_the_same_pressure(tmp_path: Path
         await one.settled()
         issue = await under(carol)
         assert (await carol.fail("post", text="x", type="LOG"))["issue"] == issue["id"]
-    async with boards.open_boards(tmp_path, mode, target_tokens=400) as after:
+    async with boards.open_boards(tmp_path, mode, target_tokens=400, board_settings=FILLS) as after:
         carol = await after.join("carol")
         assert (await carol.fail("post", text="x", type="LOG"))["error"] == "pressure"
         assert (await under(carol))["id"] == issue["id"]
@@ -216,7 +218,9 @@ async def test_two_processes_and_a_restart_know_the_same_pressure(tmp_path: Path
 
 
 async def test_deciders_named_at_launch_are_named(tmp_path: Path, mode: str) -> None:
-    async with boards.open_boards(tmp_path, mode, target_tokens=400, deciders=("lead",)) as board:
+    async with boards.open_boards(
+        tmp_path, mode, target_tokens=400, board_settings=FILLS, deciders=("lead",)
+    ) as board:
         alice, bob = await board.join("alice", "bob")
         pairs = await argue(alice, bob)
         await board.settled()
@@ -241,7 +245,7 @@ async def test_who_owes_answers_is_told_how_to_give_them_without_the_set_message
     tmp_path: Path, mode: str
 ) -> None:
     async with boards.open_boards(
-        tmp_path, mode, target_tokens=400, tools=("core", "admin", "messages")
+        tmp_path, mode, target_tokens=400, board_settings=FILLS, tools=("core", "admin", "messages")
     ) as opened:
         alice, bob = await opened.join("alice", "bob")
         for n in range(6):

@@ -24,6 +24,7 @@ WHOLE = {
     "protected_figures",
     "protected_figures_visible",
     "pressure_causes",
+    "held_on_account",
 }
 """Count or list all of what waits for the index or may not leave."""
 

@@ -111,6 +111,7 @@ def _watch(ledger: Ledger, number: int) -> Steps[None]:
             yield from ledger.restore(item, why=f"watched by {ledger.agent}")
         rows = yield sql("obligations_of_item"), (ledger.no, item.number)
         if not any(r[0] == ledger.agent and r[2] == Duty.ACKNOWLEDGE and r[3] == "outstanding" for r in rows):
+            ledger.holding.add(item.number)
             yield from owe(ledger, ledger.agent, item.number, Duty.ACKNOWLEDGE, 0)
             yield from ledger.emit(EventType.OBLIGATION_ADDED, item, data={"watcher": ledger.agent})
 

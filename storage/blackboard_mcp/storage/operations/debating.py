@@ -105,6 +105,7 @@ def _begin(
         data["not_obliged"] = len(by_topic) - MAX_BY_TOPIC
     if critique is not None:
         data["critique"] = critique.id
+    ledger.holding.add(root.number)
     seq = yield from ledger.emit(
         EventType.DEBATE_OPENED,
         root,
@@ -160,6 +161,7 @@ def respond(ledger: Ledger, target: ItemRow) -> Steps[None]:
     """An answer to `target`: what the answering agent owed to it as a response is met."""
     for row in (yield sql("obligations_of_item"), (ledger.no, target.number)):
         if row[0] == ledger.agent and row[2] == Duty.RESPOND and row[3] == ObligationState.OUTSTANDING:
+            ledger.answering = True
             yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "answered")
             yield from ledger.emit(
                 EventType.OBLIGATION_MET, target, data={"duty": "respond"}, concerns=[target.author]

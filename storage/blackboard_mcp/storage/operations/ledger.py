@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import Zone, item_id
 
 from ..operation import Rows
+from . import accounting
 from .permitting import Noted, judged_here
 from .principals import audience
 from .rows import BoardRow, ItemRow, Steps, config_json, core_json, dumps, numbers, sql
@@ -36,6 +37,10 @@ class Ledger:
     archived: int = 0
     private_items: int = 0
     private_tokens: int = 0
+    holding: set[int] = field(default_factory=set)
+    """Items that the guard may hold from now on, on the account of the agent's owner."""
+    answering: bool = False
+    """An answer that the agent owed was given."""
     asking: bool = False
     """Requests and answers are being written by the operations that do."""
     first_seq: int = field(init=False)
@@ -186,8 +191,12 @@ class Ledger:
         """Writes the counters.
 
         Raises:
+            QuotaExceeded: the guard would hold more on the account of the agent's owner than it may have.
             Unpermitted: something noted was not allowed.
         """
+        # Nobody is kept from an answer that is owed; what comes along with it is no part of that.
+        if self.holding and not (self.answering and len(self.fresh) <= 1):
+            yield from accounting.check(self)
         board = self.board
         if self.changes is not None:
             yield from self.changes.prove(self.agent)

@@ -48,6 +48,8 @@ def connect(
                 "Nothing was changed."
             )
     yield from guarding.connect(ledger.no, row.number, edges)
+    if any(kind is EdgeKind.DEPENDS_ON or kind in FOLLOWED_BOTH_WAYS for kind, _ in edges):
+        ledger.holding.add(row.number)
     yield from retracting.cite(ledger, row, edges, targets)
     if not row.public:
         return []  # what not everybody sees moves nothing that others see

@@ -302,6 +302,8 @@ def _create(
         seq=ledger.board.seq + 1,
         updated_by=ledger.agent,
     )
+    if kind in (ItemType.CONSTRAINT, ItemType.HOT_ISSUE):
+        ledger.holding.add(number)
     concerns = [targets[t].author for _, t in edges] + _MENTION.findall(draft.text[:20_000])
     concerns += yield from watchers_of(ledger.no, row)
     data = {str(k): [item_id(targets[t].type, t) for kk, t in edges if kk == k] for k in dict(edges)}
@@ -404,6 +406,8 @@ def _change(
         yield sql("version_keep"), (ledger.no, row.number)
         yield from retracting.clear(ledger, row)
         ledger.grow(row, draft.tokens - row.tokens)
+        if draft.tokens > row.tokens:
+            ledger.holding.add(row.number)
         row.version += 1
         row.deleted = 0
         row.text, row.tokens, row.sha256 = draft.text, draft.tokens, draft.sha256

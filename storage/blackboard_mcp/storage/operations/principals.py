@@ -16,6 +16,11 @@ def owner_of(agent: str) -> Steps[str]:
     return str(rows[0][0]) if rows else agent
 
 
+def agents_of(owner: str) -> Steps[list[str]]:
+    """The agents who act for an owner, the one of that name first."""
+    return [owner, *(row[0] for row in (yield sql("agents_of"), (owner,)))]
+
+
 def owners_of(agents: Iterable[str]) -> Steps[dict[str, str]]:
     """The owner of each of the agents."""
     found = {agent: agent for agent in agents}

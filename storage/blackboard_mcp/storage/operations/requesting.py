@@ -113,6 +113,7 @@ def open_request(board: str, agent: str, new: NewRequest, config: BoardConfig, n
         sql("request_add"),
         (ledger.no, number, agent, new.to, new.skill, str(RequestState.OPEN), now, deadline),
     )
+    ledger.holding.add(number)
     row = yield from get(ledger.board, number)
     ledger.note(ChangeKind.REQUEST, type=ItemType.QUESTION, author=agent, name=row.whom)
     told = [new.to] if new.to else (yield from offering(ledger.board, new.skill, now))

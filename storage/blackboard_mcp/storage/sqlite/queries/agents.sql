@@ -8,6 +8,10 @@ SELECT owner FROM principal WHERE agent = ?1;
 -- Whom some agents (a JSON list of names) act for, where that is not themselves.
 SELECT agent, owner FROM principal WHERE agent IN (SELECT value FROM json_each(?1));
 
+-- name: agents_of
+-- The agents who act for somebody else.
+SELECT agent FROM principal WHERE owner = ?1 ORDER BY agent;
+
 -- name: owner_set
 -- An agent acts for somebody.
 INSERT INTO principal(agent, owner) VALUES (?1, ?2) ON CONFLICT DO UPDATE SET owner = excluded.owner;

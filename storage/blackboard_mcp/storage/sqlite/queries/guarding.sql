@@ -130,3 +130,32 @@ SELECT near.number, far.number FROM json_each(?2) w
 CROSS JOIN item near ON near.board = ?1 AND near.number = json_extract(w.value, '$[0]')
 CROSS JOIN item far ON far.board = ?1 AND far.number = json_extract(w.value, '$[1]')
 WHERE SHARED(near.owner, far.owner);
+
+-- name: others_there
+-- Whether agents other than some (a JSON list) and the server (?3) have something in working memory.
+SELECT 1 FROM share WHERE board = ?1 AND author <> ?3 AND author NOT IN (SELECT value FROM json_each(?2)) LIMIT 1;
+
+-- name: held_on_account
+-- Tokens that may not leave on the account of some agents (a JSON list); of what others posted for
+-- everybody one in ?3 counts.
+WITH mine(agent) AS (SELECT value FROM json_each(?2)),
+account(number) AS (
+    SELECT h.number FROM held h CROSS JOIN debate d ON d.board = h.board AND d.id = h.debate
+    WHERE h.board = ?1 AND d.opened_by IN (SELECT agent FROM mine)
+    UNION
+    SELECT h.number FROM held h CROSS JOIN item i ON i.board = h.board AND i.number = h.number
+    WHERE h.board = ?1 AND i.author IN (SELECT agent FROM mine)
+    UNION
+    SELECT o.item FROM mine CROSS JOIN obligation o ON o.board = ?1 AND o.agent = mine.agent
+    WHERE o.state = 'outstanding' AND o.duty = 'acknowledge' AND o.debate = 0
+    UNION
+    SELECT r.number FROM mine CROSS JOIN request r ON r.board = ?1 AND r.asker = mine.agent AND r.live = 1
+    UNION
+    SELECT number FROM item
+    WHERE board = ?1 AND zone = 'working' AND type IN ('CONSTRAINT', 'HOT_ISSUE') AND status IN ('ACTIVE', 'DEBATED')
+      AND author IN (SELECT agent FROM mine)
+)
+SELECT coalesce(sum(CASE WHEN i.author IN (SELECT agent FROM mine) THEN i.tokens
+                         WHEN i.owner = '' THEN i.tokens / ?3 ELSE 0 END), 0)
+FROM account a CROSS JOIN item i ON i.board = ?1 AND i.number = a.number
+WHERE i.zone = 'working';

@@ -1,0 +1,51 @@
+"""What is kept from leaving on an owner's account, and how much of that one owner may have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from blackboard_mcp.protocols.errors import QuotaExceeded
+from blackboard_mcp.protocols.events import SYSTEM
+
+from .guarding import protected_among
+from .principals import agents_of, owner_of
+from .rows import Steps, dumps, sql
+
+OTHERS = 3
+"""Of what others posted and the owner's debates and watches hold, one in so many counts: criticism is no flood."""
+
+if TYPE_CHECKING:
+    from .ledger import Ledger
+
+
+def check(ledger: Ledger) -> Steps[None]:
+    """Refuses what has the guard hold more on the account of the agent's owner than one owner may have.
+
+    On an owner's account are the debates that its agents opened with all that these reach, what its agents
+    posted into other debates, their constraints and hot issues, what they watch and what they ask; of what
+    others posted a part counts. An owner who is alone on the board may have as much as there is.
+
+    Raises:
+        QuotaExceeded: it is more.
+    """
+    config = ledger.board.config
+    if config.owner_held >= 1 or ledger.agent == SYSTEM:
+        return
+    if not (yield from protected_among(ledger.no, ledger.holding)):
+        return
+    owner = yield from owner_of(ledger.agent)
+    agents = dumps((yield from agents_of(owner)))
+    if not (yield sql("others_there"), (ledger.no, agents, SYSTEM)):
+        return
+    most = int(config.target_tokens * config.owner_held)
+    ((tokens,),) = yield sql("held_on_account"), (ledger.no, agents, OTHERS)
+    if tokens > most:
+        raise QuotaExceeded(
+            f"With this, the agents of {owner} would keep {tokens:,} tokens from leaving '{ledger.board.id}': by "
+            f"debates they opened, what they post into debates, their constraints, hot issues, watches and requests. "
+            f"One owner may have {most:,} while others are there. Nothing was changed; end some first: "
+            'debate(op="withdraw", id=…) or op="acknowledge", status RESOLVED.',
+            limit="owner_held",
+            most=most,
+            tokens=tokens,
+        )
