@@ -256,7 +256,9 @@ def server(*sets: str, structured: str = "ask") -> BoardServer:
     made = SimpleNamespace(
         settings=settings.Settings(tools=("core", *sets), structured=structured),
         store=None,
-        blackboard=SimpleNamespace(tokenizer=None, rights=SimpleNamespace(enter=None, still=None)),
+        blackboard=SimpleNamespace(
+            tokenizer=None, limit=lambda limits: None, rights=SimpleNamespace(enter=None, still=None)
+        ),
         clock=None,
         protocols=protocol_classes.Protocols(),
     )
@@ -518,7 +520,7 @@ def settings_page() -> str:
         "over the file's. Durations are in seconds, sizes in bytes. What is refused names its limit; see "
         "[limits and what to do about them](../howto/limits.md).\n\n"
         + table(("limit", "allowed", "default", ""), limit_rows())
-        + "\n```toml\n[limits]\nconnections_per_peer = 200\nsessions_per_principal = 20\n```\n\n"
+        + "\n```toml\n[limits]\nposts_per_second = 10\nsessions_per_principal = 20\n```\n\n"
         "## Sign-in by OAuth\n\n"
         "A table `[oauth]` of the file, or JSON in the environment, one in the place of the other. With it every HTTP "
         "request needs a token, of this issuer or of this server's own; see "

@@ -11,6 +11,7 @@ from .answers import (
 )
 from .groups import (
     ATTEMPTS,
+    MAX_GROUPS,
     MAX_TAKEN,
     DeadLetter,
     Group,
@@ -28,13 +29,21 @@ class FollowingStore(Protocol):
     # Subscriptions
 
     async def subscribe(
-        self, board: str, agent: str, name: str, filter_: dict[str, Any], *, once: Once | None = None
+        self,
+        board: str,
+        agent: str,
+        name: str,
+        filter_: dict[str, Any],
+        *,
+        once: Once | None = None,
+        most: int = 100,
     ) -> Subscription:
-        """A new subscription from the present end of the log; one agent has at most 100 on a board.
+        """A new subscription from the present end of the log; one agent has at most `most` on a board, and never
+        more than 100.
 
         Raises:
             UnknownReference: there is no such board.
-            Refused: too many.
+            QuotaExceeded: too many.
         """
         ...
 
@@ -90,6 +99,7 @@ class FollowingStore(Protocol):
         since: int | None = None,
         max_attempts: int = ATTEMPTS,
         once: Once | None = None,
+        most: int = MAX_GROUPS,
     ) -> Group:
         """A new group, from the present end of the log or from after `since`; the one that is there, if it has
         that filter.

@@ -122,7 +122,7 @@ class Turn:
 
     `fail` says why of each that could not be done. `release` gives back what was not begun, and says why: that
     was no attempt, though its handle counts on. `extend` begins the lease of what is held anew. With `filter` the
-    group is made if it is not there.
+    group is made if it is not there, unless the agent made `most` groups already.
     """
 
     ack: tuple[Handle, ...] = ()
@@ -132,6 +132,7 @@ class Turn:
     limit: int = 1
     lease_seconds: float = LEASE_SECONDS
     filter: dict[str, Any] | None = None
+    most: int = MAX_GROUPS
 
     @property
     def settles(self) -> bool:

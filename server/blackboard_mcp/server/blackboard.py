@@ -29,7 +29,7 @@ from blackboard_mcp.protocols.answers import (
 from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.board import Board, BoardConfig
 from blackboard_mcp.protocols.debates import StandingWatch
-from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
+from blackboard_mcp.protocols.errors import InvalidInput, QuotaExceeded, UnknownReference
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.filters import ItemQuery
@@ -46,9 +46,11 @@ from .access.judging import AccessJudge
 from .access.registry import AccessPolicies
 from .activity import Activity
 from .following import Following
+from .limits import Limits
 from .looks import Looks
 from .once import check_once_key, once_of
 from .pruner import Pruner
+from .quotas import Quotas
 from .requests import PostFields, check_agent, check_board, digest, draft
 from .rights import Rights
 from .searching import ArchiveSearch, Found, search, with_neighbours
@@ -129,6 +131,7 @@ class Blackboard:
         self.looks = Looks()
         self.following = Following(store, self.looks, self.board_of, activity)
         self._owners: dict[str, str] = {}
+        self.quotas = Quotas()
 
     async def introduce(self, agent: str, owner: str) -> None:
         """Records whom the agent acts for, once for as long as it says the same.
@@ -142,6 +145,12 @@ class Blackboard:
         if len(self._owners) >= _OWNERS:
             self._owners.pop(next(iter(self._owners)))
         self._owners[agent] = owner
+
+    def limit(self, limits: Limits) -> None:
+        """From now on what agents write and hold is bounded."""
+        self.quotas = self.following.quotas = Quotas(
+            limits, owner_of=lambda agent: self._owners.get(agent, agent)
+        )
 
     async def board_of(self, board: str | None, agent: str) -> str:
         """The board a call is about; the default board comes into being when who may post there first names it.
@@ -170,6 +179,7 @@ class Blackboard:
         """All of the posts or none."""
         check_agent(agent)
         name = check_board(board) if board is not None else self.default_board
+        self.quotas.charge(agent, name, len(posts))
         drafts = await self.drafts(posts)
         once = None
         if idempotency_key is not None:
@@ -202,12 +212,13 @@ class Blackboard:
             made: list[Draft] = []
             for place, fields in enumerate(posts):
                 try:
+                    self.quotas.check_text(len(fields.text or ""))
                     made.append(draft(fields, self.tokenizer, place))
-                except InvalidInput as error:
+                except (InvalidInput, QuotaExceeded) as error:
                     if len(posts) == 1:
                         raise
                     words = f"Item {place + 1} of {len(posts)}: {error.message}"
-                    raise InvalidInput(words, **{"place": place + 1, **error.facts}) from None
+                    raise type(error)(words, **{"place": place + 1, **error.facts}) from None
                 if fields.text is not None and len(fields.text) <= MAX_FINDING:
                     fingerprint(fields.text)  # remembered, so that the writer need not work it out
             return made
@@ -252,6 +263,7 @@ class Blackboard:
         number = ref.number
         name = await self.board_of(board, agent)
         check_agent(agent)
+        self.quotas.charge(agent, name, 0 if op == "status" else 1)
         once = once_of(
             once_key, f"debate {op}", id=id_, reason=reason, watchers=list(watchers), approve=approve
         )
@@ -301,6 +313,7 @@ class Blackboard:
         named = parse_topic(topic)
         name = await self.board_of(board, agent)
         check_agent(agent)
+        self.quotas.charge(agent, name, 0 if op == "status" else 1)
         once = once_of(once_key, f"{op} topic", topic=topic)
         if op == "watch":
             held = await self.store.watch_topic(name, agent, named, once=once)
@@ -455,6 +468,7 @@ class Blackboard:
         if restore and (found.items or once is not None):
             check_agent(agent)
             numbers = [item.number for item in found.items]
+            self.quotas.charge(agent, name, len(numbers))
             back = await self.store.restore(name, agent, numbers, once=once, look=look)
             if back.repeated:  # by the same call, at the same time
                 return await self._restored_before(agent, name, once, neighbours=neighbours)

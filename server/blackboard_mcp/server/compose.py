@@ -249,6 +249,7 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
     from .transacting import Transactions
 
     settings = opened.settings
+    opened.blackboard.limit(settings.limits)
     stored = StoredTokens(opened.store, opened.clock)
     resource, issued = issuer(settings, opened.clock)
     identity = _Identity(settings, authenticator(settings, stored, opened.clock, resource, issued))

@@ -92,6 +92,7 @@ class Consumers:
     ) -> Group:
         """A group from the present end of the log, or from after `since`; errors as in `BoardStore.create_group`."""
         name = await self._of(agent, board, group)
+        self._board.quotas.charge(agent, name)
         once = once_of(
             once_key, "create_group", group=group, filter=filter_, since=since, attempts=max_attempts
         )
@@ -103,6 +104,7 @@ class Consumers:
             since=since,
             max_attempts=max_attempts,
             once=once,
+            most=self._board.quotas.limits.groups_per_agent,
         )
 
     async def change(
@@ -117,6 +119,7 @@ class Consumers:
     ) -> Group:
         """The group, changed by who made it; errors as in `BoardStore.change_group`."""
         name = await self._of(agent, board, group)
+        self._board.quotas.charge(agent, name)
         once = once_of(once_key, "change_group", group=group, filter=filter_, attempts=max_attempts)
         wanted = None if filter_ is None else await self._for_all(name, filter_)
         return await self._store.change_group(
@@ -166,7 +169,11 @@ class Consumers:
             filter=turn.filter,
         )
         if turn.filter is not None:
-            turn = replace(turn, filter=await self._for_all(name, turn.filter))
+            turn = replace(
+                turn,
+                filter=await self._for_all(name, turn.filter),
+                most=self._board.quotas.limits.groups_per_agent,
+            )
         loop = asyncio.get_running_loop()
         started = loop.time()
         deadline = started + seconds

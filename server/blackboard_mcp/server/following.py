@@ -28,6 +28,7 @@ from .activity import Activity
 from .fitting import fitting_events
 from .looks import Looks
 from .once import once_of
+from .quotas import Quotas
 from .tails import Tails
 from .viewers import Viewers
 
@@ -74,6 +75,7 @@ class Following:
         self._looks = looks
         self._board_of = board_of
         self._activity = activity
+        self.quotas = Quotas()
         self._returning: set[asyncio.Future[None]] = set()
         self.viewers = Viewers(store)
         self.tails = Tails(store, self.viewers)
@@ -89,15 +91,18 @@ class Following:
     ) -> tuple[Subscription, int]:
         parse_event_filter(filter_)
         board_id = await self._board_of(board, agent)
+        self.quotas.charge(agent, board_id)
         once = once_of(once_key, "subscribe", filter=filter_, name=name)
         filter_ = await with_threads(self._store, board_id, agent, filter_)
-        held = await self._store.subscribe(board_id, agent, name or "", filter_, once=once)
+        most = self.quotas.limits.subscriptions_per_agent
+        held = await self._store.subscribe(board_id, agent, name or "", filter_, once=once, most=most)
         return held, held.cursor
 
     async def unsubscribe(
         self, agent: str, board: str | None, id_or_name: str, *, once_key: str | None = None
     ) -> None:
         name = await self._board_of(board, agent)
+        self.quotas.charge(agent, name)
         once = once_of(once_key, "unsubscribe", subscription=id_or_name)
         if not await self._store.unsubscribe(name, agent, id_or_name, once=once):
             raise UnknownReference(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.items import MAX_TEXT
 
 _MIB: Final = 1 << 20
 _DAY: Final = 86_400
@@ -51,6 +52,17 @@ class Limits:
     uris_per_stream: int = _bound(256, 1, 10_000, "resources that one stream or session is told of")
     event_streams: int = _bound(256, 1, 100_000, "Server-Sent Event streams in all")
     event_streams_per_principal: int = _bound(32, 1, 10_000, "Server-Sent Event streams of one principal")
+    post_characters: int = _bound(MAX_TEXT, 100, MAX_TEXT, "characters of an item's text")
+    posts_per_second: float = _bound(
+        50.0, 0.01, 1_000_000, "items, debate calls and the like from one principal"
+    )
+    posts_burst: int = _bound(2_000, 100, 10_000_000, "of them at once, after a pause")
+    board_posts_per_second: float = _bound(500.0, 0.01, 1_000_000, "items and the like on one board")
+    board_posts_burst: int = _bound(
+        10_000, 200, 10_000_000, "of them at once; the last half is for those with least"
+    )
+    subscriptions_per_agent: int = _bound(100, 1, 100, "durable subscriptions of an agent on a board")
+    groups_per_agent: int = _bound(20, 1, 50, "consumer groups that an agent made on a board")
 
 
 def limits_of(given: Any, where: str, base: Limits | None = None) -> Limits:
@@ -68,7 +80,7 @@ def limits_of(given: Any, where: str, base: Limits | None = None) -> Limits:
     if isinstance(given, Limits):
         return given
     if not isinstance(given, Mapping):
-        raise InvalidInput(f'{where} must be an object of limits by name, say {{"headers": 50}}.')
+        raise InvalidInput(f'{where} must be an object of limits by name, say {{"posts_per_second": 10}}.')
     known = {f.name: f for f in fields(Limits)}
     values: dict[str, Any] = {}
     for name, value in given.items():

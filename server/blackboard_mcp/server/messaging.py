@@ -122,6 +122,7 @@ class Messaging:
         self._check(text, MAX_QUESTION, "request")
         skill = check_skill(to.removeprefix(SKILL)) if to.startswith(SKILL) else ""
         name = await self._board.board_of(board, agent)
+        self._board.quotas.charge(agent, name)
         lasting = DEADLINE_SECONDS if deadline_seconds is None else deadline_seconds
         new = NewRequest(
             text=text,
@@ -142,6 +143,7 @@ class Messaging:
     ) -> Asked:
         """The request, taken back."""
         name, number = await self._named(agent, board, id_)
+        self._board.quotas.charge(agent, name)
         once = once_of(once_key, "cancel request", id=id_, reason=reason)
         await self._store.cancel_request(name, agent, number, reason, once=once)
         return await self._asked(name, agent, number)
@@ -200,6 +202,7 @@ class Messaging:
         wanted = check_skills(skills)
         check_agent(agent)
         name = await self._board.board_of(board, agent)
+        self._board.quotas.charge(agent, name)
         once = once_of(once_key, "offer skills", skills=list(wanted))
         await self._store.offer_skills(name, agent, wanted, once=once)
 
@@ -296,6 +299,7 @@ class Messaging:
     async def take(self, agent: str, board: str | None, id_: str, *, once_key: str | None = None) -> Asked:
         """The request, which the agent holds from now on."""
         name, number = await self._named(agent, board, id_)
+        self._board.quotas.charge(agent, name)
         await self._store.take_request(name, agent, number, once=once_of(once_key, "take request", id=id_))
         return await self._asked(name, agent, number)
 
@@ -313,6 +317,7 @@ class Messaging:
         """Adds `text` to what the agent has answered so far; without `partial` that is the answer."""
         self._check(text, MAX_ANSWER, "answer")
         name, number = await self._named(agent, board, id_)
+        self._board.quotas.charge(agent, name)
         once = once_of(once_key, "answer request", id=id_, text=text, partial=partial, lease=lease)
         for attempt in range(_TRIES):
             new = await self._so_far(name, agent, number, text, partial, lease)
@@ -358,6 +363,7 @@ class Messaging:
         if not reason.strip():
             raise InvalidInput("decline takes the reason as text. Nothing was changed.")
         name, number = await self._named(agent, board, id_)
+        self._board.quotas.charge(agent, name)
         once = once_of(once_key, "decline request", id=id_, reason=reason, lease=lease)
         await self._store.decline_request(name, agent, number, reason, lease=lease, once=once)
         return await self._asked(name, agent, number)

@@ -83,6 +83,7 @@ class Transactions:
         ]
         wanted = Transaction(dict(reads), (), calls)
         check_transaction(wanted)
+        self._board.quotas.charge(agent, name, len(writes) + len(debates))
         wanted = replace(wanted, writes=await self._board.drafts(writes))
         look = self._board.looks.of(name, agent)
         try:

@@ -12,6 +12,7 @@ from blackboard_mcp.protocols.answers import (
 from blackboard_mcp.protocols.clock import new_token
 from blackboard_mcp.protocols.groups import (
     ATTEMPTS,
+    MAX_GROUPS,
     MAX_TAKEN,
     DeadLetter,
     Group,
@@ -37,14 +38,21 @@ class FollowingCalls(Calls):
     # Subscriptions
 
     async def subscribe(
-        self, board: str, agent: str, name: str, filter_: dict[str, Any], *, once: Once | None = None
+        self,
+        board: str,
+        agent: str,
+        name: str,
+        filter_: dict[str, Any],
+        *,
+        once: Once | None = None,
+        most: int = subscribing.MAX_SUBSCRIPTIONS,
     ) -> Subscription:
         id_ = "sub-" + new_token(6)
         return await self._apply(
             board,
             agent,
             once,
-            lambda now: subscribing.subscribe(board, agent, id_, name, filter_, now),
+            lambda now: subscribing.subscribe(board, agent, id_, name, filter_, now, most),
             repeating.whole(Subscription),
         )
 
@@ -94,12 +102,13 @@ class FollowingCalls(Calls):
         since: int | None = None,
         max_attempts: int = ATTEMPTS,
         once: Once | None = None,
+        most: int = MAX_GROUPS,
     ) -> Group:
         return await self._apply(
             board,
             agent,
             once,
-            lambda now: groups.create(board, agent, name, filter_, since, max_attempts, now),
+            lambda now: groups.create(board, agent, name, filter_, since, max_attempts, now, most),
             repeating.whole(Group),
         )
 

@@ -329,7 +329,7 @@ async def test_an_agent_has_at_most_a_hundred_subscriptions_on_a_board(board: An
     for n in range(100):
         await alice.do("subscribe", filter={}, name=f"s{n}")
     failure = await alice.fail("subscribe", filter={})
-    assert (failure["error"], "100" in failure["message"]) == ("refused", True)
+    assert (failure["error"], "100" in failure["message"]) == ("quota", True)
     await alice.do("subscribe", filter={}, board="other")
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import h11
 from blackboard_mcp.server.counted import Counted
+from blackboard_mcp.server.http.gate import head_too_large
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 if TYPE_CHECKING:
@@ -99,14 +100,8 @@ class BoundedProtocol(H11Protocol):
         fault = sys.exc_info()[1]
         status = fault.error_status_hint if isinstance(fault, h11.RemoteProtocolError) else 400
         if status == 431:
-            most = self.limits.head_bytes
-            self._refuse(
-                431,
-                "too_large",
-                f"a request's line and headers have at most {most} bytes (limit head_bytes); send less in them",
-                limit="head_bytes",
-                most=most,
-            )
+            told = head_too_large(self.limits.head_bytes)
+            self._refuse(told.status, told.code, told.message, **told.facts)
         else:
             self._refuse(400, "http", "this is no HTTP/1.1 request that can be served")
 

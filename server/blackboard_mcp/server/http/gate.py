@@ -83,6 +83,12 @@ class Gate:
                 limit="headers",
                 most=most,
             )
+        # The parser bounds only what it waits for: a head that comes at once may be longer.
+        size = (
+            len(scope["raw_path"]) + len(scope["query_string"]) + sum(len(k) + len(v) + 4 for k, v in headers)
+        )
+        if size > self._limits.head_bytes:
+            return head_too_large(self._limits.head_bytes)
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self._hosts:
             return ErrorAnswer(
@@ -185,6 +191,16 @@ class ErrorAnswer:
         if receive is not None:
             await _discard(receive)
             await send({"type": "http.response.body", "body": b""})
+
+
+def head_too_large(most: int) -> ErrorAnswer:
+    return ErrorAnswer(
+        431,
+        "too_large",
+        f"a request's line and headers have at most {most} bytes (limit head_bytes); send less in them",
+        limit="head_bytes",
+        most=most,
+    )
 
 
 def later(

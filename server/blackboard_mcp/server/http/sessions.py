@@ -23,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 FRESH_SECONDS: Final = 60.0
 """A session used within this time is not ended to make room for somebody else's."""
 _RETRY_SECONDS: Final = 5.0
+_LAST_EVENT_HEADER: Final = b"last-event-id"
 _VERSION_HEADER: Final = b"mcp-protocol-version"
 
 
@@ -121,6 +122,9 @@ class IdentifiedEndpoint:
                 return
             session.used = time.monotonic()
             session.requests += 1
+        if _header(scope, _LAST_EVENT_HEADER) is not None:
+            # Nothing is kept to be sent again; the SDK would answer such a request with nothing at all.
+            scope["headers"] = [(k, v) for k, v in scope["headers"] if k != _LAST_EVENT_HEADER]
         try:
             await self._endpoint(scope, receive, send)
         finally:

@@ -86,6 +86,8 @@ class SummaryRequests:
         check_text(text)
         name = await self._board.board_of(board, agent)
         store, writer = self._board.store, self._board.pruner.writer
+        self._board.quotas.charge(agent, name)
+        self._board.quotas.check_text(len(text))
         once = once_of(once_key, "write summary", thread=thread, text=text, lease=lease)
         if once is not None and (id_ := await store.recall(name, agent, once)) is not None:
             # The request ended when this was written.

@@ -13,7 +13,7 @@ from typing import Any
 
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.changes import ChangeKind
-from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, QuotaExceeded, Refused, UnknownReference
 from blackboard_mcp.protocols.events import OF_GROUPS, SYSTEM, Event, EventType
 from blackboard_mcp.protocols.filters import EventFilter
 from blackboard_mcp.protocols.groups import (
@@ -96,7 +96,7 @@ def get_group(no: int, board: str, name: str) -> Steps[GroupRow]:
 
 
 def make(
-    ledger: Ledger, name: str, filter_: dict[str, Any], *, since: int | None, max_attempts: int
+    ledger: Ledger, name: str, filter_: dict[str, Any], *, since: int | None, max_attempts: int, most: int
 ) -> Steps[GroupRow]:
     """The group of that name and filter, made from the present end of the log, or after `since`, if it is not there.
 
@@ -104,6 +104,7 @@ def make(
         InvalidInput: a filter or a number that cannot be.
         UnknownReference: `since` is after the end of the log.
         Refused: too many groups, or the board is closed.
+        QuotaExceeded: the agent made `most` of them.
         Conflict: there is a group of that name, with another filter.
     """
     group_filter(filter_)
@@ -120,7 +121,16 @@ def make(
         return there
     if board.lifecycle is Lifecycle.CLOSED:
         raise Refused(f"Board '{board.id}' is closed and takes nothing more. Nothing was changed.")
-    if len((yield sql("groups"), (ledger.no, MAX_GROUPS))) >= MAX_GROUPS:
+    there_are = [GroupRow(*row) for row in (yield sql("groups"), (ledger.no, MAX_GROUPS))]
+    own = sum(group.created_by == ledger.agent for group in there_are)
+    if own >= most:
+        raise QuotaExceeded(
+            f"You made {own} groups on '{board.id}', and {most} is the limit (groups_per_agent). Nothing was changed; "
+            'consume(group=…, op="end") ends one of yours.',
+            limit="groups_per_agent",
+            most=most,
+        )
+    if len(there_are) >= MAX_GROUPS:
         raise Refused(
             f"'{board.id}' has {MAX_GROUPS} groups, which is the limit. Nothing was changed; consume() lists them, "
             'and consume(group=…, op="end") ends one of yours.'
@@ -204,7 +214,7 @@ def consume(board: str, agent: str, name: str, turn: Turn, now: int) -> Steps[Ta
     if turn.filter is None:
         group = yield from get_group(ledger.no, board, name)
     else:
-        group = yield from make(ledger, name, turn.filter, since=None, max_attempts=ATTEMPTS)
+        group = yield from make(ledger, name, turn.filter, since=None, max_attempts=ATTEMPTS, most=turn.most)
     until = now + int(turn.lease_seconds * _MICROS)
     if turn.settles:
         yield from _settle(ledger, group, turn, until)

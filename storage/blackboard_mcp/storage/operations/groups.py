@@ -42,9 +42,16 @@ _NAMED = 10
 
 
 def create(
-    board: str, agent: str, name: str, filter_: dict[str, Any], since: int | None, max_attempts: int, now: int
+    board: str,
+    agent: str,
+    name: str,
+    filter_: dict[str, Any],
+    since: int | None,
+    max_attempts: int,
+    now: int,
+    most: int = MAX_GROUPS,
 ) -> Steps[Group]:
-    """A new group, from the present end of the log or from after `since`.
+    """A new group, from the present end of the log or from after `since`; at most `most` of one agent.
 
     Raises:
         InvalidInput: a filter or a number that cannot be.
@@ -52,7 +59,7 @@ def create(
         Conflict: there is a group of that name, with another filter.
     """
     ledger = yield from open_ledger(board, agent, now)
-    group = yield from make(ledger, name, filter_, since=since, max_attempts=max_attempts)
+    group = yield from make(ledger, name, filter_, since=since, max_attempts=max_attempts, most=most)
     yield from _close(ledger)
     return _group(group)
 

@@ -10,7 +10,7 @@ from blackboard_mcp.protocols.answers import (
     Subscription,
 )
 from blackboard_mcp.protocols.board import BoardConfig
-from blackboard_mcp.protocols.errors import CursorExpired, Refused, UnknownReference
+from blackboard_mcp.protocols.errors import CursorExpired, QuotaExceeded, Refused, UnknownReference
 
 from .ledger import get_board
 from .repeating import Form, whole
@@ -29,15 +29,24 @@ def _subscription(row: Sequence[Any]) -> Subscription:
 
 
 def subscribe(
-    board: str, agent: str, id_: str, name: str, filter_: dict[str, Any], now: int
+    board: str,
+    agent: str,
+    id_: str,
+    name: str,
+    filter_: dict[str, Any],
+    now: int,
+    most: int = MAX_SUBSCRIPTIONS,
 ) -> Steps[Subscription]:
     """A subscription from the present end of the log; a name is used once at a time."""
     row = yield from get_board(board)
     held = yield sql("subscriptions"), (row.no, agent)
-    if len(held) >= MAX_SUBSCRIPTIONS:
-        raise Refused(
-            f"You hold {MAX_SUBSCRIPTIONS} subscriptions on '{board}', which is the limit. Nothing was changed; "
-            "subscribe(unsubscribe=id) ends one."
+    most = min(most, MAX_SUBSCRIPTIONS)
+    if len(held) >= most:
+        raise QuotaExceeded(
+            f"You hold {len(held)} subscriptions on '{board}', and {most} is the limit (subscriptions_per_agent). "
+            "Nothing was changed; subscribe(unsubscribe=id) ends one.",
+            limit="subscriptions_per_agent",
+            most=most,
         )
     if name and any(name in (other[0], other[2]) for other in held):
         raise Refused(
