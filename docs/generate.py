@@ -22,6 +22,7 @@ from blackboard_mcp.protocols.items import (
     IMPORTANCE,
     LETTERS,
     MAX_BATCH,
+    MAX_BATCH_EDGES,
     MAX_BATCH_TEXT,
     MAX_EDGES,
     MAX_METADATA,
@@ -167,7 +168,8 @@ ARGUMENTS: dict[str, str] = {
     "post.metadata": f"any JSON object, up to {MAX_METADATA:,} characters",
     "post.idempotency_key": "the same key applies once and answers the same again; see [Repeat a call safely]"
     "(../howto/repeat-calls.md)",
-    "post.items": f"up to {MAX_BATCH} posts, objects with the fields above, with {MAX_BATCH_TEXT:,} characters in all; "
+    "post.items": f"up to {MAX_BATCH} posts, objects with the fields above, with {MAX_BATCH_TEXT:,} characters "
+    f"and {MAX_BATCH_EDGES:,} edges in all; "
     "all are posted or none",
     "read.ids": "whole items, wherever they live; `H-17@2` is a version, `H-17@*` lists all of them",
     "read.keys": "whole entries; `plan:step@2` is a version, `plan:step@*` lists all of them",

@@ -235,14 +235,26 @@ def test_findings_are_compared_quickly_however_they_are_written(server: Server, 
 
 
 def test_tags_and_edges_at_their_bounds_are_written_quickly(server: Server) -> None:
-    result(server.call("30 targets", "post", items=[{"text": f"t {n}"} for n in range(30)], board="edges"))
+    result(
+        server.call(
+            "30 targets", "post", items=[{"text": f"t {n} " + "x" * 33_000} for n in range(30)], board="edges"
+        )
+    )
     ids = [str(n) for n in range(1, 31)]
     tagged = [{"text": f"{n}", "tags": [f"{n}-{t}" for t in range(32)]} for n in range(100)]
     result(server.call("100 posts with 32 tags", "post", items=tagged, board="edges"))
-    edged = [{"text": f"e {n}", "edges": {"depends_on": ids, "supports": ids}} for n in range(100)]
-    result(server.call("100 posts with 60 edges", "post", items=edged, board="edges"))
+    edged = [
+        {"text": f"e {n}", "edges": {"depends_on": ids[:5], "supports": ids[n % 25 :][:5]}}
+        for n in range(100)
+    ]
+    result(server.call("100 posts with 10 edges", "post", items=edged, board="edges"))
+    for tool, name in (("post", "items"), ("transaction", "writes")):
+        more = {name: [*edged, {"text": "one more", "edges": {"supports": ids[:1]}}][1:], "board": "edges"}
+        more[name][0]["edges"] = {"depends_on": ids, "supports": ids}
+        failure = server.call(f"too many edges for {tool}", tool, **more)["result"]["structuredContent"]
+        assert "at most 1,000 edges" in failure["message"]
     for kind in ("read", "query"):
-        given = {"ids": ids} if kind == "read" else {"limit": 200}
+        given = {"ids": ids[:20]} if kind == "read" else {"limit": 200}
         result(server.call(f"{kind} of what has edges", kind, board="edges", **given))
 
 
@@ -343,3 +355,30 @@ def test_messages_of_a_million_values_are_refused_before_they_are_read(server: S
             ),
         )
         assert "error" in reply.message, reply.raw[:300]
+
+
+def test_resources_of_a_board_full_of_long_items_are_read_quickly_or_refused(server: Server) -> None:
+    result(server.call("a plan", "post", text="a plan", board="plans"))
+    result(server.call("room", "board", settings={"target_tokens": 1_000_000}, board="plans"))
+    for _ in range(3):
+        items = [{"text": prose(33_000), "type": "PLAN"} for _ in range(30)]
+        result(server.call("30 long plans", "post", items=items, board="plans"))
+    for path in (
+        "",
+        "/working",
+        "/working.json",
+        "/agenda",
+        "/agenda.json",
+        "/threads",
+        "/outline",
+        "/stats.json",
+    ):
+        uri = json.dumps(f"board://plans{path}")
+        reply = server.measured(
+            path or "board",
+            lambda uri=uri: wires.ask(server.modern, "resources/read", f'"uri": {uri}', of=json.loads(uri)),
+        )
+        if path in ("/working.json", "/agenda.json"):
+            assert "one answer at most" in reply.message["error"]["message"]
+        else:
+            assert reply.message["result"]["contents"][0]["text"]

@@ -136,6 +136,8 @@ MAX_EDGES = 64
 MAX_BATCH = 100
 MAX_BATCH_TEXT = 1_000_000
 """Most characters that the texts of one call have in all."""
+MAX_BATCH_EDGES = 1_000
+"""Most edges that the posts of one call have in all: each end is looked at."""
 MAX_METADATA = 16_384
 """Longest metadata of a post, in characters of its JSON."""
 

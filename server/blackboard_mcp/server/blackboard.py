@@ -36,7 +36,7 @@ from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.findings import MAX_FINDING, fingerprint
 from blackboard_mcp.protocols.grants import GRANTED
 from blackboard_mcp.protocols.guard import Protection
-from blackboard_mcp.protocols.items import MAX_BATCH_TEXT, Draft, Item, Ref, Zone, parse_ref
+from blackboard_mcp.protocols.items import MAX_BATCH_EDGES, MAX_BATCH_TEXT, Draft, Item, Ref, Zone, parse_ref
 from blackboard_mcp.protocols.keys import check_key, parse_key, parse_listing
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import Tokenizer
@@ -228,6 +228,12 @@ class Blackboard:
             raise InvalidInput(
                 f"The texts of a call have at most {MAX_BATCH_TEXT:,} characters in all, not {characters:,}. Nothing "
                 "was changed; post them in several calls."
+            )
+        edges = sum(len(targets) for fields in posts for targets in (fields.edges or {}).values())
+        if edges > MAX_BATCH_EDGES:
+            raise InvalidInput(
+                f"The posts of a call have at most {MAX_BATCH_EDGES:,} edges in all, not {edges:,}. Nothing was "
+                "changed; post them in several calls."
             )
         if characters > _COUNTED_INLINE:
             return await asyncio.to_thread(check)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.errors import InvalidInput, Refused
 
 MAX_ANSWER_BYTES: Final = 1 << 20
 _FRAME: Final = 4_096
@@ -24,6 +24,15 @@ def json_bytes(value: object) -> int:
     """How many bytes a value has as JSON in UTF-8."""
     written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return len(written) if written.isascii() else len(written.encode("utf-8", "replace"))
+
+
+def too_long(size: int) -> Refused:
+    """The error of a resource that has `size` bytes, or more."""
+    return Refused(
+        f"This resource has {size:,} bytes now, and one answer at most {MAX_ANSWER_BYTES:,}. Read what it is "
+        "made of in parts instead, with a limit.",
+        size=size,
+    )
 
 
 def fitted(

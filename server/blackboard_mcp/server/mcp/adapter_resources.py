@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from blackboard_mcp.protocols.errors import BlackboardError, Refused, UnknownReference
+from blackboard_mcp.protocols.errors import BlackboardError, UnknownReference
 from blackboard_mcp.protocols.grants import under
 from blackboard_mcp.server.mcp.adapter_access import Door
 from blackboard_mcp.server.mcp.adapter_arguments import Arguments, is_clean_text
 from blackboard_mcp.server.mcp.adapter_callers import Caller, Callers
 from blackboard_mcp.server.mcp.adapter_errors import internal_error, protocol_error, sendable
-from blackboard_mcp.server.mcp.adapter_fit import MAX_ANSWER_BYTES, json_bytes
+from blackboard_mcp.server.mcp.adapter_fit import MAX_ANSWER_BYTES, json_bytes, too_long
 from blackboard_mcp.server.needs import Needs
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
@@ -159,8 +159,4 @@ def _check_size(text: str) -> None:
         return
     size = json_bytes(text)
     if size > MAX_ANSWER_BYTES - _FRAME:
-        raise Refused(
-            f"This resource has {size:,} bytes now, and one answer at most {MAX_ANSWER_BYTES:,}. Read what it is "
-            "made of in parts instead, with a limit.",
-            size=size,
-        )
+        raise too_long(size)

@@ -28,6 +28,7 @@ from ..needs import READS
 from ..protocol_classes import Protocols
 from ..rendering import FOOTER_TOKENS, Rendering
 from .adapter import BoardServer, Caller
+from .adapter_fit import MAX_ANSWER_BYTES, too_long
 
 BoardId = Annotated[str, Field(max_length=64)]
 Name = Annotated[str, Field(max_length=80)]
@@ -40,8 +41,10 @@ _MOST_CHARACTERS = 4_000_000
 """Items of one answer; the answer says where to go on."""
 _EVENTS = 500
 
-Facts = tuple[str, dict[str, Any]]
+Told = tuple[str, dict[str, Any]]
 """A resource as text and as a JSON object."""
+Facts = tuple[str, dict[str, Any] | Callable[[], dict[str, Any]]]
+"""The same, or with what makes the object where somebody wants it."""
 Section = Callable[[str, str], Awaitable[Facts]]
 
 
@@ -128,7 +131,9 @@ class Resources:
         async def serve(caller: Caller, board: BoardId) -> str:
             name = await self._board.board_of(board, caller.agent)
             text, facts = await section(caller.agent, name)
-            return _json(facts) if json_ else text
+            if not json_:
+                return text
+            return _json(facts() if callable(facts) else facts)
 
         return serve
 
@@ -254,6 +259,13 @@ class Resources:
 
     @staticmethod
     def _page(page: ItemPage) -> dict[str, Any]:
+        """
+        Raises:
+            Refused: the items are far too long for one answer, which is known before they are written.
+        """
+        size = sum(len(item.text) for item in page.items)
+        if size > MAX_ANSWER_BYTES:
+            raise too_long(size)
         return {
             "items": [_item(i) for i in page.items],
             "cursor": None if page.cursor is None else str(page.cursor),
@@ -278,7 +290,7 @@ class Resources:
         )
         return text, {**stats, "core": core}
 
-    async def _core(self, agent: str, board: str) -> Facts:
+    async def _core(self, agent: str, board: str) -> Told:
         core = (await self._board.board(agent, board)).core
         lines = self._say.core(core)
         return "\n".join(lines), {
@@ -291,12 +303,13 @@ class Resources:
     async def _working(self, agent: str, board: str) -> Facts:
         page = await self._items(agent, board)
         lines = [self._lines(page.items, "working memory is empty"), *self._more(page)]
-        return "\n".join(lines), self._page(page)
+        return "\n".join(lines), lambda: self._page(page)
 
     async def _agenda(self, agent: str, board: str) -> Facts:
         page = await self._items(agent, board, types=(ItemType.PLAN,))
         page = replace(page, items=tuple(sorted(page.items, key=lambda i: (-i.importance, i.number))))
-        return "\n".join([self._lines(page.items, "no plan items"), *self._more(page)]), self._page(page)
+        lines = [self._lines(page.items, "no plan items"), *self._more(page)]
+        return "\n".join(lines), lambda: self._page(page)
 
     async def _constraints(self, agent: str, board: str) -> Facts:
         core = (await self._board.board(agent, board)).core
@@ -359,7 +372,7 @@ class Resources:
         }
         return "\n".join(lines) or "no conversations", facts
 
-    async def _stats(self, agent: str, board: str) -> Facts:
+    async def _stats(self, agent: str, board: str) -> Told:
         told = figures.statistics(await self._board.store.statistics(board, agent))
         text = (
             f"seq {told.seq} · {told.lifecycle}\n"

@@ -329,8 +329,8 @@ def attention(no: int, agent: str, look: int) -> Steps[Attention]:
         ids[item_id(type_, number)] = None
     recent = [row[0] for row in (yield sql("concerns_after"), (no, agent, look))]
     if recent:
-        found = yield from load(no, recent, agent)
+        types: dict[int, str] = dict((yield sql("types_visible"), (no, numbers(recent), agent)))
         for number in recent:
-            if number in found:
-                ids[found[number].id] = None
+            if number in types:
+                ids[item_id(types[number], number)] = None
     return Attention(tuple(ids)[:50])

@@ -6,6 +6,11 @@ SELECT board, number, type, key, version, status, zone, importance, author, owne
        tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted
 FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
 
+-- name: types_visible
+-- The types of items (a JSON list of numbers) that an agent may see, without reading their texts.
+SELECT number, type FROM item
+WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
+
 -- name: beginnings
 -- How the texts of items (a JSON list of numbers) begin that an agent may see.
 SELECT number, substr(ltrim(text, char(9, 10, 13, 32)), 1, 1000)
