@@ -9,6 +9,7 @@ from typing import Final
 
 from blackboard_mcp.server.http.auth.failures import Failures
 from blackboard_mcp.server.http.auth.resource_metadata import ProtectedResource
+from blackboard_mcp.server.http.auth.step_up import NeedsOf, StepUp
 from blackboard_mcp.server.http.gate import MCP_PATH, Gate
 from blackboard_mcp.server.http.identified import Identified
 from blackboard_mcp.server.http.open_requests import IdentifyHeaders, OpenRequests
@@ -32,13 +33,14 @@ def build_application(
     lifespans: Sequence[Callable[[], AbstractAsyncContextManager[None]]],
     routes: Sequence[BaseRoute],
     resource: ProtectedResource | None = None,
+    needs: NeedsOf,
     allowed_hosts: Collection[str],
     allowed_origins: Collection[str],
     limits: Limits,
 ) -> Starlette:
     """The application; `lifespans` are entered in order before the first request.
 
-    `resource` is what the server is to an OAuth issuer.
+    `resource` is what the server is to an OAuth issuer; `needs` says what calls of a tool need.
     `trouble` names what keeps the store from writing: "full" or, until a restart, "stopped".
     """
 
@@ -59,6 +61,7 @@ def build_application(
             yield
 
     metadata = [] if resource is None else resource.routes()
+    step_up = [] if resource is None else [Middleware(StepUp, resource=resource, needs=needs)]
     return Starlette(
         routes=[Route(MCP_PATH, endpoint), Route(HEALTH_PATH, healthz, methods=["GET"]), *metadata, *routes],
         middleware=[
@@ -74,6 +77,7 @@ def build_application(
                 failures=Failures(limits.failures_per_minute),
                 open_paths=(HEALTH_PATH, *(() if resource is None else resource.paths)),
             ),
+            *step_up,
         ],
         lifespan=lifespan,
     )

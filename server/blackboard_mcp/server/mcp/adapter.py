@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from blackboard_mcp.protocols.access import Principal
+from blackboard_mcp.protocols.access import Action, Principal
 from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.mcp.adapter_access import Door, EnterHook
 from blackboard_mcp.server.mcp.adapter_admission import Admission
@@ -262,6 +262,11 @@ class BoardServer:
         """The SDK's server: for its in-memory client in tests, and for nothing else."""
         return self._sdk
 
+    def _needs_of(self, tool: str, arguments: Mapping[str, Any]) -> frozenset[Action]:
+        """What a call of a tool needs, whatever its arguments are; nothing where there is no such tool."""
+        needs = self.needs.get(tool)
+        return frozenset() if needs is None else needs.of(arguments)
+
     @property
     def needs(self) -> dict[str, Needs]:
         """What calls of each tool need."""
@@ -359,6 +364,7 @@ class BoardServer:
             lifespans=[*([lifespan] if lifespan is not None else []), *self._serving, manager.run, readiness],
             routes=routes,
             resource=self._resource,
+            needs=self._needs_of,
             allowed_hosts=allowed_hosts,
             allowed_origins=allowed_origins,
             limits=self.limits,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import socket
 from collections.abc import AsyncIterator
@@ -240,3 +241,33 @@ async def test_an_issuer_that_hangs_keeps_strangers_out_and_stops_nobody_else(
     refused = await stranger
     assert refused.status_code == 503
     assert "cannot be asked" in refused.text
+
+
+async def test_what_the_scopes_do_not_reach_is_answered_with_the_scope_it_takes(
+    board: Board, issuer: Any
+) -> None:
+    reader = issuer.token(aud=board.mcp, scope="board:read openid")
+    assert (await board.call(reader)).status_code == 200
+    refused = await board.call(reader, "post", text="no")
+    assert refused.status_code == 403
+    challenge = refused.headers["www-authenticate"]
+    assert 'error="insufficient_scope"' in challenge
+    assert 'scope="board:read board:post"' in challenge
+    assert f'resource_metadata="{board.url}/.well-known/oauth-protected-resource/mcp"' in challenge
+    assert json.loads(refused.text)["error"]["data"]["error"] == "insufficient_scope"
+    nothing = issuer.token(aud=board.mcp, scope="openid")
+    for path in ("/mcp", "/events?board=main"):
+        assert (await board.ask(path, token=nothing)).status_code == 403
+
+
+async def test_a_client_that_lacks_a_scope_signs_in_for_it_and_goes_on(board: Board, issuer: Any) -> None:
+    issuer.person = "stepping"
+    browser = Browser()
+    browser.tokens = OAuthToken(
+        access_token=issuer.token(aud=board.mcp, scope="board:read", sub="stepping"), scope="board:read"
+    )
+    async with signed_in(board, browser, MODERN) as client:
+        assert not (await client.call_tool("read", {})).is_error
+        assert browser.asked == []
+        assert not (await client.call_tool("post", {"text": "now I may"})).is_error
+    assert [asked["scope"] for asked in browser.asked] == [["board:read board:post"]]
