@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -150,3 +151,14 @@ def test_other_scripts_can_be_summarised(make_item: Make) -> None:
 def test_a_long_hostile_answer_is_refused_quickly(thread: list[Item]) -> None:
     assert faults("x" * 250_000, thread, BPE)[0].startswith("too long")
     assert faults("[F-2] " * 40_000, thread, BPE)[0].startswith("too long")
+
+
+@pytest.mark.parametrize("odd", ["A.", "?", ": ", " ", "a@a.", "!?", "a1", "\n", "['", "1."])
+def test_what_is_checked_takes_time_in_proportion_to_its_length(
+    make_item: Callable[..., Item], odd: str
+) -> None:
+    thread = [make_item(1, "The cache was cold after each deploy. " * 2_000), make_item(2, odd * 10_000)]
+    body = f"The cache was cold {(odd * 6_000)[:4_000]} [F-1]"
+    began = time.process_time()
+    faults(body, thread, BPE)
+    assert time.process_time() - began < 1

@@ -41,8 +41,8 @@ _GROUNDED = 0.3
 
 _RULE = re.compile(r"(?<![\w-])K-\d{1,15}(?![\w-])")
 _ADDRESS = re.compile(
-    r"\b[a-z][a-z0-9+.-]{1,20}://[^\s\])>\"']+|\b[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+"
-    r"|\b(?:[\w-]+\.)+[^\W\d_]{2,24}\b(?:[:/][^\s\])>\"']*)?",
+    r"\b[a-z][a-z0-9+.-]{1,20}://[^\s\])>\"']+|\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,10}"
+    r"|\b(?:[\w-]{1,63}\.){1,10}[^\W\d_]{2,24}\b(?:[:/][^\s\])>\"']*)?",
     re.IGNORECASE,
 )
 """What leads somewhere: with a scheme, of a mailbox, or by the name of a host alone."""
@@ -57,8 +57,9 @@ _MARKUP: tuple[tuple[re.Pattern[str], str], ...] = (
         "a line that could pass for the board's own",
     ),
 )
-_CLAUSE = re.compile(r"[.,;:!?]+\s+|\s+(?:and|but|while|though)\s+")
-_STOP_MARK = re.compile(r"[.;:!?]+\s+")
+# Each begins where its run of marks begins, or thousands of them would be tried from every one.
+_CLAUSE = re.compile(r"(?<![.,;:!?])[.,;:!?]++\s+|(?<!\s)\s++(?:and|but|while|though)\s+")
+_STOP_MARK = re.compile(r"(?<![.;:!?])[.;:!?]++\s+")
 _NOT = re.compile(r"\b(?:not|no|never|none|nor|cannot|without|neither|\w+n['’]t)\b", re.IGNORECASE)
 _AGAINST = re.compile(
     r"\b(?:avoid|reject|refus|forbid|exclud|instead|rather|stop|drop|abandon|against|ban|only|un\w+ed\b)",
