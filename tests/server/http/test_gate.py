@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.access import Principal, Role, Scope
+from blackboard_mcp.protocols.errors import Unauthorized
 from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.mcp.adapter import ConnectionInfo
 from starlette.requests import Request
@@ -312,3 +313,17 @@ async def test_no_answer_can_be_taken_for_a_page(serving: Any, method: str, path
                 "text/event-stream",
                 "text/plain",
             )
+
+
+async def test_a_body_of_somebody_unknown_is_not_waited_for(serving: Any) -> None:
+    def identify(info: ConnectionInfo) -> str:
+        raise Unauthorized("show a token")
+
+    async with serving() as served:
+        served.sample.server.identify = identify
+        for path, status in (("/mcp", 401), ("/page", 401), ("/healthz", 405)):
+            wire = await served.wire()
+            await wire.send(served.request(path, content_length="4000000", content_type="application/json"))
+            await wire.send(b"x" * 1_000)
+            # Its first bytes alone: the connection stays a while, for a client that goes on sending.
+            assert (await wire.head()).status == status

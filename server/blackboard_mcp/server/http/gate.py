@@ -1,8 +1,7 @@
 """The checks every HTTP request passes before anything else sees it, and errors that are JSON.
 
 Hosts and origins are compared exactly: a page on another site that resolves its name to this
-machine (DNS rebinding) comes with its own host. Bodies are read here, whole, within a time and a
-size, because what is behind waits for ever for the rest of a half-sent one.
+machine (DNS rebinding) comes with its own host.
 """
 
 from __future__ import annotations
@@ -16,11 +15,9 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from blackboard_mcp.server.limits import Limits
-from blackboard_mcp.server.mcp.adapter_values import TOO_MUCH, holds_too_much
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MCP_PATH: Final = "/mcp"
-TOO_LARGE: Final = 413
 LINGER_BYTES: Final = 8 * 1024 * 1024
 LINGER_SECONDS: Final = 5.0
 _INVALID_REQUEST: Final = -32600
@@ -29,7 +26,7 @@ _NO_SNIFFING: Final = (b"x-content-type-options", b"nosniff")
 
 
 class Gate:
-    """Lets a request through whose host, origin, headers and body are in order.
+    """Lets a request through whose host, origin and headers are in order.
 
     Args:
         allowed_hosts: exact `Host` values, lower case, with the port unless it is the scheme's own.
@@ -48,7 +45,6 @@ class Gate:
         self._hosts = frozenset(host.lower() for host in allowed_hosts)
         self._origins = frozenset(origin.lower() for origin in allowed_origins)
         self._limits = limits
-        self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -59,18 +55,9 @@ class Gate:
         send = _as_it_says(send)
         refusal = self._refusal(scope)
         if refusal is not None:
-            await refusal(scope, send, receive if refusal.status == TOO_LARGE else None)
+            await refusal(scope, send)
             return
-        body = bytearray()
-        try:
-            if await self._read(receive, body):
-                if scope["path"] == MCP_PATH and holds_too_much(body):
-                    raise _Refusal(ErrorAnswer(TOO_LARGE, "too_large", TOO_MUCH))
-                await self._app(scope, _replayed(bytes(body), receive), JsonErrors(scope, send))
-        except _Refusal as exc:
-            await exc.answer(scope, send, receive if exc.answer.status == TOO_LARGE else None)
-        finally:
-            self._held -= len(body)
+        await self._app(scope, receive, JsonErrors(scope, send))
 
     def _refusal(self, scope: Scope) -> ErrorAnswer | None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
@@ -100,49 +87,7 @@ class Gate:
         origins = [value for name, value in headers if name == b"origin"]
         if len(origins) > 1 or any(o.decode("latin-1").lower() not in self._origins for o in origins):
             return ErrorAnswer(403, "origin", "pages of that origin may not use this server")
-        for name, value in headers:
-            if name == b"content-length" and value.isdigit() and int(value[:20]) > self._limits.body_bytes:
-                return self._too_large()
         return None
-
-    def _too_large(self) -> ErrorAnswer:
-        most = self._limits.body_bytes
-        return ErrorAnswer(
-            TOO_LARGE,
-            "too_large",
-            f"a request's body has at most {most} bytes (limit body_bytes); send it in several calls",
-            limit="body_bytes",
-            most=most,
-        )
-
-    async def _read(self, receive: Receive, body: bytearray) -> bool:
-        """Read the whole body into `body`; whether the client stayed until its end."""
-        try:
-            async with asyncio.timeout(self._limits.body_seconds):
-                while True:
-                    message = await receive()
-                    if message["type"] != "http.request":
-                        return False
-                    chunk = message.get("body", b"")
-                    body += chunk
-                    self._held += len(chunk)
-                    if len(body) > self._limits.body_bytes:
-                        raise _Refusal(self._too_large())
-                    if self._held > self._limits.bodies_bytes:
-                        raise _Refusal(
-                            later(
-                                503,
-                                "busy",
-                                "too many bodies are under way together (limit bodies_bytes); try again in a second",
-                                "bodies_bytes",
-                            )
-                        )
-                    if not message.get("more_body", False):
-                        return True
-        except TimeoutError:
-            seconds = self._limits.body_seconds
-            late = f"the request's body did not arrive within {seconds:g} seconds (limit body_seconds); send it again"
-            raise _Refusal(ErrorAnswer(408, "timeout", late, limit="body_seconds", most=seconds)) from None
 
 
 def _as_it_says(send: Send) -> Send:
@@ -154,12 +99,6 @@ def _as_it_says(send: Send) -> Send:
         await send(message)
 
     return told
-
-
-class _Refusal(Exception):
-    def __init__(self, answer: ErrorAnswer) -> None:
-        super().__init__(answer.status)
-        self.answer = answer
 
 
 class ErrorAnswer:
@@ -295,17 +234,3 @@ _REASONS: Final = {
     405: "that method is not served here",
     406: "accept both application/json and text/event-stream",
 }
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the body once and then waits for the client to leave."""
-    given = False
-
-    async def replay() -> Message:
-        nonlocal given
-        if not given:
-            given = True
-            return {"type": "http.request", "body": body, "more_body": False}
-        return await receive()
-
-    return replay

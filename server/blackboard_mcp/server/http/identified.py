@@ -52,7 +52,7 @@ class Identified:
         headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
         found = await self._identified(scope, headers)
         if isinstance(found, ErrorAnswer):
-            await found(scope, send)
+            await found(scope, send, receive)
             return
         scope[PRINCIPAL_SCOPE_KEY] = found
         if found.credential:

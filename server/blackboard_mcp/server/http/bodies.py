@@ -1,0 +1,108 @@
+"""The body of a request, read whole before anything behind sees it, within a time and a size.
+
+What is behind waits for ever for the rest of a half-sent one. It is read for callers who are known already: others
+could hold up everybody with what they send.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from blackboard_mcp.server.http.gate import MCP_PATH, ErrorAnswer, later
+from blackboard_mcp.server.http.identity import PRINCIPAL_SCOPE_KEY
+from blackboard_mcp.server.limits import Limits
+from blackboard_mcp.server.mcp.adapter_values import TOO_MUCH, holds_too_much
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+TOO_LARGE: Final = 413
+
+
+class Bodies:
+    """Reads a request's body and gives it on in one piece, or answers in the place of the rest."""
+
+    def __init__(self, app: ASGIApp, *, limits: Limits) -> None:
+        self._app = app
+        self._limits = limits
+        self._held = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if PRINCIPAL_SCOPE_KEY not in scope:
+            # What is open to everybody takes no body.
+            await self._app(scope, receive, send)
+            return
+        body = bytearray()
+        try:
+            if any(int(told) > self._limits.body_bytes for told in _lengths(scope)):
+                raise _Refusal(self._too_large())
+            if await self._read(receive, body):
+                if scope["path"] == MCP_PATH and holds_too_much(body):
+                    raise _Refusal(ErrorAnswer(TOO_LARGE, "too_large", TOO_MUCH))
+                await self._app(scope, _replayed(bytes(body), receive), send)
+        except _Refusal as exc:
+            await exc.answer(scope, send, receive if exc.answer.status == TOO_LARGE else None)
+        finally:
+            self._held -= len(body)
+
+    def _too_large(self) -> ErrorAnswer:
+        most = self._limits.body_bytes
+        return ErrorAnswer(
+            TOO_LARGE,
+            "too_large",
+            f"a request's body has at most {most} bytes (limit body_bytes); send it in several calls",
+            limit="body_bytes",
+            most=most,
+        )
+
+    async def _read(self, receive: Receive, body: bytearray) -> bool:
+        """Read the whole body into `body`; whether the client stayed until its end."""
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                while True:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        return False
+                    chunk = message.get("body", b"")
+                    body += chunk
+                    self._held += len(chunk)
+                    if len(body) > self._limits.body_bytes:
+                        raise _Refusal(self._too_large())
+                    if self._held > self._limits.bodies_bytes:
+                        raise _Refusal(
+                            later(
+                                503,
+                                "busy",
+                                "too many bodies are under way together (limit bodies_bytes); try again in a second",
+                                "bodies_bytes",
+                            )
+                        )
+                    if not message.get("more_body", False):
+                        return True
+        except TimeoutError:
+            seconds = self._limits.body_seconds
+            late = f"the request's body did not arrive within {seconds:g} seconds (limit body_seconds); send it again"
+            raise _Refusal(ErrorAnswer(408, "timeout", late, limit="body_seconds", most=seconds)) from None
+
+
+class _Refusal(Exception):
+    def __init__(self, answer: ErrorAnswer) -> None:
+        super().__init__(answer.status)
+        self.answer = answer
+
+
+def _lengths(scope: Scope) -> list[bytes]:
+    return [value[:20] for name, value in scope["headers"] if name == b"content-length" and value.isdigit()]
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the body once and then waits for the client to leave."""
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if not given:
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await receive()
+
+    return replay
