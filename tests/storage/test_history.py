@@ -202,7 +202,7 @@ async def test_a_public_copy_has_nothing_private_and_rebuilds_nothing(
 ) -> None:
     history = await written(store, public=True)
     told = parsed(history)
-    for hidden in (b"a secret", b"sub-", b"digest", b"owners"):
+    for hidden in (b"a secret", b"the team's", b"team:acme", b"sub-", b"digest", b"owners"):
         assert hidden not in history
         assert hidden in await written(store)
     assert [line["seq"] for line in told] == [e.seq for e in await at.events("nobody")]

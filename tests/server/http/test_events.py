@@ -420,6 +420,30 @@ async def test_private_events_reach_their_owner_alone(site: Open) -> None:
             assert await his.ids(2) == [4, 5]
 
 
+async def test_I25_what_a_team_shares_reaches_those_who_are_of_it_by_then(site: Open) -> None:
+    async with site() as there:
+        alice, bob, _ = await there.boards.join("alice", "bob", "carol")
+        store = there.boards.opened.store
+        for agent in ("alice", "bob"):
+            await store.set_owner(agent, "acme")
+        await alice.post("ours", visibility="team")  # 2
+        await alice.post("public")
+        async with (
+            there.stream("alice", after=0) as hers,
+            there.stream("bob", after=0) as his,
+            there.stream("carol", after=0) as others,
+        ):
+            assert await hers.ids(3) == await his.ids(3) == [1, 2, 3]
+            assert await others.ids(2) == [1, 3]
+            await store.set_owner("bob", "other")
+            await store.set_owner("carol", "acme")
+            await alice.post("ours still", visibility="team")  # 4
+            await bob.post("theirs", visibility="team")
+            await alice.post("public again")
+            assert await hers.ids(2) == await others.ids(2) == [4, 6]
+            assert await his.ids(2) == [5, 6]
+
+
 async def test_a_quiet_stream_sends_comments_even_while_other_boards_are_busy(site: Open) -> None:
     async with site(keep_alive=0.05) as there:
         alice = await there.boards.join("alice")

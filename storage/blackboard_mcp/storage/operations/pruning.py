@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.items import Zone
 from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Plan, Reach, Reaching
 
 from . import guarding
-from .ledger import Ledger, attention, get_board, load_any, load_visible, open_ledger, standing
+from .ledger import Ledger, attention, get_board, load, load_any, load_visible, open_ledger, standing
 from .repeating import Form
 from .rows import ItemRow, Steps, sql
 from .showing import values
@@ -158,8 +158,8 @@ def kept_restoring(board: str, agent: str, look: int) -> Form[Restored]:
     def again(kept: Any) -> Steps[Restored]:
         numbers, seq = kept
         row = yield from get_board(board)
-        rows = yield from load_any(row.no, numbers)
-        items = yield from values(row, [rows[n] for n in numbers], agent)
+        rows = yield from load(row.no, numbers, agent)  # of those, what the agent may see by now
+        items = yield from values(row, [rows[n] for n in numbers if n in rows], agent)
         waiting = yield from attention(row.no, agent, look)
         return Restored(tuple(items), seq, row.working_tokens, row.config.high_tokens, waiting, repeated=True)
 

@@ -195,9 +195,9 @@ def _where(no: int, agent: str, wanted: ItemQuery) -> tuple[str, list[Any]]:
 
 def log(board: str, agent: str, after: int, limit: int, look: int) -> Steps[Log]:
     row = yield from get_board(board)
-    listed = yield sql("events_after"), (row.no, after, agent, limit)
-    events = tuple(event_of(raw) for raw in listed)
-    more = len(events) == limit and events[-1].seq < row.seq
+    listed = yield sql("events_after"), (row.no, after, agent, limit + 1)
+    events = tuple(event_of(raw) for raw in listed[:limit])
+    more = len(listed) > limit
     waiting = yield from attention(row.no, agent, look)
     return Log(events, events[-1].seq if more else max(after, row.seq), row.seq, more, waiting)
 

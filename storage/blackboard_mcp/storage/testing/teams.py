@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, UnknownReference
 from blackboard_mcp.protocols.items import Item, Ref, Visibility
 from blackboard_mcp.protocols.transactions import BOARD, Transaction
@@ -222,6 +223,24 @@ class TeamTests:
         assert [item.id for item in restored.items] == [shared.id]
         with pytest.raises(UnknownReference):
             await at.store.restore(at.board, "carol", [shared.number])
+
+    async def test_a_repeated_restore_shows_what_its_agent_may_see_by_then(self, at: Table) -> None:
+        _, shared = await _shared(at)
+        await at.gone(shared)
+        once = Once("once", "digest")
+        back = await at.store.restore(at.board, "bob", [shared.number], once=once)
+        assert [item.id for item in back.items] == [shared.id]
+        await at.store.set_owner("bob", "other")
+        again = await at.store.restore(at.board, "bob", [shared.number], once=once)
+        assert (again.items, again.repeated) == ((), True)
+
+    async def test_that_there_is_more_of_a_log_is_said_of_what_an_agent_sees(self, at: Table) -> None:
+        _, shared = await _shared(at)
+        for agent, more in (("bob", True), ("carol", False)):
+            log = await at.store.log(at.board, agent, 0, 2)
+            assert (len(log.events), log.more) == (2, more), agent
+        assert (await at.store.log(at.board, "carol", 0, 2)).cursor == await at.seq()
+        assert shared.seq == await at.seq()
 
     async def test_consumer_groups_and_whole_logs_mark_what_a_team_shares(self, at: Table) -> None:
         _, shared = await _shared(at)

@@ -156,6 +156,6 @@ account(number) AS (
       AND author IN (SELECT agent FROM mine)
 )
 SELECT coalesce(sum(CASE WHEN i.author IN (SELECT agent FROM mine) THEN i.tokens
-                         WHEN i.owner = '' THEN i.tokens / ?3 ELSE 0 END), 0)
+                         WHEN PUBLIC(i.owner) THEN i.tokens / ?3 ELSE 0 END), 0)
 FROM account a CROSS JOIN item i ON i.board = ?1 AND i.number = a.number
 WHERE i.zone = 'working';
