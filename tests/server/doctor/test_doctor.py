@@ -16,10 +16,12 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.demo.process import command, environment
@@ -460,3 +462,45 @@ def test_endpoints_that_are_away_or_hang_are_found(
     assert "cannot be reached" in found["embedding-endpoint-silent"]["message"]
     with listening(b"HTTP/1.1 200 OK\r\n\r\n{}") as port:
         assert told(port) == {}
+
+
+# What others reach
+
+
+def test_what_an_address_beyond_this_machine_lacks_is_found(data: Path, tmp_path: Path) -> None:
+    reach = ("--quick", "--transport", "http", "--host", "192.0.2.1", "--port", "0")
+    found = diagnose(data, *reach)
+    assert set(found) == {"exposure-refused", "tokens-missing"}
+    assert "--allowed-hosts" in found["exposure-refused"]["message"]
+    made = CliRunner().invoke(cli, ["token", "create", "--data", str(data), "--agent", "ada"])
+    assert made.exit_code == 0, made.output
+    assert set(diagnose(data, *reach)) == {"exposure-refused"}
+    config = tmp_path / "x.toml"
+    config.write_text('allowed_hosts = ["board.example.com"]\nbehind_proxy = ["10.0.0.5"]\n')
+    assert diagnose(data, *reach, "--config", str(config)) == {}
+
+
+def test_certificates_that_are_wrong_or_end_are_found(data: Path, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    cert, key, config = tmp_path / "cert.pem", tmp_path / "key.pem", tmp_path / "x.toml"
+    config.write_text(f'tls_cert = "{cert}"\ntls_key = "{key}"\n')
+
+    def told() -> set[str]:
+        return set(diagnose(data, "--quick", "--config", str(config)))
+
+    def issue(days: int) -> None:
+        made = authority.issue_cert("localhost", not_after=datetime.now(UTC) + timedelta(days=days))
+        made.cert_chain_pems[0].write_to_path(cert)
+        key.unlink(missing_ok=True)
+        made.private_key_pem.write_to_path(key)
+        key.chmod(0o600)
+
+    assert told() == {"tls-wrong"}
+    issue(-1)
+    assert told() == {"tls-expired"}
+    issue(3)
+    assert told() == {"tls-expiring"}
+    issue(100)
+    assert told() == set()
+    key.write_text("no key")
+    assert told() == {"tls-wrong"}

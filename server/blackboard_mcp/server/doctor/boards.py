@@ -16,6 +16,7 @@ from blackboard_mcp.storage.sqlite import examining
 from blackboard_mcp.storage.store import APPLICATION_ID, SqlBoardStore, migrations
 
 from ..settings import Settings
+from . import exposure
 from .findings import Finding, problem, warning
 
 LEASE_MOST = timedelta(hours=1)
@@ -35,9 +36,14 @@ async def look(settings: Settings, clock: Clock, *, whole: bool) -> AsyncIterato
     try:
         with contextlib.ExitStack() as stack:
             raw = stack.enter_context(examining.opened(database))
-            found = examining.examine(raw, application_id=APPLICATION_ID, newest=newest, whole=whole)
+            found = examining.examine(
+                raw, application_id=APPLICATION_ID, newest=newest, now=clock.now(), whole=whole
+            )
             for finding in _told(found, newest, clock.now()):
                 yield finding
+            if found.schema == newest and not found.tokens:
+                for finding in exposure.without_tokens(settings):
+                    yield finding
             if not whole or found.refused or found.damage:
                 return
             with TemporaryDirectory(prefix="blackboard-") as folder:

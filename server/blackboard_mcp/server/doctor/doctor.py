@@ -13,13 +13,14 @@ from blackboard_mcp.storage.operations.rows import micros
 from blackboard_mcp.storage.sqlite import examining
 
 from ..settings import Settings
-from . import boards, folder, network, programs
+from . import boards, exposure, folder, network, programs
 from .findings import Finding, Severity
 
 
 async def examine(settings: Settings, *, whole: bool = True, clock: Clock | None = None) -> list[Finding]:
     """What is wrong, problems first; nothing is changed. `whole` takes time that grows with the boards."""
     found = list(programs.look())
+    found += exposure.look(settings, (clock or SystemClock()).now())
     if settings.database.exists():
         found += folder.look(settings)
         found += [finding async for finding in boards.look(settings, clock or SystemClock(), whole=whole)]

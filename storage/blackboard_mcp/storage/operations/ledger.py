@@ -11,7 +11,7 @@ from blackboard_mcp.protocols.answers import (
 )
 from blackboard_mcp.protocols.board import BoardConfig, Core
 from blackboard_mcp.protocols.changes import ChangeKind
-from blackboard_mcp.protocols.errors import Conflict, UnknownReference
+from blackboard_mcp.protocols.errors import Conflict, StoreDamaged, UnknownReference
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import Zone, item_id
 
@@ -262,8 +262,7 @@ def load(no: int, wanted: Iterable[int], agent: str) -> Steps[dict[int, ItemRow]
     wanted = set(wanted)
     if not wanted:
         return {}
-    rows = yield sql("items_by_number"), (no, numbers(wanted), agent)
-    return {row[1]: ItemRow(*row) for row in rows}
+    return _by_number((yield sql("items_by_number"), (no, numbers(wanted), agent)), wanted)
 
 
 def load_any(no: int, wanted: Iterable[int]) -> Steps[dict[int, ItemRow]]:
@@ -271,8 +270,18 @@ def load_any(no: int, wanted: Iterable[int]) -> Steps[dict[int, ItemRow]]:
     wanted = set(wanted)
     if not wanted:
         return {}
-    rows = yield sql("items_any"), (no, numbers(wanted))
-    return {row[1]: ItemRow(*row) for row in rows}
+    return _by_number((yield sql("items_any"), (no, numbers(wanted))), wanted)
+
+
+def _by_number(rows: Rows, wanted: set[int]) -> dict[int, ItemRow]:
+    found = {row[1]: ItemRow(*row) for row in rows}
+    # An index that leads to another row, as after a flipped bit, must not make one item pass for another.
+    if len(found) != len(rows) or not found.keys() <= wanted:
+        raise StoreDamaged(
+            "The file is damaged: an index leads to the wrong item. Nothing was shown or changed; "
+            "tell who runs the server: `blackboard-mcp doctor` says more, and a backup has it."
+        )
+    return found
 
 
 def load_visible(no: int, wanted: Iterable[int], agent: str, board: str) -> Steps[dict[int, ItemRow]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from blackboard_mcp.protocols.items import Edge, EdgeKind, Item, item_id
+from blackboard_mcp.protocols.errors import StoreDamaged
+from blackboard_mcp.protocols.items import Edge, EdgeKind, Item, content_hash, item_id
 
 from . import endorsing, retracting
 from .rows import BoardRow, Cited, ItemRow, Steps, numbers, sql
@@ -12,10 +13,22 @@ from .rows import BoardRow, Cited, ItemRow, Steps, numbers, sql
 
 def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[Item]]:
     """Items with their edges, the state of their newest debate, who stands for and against them, and what
-    they rest on that was retracted; in the order of `rows`."""
+    they rest on that was retracted; in the order of `rows`.
+
+    Raises:
+        StoreDamaged: the text of one is not what was posted. No wrong text is ever shown.
+    """
     listed = list(rows)
     if not listed:
         return []
+    for row in listed:
+        if not _is_intact(row.text, row.sha256):
+            raise StoreDamaged(
+                f"{row.id}@{row.version} on board '{board.id}' is damaged: its text is not what was posted, so nothing "
+                "is shown. Nothing was changed. Leave it out if you can, and tell who runs the server: `blackboard-mcp "
+                "doctor` names all that is damaged, and a backup has it.",
+                item=row.id,
+            )
     asked = numbers(row.number for row in listed)
     leaving: dict[int, list[Cited]] = {}
     arriving: dict[int, list[Cited]] = {}
@@ -25,10 +38,10 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
         leaving.setdefault(source, []).append((edge, item_id(target_type, target)))
         arriving.setdefault(target, []).append((edge, item_id(source_type, source)))
     states: dict[int, str] = {}
-    for row in (yield sql("debates_of_critiques"), (board.no, asked)):
-        states[row[0]] = row[1]
-    for row in (yield sql("debates_on"), (board.no, asked)):
-        states[row[1]] = row[2]
+    for debate in (yield sql("debates_of_critiques"), (board.no, asked)):
+        states[debate[0]] = debate[1]
+    for debate in (yield sql("debates_on"), (board.no, asked)):
+        states[debate[1]] = debate[2]
     threads = {row.number: row.id for row in listed}
     begun = {row.thread for row in listed} - threads.keys()
     if begun:
@@ -48,3 +61,8 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
         )
         for row in listed
     ]
+
+
+def _is_intact(text: object, sha256: str) -> bool:
+    # A damaged column may be of another type than its own.
+    return isinstance(text, str) and content_hash(text) == sha256

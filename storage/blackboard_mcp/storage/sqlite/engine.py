@@ -20,6 +20,7 @@ from blackboard_mcp.protocols.errors import StoreClosed, StoreDamaged, StoreErro
 from blackboard_mcp.storage.operation import Operation, T
 from blackboard_mcp.storage.sqlite import driver, migrate, place
 from blackboard_mcp.storage.sqlite.group import GroupWriter, Job, Jobs, fail, run, translated
+from blackboard_mcp.storage.sqlite.log_file import tell_of_loss
 from blackboard_mcp.storage.sqlite.trouble import Trouble
 from blackboard_mcp.storage.sqlite.wakeup import Changes, Peers, Watcher
 
@@ -221,6 +222,7 @@ class SqliteEngine:
             else:
                 place.prepare(path)
                 self.write_ahead_log = place.bears_wal(path)
+                tell_of_loss(path)
                 raw = driver.connect(str(path))
             try:
                 self._check_owner(raw, application_id)

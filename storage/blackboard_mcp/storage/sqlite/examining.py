@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from blackboard_mcp.protocols.errors import BlackboardError, StoreBusy, StoreDamaged
 from blackboard_mcp.protocols.items import content_hash, item_id
 
-from ..operations.rows import instant, sql
+from ..operations.rows import instant, micros, sql
 from . import driver, migrate
 
 _FEW = 20
@@ -38,6 +39,8 @@ class Examined:
     outbox: int = 0
     outbox_since: datetime | None = None
     last_event: datetime | None = None
+    tokens: int = 0
+    """Access tokens that are good now."""
 
 
 @contextmanager
@@ -81,10 +84,10 @@ def _copy(path: Path, log: Path) -> Iterator[Path]:
         yield copy
 
 
-def examine(raw: driver.Raw, *, application_id: int, newest: int, whole: bool) -> Examined:
+def examine(raw: driver.Raw, *, application_id: int, newest: int, now: datetime, whole: bool) -> Examined:
     """What is in the file behind a connection; `whole` reads every page and text, in time that grows with them."""
     found = Examined()
-    looks = [_schema, _figures]
+    looks: list[Any] = [_schema, _figures, partial(_tokens, at=micros(now))]
     if whole:
         looks += [_pages, _references, _texts]
     for look in looks:
@@ -97,7 +100,7 @@ def examine(raw: driver.Raw, *, application_id: int, newest: int, whole: bool) -
             if driver.is_busy(error):
                 raise StoreBusy("Others held the file too long to look at it.") from error
             _note(found.damage, f"{type(error).__name__}: {error}")
-        except (UnicodeDecodeError, OverflowError, ValueError, TypeError) as error:
+        except (OverflowError, ValueError, TypeError, AttributeError, LookupError) as error:
             _note(found.damage, f"a value that none can be: {error}")
         if found.newer:
             break
@@ -134,6 +137,11 @@ def _figures(raw: driver.Raw, found: Examined, *_: Any) -> None:
     found.outbox_since = None if since is None else instant(since)
 
 
+def _tokens(raw: driver.Raw, found: Examined, _: int, newest: int, *, at: int) -> None:
+    if found.schema == newest:  # an older one may have no table for them
+        (found.tokens,) = raw.execute(sql("examine_tokens"), (at,)).fetchone()
+
+
 def _pages(raw: driver.Raw, found: Examined, *_: Any) -> None:
     told = [row[0] for row in raw.execute(f"PRAGMA integrity_check({_FEW})").fetchall()]
     for line in told if told != ["ok"] else []:
@@ -151,7 +159,7 @@ def _texts(raw: driver.Raw, found: Examined, *_: Any) -> None:
         while rows := raw.execute(sql(name), (place, _PAGE)).fetchall():
             place = rows[-1][0]
             for _rowid, board, number, type_, version, text, sha256 in rows:
-                if content_hash(text) != sha256:
+                if not (isinstance(text, str) and content_hash(text) == sha256):
                     _note(found.altered, f"{item_id(type_, number)}@{version} on board {board}")
 
 

@@ -7,9 +7,16 @@ Format: https://sqlite.org/fileformat2.html#the_write_ahead_log
 
 from __future__ import annotations
 
+import logging
+import shutil
 import struct
+import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from .wakeup import processes_at
+
+logger = logging.getLogger(__name__)
 
 _MAGIC = 0x377F0682
 _HEADER, _FRAME = 32, 24
@@ -93,3 +100,31 @@ def _add(sums: tuple[int, int], data: bytes, order: str) -> tuple[int, int]:
         one = (one + first + two) & 0xFFFFFFFF
         two = (two + second + one) & 0xFFFFFFFF
     return one, two
+
+
+def tell_of_loss(path: Path) -> None:
+    """Say loudly what SQLite would pass over in silence: commits behind a damaged place of a dead process's log.
+
+    The log is kept under another name beside the file.
+    """
+    log = path.with_name(path.name + "-wal")
+    try:
+        # What others are writing to is not whole at every moment, and not ours to recover.
+        if not log.exists() or processes_at(path)[0]:
+            return
+        state = read_log(log)
+        if not state.cut_commits:
+            return
+        kept = log.with_name(f"{log.name}.damaged-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}")
+        shutil.copyfile(log, kept)
+        kept.chmod(0o600)
+    except OSError as error:
+        logger.error("the write-ahead log %s cannot be looked at: %s", log, error)
+        return
+    logger.error(
+        "the write-ahead log is damaged after %d commits: up to %d later ones, which were acknowledged, are lost; it "
+        "is kept as %s. Restore a backup, or let agents repeat their last posts with the same idempotency keys",
+        state.commits,
+        state.cut_commits,
+        kept,
+    )

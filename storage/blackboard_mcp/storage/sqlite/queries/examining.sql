@@ -36,3 +36,7 @@ FROM item i JOIN board b ON b.no = i.board WHERE i.rowid > ?1 ORDER BY i.rowid L
 SELECT v.rowid, b.id, v.number, i.type, v.version, v.text, v.sha256
 FROM item_version v JOIN board b ON b.no = v.board JOIN item i ON i.board = v.board AND i.number = v.number
 WHERE v.rowid > ?1 ORDER BY v.rowid LIMIT ?2;
+
+-- name: examine_tokens
+-- How many access tokens are good at ?1.
+SELECT count(*) FROM token WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?1);
