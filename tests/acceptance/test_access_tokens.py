@@ -7,6 +7,7 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -73,7 +74,9 @@ async def run_token(data: Path, *words: str) -> str:
 def servers(data: Path, start: Callable[..., Serving]) -> tuple[Serving, Serving]:
     """Two server processes on one data folder in which there is a token."""
     asyncio.run(issue(data, "first"))
-    return start(data), start(data)
+    with ThreadPoolExecutor() as threads:
+        one, other = threads.map(start, (data, data))
+    return one, other
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -155,23 +154,6 @@ def test_a_folder_without_boards_is_not_made_to_look_into_it(tmp_path: Path, wor
     assert not (tmp_path / "none").exists()
 
 
-def test_tokens_made_by_many_processes_at_once_are_all_there(tmp_path: Path) -> None:
-    async def create(name: str) -> int:
-        process = await asyncio.create_subprocess_exec(
-            *(*PROGRAM, "token", "create", "--agent", name, "--data", str(tmp_path)),
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=environment(),
-        )
-        return await process.wait()
-
-    async def together() -> list[int]:
-        return await asyncio.gather(*(create(f"a{n}") for n in range(4)))
-
-    assert asyncio.run(together()) == [0] * 4
-    assert {one["agent"] for one in listed(tmp_path)} == {"a0", "a1", "a2", "a3"}
-
-
 def run(*words: str | Path) -> None:
     done = CliRunner().invoke(cli, [str(word) for word in words])
     assert done.exit_code == 0, (words, done.output, done.exception)
@@ -189,3 +171,10 @@ def test_a_restored_backup_revives_no_token_and_opens_no_door(tmp_path: Path) ->
     assert {one["id"]: one["state"] for one in before} == {early["id"]: "revoked", late["id"]: "active"}
     run("restore", "--data", tmp_path / "elsewhere", tmp_path / "backup")
     assert [one["state"] for one in listed(tmp_path / "elsewhere")] == ["active"]
+
+
+def test_the_demo_says_why_it_cannot_replay_over_http_where_tokens_are_asked_for(tmp_path: Path) -> None:
+    made(tmp_path, "--agent", "a")
+    done = CliRunner().invoke(cli, ["demo", "--data", str(tmp_path)])
+    assert done.exit_code == 1
+    assert "use --stdio" in done.stderr

@@ -85,6 +85,20 @@ def _show(section: Section) -> None:
         click.echo(line)
 
 
+async def _check_open(folder: Path) -> None:
+    """See that the replayed agents, which have no tokens, may come in over HTTP."""
+    from .. import compose
+    from ..settings import Settings
+
+    settings = Settings(data=folder)
+    if settings.database.exists():
+        async with compose.credentials(settings) as store:
+            if await store.has_tokens():
+                raise click.ClickException(
+                    f"{folder} has access tokens, and the agents of the demo have none: use --stdio, or another folder"
+                )
+
+
 async def _run(
     session: Session, folder: Path, target_tokens: int, transport: str
 ) -> tuple[str, list[Section]]:
@@ -94,6 +108,8 @@ async def _run(
     from ..demo.report import Section, sections
 
     agents = session.agents
+    if transport == "http":
+        await _check_open(folder)
     options = ("--target-tokens", str(target_tokens), "--board", "demo")
     async with AsyncExitStack() as stack:
         if transport == "http":

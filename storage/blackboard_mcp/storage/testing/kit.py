@@ -15,6 +15,7 @@ from __future__ import annotations
 from .asking import RequestTests
 from .cancelling import CancellationTests
 from .consuming import ConsumerGroupTests
+from .credentials import CredentialTests
 from .debates import DebateTests
 from .deleting import DeletingTests
 from .endorsing import EndorsementTests
@@ -71,6 +72,7 @@ class BoardStoreKit(
     CancellationTests,
     RequestTests,
     JudgingTests,
+    CredentialTests,
     HandleTests,
     StoreFixtures,
 ):
