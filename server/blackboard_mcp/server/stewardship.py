@@ -180,7 +180,9 @@ class Stewardship:
             check_agent(agent)
         found = await self._board.board(agent, board)
         if not dry_run:
-            await self._board.access.ask(agent, found.config.access, Change(found.id, ChangeKind.PRUNE))
+            await self._board.access.ask(
+                self._board.store, agent, found.config.access, Change(found.id, ChangeKind.PRUNE)
+            )
         pruner, store = self._board.pruner, self._board.store
         figures = await store.statistics(found.id, agent)
         outcomes = [await pruner.preview(found.id)] if dry_run else await pruner.run_pass(found.id)

@@ -12,6 +12,7 @@ from blackboard_mcp.protocols.policy import Deny, Verdict
 
 RELEASE = threading.Event()
 """Ends what hangs."""
+REACHED = threading.Event()
 SECRET = "the password is swordfish"
 ASKED: list[tuple[str, str]] = []
 
@@ -44,6 +45,15 @@ class Leaves:
 class Hangs:
     def decide(self, principal: Principal, change: Change) -> Verdict | Deny:
         RELEASE.wait()
+        return Verdict.ALLOW
+
+
+class Pauses:
+    """Takes its time, and then allows."""
+
+    def decide(self, principal: Principal, change: Change) -> Verdict | Deny:
+        REACHED.set()
+        RELEASE.wait(0.1)
         return Verdict.ALLOW
 
 

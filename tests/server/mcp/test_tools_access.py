@@ -16,10 +16,12 @@ from blackboard_mcp.protocols.access import EVERY_BOARD, Principal, Role
 from blackboard_mcp.protocols.policy import Deny, Verdict
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.access import judging
+from blackboard_mcp.server.access.acting import acting
 from blackboard_mcp.server.access.registry import AccessPolicies
 from blackboard_mcp.server.access.tables import access_tables
 from blackboard_mcp.server.mcp.adapter import ConnectionInfo
 from blackboard_mcp.server.policies import bounded
+from blackboard_mcp.server.requests import PostFields
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
@@ -393,6 +395,24 @@ async def test_a_policy_that_hangs_denies_at_once_from_then_on_and_nobody_else_w
         async with asyncio.timeout(5):
             while "still thinks" in boards.text_of(await ann.call("post", text="new")):
                 pass
+
+
+async def test_a_call_that_is_cancelled_while_a_policy_thinks_denies_nobody_else_theirs(
+    tmp_path: Path, mode: str, samples: Any
+) -> None:
+    async with opened(tmp_path, mode, own("pauses", "Pauses", "*")) as there:
+        ann, bob = await there.join("ann", "bob")
+        board = there.opened.blackboard
+        for _ in range(3):
+            samples.REACHED.clear()
+            with acting(Principal("cid", "cid", {EVERY_BOARD: Role.ADMIN})):
+                gone = asyncio.create_task(board.post("cid", None, [PostFields(text="gone")]))
+            await asyncio.to_thread(samples.REACHED.wait, 10)
+            gone.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await gone
+            await asyncio.gather(ann.post("hers"), bob.post("his"))
+        assert [i["author"] for i in (await ann.do("query", author="cid"))["items"]] == []
 
 
 async def test_calls_that_would_wait_too_long_for_their_turn_are_denied(

@@ -17,6 +17,7 @@ from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.protocols.changes import Change
 from blackboard_mcp.protocols.errors import Forbidden, Unpermitted
 from blackboard_mcp.protocols.policy import AccessPolicy, Deny, Verdict
+from blackboard_mcp.protocols.store import BoardStore
 
 from ..policies.bounded import Bounded, PolicyFailed
 from ..text import one_line
@@ -38,19 +39,23 @@ class AccessJudge:
     def __init__(self, policies: AccessPolicies) -> None:
         self._policies = policies
         self._bounded: dict[str, tuple[Bounded, asyncio.Lock]] = {}
+        self._asking: set[asyncio.Future[list[Verdict | Deny]]] = set()
 
     @property
     def policies(self) -> AccessPolicies:
         return self._policies
 
-    async def ask(self, agent: str, access: tuple[str, ...], change: Change) -> None:
+    async def ask(self, store: BoardStore, agent: str, access: tuple[str, ...], change: Change) -> None:
         """About a change that no transaction of the agent's makes, on a board that chose `access`.
 
         Raises:
             Forbidden: a policy denies it.
         """
         if self._policies.on(change.board, access):
-            await self.judge(Unpermitted("", agent=agent, access=access, changes=[change]))
+            owner, role = await store.owner_of(agent), await store.role_of(change.board, agent)
+            await self.judge(
+                Unpermitted("", agent=agent, owner=owner, role=role, access=access, changes=[change])
+            )
 
     async def judge(self, wanted: Unpermitted) -> frozenset[Change]:
         """All of the changes, where every policy that holds lets them pass.
@@ -79,7 +84,7 @@ class AccessJudge:
     async def _asked(
         self, policy: NamedPolicy, principal: Principal, changes: Sequence[Change]
     ) -> list[Verdict | Deny]:
-        """What the policy says of each of the changes, a denial is the last."""
+        """What the policy says of each of the changes; a denial is the last."""
         if not policy.own:
             if len(changes) <= _INLINE:
                 return _verdicts(policy.policy, principal, changes)
@@ -88,7 +93,8 @@ class AccessJudge:
         # What a policy does to what it is given stays with it.
         given = replace(principal, roles=MappingProxyType(dict(principal.roles)))
         copies = [replace(change) for change in changes]
-        try:
+
+        async def in_turn() -> list[Verdict | Deny]:
             try:
                 async with asyncio.timeout(TURN_SECONDS):
                     await turn.acquire()
@@ -98,6 +104,13 @@ class AccessJudge:
                 return await bounded.ask(lambda: _verdicts(policy.policy, given, copies))
             finally:
                 turn.release()
+
+        # A call that is cancelled leaves the policy thinking: the turn is over when it has answered.
+        asking = asyncio.ensure_future(in_turn())
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
+        try:
+            return await asyncio.shield(asking)
         except PolicyFailed as error:
             logger.warning("access policy '%s' denied: %s", policy.name, error)
             return [
