@@ -10,7 +10,7 @@ import pytest
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.groups import Handle, Turn
-from blackboard_mcp.storage.operations import consuming, rows
+from blackboard_mcp.storage.operations import consuming, rows, sight
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
 from blackboard_mcp.storage.testing.inline import InlineEngine, inline_store
@@ -142,7 +142,7 @@ def everything_wanted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(consuming.GroupRow, "wants", wants)
 
 
-LEAK = "AND owner IN ('', ?3)"
+LEAK = "AND " + sight.expanded("VISIBLE(owner, ?3)")
 
 BY_THE_KIT: list[tuple[str, Mutate, str, bool]] = [
     ("late acknowledgements hold", never_late, "test_a_late_acknowledgement_is_refused_and_says_why", True),
