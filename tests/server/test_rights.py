@@ -69,7 +69,7 @@ def test_a_members_role_stands_before_the_lists() -> None:
     assert Action.DECIDE in decide.powers(one(via="header"), "main")[Role.DECIDER]
 
 
-async def test_I26_a_board_out_of_reach_is_absent_without_a_look() -> None:
+async def test_I25_a_board_out_of_reach_is_absent_without_a_look() -> None:
     members = Members(ann=Role.ADMIN)
     ann = Principal("ann", "ann", {"main": Role.ADMIN})
     for needs in ([Action.READ], [Action.POST], list(Action)):

@@ -181,6 +181,10 @@ def test_I25_private_items_reach_nobody_else(walked: Outcome) -> None:
     walked.assert_held("I25")
 
 
+def test_f36_writes_are_made_by_whom_the_board_lets(walked: Outcome) -> None:
+    walked.assert_held("roles")
+
+
 def test_I26_the_author_is_the_agent_that_posted(walked: Outcome) -> None:
     walked.assert_held("I26")
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.protocols import guard
+from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.protocols.debates import ObligationState
 from blackboard_mcp.protocols.errors import BlackboardError, StoreError
 from blackboard_mcp.protocols.events import SYSTEM, EventType
@@ -30,6 +31,7 @@ from blackboard_mcp.storage.operations import (
     guarding,
     holding,
     linking,
+    members,
     posting,
     pruning,
     repeating,
@@ -657,6 +659,31 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
         "test_what_counts_no_more_is_swept_and_the_rest_stays",
         {"clock": ...},
     ),
+    *(
+        (
+            "a grant is not looked at again",
+            lambda patch: patch.setattr(members, "under", lambda grant, operation: operation()),
+            check,
+            given,
+        )
+        for check, given in (
+            ("test_no_write_passes_under_a_grant_that_holds_no_more", {"method": "post"}),
+            ("test_no_write_passes_under_a_grant_that_holds_no_more", {"method": "take_next"}),
+            ("test_of_a_post_and_the_loss_of_its_role_the_first_to_commit_counts", {}),
+        )
+    ),
+    (
+        "a lost role is remembered",
+        statement("member_drop", "SELECT ?1, ?2"),
+        "test_a_role_that_was_taken_away_leaves_what_the_credential_says",
+        {},
+    ),
+    (
+        "anybody gives any role",
+        lambda patch: patch.setattr(members, "_check_powers", lambda *given: None),
+        "test_nobody_gives_or_takes_more_than_they_may_themselves",
+        {"before": None, "after": Role.STEWARD},
+    ),
     (
         "rules are not asked for",
         unchecked,
@@ -696,6 +723,11 @@ BY_THE_WALK: list[tuple[str, Mutate, str]] = [
     ),
     ("statuses as one likes", any_status, "I29"),
     ("a log for everybody", statement("events_after", LEAK), "I25"),
+    (
+        "a grant is not looked at again",
+        lambda patch: patch.setattr(members, "under", lambda grant, operation: operation()),
+        "roles",
+    ),
     ("replies ignored", replies_ignored, "I3"),
     ("summary unchecked", summary_unchecked, "I14"),
     ("waive silently", waive_silently, "waiver"),

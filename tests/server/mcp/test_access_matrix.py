@@ -1,4 +1,7 @@
-"""The authorisation matrix: every kind of call × role × own or another's × scopes, by real calls (F36, I25)."""
+"""The authorisation matrix: every kind of call × role × own or another's × scopes, by real calls (F36).
+
+And boards out of reach, which answer everywhere as those that are not there (I25).
+"""
 
 from __future__ import annotations
 
@@ -145,7 +148,7 @@ def check_rows(needs: dict[str, Needs]) -> None:
     assert sorted(kinds) == sorted((row.tool, row.case) for row in rows.ROWS)
 
 
-async def test_I25_every_kind_of_call_is_for_its_roles_and_scopes_alone(tmp_path: Path) -> None:
+async def test_f36_every_kind_of_call_is_for_its_roles_and_scopes_alone(tmp_path: Path) -> None:
     async with gate(tmp_path) as there:
         check_rows(there.server.needs)
         assert await walk(there) == len(rows.ROWS) * len(Role) * 4
@@ -174,7 +177,7 @@ async def test_a_members_role_counts_in_the_place_of_the_credentials(tmp_path: P
                 assert code in {row.others, "forbidden"}, (row, role, own, said)
 
 
-async def test_I26_a_hidden_board_answers_as_one_that_is_not_there(tmp_path: Path) -> None:
+async def test_I25_a_hidden_board_answers_as_one_that_is_not_there(tmp_path: Path) -> None:
     async with gate(tmp_path) as there:
         there.be("outsider", None, main=Role.ADMIN)
         for row in rows.ROWS:
@@ -198,7 +201,7 @@ async def test_I26_a_hidden_board_answers_as_one_that_is_not_there(tmp_path: Pat
         assert HIDDEN not in text
 
 
-async def test_I26_hidden_boards_are_in_no_resource_list_or_completion(tmp_path: Path) -> None:
+async def test_I25_hidden_boards_are_in_no_resource_list_or_completion(tmp_path: Path) -> None:
     async with gate(tmp_path) as there:
         there.be("outsider", None, main=Role.OBSERVER)
         there.be("insider", Role.OBSERVER)
@@ -235,7 +238,7 @@ async def test_I26_hidden_boards_are_in_no_resource_list_or_completion(tmp_path:
         assert not (await outsider.list_prompts()).prompts
 
 
-async def test_I26_nobody_hears_of_a_hidden_board(tmp_path: Path) -> None:
+async def test_I25_nobody_hears_of_a_hidden_board(tmp_path: Path) -> None:
     async with gate(tmp_path) as there:
         await there.there.announcing()
         inbox = boards.Inbox()
@@ -261,7 +264,7 @@ async def test_I26_nobody_hears_of_a_hidden_board(tmp_path: Path) -> None:
             assert listening.honored.resource_subscriptions == ["board://main/working"]
 
 
-async def test_I25_event_streams_are_for_readers_of_the_board(tmp_path: Path) -> None:
+async def test_f36_event_streams_are_for_readers_of_the_board(tmp_path: Path) -> None:
     async with gate(tmp_path) as there:
         streams = EventStreams(there.opened.blackboard)
         streams.close()  # those that are let in end at once

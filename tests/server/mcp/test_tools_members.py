@@ -104,7 +104,7 @@ async def test_a_role_given_a_moment_ago_counts_at_once(board: Any) -> None:
             assert (await bob.fail("post", text="z"))["error"] == "forbidden"
 
 
-async def test_I25_a_role_taken_away_between_check_and_commit_lets_no_post_through(
+async def test_f36_a_role_taken_away_between_check_and_commit_lets_no_post_through(
     board: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice, bob = await board.join("alice", "bob")

@@ -21,6 +21,7 @@ from .commissioning import Commissioning
 from .dealing import Dealing
 from .finding import Finding
 from .harness import CONFIG, draft, these
+from .joining import Joining
 from .leaving import summary
 from .model import MOVES, Model, Nope
 from .walking import (
@@ -40,7 +41,7 @@ from .walking import (
 __all__ = ["AGENTS", "BoardMachine", "Broken", "Outcome", "walk"]
 
 
-class BoardMachine(Commissioning, Finding, Dealing):
+class BoardMachine(Commissioning, Finding, Dealing, Joining):
     """One board, three agents, any order of calls. `walk` gives it a store and an `Outcome`."""
 
     @initialize()

@@ -71,7 +71,7 @@ class MemberTests:
         assert await at.store.members("nowhere") == {}
 
     @pytest.mark.parametrize("method", CALLS)
-    async def test_I25_no_write_passes_under_a_grant_that_holds_no_more(self, at: Table, method: str) -> None:
+    async def test_no_write_passes_under_a_grant_that_holds_no_more(self, at: Table, method: str) -> None:
         call = await CALLS[method](at)
         agent = "erin" if method == "debate_decide" else "carol"
         await _give(at, **{agent: Role.OBSERVER})
@@ -83,7 +83,7 @@ class MemberTests:
         with under(grant(agent, Action.POST)):
             await call(None)
 
-    async def test_I25_a_role_that_was_taken_away_leaves_what_the_credential_says(self, at: Table) -> None:
+    async def test_a_role_that_was_taken_away_leaves_what_the_credential_says(self, at: Table) -> None:
         await at.post("alice", "a claim")
         await _give(at, bob=Role.CONTRIBUTOR)
         let_in = grant("bob", Action.POST, own=Role.OBSERVER)
@@ -95,7 +95,7 @@ class MemberTests:
             await at.post("bob", "without")
         assert await at.seq() == before
 
-    async def test_I25_of_a_post_and_the_loss_of_its_role_the_first_to_commit_counts(self, at: Table) -> None:
+    async def test_of_a_post_and_the_loss_of_its_role_the_first_to_commit_counts(self, at: Table) -> None:
         await at.post("alice", "a claim")
         await _give(at, bob=Role.CONTRIBUTOR)
         posting, refused = 0, 0

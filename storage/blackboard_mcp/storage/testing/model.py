@@ -106,11 +106,29 @@ class Model(Footing):
         self.quorum = self.expiry = 0
         self.lease = 86_400
         self.asked: dict[int, Asked] = {}
+        self.roles: dict[str, str] = {}
+        """What the board says of agents, all of whom have an admin's credential."""
 
     def kept(self) -> Model:
         """A copy that shares nothing with this one."""
         copied: Model = pickle.loads(pickle.dumps(self, pickle.HIGHEST_PROTOCOL))
         return copied
+
+    # Who may
+
+    def let_in(self, agent: str, action: str) -> None:
+        role = self.roles.get(agent, "admin")
+        if role != "admin" and (action == "administer" or role in ("observer", "summariser")):
+            raise Nope
+
+    def give_role(self, by: str, agent: str, role: str | None) -> None:
+        self.let_in(by, "administer")
+        if by == agent and role not in (None, "admin"):
+            raise Nope
+        if role is None:
+            self.roles.pop(agent, None)
+        else:
+            self.roles[agent] = role
 
     # What holds what
 
