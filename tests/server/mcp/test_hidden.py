@@ -22,6 +22,7 @@ import pytest
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.mcp.announcing import Announcer
+from blackboard_mcp.server.settings import TOOL_SETS
 from blackboard_mcp.storage.operations import reading, rows
 from click.testing import CliRunner
 from mcp.shared.exceptions import MCPError
@@ -36,7 +37,7 @@ boards: Any = sys.modules["boards"]
 pytestmark = pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")
 
 OWNERS = {"alice": "acme", "dave": "acme", "erin": "acme", "bob": "other", "carol": "carol"}
-TOOLS = ("core", "admin", "memory", "messages")
+TOOLS = TOOL_SETS
 CANARY = re.compile("kanari|zeisig", re.IGNORECASE)
 """In all that is private, and in all that the team shares."""
 PRIVATE, TEAM = "kanari", "zeisig"
