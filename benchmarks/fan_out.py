@@ -249,9 +249,12 @@ async def waited_on(port: int, waits: int, events: int, here: Wire, there: Clien
 async def run(folder: Path, agents: int, each: int, events: int, stalled: int) -> Outcome:
     """The whole burst, on boards of its own in a data folder."""
     async with AsyncExitStack() as stack:
-        serving = await stack.enter_async_context(http_server(folder, "--target-tokens", ROOM))
+        limits = folder / "limits.toml"
+        limits.write_text("[limits]\nposts_burst = 10_000_000\nboard_posts_burst = 10_000_000\n")
+        wide = ("--config", str(limits))
+        serving = await stack.enter_async_context(http_server(folder, "--target-tokens", ROOM, *wide))
         port = urlsplit(serving.url).port or 0
-        words = command("serve", "--data", str(folder), "--agent", "bob", "--target-tokens", ROOM)
+        words = command("serve", "--data", str(folder), "--agent", "bob", "--target-tokens", ROOM, *wide)
         other = StdioServerParameters(command=words[0], args=words[1:], env=environment())
         there = await stack.enter_async_context(Client(stdio_client(other)))
         here = await Wire.open(port, "alice")

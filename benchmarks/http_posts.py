@@ -60,10 +60,15 @@ NOOP = textwrap.dedent(
 )
 
 
+# As fast as they go: the rates of agents are not what is measured.
+LIMITS = {"posts_burst": 10_000_000, "board_posts_burst": 10_000_000}
+
+
 @contextmanager
 def server(command: list[str]) -> Iterator[tuple[int, int]]:
     """A server process: its port and process id."""
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+    wide = {**os.environ, "BLACKBOARD_LIMITS": json.dumps(LIMITS)}
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=wide)
     try:
         assert process.stderr is not None
         port = None

@@ -282,6 +282,17 @@ def test_every_command_is_documented() -> None:
         assert f"`{name}`" in changelog, name
 
 
+def test_tests_that_pages_name_exist() -> None:
+    named = {
+        (p, *found) for p in PAGES for found in re.findall(r"`(tests/[^`:]+)::([^`]+)`", p.read_text("utf-8"))
+    }
+    assert len(named) > 20
+    for page, path, name in named:
+        file = ROOT / path
+        assert file.exists(), (page, path)
+        assert re.search(rf"def {re.escape(name)}\(", file.read_text("utf-8")), (page, path, name)
+
+
 def test_the_readme_has_the_two_commands() -> None:
     lines = [line for line in text_of("README.md").splitlines() if line.startswith("python3 -m venv ")]
     assert [line.split()[-1] for line in lines] == ["demo", ".venv/bin/pytest"]

@@ -6,6 +6,7 @@ than the others on average, so that one who floods a board leaves room for the r
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +17,10 @@ from blackboard_mcp.protocols.groups import MAX_GROUPS
 from .limits import Limits
 
 _SWEEP_AT = 256
+_SWEEP_SECONDS = 1.0
 _LEAST_SECONDS = 0.1
+_SLACK = 1 + 1e-6
+"""Sums of fractions: one who writes alone has all of the average."""
 
 
 @dataclass(slots=True)
@@ -35,20 +39,32 @@ class _Board:
     """A board's bucket, and who took how much of it lately: each use is halved every `halving` seconds."""
 
     bucket: _Bucket
+    everybody: _Bucket
     took: dict[str, _Bucket] = field(default_factory=dict)
-    looked_at: float = 0.0
+    swept_at: float = -math.inf
 
     def lately(self, who: str, now: float, halving: float) -> float:
         took = self.took.get(who)
         return 0.0 if took is None else _halved(took, now, halving)
 
     def average(self, now: float, halving: float) -> float:
-        """Of those that took something lately; the others are forgotten."""
+        """Of those that took something lately; the others are forgotten, once in a while."""
+        self.sweep(now, halving)
+        return _halved(self.everybody, now, halving) / max(1, len(self.took))
+
+    def take(self, who: str, items: int, now: float, halving: float) -> None:
+        self.took[who] = _Bucket(self.lately(who, now, halving) + items, now)
+        self.everybody = _Bucket(_halved(self.everybody, now, halving) + items, now)
+
+    def sweep(self, now: float, halving: float) -> None:
+        if now - self.swept_at < _SWEEP_SECONDS:
+            return
+        self.swept_at = now
         uses = {who: _halved(took, now, halving) for who, took in self.took.items()}
         for who, use in uses.items():
             if use < 0.5:
                 del self.took[who]
-        return sum(uses.values()) / max(1, len(self.took))
+        self.everybody = _Bucket(sum(use for use in uses.values() if use >= 0.5), now)
 
 
 def _halved(took: _Bucket, now: float, halving: float) -> float:
@@ -116,7 +132,7 @@ class Quotas:
             )
         shared = self._boards.get(board)
         if shared is None:
-            shared = _Board(_Bucket(limits.board_posts_burst, now))
+            shared = _Board(_Bucket(limits.board_posts_burst, now), _Bucket(0.0, now))
         self._take(shared, principal, board, items, now)
         self._boards[board] = shared
         if mine is None:
@@ -132,7 +148,7 @@ class Quotas:
         level = shared.bucket.now(now, rate, burst)
         kept = min(burst / 2, burst - items)
         lately = shared.lately(principal, now, halving)
-        if level - items < kept and (level < items or lately > shared.average(now, halving)):
+        if level - items < kept and (level < items or lately > _SLACK * shared.average(now, halving)):
             short = items - level if level < items else kept + items - level
             raise _late(
                 f"'{board}' takes {rate:g} items a second, beyond a burst of {burst:,}, and what is left is for "
@@ -141,10 +157,9 @@ class Quotas:
                 short / rate,
             )
         shared.bucket.level, shared.bucket.at = level - items, now
-        shared.took[principal] = _Bucket(lately + items, now)
-        if len(shared.took) >= _SWEEP_AT and now - shared.looked_at > halving / 10:
-            shared.looked_at = now
-            shared.average(now, halving)
+        shared.take(principal, items, now, halving)
+        if len(shared.took) >= _SWEEP_AT:
+            shared.sweep(now, halving)
 
     def _forget(self, now: float) -> None:
         """Drops the buckets that are full again: they are as if they had never been."""

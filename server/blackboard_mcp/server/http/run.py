@@ -67,8 +67,9 @@ async def serve_http(
     listener = _bind(host, port)
     try:
         real_port: int = listener.getsockname()[1]
-        hosts, origins = _allowed(host, real_port, allowed_hosts, allowed_origins)
-        url = f"{'http' if tls is None else 'https'}://{_url_host(host)}:{real_port}"
+        scheme = "http" if tls is None else "https"
+        hosts, origins = _allowed(host, real_port, scheme, allowed_hosts, allowed_origins)
+        url = f"{scheme}://{_url_host(host)}:{real_port}"
         app: Any = server.asgi(
             allowed_hosts=hosts,
             allowed_origins=origins,
@@ -135,7 +136,7 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def _allowed(
-    host: str, port: int, hosts: Collection[str], origins: Collection[str]
+    host: str, port: int, scheme: str, hosts: Collection[str], origins: Collection[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
     """The exact hosts and origins: what was given, and a loopback address's own names."""
     all_hosts = set(hosts)
@@ -145,8 +146,9 @@ def _allowed(
             all_hosts.add(f"{name}:{port}")
             if port == 80:
                 all_hosts.add(name)
-        all_origins.update(f"{scheme}://{name}" for name in all_hosts for scheme in ("http", "https"))
-    all_origins.update(f"{scheme}://{name}" for name in hosts for scheme in ("http", "https"))
+        all_origins.update(f"{scheme}://{name}" for name in all_hosts)
+    # A proxy may speak either to those who come by a name that was given.
+    all_origins.update(f"{either}://{name}" for name in hosts for either in ("http", "https"))
     return frozenset(all_hosts), frozenset(all_origins)
 
 
