@@ -113,7 +113,7 @@ class Server:
         print(f"{took[-1]:6.3f} s, others {waited[-1]:6.3f} s, {len(reply.raw):9,} bytes: {name}")
         return first
 
-    def call(self, name: str, tool: str, *, wire: Any = None, **arguments: Any) -> Any:
+    def call(self, name: str, tool: str, /, *, wire: Any = None, **arguments: Any) -> Any:
         raw = json.dumps(arguments)
         reply = self.measured(name, lambda: wires.call(wire or self.modern, tool, raw))
         assert reply.message is not None
@@ -382,3 +382,36 @@ def test_resources_of_a_board_full_of_long_items_are_read_quickly_or_refused(ser
             assert "one answer at most" in reply.message["error"]["message"]
         else:
             assert reply.message["result"]["contents"][0]["text"]
+
+
+WANTED = {
+    "stars": {"any": [{"key": "*a" * 60 + f"{n}"} for n in range(31)]},
+    "doubled": {"any": [{"key": "**:" * 30 + f"*{n}*"} for n in range(31)]},
+    "not": {"not": {"any": [{"key": "**:*" * 20 + "*"}, {"key": "*:**" * 20}]}},
+}
+
+
+def test_filters_of_events_let_others_have_their_turn_however_dear_they_are(server: Server) -> None:
+    key = ":".join(["a" * 28] * 6)
+    for first in range(0, 800, 100):
+        items = [{"text": f"{n}", "key": f"{key}:{n}"} for n in range(first, first + 100)]
+        result(server.call("100 entries", "post", items=items, board="keys"))
+    for name, condition in WANTED.items():
+        result(server.call(f"subscribe {name}", "subscribe", filter=condition, name=name, board="keys"))
+        place, calls = 0, 0
+        while True:
+            news = result(
+                server.call(f"wait {name}", "wait", subscription=name, since=place, seconds=0, board="keys")
+            )
+            calls += 1
+            assert name == "not" or not news["events"]
+            if news["cursor"] == news["seq"]:
+                break
+            assert news["cursor"] > place
+            place = news["cursor"]
+        assert calls < 20
+        result(
+            server.call(f"consume {name}", "consume", group=name, filter=condition, seconds=0, board="keys")
+        )
+    for glob in ("*a" * 60, "**:" * 30 + "z", "a" * 28 + ":**:zz"):
+        result(server.call(f"query {glob[:9]}", "query", key=glob, limit=200, board="keys"))

@@ -72,13 +72,12 @@ def fingerprint(text: str) -> str:
 def _plain(text: str) -> str:
     if text.isascii():
         return text
-    spelt = (
-        unicodedata.normalize("NFKC", c)
+    spelt = {
+        ord(c): unicodedata.normalize("NFKC", c)
+        for c in set(text)
         if unicodedata.decomposition(c).split(" ")[0] in _SPELLING and not _SYMBOL.match(c)
-        else c
-        for c in text
-    )
-    return unicodedata.normalize("NFC", "".join(spelt))
+    }
+    return unicodedata.normalize("NFC", text.translate(spelt))
 
 
 def _folded(text: str, *, shouted: bool) -> str:

@@ -35,10 +35,11 @@ _ROUND: Final = 1_000
 """Events read at once."""
 _TURN: Final = 0.002
 """Seconds of asking filters before others get their turn."""
-_ASKED: Final = 100
+_ASKED: Final = 4
 """So many events are asked for before a look at the clock."""
-_LOOK_SECONDS: Final = 5.0
-"""A reader far behind looks so long through events that are not for it before it is told how far it got."""
+_LOOK_SECONDS: Final = 0.2
+"""A reader far behind looks so long, by its own time, through events that are not for it before it is told how far
+it got: a filter may take half a millisecond an event."""
 
 Page = Sequence[Event]
 T = TypeVar("T")
@@ -214,7 +215,7 @@ class Tails:
         Nothing is awaited between the last look at the end and the return.
         """
         loop = asyncio.get_running_loop()
-        until = loop.time() + _LOOK_SECONDS
+        left = _LOOK_SECONDS
         found: list[Event] = []
         while place < tail.end:
             if place >= tail.start:
@@ -223,13 +224,21 @@ class Tails:
             else:
                 events = await self._page(tail, place // PAGE)
                 skip = place % PAGE
-            for event in events[skip:] if skip else events:
+            turn = loop.time()
+            for asked, event in enumerate(tuple(events[skip:]), 1):
                 place = event.seq
                 if wanted(event):
                     found.append(event)
                     if len(found) == limit:
                         return found, place
-            if loop.time() > until:
+                if asked % _ASKED == 0 and (took := loop.time() - turn) > _TURN:
+                    left -= took
+                    if left < 0:
+                        return found, place
+                    await asyncio.sleep(0)
+                    turn = loop.time()
+            left -= loop.time() - turn
+            if left < 0:
                 break
         return found, place
 
@@ -317,7 +326,16 @@ class Tails:
             if single is not None:
                 wants = waiter.wanted(single)
             else:
-                wants = any(map(waiter.wanted, events if place <= before else events[place - before :]))
+                wants = False
+                for start in range(max(place - before, 0), len(events), _ASKED):
+                    wants = any(map(waiter.wanted, events[start : start + _ASKED]))
+                    if wants:
+                        break
+                    if loop.time() > turn:
+                        await asyncio.sleep(0)
+                        turn = loop.time() + _TURN
+                if waiter.news.done():
+                    continue
             if wants:
                 waiter.news.set_result(None)
             else:

@@ -39,7 +39,7 @@ from .rows import BoardRow, Steps, dumps, event_of, instant, micros, numbers, sq
 
 PAGE = 500
 _FIRST = 16
-_SCAN = 2_000
+_SCAN = 500
 """Events looked at in one transaction; those that do not match are not looked at again."""
 _SKIPPED = 256
 _MICROS = 1_000_000
