@@ -10,8 +10,10 @@ from typing import Any
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import FINISHED, ItemType, Status
-from blackboard_mcp.protocols.pruning import Candidate, Plan, Workspace
+from blackboard_mcp.protocols.pruning import Candidate, PassOutcome, Plan, Workspace
+from blackboard_mcp.server.mcp.adapter_fit import MAX_ANSWER_BYTES
 from blackboard_mcp.server.pruning import decide
+from blackboard_mcp.server.stewardship import wire_pruned
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -238,3 +240,11 @@ def test_ten_thousand_items_are_decided_upon_quickly() -> None:
     began = time.process_time()
     decide(many)
     assert time.process_time() - began < 1.0
+
+
+def test_the_answer_of_a_huge_pass_names_the_first_of_what_moved_and_counts_the_rest() -> None:
+    moved = tuple((f"F-{n}", 4, "importance 4, oldest first") for n in range(1, 30_001))
+    answer = wire_pruned([PassOutcome(moved, 9, 8, 0, 0, (), 30_000)], False)
+    assert len(answer.moved) + answer.more == 30_000
+    assert answer.moved[0].id == "F-1"
+    assert len(answer.model_dump_json()) < MAX_ANSWER_BYTES

@@ -652,11 +652,16 @@ class MovedItem(_Wire):
     why: str
 
 
+MAX_MOVED = 4_000
+"""Most lines of a pass that one answer has."""
+
+
 class PruneAnswer(_Wire):
     """What a pass moved, or would; figures are `None` when another process is at it."""
 
     dry_run: bool
-    moved: list[MovedItem]
+    moved: list[MovedItem] = Field(description="the first 4,000 of them")
+    more: int = Field(default=0, description="how many there are after those")
     tokens_before: int | None
     tokens_after: int | None
     protected_items: int | None

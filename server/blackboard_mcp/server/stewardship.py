@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.changes import Change, ChangeKind
 from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.protocols.items import ItemType, Visibility, Zone, item_id, parse_ref
 from blackboard_mcp.protocols.pruning import PassOutcome
-from blackboard_mcp.protocols.wire import BoardAnswer, CoreAnswer, MovedItem, PruneAnswer
+from blackboard_mcp.protocols.wire import MAX_MOVED, BoardAnswer, CoreAnswer, MovedItem, PruneAnswer
 
 from .blackboard import Blackboard
 from .board_settings import check_settings
@@ -251,9 +251,11 @@ def wire_board(board: Board, members: Mapping[str, Role], access: Sequence[str] 
 
 
 def wire_pruned(outcomes: list[PassOutcome], dry_run: bool) -> PruneAnswer:
+    moved = [line for outcome in outcomes for line in outcome.moved]
     return PruneAnswer(
         dry_run=dry_run,
-        moved=[MovedItem(id=i, step=s, why=w) for outcome in outcomes for i, s, w in outcome.moved],
+        moved=[MovedItem(id=i, step=s, why=w) for i, s, w in moved[:MAX_MOVED]],
+        more=max(len(moved) - MAX_MOVED, 0),
         tokens_before=outcomes[0].tokens_before if outcomes else None,
         tokens_after=outcomes[-1].tokens_after if outcomes else None,
         protected_items=outcomes[-1].protected_items if outcomes else None,

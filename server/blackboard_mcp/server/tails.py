@@ -15,6 +15,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
+from time import thread_time
 from typing import Any, Final, TypeVar
 
 from blackboard_mcp.protocols.errors import StoreClosed, StoreError
@@ -38,8 +39,8 @@ _TURN: Final = 0.002
 _ASKED: Final = 4
 """So many events are asked for before a look at the clock."""
 _LOOK_SECONDS: Final = 0.2
-"""A reader far behind looks so long, by its own time, through events that are not for it before it is told how far
-it got: a filter may take half a millisecond an event."""
+"""A reader far behind looks so long, by CPU time of its own, through events that are not for it before it is told
+how far it got: a filter may take half a millisecond an event."""
 
 Page = Sequence[Event]
 T = TypeVar("T")
@@ -214,7 +215,6 @@ class Tails:
 
         Nothing is awaited between the last look at the end and the return.
         """
-        loop = asyncio.get_running_loop()
         left = _LOOK_SECONDS
         found: list[Event] = []
         while place < tail.end:
@@ -224,20 +224,20 @@ class Tails:
             else:
                 events = await self._page(tail, place // PAGE)
                 skip = place % PAGE
-            turn = loop.time()
+            turn = thread_time()
             for asked, event in enumerate(tuple(events[skip:]), 1):
                 place = event.seq
                 if wanted(event):
                     found.append(event)
                     if len(found) == limit:
                         return found, place
-                if asked % _ASKED == 0 and (took := loop.time() - turn) > _TURN:
+                if asked % _ASKED == 0 and (took := thread_time() - turn) > _TURN:
                     left -= took
                     if left < 0:
                         return found, place
                     await asyncio.sleep(0)
-                    turn = loop.time()
-            left -= loop.time() - turn
+                    turn = thread_time()
+            left -= thread_time() - turn
             if left < 0:
                 break
         return found, place
