@@ -15,6 +15,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from .access import Trust
 from .errors import InvalidInput
 
 
@@ -253,6 +254,8 @@ class Item:
     """What it rests on that was retracted since it was written, oldest notice first."""
     deleted: bool = False
     """This version is a tombstone: no text, no tags, in the archive and taken back by `updated_by`."""
+    trust: Trust = Trust.NORMAL
+    """How far it is to be relied on: as far as the least of those who wrote it; of a summary, of its sources too."""
 
     @property
     def id(self) -> str:

@@ -28,7 +28,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from .access import Role
+from .access import Role, Trust
 from .answers import (
     Committed,
     Endorsement,
@@ -126,6 +126,10 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
 
     async def set_owner(self, agent: str, owner: str) -> None:
         """From now on the agent acts for `owner`; for itself when that is its own name."""
+        ...
+
+    async def set_trust(self, agent: str, trust: Trust) -> None:
+        """What the agent posts from now on is to be relied on so far; what it posted before stays as it is."""
         ...
 
     async def owner_of(self, agent: str) -> str:

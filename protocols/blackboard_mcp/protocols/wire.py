@@ -76,6 +76,9 @@ class WireItem(_Wire):
         default_factory=list, description="what it rests on that was retracted; at most 32"
     )
     deleted: bool = False
+    trust: str = Field(
+        default="normal", description="low, normal or high; of a summary the lowest of its sources"
+    )
 
 
 _LISTED = 32
@@ -126,6 +129,7 @@ def wire_item(item: Item) -> WireItem:
             for r in item.retracted[:_LISTED]
         ],
         deleted=item.deleted,
+        trust=str(item.trust),
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Literal, TypedDict
 
-from blackboard_mcp.protocols.access import Action
+from blackboard_mcp.protocols.access import Action, Trust
 from blackboard_mcp.protocols.answers import (
     Attention,
     DebateView,
@@ -131,14 +131,20 @@ class Blackboard:
         self.looks = Looks()
         self.following = Following(store, self.looks, self.board_of, activity)
         self._owners: dict[str, str] = {}
+        self._trusts: dict[str, Trust] = {}
         self.quotas = Quotas()
 
-    async def introduce(self, agent: str, owner: str) -> None:
-        """Records whom the agent acts for, once for as long as it says the same.
+    async def introduce(self, agent: str, owner: str, trust: Trust = Trust.NORMAL) -> None:
+        """Records whom the agent acts for and how far it is relied on, once for as long as that is the same.
 
         Raises:
             InvalidInput: not a name.
         """
+        if self._trusts.get(agent, Trust.NORMAL) is not trust or agent not in self._owners:
+            await self.store.set_trust(check_agent(agent), trust)
+            if len(self._trusts) >= _OWNERS:
+                self._trusts.pop(next(iter(self._trusts)))
+            self._trusts[agent] = trust
         if self._owners.get(agent) == owner:
             return
         await self.store.set_owner(check_agent(agent), check_agent(owner))

@@ -293,7 +293,7 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
         if caller.principal.credential:
             owner = caller.principal.owner
         if owner is not None:
-            await opened.blackboard.introduce(caller.agent, owner)
+            await opened.blackboard.introduce(caller.agent, owner, caller.principal.trust)
 
     async def footer(caller: Caller, arguments: Mapping[str, Any]) -> str:
         board = arguments.get("board")

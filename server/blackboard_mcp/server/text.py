@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility, Zone
 from blackboard_mcp.protocols.tokens import Tokenizer
 
@@ -179,6 +180,8 @@ def description(item: Item, now: datetime | None = None) -> str:
     if item.visibility is not Visibility.BOARD:
         parts.append(str(item.visibility))
     parts.append(f"by {word(item.author)}")
+    if item.trust is Trust.LOW:
+        parts.append("low trust")
     if now is not None:
         parts.append(relative_age(item.updated_at, now))
     parts.append(f"!{item.importance}")

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from blackboard_mcp.protocols.access import Role
+from blackboard_mcp.protocols.access import Role, Trust
 from blackboard_mcp.protocols.answers import (
     Committed,
     Endorsement,
@@ -58,6 +58,7 @@ from .operations import (
     retracting,
     summarising,
     transacting,
+    trusting,
     using,
     versions,
 )
@@ -165,6 +166,10 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
     async def set_owner(self, agent: str, owner: str) -> None:
         if await self.owner_of(agent) != owner:
             await self._write(lambda: principals.set_owner(agent, owner))
+
+    async def set_trust(self, agent: str, trust: Trust) -> None:
+        if await self.engine.read(lambda: trusting.trust_of_agent(agent)) is not trust:
+            await self._write(lambda: trusting.set_trust(agent, trust))
 
     async def owner_of(self, agent: str) -> str:
         return await self.engine.read(lambda: principals.owner_of(agent))

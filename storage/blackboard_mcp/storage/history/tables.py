@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from blackboard_mcp.protocols.access import Role as MemberRole
+from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.debates import DebateState, Duty, ObligationState
 from blackboard_mcp.protocols.items import EdgeKind, Status, Zone
@@ -251,6 +252,13 @@ TABLES: tuple[Table, ...] = (
         private=True,
     ),
     Table(
+        "item_trust",
+        Role.TRUTH,
+        ("number",),
+        {"number": ITEM, "trust": word(Trust)},
+        item="number",
+    ),
+    Table(
         "item_use",
         Role.TRUTH,
         ("number",),
@@ -342,6 +350,7 @@ TABLES: tuple[Table, ...] = (
     Table("key_part", Role.DERIVED, ("part", "number"), compared=("part", "number"), triggered=True),
     Table("outbox", Role.DERIVED),
     Table("principal", Role.INSTALLATION),
+    Table("agent_trust", Role.INSTALLATION),
     Table("token", Role.INSTALLATION),
     Table("lease", Role.INSTALLATION),
 )

@@ -16,7 +16,7 @@ from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import Zone, item_id
 
 from ..operation import Rows
-from . import accounting
+from . import accounting, trusting
 from .permitting import Noted, judged_here
 from .principals import audience
 from .rows import BoardRow, ItemRow, Steps, config_json, core_json, dumps, numbers, sql
@@ -147,6 +147,7 @@ class Ledger:
                 item.seq,
             ),
         )
+        yield from trusting.posted(self.no, item.number, item.author)
         self.fresh[item.number] = item
         yield from self.emit(EventType.ITEM_POSTED, item, data=data, concerns=concerns)
         self._count(item, 1)

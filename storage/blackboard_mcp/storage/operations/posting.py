@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.answers import (
     Once,
     Posted,
@@ -28,7 +29,7 @@ from blackboard_mcp.protocols.items import (
 )
 from blackboard_mcp.protocols.visibility import visible_with
 
-from . import debating, deleting, endorsing, linking, pressing, repeating, request_rows, retracting
+from . import debating, deleting, endorsing, linking, pressing, repeating, request_rows, retracting, trusting
 from .ledger import Ledger, attention, create_ledger, load_any, load_visible, standing
 from .principals import mark, marks
 from .reading import at_version
@@ -130,7 +131,13 @@ def _answer(ledger: Ledger, drafts: Sequence[Draft], placed: list[int]) -> Steps
     if all(
         n in ledger.fresh and not d.edges and d.status is None for n, d in zip(placed, drafts, strict=True)
     ):
-        return [ledger.fresh[n].value(ledger.board.id, (), (), None, ledger.fresh[n].id) for n in placed]
+        relied = yield from trusting.trusts(ledger.no, placed)
+        return [
+            ledger.fresh[n].value(
+                ledger.board.id, (), (), None, ledger.fresh[n].id, trust=relied.get(n, Trust.NORMAL)
+            )
+            for n in placed
+        ]
     rows = yield from load_any(ledger.no, placed)
     return (yield from values(ledger.board, [rows[n] for n in placed], ledger.agent))
 
@@ -454,6 +461,7 @@ def _change(
         if row.zone == Zone.ARCHIVE:
             yield sql("outbox_add"), (ledger.no, row.number)
     if versioned:
+        yield from trusting.rewritten(ledger.no, row.number, ledger.agent)
         yield from debating.new_version(ledger, row)
     replaced = yield from linking.connect(ledger, row, edges, targets)
     if draft.status is not None and draft.status != row.status:

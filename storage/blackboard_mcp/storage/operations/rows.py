@@ -11,6 +11,7 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, TypeVar
 
+from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.board import Board, BoardConfig, Core, Lifecycle
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.items import (
@@ -218,6 +219,7 @@ class ItemRow:
         supporters: tuple[str, ...] = (),
         opponents: tuple[str, ...] = (),
         retracted: tuple[Retraction, ...] = (),
+        trust: Trust = Trust.NORMAL,
     ) -> Item:
         return Item(
             board=board,
@@ -251,6 +253,7 @@ class ItemRow:
             opponents=opponents,
             retracted=retracted,
             deleted=bool(self.deleted),
+            trust=trust,
         )
 
 

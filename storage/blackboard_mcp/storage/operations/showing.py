@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.errors import StoreDamaged
 from blackboard_mcp.protocols.items import Edge, EdgeKind, Item, content_hash, item_id
 
-from . import endorsing, retracting
+from . import endorsing, retracting, trusting
 from .rows import BoardRow, Cited, ItemRow, Steps, numbers, sql
 
 
@@ -49,6 +50,7 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
             threads[number] = item_id(type_, number)
     stances = yield from endorsing.stances(board.no, asked, {row.number: row.author for row in listed})
     retracted = yield from retracting.notices(board.no, asked, agent)
+    relied = yield from trusting.trusts(board.no, [row.number for row in listed])
     return [
         row.value(
             board.id,
@@ -58,6 +60,7 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
             threads.get(row.thread, str(row.thread)),
             *stances.get(row.number, ((), ())),
             tuple(retracted.get(row.number, ())),
+            relied.get(row.number, Trust.NORMAL),
         )
         for row in listed
     ]

@@ -20,7 +20,7 @@ from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Zone
 from blackboard_mcp.protocols.summaries import DueSummary, SummaryRequest
 
-from . import guarding, retracting
+from . import guarding, retracting, trusting
 from .ledger import Ledger, get_board, load, load_any, open_ledger
 from .repeating import Form, whole
 from .rows import BoardRow, ItemRow, Steps, dumps, instant, sql
@@ -96,6 +96,7 @@ def _apply(ledger: Ledger, summary: NewSummary, rows: dict[int, ItemRow]) -> Ste
     if summary.refused:
         told["refused"] = summary.refused
     yield from ledger.add(row, data=told)
+    yield from trusting.summarised(ledger.no, number, rows)
     yield from guarding.connect(ledger.no, number, [(EdgeKind.DERIVED_FROM, n) for n in sorted(rows)])
     for source in sorted(rows):
         data = {"pass": ledger.first_seq, "step": 3, "why": f"summarised in {row.id}"}

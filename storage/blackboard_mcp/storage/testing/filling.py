@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from blackboard_mcp.protocols.access import Role
+from blackboard_mcp.protocols.access import Role, Trust
 from blackboard_mcp.protocols.answers import (
     Once,
 )
@@ -21,6 +21,7 @@ async def filled(store: BoardStore, clock: HandClock, *, resting: int = 3) -> Ta
     """A board that has something in every table, when more rests on an item than one transaction tells."""
     at = Table(store)
     await store.set_owner("bob", "acme")
+    await store.set_trust("bob", Trust.LOW)
     await at.configure(quorum=2, subscription_lease_seconds=60)
     await store.subscribe("main", "erin", "forgotten", {})
     clock.advance(3_600)
