@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.server.http import sessions
+from blackboard_mcp.server.http.exposure import networks_of
 from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.mcp import adapter_admission, adapter_subscriptions
 
@@ -88,3 +89,14 @@ async def test_counting_for_each_connection_is_caught(
     async with serving(limits=LIMITS) as served:
         with pytest.raises(AssertionError, match=r"third|all three"):
             await check(served)
+
+
+async def test_connections_of_a_declared_proxy_are_counted_in_all_only(serving: Any) -> None:
+    limits = Limits(connections=6, connections_per_peer=2)
+    for proxies, most in ((), 2), (networks_of(["127.0.0.1"]), 6):
+        async with serving(limits=limits, proxies=proxies) as served:
+            wires = [await served.wire() for _ in range(7)]
+            refused = wires[most]
+            assert (await refused.reply()).refusal[1] == "rate_limited"
+            await wires[most - 1].send(served.request("/healthz", "GET"))
+            assert (await wires[most - 1].reply()).status == 200

@@ -11,14 +11,17 @@ import json
 import logging
 import math
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import h11
 from blackboard_mcp.server.counted import Counted
+from blackboard_mcp.server.http.exposure import is_in
 from blackboard_mcp.server.http.gate import head_too_large
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 if TYPE_CHECKING:
+    from blackboard_mcp.server.http.exposure import Network
     from blackboard_mcp.server.limits import Limits
     from blackboard_mcp.server.mcp.adapter import BoardServer
 
@@ -36,11 +39,12 @@ _REASONS: Final = {
 }
 
 
-def bounded_protocol(server: BoardServer) -> type[BoundedProtocol]:
-    """The protocol of one server's connections, with that server's limits."""
+def bounded_protocol(server: BoardServer, proxies: Sequence[Network] = ()) -> type[BoundedProtocol]:
+    """The protocol of one server's connections, with that server's limits; those of proxies are counted in all only."""
 
     class Bounded(BoundedProtocol):
         board = server
+        trusted = tuple(proxies)
         counted = Counted(server.limits.connections, server.limits.connections_per_peer)
         parting: ClassVar[set[BoundedProtocol]] = set()
 
@@ -52,6 +56,7 @@ class BoundedProtocol(H11Protocol):
 
     board: ClassVar[BoardServer]
     counted: ClassVar[Counted]
+    trusted: ClassVar[tuple[Network, ...]]
     parting: ClassVar[set[BoundedProtocol]]
 
     _peer: str | None = None
@@ -66,7 +71,9 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        peer = self.client[0] if self.client else ""
+        peer, port = self.client or ("", 0)
+        if self.trusted and is_in(peer, self.trusted):
+            peer = f"{peer} {port}"  # everybody comes from there: each connection is counted for itself
         full = self.counted.enter(peer)
         if full is None:
             self._peer = peer

@@ -7,7 +7,7 @@ import ssl
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Final
 
@@ -111,3 +111,14 @@ def networks_of(addresses: Sequence[str]) -> tuple[Network, ...]:
             raise InvalidInput(f"behind_proxy names {address}, which is every address: give the proxy's own.")
         found.append(network)
     return tuple(found)
+
+
+def is_in(peer: str, networks: Sequence[Network]) -> bool:
+    """Whether the address of a connection's other end is in one of the networks."""
+    try:
+        address = ip_address(peer.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return any(address in network for network in networks)

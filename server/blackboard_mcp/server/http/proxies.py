@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ipaddress import IPv6Address, ip_address
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from .application import HEALTH_PATH
-from .exposure import Network
+from .exposure import Network, is_in
 from .gate import ErrorAnswer
 
 
@@ -33,7 +32,7 @@ class BehindProxies:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif self._of_proxy((scope.get("client") or ("",))[0]):
+        elif is_in((scope.get("client") or ("",))[0], self._networks):
             await self._told(scope, receive, send)  # type: ignore[arg-type]
         elif self._only and scope["path"] != HEALTH_PATH:
             await ErrorAnswer(403, "proxy", "this server is reached through its proxy alone")(scope, send)
@@ -48,12 +47,3 @@ class BehindProxies:
             )
             return
         await self._app(scope, receive, send)
-
-    def _of_proxy(self, peer: str) -> bool:
-        try:
-            address = ip_address(peer.partition("%")[0])
-        except ValueError:
-            return False
-        if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped
-        return any(address in network for network in self._networks)

@@ -82,7 +82,7 @@ async def serve_http(
             app,
             ssl_certfile=None if tls is None else tls.cert,
             ssl_keyfile=None if tls is None else tls.key,
-            http=bounded_protocol(server),
+            http=bounded_protocol(server, proxies),
             ws="none",
             lifespan="on",
             log_config=None,
