@@ -259,7 +259,7 @@ def server(*sets: str, structured: str = "ask") -> BoardServer:
         settings=settings.Settings(tools=("core", *sets), structured=structured),
         store=None,
         blackboard=SimpleNamespace(
-            tokenizer=None, limit=lambda limits: None, rights=SimpleNamespace(enter=None, still=None)
+            tokenizer=None, limit=lambda limits: None, rights=SimpleNamespace(enter=None)
         ),
         clock=None,
         protocols=protocol_classes.Protocols(),

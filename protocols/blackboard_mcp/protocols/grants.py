@@ -23,12 +23,14 @@ class Grant:
 
     Attributes:
         powers: what the agent may do there, by the role that the board itself gives it; `None` for no role.
+        member: the role that the board gave it when the call was let in; not looked up for what every role may.
     """
 
     agent: str
     board: str
     needs: frozenset[Action]
     powers: Mapping[Role | None, frozenset[Action]]
+    member: Role | None = None
 
     def check(self, member: Role | None) -> None:
         """See that the needs still hold, by the role that the board gives the agent now.

@@ -304,7 +304,7 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
         attention, seq = await opened.blackboard.attention(caller.agent, name)
         return rendering.footer(seq, attention)
 
-    server.on_enter(opened.blackboard.rights.enter, opened.blackboard.rights.still)
+    server.on_enter(opened.blackboard.rights.enter)
     server.on_call(introduce)
     server.on_error(footer)
     return server

@@ -7,7 +7,8 @@ here before the use case runs. What single items an agent may see is the store's
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
@@ -19,8 +20,6 @@ from blackboard_mcp.protocols.store import BoardStore
 
 from .requests import check_board
 
-RECHECK_SECONDS: Final = 2.0
-"""Streams and calls that last are looked at again so often."""
 _REMEMBERED_SECONDS: Final = 1.0
 _REMEMBERED: Final = 10_000
 _NAMED: Final = 5
@@ -39,9 +38,6 @@ _TO: Final[Mapping[Action, str]] = MappingProxyType(
         Action.ADMINISTER: "change its settings or members",
     }
 )
-
-
-Renew = Callable[[Principal], Awaitable[Principal]]
 
 
 @lru_cache(maxsize=4_096)
@@ -88,8 +84,6 @@ class Rights:
         self._default = default_board
         self._stewards = tuple(stewards)
         self._deciders = tuple(deciders)
-        self.renew: Renew | None = None
-        """What a principal is by now, from whoever proved it; without it as it was."""
         self._roles: dict[tuple[str, str], tuple[Role | None, float]] = {}
 
     def default_board(self, principal: Principal) -> str:
@@ -131,13 +125,13 @@ class Rights:
         grant = Grant(principal.agent, name, frozenset(needs), self.powers(principal, name))
         if all(grant.needs <= may for may in grant.powers.values()):
             return grant
-        if grant.needs <= grant.powers[await self._role(name, principal.agent)]:
-            return grant
-        member = await self._role(name, principal.agent, afresh=True)
+        member = await self._role(name, principal.agent)
+        if not grant.needs <= grant.powers[member]:
+            member = await self._role(name, principal.agent, afresh=True)
         lacking = grant.needs - grant.powers[member]
         if lacking:
             raise await self._refusal(principal, grant, member, next(a for a in Action if a in lacking))
-        return grant
+        return replace(grant, member=member)
 
     async def admits(self, principal: Principal, needs: Collection[Action], board: str) -> bool:
         """Whether `enter` would let it in; for boards of which nothing else is said."""
@@ -154,17 +148,6 @@ class Rights:
             f"'{self.default_board(principal)}'.",
             board=board,
         )
-
-    async def still(self, principal: Principal, needs: Collection[Action], board: str | None) -> Grant:
-        """The same for what was let in and lasts: its credential may have ended or changed meanwhile.
-
-        Raises:
-            Unauthorized: the credential does not count any more.
-            InvalidInput, UnknownReference, Forbidden: as `enter` raises them.
-        """
-        if self.renew is not None:
-            principal = await self.renew(principal)
-        return await self.enter(principal, needs, board)
 
     def forget(self, board: str) -> None:
         """Roles on the board changed by this process: what is remembered of them counts no more."""

@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from blackboard_mcp.protocols.access import EVERY_BOARD, Principal, Role, Scope
-from blackboard_mcp.protocols.errors import Unauthorized
+from blackboard_mcp.protocols.access import EVERY_BOARD, Principal, Role
 from blackboard_mcp.server import rights
-from blackboard_mcp.server.http import events
-from blackboard_mcp.server.http.events import EventStreams
+from blackboard_mcp.server.access.tables import access_tables
 from blackboard_mcp.server.mcp import adapter_access
-from starlette.requests import Request
 
 
 def _sibling(name: str) -> Any:
@@ -36,9 +33,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is remo
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """What lasts is looked at again at once, not within five seconds."""
-    for module in (adapter_access, events):
-        assert module.RECHECK_SECONDS <= 2.5
-        monkeypatch.setattr(module, "RECHECK_SECONDS", 0.02)
+    assert adapter_access.RECHECK_SECONDS <= 2.5
+    monkeypatch.setattr(adapter_access, "RECHECK_SECONDS", 0.02)
 
 
 @both
@@ -165,72 +161,6 @@ async def test_a_waiting_call_ends_when_its_role_is_taken_away(
         assert (state["in_flight"], state["backlog"]) == (0, 1)
 
 
-def _narrowed(board: Any, *gone: str) -> None:
-    """From now on the credentials of these agents do not count any more."""
-
-    async def renew(principal: Principal) -> Principal:
-        if principal.agent in gone:
-            raise Unauthorized("The token was revoked.")
-        return principal
-
-    board.opened.blackboard.rights.renew = renew
-
-
-@pytest.mark.usefixtures("soon")
-async def test_a_wait_ends_with_its_credential(board: Any) -> None:
-    alice, bob = await board.join("alice", "bob")
-    await alice.post("x", "LOG")
-    waiting = asyncio.create_task(bob.client.call_tool("wait", {"seconds": 50}, meta=boards.STRUCTURED))
-    _narrowed(board, "bob")
-    async with asyncio.timeout(20):
-        result = await waiting
-    assert result.is_error
-    assert "token was revoked" in boards.text_of(result)
-
-
-async def test_notifications_fall_silent_with_the_credential(board: Any) -> None:
-    await board.announcing()
-    heard, silent = boards.Inbox(), boards.Inbox()
-    alice = await board.join("alice")
-    await alice.post("x", "LOG")
-    carol = await board.join("carol", mode=boards.LEGACY, inbox=heard)
-    bob = await board.join("bob", mode=boards.LEGACY, inbox=silent)
-    for agent in (bob, carol):
-        await agent.client.subscribe_resource("board://main/working")
-    await alice.post("y", "LOG")
-    await silent.until("board://main/working")
-    _narrowed(board, "bob")
-    told = heard.uris.count("board://main/working")
-    await alice.post("z", "LOG")
-    await heard.until("board://main/working", told + 1)
-    await bob.client.call_tool("query", {})
-    assert silent.uris == ["board://main/working"]
-
-
-@pytest.mark.usefixtures("soon")
-async def test_an_event_stream_ends_with_its_credential(board: Any) -> None:
-    alice = await board.join("alice")
-    await alice.post("x", "LOG")
-    streams = EventStreams(board.opened.blackboard)
-    bob = Principal("bob", "bob", {EVERY_BOARD: Role.OBSERVER}, frozenset({Scope.READ}), via="token")
-    scope = {
-        "type": "http",
-        "method": "GET",
-        "path": "/boards/main/events",
-        "query_string": b"after=0",
-        "headers": [],
-        "path_params": {"board": "main"},
-        events.PRINCIPAL_SCOPE_KEY: bob,
-    }
-    response: Any = await streams.stream(Request(scope))
-    body = response.body_iterator
-    read = [await anext(body), await anext(body)]
-    assert b"board.created" in read[1]
-    _narrowed(board, "bob")
-    async with asyncio.timeout(20):
-        assert [part async for part in body] == []
-
-
 async def test_an_observer_brings_no_board_into_being(tmp_path: Path, mode: str) -> None:
     async with boards.open_boards(tmp_path, mode) as there:
         observers = {"olga": Principal("olga", "olga", {EVERY_BOARD: Role.OBSERVER}, via="token")}
@@ -264,3 +194,14 @@ async def test_a_call_without_a_board_goes_to_the_only_one_that_the_credential_r
         assert await there.opened.store.find_board("main") is None
         (waited,) = (await ann.do("wait", since=1, seconds=0))["events"]
         assert waited["item"] == "L-1"
+
+
+async def test_access_policies_go_by_the_role_that_the_board_gives(tmp_path: Path, mode: str) -> None:
+    rules = [{"types": ["DECISION"], "roles": ["decider"]}]
+    table = {"name": "table", "policy": "roles", "boards": ["main"], "rules": rules}
+    async with boards.open_boards(tmp_path, mode, access=access_tables([table], "access")) as there:
+        alice, bob = await there.join("alice", "bob")
+        await alice.post("x", "LOG")
+        assert (await bob.fail("post", text="so", type="DECISION"))["policy"] == "table"
+        await alice.do("board", members={"bob": "decider"})
+        await bob.post("so", "DECISION")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from contextvars import ContextVar, Token
+from dataclasses import replace
 from typing import Final
 
 from blackboard_mcp.protocols.access import Principal
+from blackboard_mcp.protocols.grants import Grant
 
 _ACTING: Final[ContextVar[Principal | None]] = ContextVar("blackboard_acting", default=None)
 
@@ -31,3 +33,10 @@ def who_acts(agent: str) -> Principal:
     if principal is None or principal.agent != agent:
         return Principal(agent, agent, {})
     return principal
+
+
+def as_member(principal: Principal, grant: Grant | None) -> Principal:
+    """The principal with the role that the board itself gave it, in the place of the credential's."""
+    if grant is None or grant.member is None:
+        return principal
+    return replace(principal, roles={**principal.roles, grant.board: grant.member})

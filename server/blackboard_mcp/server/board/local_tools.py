@@ -42,7 +42,7 @@ from blackboard_mcp.protocols.wire import (
 )
 from pydantic import BaseModel, Field
 
-from ..access.acting import acting
+from ..access.acting import acting, as_member
 from ..asking import archive_query, item_query
 from ..blackboard import VIEW_BUDGET, DebateOp
 from ..compose import Installation
@@ -133,7 +133,7 @@ class LocalTools:
         given = checked.check(arguments)
         principal = Principal(caller.agent, caller.agent, {EVERY_BOARD: Role.ADMIN})
         grant = await self._board.rights.enter(principal, TOOLS[tool].of(given), caller.board)
-        with acting(principal), under(grant):
+        with acting(as_member(principal, grant)), under(grant):
             return await function(caller, **given)
 
     async def post(

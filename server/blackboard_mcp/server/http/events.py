@@ -30,7 +30,6 @@ from blackboard_mcp.server.following import with_threads
 from blackboard_mcp.server.http.identity import PRINCIPAL_SCOPE_KEY
 from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.mcp.adapter_arguments import refuse_monsters
-from blackboard_mcp.server.rights import RECHECK_SECONDS
 from blackboard_mcp.server.tails import Heard
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -87,7 +86,7 @@ class EventStreams:
         if full is not None:
             return self._refusal(who, full)
         return _Stream(
-            self._messages(principal, board, asked),
+            self._messages(agent, board, asked),
             on_end=lambda: self.open.leave(who),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
@@ -134,17 +133,15 @@ class EventStreams:
         filter_ = await with_threads(self._board.store, board, agent, _filter(given))
         return _Asked(end if place is None else place, end, parse_event_filter(filter_))
 
-    async def _messages(self, principal: Principal, board: str, asked: _Asked) -> AsyncIterator[bytes]:
-        agent = principal.agent
+    async def _messages(self, agent: str, board: str, asked: _Asked) -> AsyncIterator[bytes]:
         try:
-            async for message in self._following(principal, board, asked):
+            async for message in self._following(agent, board, asked):
                 yield message
         except BlackboardError as error:
             # Nothing can be told in the midst of a stream; a client that comes back is told, or goes on.
             logger.warning("an event stream of %s ended: %s", agent, error.message)
 
-    async def _following(self, principal: Principal, board: str, asked: _Asked) -> AsyncIterator[bytes]:
-        agent, rights = principal.agent, self._board.rights
+    async def _following(self, agent: str, board: str, asked: _Asked) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         tails, viewers = self._board.following.tails, self._board.following.viewers
         wanted = matcher(asked.condition, await viewers.of(agent))
@@ -153,11 +150,10 @@ class EventStreams:
         quiet_until = renew_at = loop.time() + self._keep_alive
         while not self._closing.is_set():
             await viewers.renew(known=True)
-            seconds = min(RECHECK_SECONDS, max(0.0, quiet_until - loop.time()))
+            seconds = max(0.0, quiet_until - loop.time())
             heard = await self._news(tails.after(board, wanted, place, end=end, limit=_PAGE, seconds=seconds))
             if heard is None:
                 return
-            await rights.still(principal, _NEEDS, board)
             if asked.subscription is not None and loop.time() >= renew_at:
                 await self._board.following.resume(agent, board, asked.subscription, None)
                 renew_at = loop.time() + self._keep_alive

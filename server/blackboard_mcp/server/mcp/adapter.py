@@ -210,13 +210,12 @@ class BoardServer:
         """
         self._subscriptions.may_subscribe = hook
 
-    def on_enter(self, enter: EnterHook, still: EnterHook | None = None) -> None:
-        """Await `enter(principal, needs, board)` before each use case: it gives the grant, or raises the answer.
+    def on_enter(self, hook: EnterHook) -> None:
+        """Await `hook(principal, needs, board)` before each use case: it gives the grant, or raises the answer.
 
-        `still` is asked the same while calls and streams last. Without a hook everybody may do everything.
+        It is asked again while calls wait. Without a hook everybody may do everything.
         """
-        self._door.enter = enter
-        self._door.still = still or enter
+        self._door.enter = hook
 
     def on_call(self, hook: CallHook) -> None:
         """Await `hook(caller)` before each tool's work; what it raises is the call's answer."""

@@ -1,4 +1,4 @@
-"""The door that every call of the adapter goes through, and the watch over calls and streams that last.
+"""The door that every call of the adapter goes through, and the watch over calls that wait.
 
 Knows callers, needs and board names. Refuses to know how it is decided: a hook says.
 """
@@ -15,17 +15,16 @@ from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.grants import Grant
 
 RECHECK_SECONDS: Final = 2.0
-"""What lasts is looked at again so often."""
+"""Calls that wait are looked at again so often; a credential that ends, ends its requests by itself."""
 
 EnterHook = Callable[[Principal, frozenset[Action], str | None], Awaitable[Grant]]
 
 
 class Door:
-    """Lets calls in by `enter` and asks `still` again while they last; without these everybody may do everything."""
+    """Lets calls in by `enter`; without it everybody may do everything."""
 
     def __init__(self) -> None:
         self.enter: EnterHook | None = None
-        self.still: EnterHook | None = None
 
     async def let_in(self, principal: Principal, needs: frozenset[Action], board: str | None) -> Grant | None:
         """The grant of a call; none where nothing is needed, or nobody decides.
@@ -37,28 +36,26 @@ class Door:
             return None
         return await self.enter(principal, needs, board)
 
-    async def open_still(self, principal: Principal, needs: frozenset[Action], board: str | None) -> bool:
-        """Whether a stream that was let in may go on."""
-        if self.still is None or not needs:
-            return True
+    async def admits(self, principal: Principal, needs: frozenset[Action], board: str | None) -> bool:
+        """Whether a call would be let in; for what has no words for a refusal."""
         try:
-            await self.still(principal, needs, board)
+            await self.let_in(principal, needs, board)
         except BlackboardError:
             return False
         return True
 
     def watch(self, principal: Principal, grant: Grant | None) -> Watch:
         """What is awaited within ends with the refusal as soon as the grant does not hold any more."""
-        return Watch(None if grant is None else self.still, principal, grant, RECHECK_SECONDS)
+        return Watch(None if grant is None else self.enter, principal, grant, RECHECK_SECONDS)
 
 
 class Watch:
     """Looks every few seconds whether a grant still holds, and cancels the task that entered where it does not."""
 
     def __init__(
-        self, still: EnterHook | None, principal: Principal, grant: Grant | None, seconds: float
+        self, enter: EnterHook | None, principal: Principal, grant: Grant | None, seconds: float
     ) -> None:
-        self._still = still
+        self._enter = enter
         self._principal = principal
         self._grant = grant
         self._seconds = seconds
@@ -74,17 +71,17 @@ class Watch:
         return self
 
     def _wind(self) -> None:
-        if self._still is not None:
+        if self._enter is not None:
             self._timer = asyncio.get_running_loop().call_later(self._seconds, self._begin)
 
     def _begin(self) -> None:
         self._looking = asyncio.create_task(self._look(), name="access-watch")
 
     async def _look(self) -> None:
-        assert self._still is not None
+        assert self._enter is not None
         assert self._grant is not None
         try:
-            await self._still(self._principal, self._grant.needs, self._grant.board)
+            await self._enter(self._principal, self._grant.needs, self._grant.board)
         except BlackboardError as error:
             words = error.message.replace("Nothing was changed; ", "")
             self._refusal = type(error)(

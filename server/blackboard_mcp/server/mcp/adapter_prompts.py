@@ -124,7 +124,7 @@ class Completions:
             values: Sequence[str] = ()
             board = None if params.argument.name == "board" else others.get("board")
             named = params.argument.name == "board"
-            if named or await self._door.open_still(caller.principal, READS.of({}), board):
+            if named or await self._door.admits(caller.principal, READS.of({}), board):
                 values = await self._fn(
                     caller, reference, params.argument.name, params.argument.value, others
                 )

@@ -97,12 +97,12 @@ class ServedResources:
         ]
 
     async def heard_by(self, caller: Caller, uri: str) -> bool:
-        """Whether one matches that the caller may read now; what it would say is another matter."""
+        """Whether one matches that the caller may read; what it would say is another matter."""
         found = self._find(uri)
         if found is None:
             return False
         entry, values = found
-        return await self._door.open_still(caller.principal, entry.needs.of(values), values.get("board"))
+        return await self._door.admits(caller.principal, entry.needs.of(values), values.get("board"))
 
     def _find(self, uri: str) -> tuple[_Served, dict[str, Any]] | None:
         if len(uri) > MAX_URI_LENGTH or not is_clean_text(uri):

@@ -116,8 +116,6 @@ class Subscriptions:
         meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
 
         async def send(uri: str) -> None:
-            if not await self._resources.heard_by(caller, uri):
-                return
             await ctx.session.send_notification(
                 ResourceUpdatedNotification(params=ResourceUpdatedNotificationParams(uri=uri, _meta=meta)),
                 related_request_id=ctx.request_id,
@@ -155,7 +153,7 @@ class Subscriptions:
                 subscriber = state.subscriber = self._hub.add(
                     caller.agent, (uri,), counted_as=counted_as(caller.principal)
                 )
-                state.sender = asyncio.create_task(self._send_legacy(ctx.session, subscriber, caller))
+                state.sender = asyncio.create_task(self._send_legacy(ctx.session, subscriber))
                 connection.exit_stack.push_async_callback(self._end_legacy, state)
             else:
                 state.subscriber.want((uri,))
@@ -171,17 +169,13 @@ class Subscriptions:
             state.subscriber.unwant(str(params.uri))
         return EmptyResult()
 
-    async def _send_legacy(self, session: ServerSession, subscriber: Subscriber, caller: Caller) -> None:
-        async def send(uri: str) -> None:
-            if await self._resources.heard_by(caller, uri):
-                await session.send_resource_updated(uri)
-
+    async def _send_legacy(self, session: ServerSession, subscriber: Subscriber) -> None:
         try:
             while not subscriber.closed:
                 # A client that stopped reading loses its connection to the write time-out, and may come back
                 # to its session for a new one: a suspended machine does. What is pending stays so.
                 with contextlib.suppress(TimeoutError):
-                    await subscriber.run(send)
+                    await subscriber.run(session.send_resource_updated)
         except Exception:
             logger.exception("a legacy subscription ended")
         finally:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import anyio
 from blackboard_mcp.protocols.errors import BlackboardError, RateLimited
 from blackboard_mcp.protocols.grants import under
-from blackboard_mcp.server.access.acting import acting
+from blackboard_mcp.server.access.acting import acting, as_member
 from blackboard_mcp.server.mcp.adapter_access import Door
 from blackboard_mcp.server.mcp.adapter_admission import Admission
 from blackboard_mcp.server.mcp.adapter_arguments import Arguments, compact_schema
@@ -170,7 +170,7 @@ class ServedTools:
             admitted = self._admission.of_call(
                 caller, waits=tool.waits and arguments.get(WAITING_ARGUMENT) != 0
             )
-            with admitted, acting(caller.principal):
+            with admitted:
                 if self.before_call is not None:
                     await self.before_call(caller)
                 answer = await self._answer(tool, caller, tool.arguments.check(arguments))
@@ -198,7 +198,7 @@ class ServedTools:
         grant = await self._door.let_in(caller.principal, tool.needs.of(arguments), board)
         if grant is not None and board is None and "board" in arguments:
             arguments["board"] = grant.board
-        with under(grant):
+        with under(grant), acting(as_member(caller.principal, grant)):
             if not tool.waits:
                 return await tool.fn(caller, **arguments)
             async with self._door.watch(caller.principal, grant):
