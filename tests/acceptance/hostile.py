@@ -145,6 +145,7 @@ GOOD: dict[str, tuple[Any, ...]] = {
         {"policy": "lru"},
         {"idempotency_seconds": 60},
     ),
+    "members": ({"ben": "contributor"}, {"ben": None}, {"cy": "observer", "ben": "decider"}),
     "lifecycle": ("open", "settled"),
     "after": ("2026-01-01",),
     "before": ("2030-01-01T00:00:00Z",),

@@ -87,6 +87,7 @@ WORDS: dict[str, list[Any]] = {
     "approve": [True, False],  # for votes alone
     "dry_run": [],
     "parent": ["no such board!"],
+    "members": [{"ada": "king"}, {"a b": "observer"}, {"": "observer"}, {"x" * 65: "admin"}, {"ada": True}],
     "settings": [{"no_such_setting": 1}, {"target_tokens": -1}],
     "board": ["a b", "", "x" * 65, "../main", "nowhere"],
     "group": ["", "a b", "x" * 65, ".g"],
