@@ -109,8 +109,9 @@ class Poster:
 
     def check(self, wire: Any, events: list[dict[str, Any]] | None = None) -> None:
         """Everything acknowledged is there once, byte for byte; the log has no gap and holds no other posts."""
-        for start in range(0, len(self.journal), 40):
-            part = self.journal[start : start + 40]
+        few = 40 if self.size < 10_000 else 4  # an answer has a bound
+        for start in range(0, len(self.journal), few):
+            part = self.journal[start : start + few]
             found = tool(wire, "read", ids=[id_ for id_, _ in part])["items"]
             assert [(item["id"], item["text"]) for item in found] == part
             assert all(item["sha256"] == content_hash(item["text"]) for item in found)
