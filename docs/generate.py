@@ -38,6 +38,7 @@ from blackboard_mcp.server.access import tables as access_tables
 from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.mcp.adapter import BoardServer
+from blackboard_mcp.server.needs import Needs
 from blackboard_mcp.server.oauth_settings import MEANINGS, OAuthSettings
 from blackboard_mcp.server.policies.ordering import BUILT_IN
 from pydantic import BaseModel
@@ -318,6 +319,7 @@ def tools() -> str:
         for tool in mine:
             parts += [f"### {tool.name}\n", f"{tool.description}\n"]
             parts.append(table(("argument", "type", ""), argument_rows(tool.name, tool.input_schema)))
+            parts.append(f"{needed(made.needs[tool.name])}\n")
     parts += [
         "## Types\n",
         table(
@@ -346,6 +348,17 @@ def tools() -> str:
         table(("`error`", "meaning"), error_rows()),
     ]
     return "\n".join(part for part in parts if part)
+
+
+def needed(of: Needs) -> str:
+    """Which actions the calls of a tool need, and the kinds of calls where that depends."""
+    kinds: dict[str, list[str]] = {}
+    for case in of.cases:
+        kinds.setdefault(", ".join(f"`{action}`" for action in sorted(case.needs)), []).append(case.name)
+    told = "; ".join(
+        f"{actions} ({', '.join(names)})" if names[0] else actions for actions, names in kinds.items()
+    )
+    return f"Needs [the right](../howto/roles-and-members.md) to {told}."
 
 
 def argument_rows(tool: str, schema: dict[str, Any]) -> Iterator[tuple[str, ...]]:
