@@ -123,6 +123,7 @@ class Blackboard:
         self.default_board = check_board(default_board)
         self.deciders = tuple(deciders)
         self.rights = Rights(store, self.default_board, stewards=stewards, deciders=deciders)
+        self.rights.introduce = lambda who: self.introduce(who.agent, who.owner, who.trust)
         self.validators = Validators() if validators is None else validators
         self.access = AccessJudge(AccessPolicies()) if access is None else access
         self.validation = Validation(store, self.validators, config)

@@ -7,7 +7,7 @@ here before the use case runs. What single items an agent may see is the store's
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -38,6 +38,9 @@ _TO: Final[Mapping[Action, str]] = MappingProxyType(
         Action.ADMINISTER: "change its settings or members",
     }
 )
+
+
+Introduce = Callable[[Principal], Awaitable[None]]
 
 
 @lru_cache(maxsize=4_096)
@@ -84,6 +87,8 @@ class Rights:
         self._default = default_board
         self._stewards = tuple(stewards)
         self._deciders = tuple(deciders)
+        self.introduce: Introduce | None = None
+        """Records whom an agent acts for, by which the store tells what of a team's it may see."""
         self._roles: dict[tuple[str, str], tuple[Role | None, float]] = {}
 
     def default_board(self, principal: Principal) -> str:
@@ -122,6 +127,8 @@ class Rights:
         name = self.default_board(principal) if board is None else check_board(board)
         if principal.role_on(name) is None:
             raise self.absent(principal, name)
+        if self.introduce is not None and (principal.credential or principal.owner != principal.agent):
+            await self.introduce(principal)
         grant = Grant(principal.agent, name, frozenset(needs), self.powers(principal, name))
         if all(grant.needs <= may for may in grant.powers.values()):
             return grant

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.access import Principal, Role
+from blackboard_mcp.server import compose
+from blackboard_mcp.server.mcp.adapter import ConnectionInfo
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
@@ -112,3 +115,21 @@ async def test_I25_hints_of_what_a_team_shares_go_to_those_who_are_of_it(board: 
     await agents["carol"].do("core", objective="Win.")
     await inboxes["carol"].until(f"{MAIN}/core")
     assert f"{MAIN}/working" not in inboxes["carol"].uris
+
+
+async def test_I25_a_credential_says_of_which_team_its_agent_is_before_anything_is_read(board: Any) -> None:
+    alice, _ = await teams(board, "alice", "bob")
+    await alice.post("ours", visibility="team")
+    owners = {"carol": "acme"}
+
+    def identify(info: ConnectionInfo) -> Principal:
+        name = info.client_name or "nobody"
+        owner = owners.get(name, name)
+        return Principal(agent=name, owner=owner, roles={"*": Role.ADMIN}, via="token", credential=owner)
+
+    board.server = compose.build_server(board.opened, identify=identify)
+    carol = await board.join("carol", mode=boards.MODERN)
+    assert "ours" in await carol.resource(f"{MAIN}/working")
+    owners["carol"] = "other"
+    assert "ours" not in await carol.resource(f"{MAIN}/working")
+    assert "ours" not in await carol.say("read")
