@@ -61,6 +61,15 @@ def _escape(match: re.Match[str]) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def visible_json(document: str) -> str:
+    """A JSON document that says the same, with `visible`'s characters as escapes of JSON."""
+    return document if document.isascii() and document.isprintable() else _HIDDEN.sub(_json_escape, document)
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    return match[0] if match["flag"] else json.dumps(match[0])[1:-1].replace("\x7f", "\\u007f")
+
+
 def escape(text: str, keep: str = "") -> str:
     """`visible`, with line ends and tabs as escapes too, except those characters that are in `keep`."""
     shown = visible(text)

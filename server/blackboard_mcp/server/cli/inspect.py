@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.items import ItemType, Status, Zone, parse_ref
 from blackboard_mcp.protocols.keys import check_glob
 
 from ..settings import Settings
+from ..text import visible_json
 from .options import Command, data_options, existing, settings_of
 
 if TYPE_CHECKING:
@@ -80,14 +81,14 @@ def show(
             if as_json:
                 items = [wire_item(item) for item in reading.found.items]
                 page = ItemsAnswer(items=items, seq=reading.found.seq, missing=list(reading.found.missing))
-                click.echo(page.model_dump_json())
+                click.echo(visible_json(page.model_dump_json()))
             else:
                 click.echo(say.reading(reading, 1 << 40))
             return
         view, snapshot = await opened.blackboard.view(agent, None, budget)
         if as_json:
             facts = {"view": view.text, "tokens": view.tokens, "seq": snapshot.board.seq}
-            click.echo(json.dumps(facts, ensure_ascii=False))
+            click.echo(visible_json(json.dumps(facts, ensure_ascii=False)))
         else:
             click.echo(view.text)
 
@@ -109,7 +110,7 @@ def explain(
 
         explained = await opened.blackboard.explain(agent, None, ids)
         if as_json:
-            click.echo(wire_explained(explained, say.now()).model_dump_json())
+            click.echo(visible_json(wire_explained(explained, say.now()).model_dump_json()))
         else:
             click.echo(say.explained(explained))
 
@@ -145,7 +146,7 @@ def query(
         page = await opened.blackboard.query(agent, None, wanted)
         if as_json:
             items = [wire_item(item) for item in page.items]
-            click.echo(ItemsAnswer(items=items, seq=page.seq).model_dump_json())
+            click.echo(visible_json(ItemsAnswer(items=items, seq=page.seq).model_dump_json()))
         else:
             click.echo(say.page(page))
 
@@ -205,7 +206,7 @@ def archive(
         if as_json:
             why = {number: say.why(event) for number, event in found.left.items()}
             answer = wire_found(found, seq, why)
-            click.echo(answer.model_dump_json())
+            click.echo(visible_json(answer.model_dump_json()))
         else:
             click.echo(say.found(found, waiting, seq, restored=False))
 
@@ -242,7 +243,7 @@ def watch(
             place = news.cursor
             for event in news.events:
                 if as_json:
-                    click.echo(wire_event(event).model_dump_json())
+                    click.echo(visible_json(wire_event(event).model_dump_json()))
                 else:
                     click.echo(say.event(event, news.texts))
             sys.stdout.flush()

@@ -31,6 +31,7 @@ from blackboard_mcp.server.http.identity import PRINCIPAL_SCOPE_KEY
 from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.mcp.adapter_arguments import refuse_monsters
 from blackboard_mcp.server.tails import Heard
+from blackboard_mcp.server.text import visible_json
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -220,5 +221,5 @@ class _Stream(StreamingResponse):
 
 
 def _message(event: dict[str, object]) -> bytes:
-    body = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
+    body = visible_json(json.dumps(event, ensure_ascii=False, separators=(",", ":")))
     return f"id: {event['seq']}\nevent: {event['event']}\ndata: {body}\n\n".encode()

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
 from blackboard_mcp.server.mcp.adapter_arguments import PLAIN_TYPES, is_clean_text
+from blackboard_mcp.server.text import visible
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextContent
@@ -52,8 +53,9 @@ def internal_error(what: str) -> tuple[str, str]:
 
 
 def sendable(text: str) -> str:
-    """The text with what no wire can carry replaced; ours never has any, a driver's message might."""
-    return text if is_clean_text(text) else text.replace("\0", "").encode("utf-8", "replace").decode()
+    """The text with what no wire can carry replaced, and hidden characters of what it repeats as escapes."""
+    clean = text if is_clean_text(text) else text.replace("\0", "").encode("utf-8", "replace").decode()
+    return visible(clean)
 
 
 async def plain_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:

@@ -27,6 +27,7 @@ from ..explaining import wire_explained
 from ..needs import READS
 from ..protocol_classes import Protocols
 from ..rendering import FOOTER_TOKENS, Rendering
+from ..text import visible_json
 from .adapter import BoardServer, Caller
 from .adapter_fit import MAX_ANSWER_BYTES, too_long
 
@@ -199,7 +200,7 @@ class Resources:
                 raise UnknownReference(f"There is no item '{id}' on board '{board}'.")
             (listed,) = reading.versions
             if json_:
-                return wire_versions(listed).model_dump_json()
+                return visible_json(wire_versions(listed).model_dump_json())
             return self._say.reading(reading, 1 << 40)
 
         return serve
@@ -210,7 +211,7 @@ class Resources:
             if not explained.explanations:
                 raise UnknownReference(f"There is no item '{id}' on board '{board}'.")
             if json_:
-                return wire_explained(explained, self._say.now()).model_dump_json()
+                return visible_json(wire_explained(explained, self._say.now()).model_dump_json())
             return self._say.explained(explained)
 
         return serve
@@ -436,4 +437,4 @@ def _item(item: Item) -> dict[str, Any]:
 
 
 def _json(facts: dict[str, Any]) -> str:
-    return json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
+    return visible_json(json.dumps(facts, ensure_ascii=False, separators=(",", ":")))
