@@ -156,7 +156,8 @@ def test_settings_that_do_not_go_together_are_refused(change: dict[str, Any], wo
 async def test_the_key_comes_from_the_environment_alone_and_not_over_plain_http(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "key" not in " ".join(Settings.__dataclass_fields__)
+    names = Settings.__dataclass_fields__.keys() - {"tls_key"}  # that one names a file
+    assert "key" not in " ".join(names)
     assert load({}, {"BLACKBOARD_SUMMARY_KEY": "sk-1"}) == load({}, {})
     monkeypatch.setenv("BLACKBOARD_SUMMARY_KEY", "sk-1")
     given = Settings(
