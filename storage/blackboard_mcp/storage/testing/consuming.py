@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.board import BoardChange, Lifecycle
-from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput, Refused, UnknownReference
+from blackboard_mcp.protocols.errors import (
+    BlackboardError,
+    Conflict,
+    InvalidInput,
+    QuotaExceeded,
+    Refused,
+    UnknownReference,
+)
 from blackboard_mcp.protocols.groups import (
     MAX_DEAD,
     MAX_GROUPS,
@@ -333,6 +340,17 @@ class ConsumerGroupTests:
         with pytest.raises(Refused):
             await at.store.create_group(at.board, "alice", "more", {})
         assert len((await at.store.groups(at.board))[0]) == MAX_GROUPS
+
+    async def test_an_agent_makes_as_many_groups_as_it_may_and_others_theirs(self, at: Table) -> None:
+        await at.configure()
+        await at.store.create_group(at.board, "alice", "a", {}, most=1)
+        with pytest.raises(QuotaExceeded) as caught:
+            await at.store.create_group(at.board, "alice", "b", {}, most=1)
+        assert caught.value.facts == {"limit": "groups_per_agent", "most": 1}
+        with pytest.raises(QuotaExceeded):
+            await at.store.consume(at.board, "alice", "b", Turn(filter={}, most=1))
+        await at.store.consume(at.board, "alice", "a", Turn(filter={}, most=1))
+        await at.store.create_group(at.board, "bob", "b", {}, most=1)
 
     async def test_a_closed_board_takes_no_group_and_gives_what_it_has(self, at: Table) -> None:
         await group(at, 2)

@@ -8,7 +8,7 @@ import pytest
 from blackboard_mcp.protocols.answers import (
     Subscription,
 )
-from blackboard_mcp.protocols.errors import CursorExpired, Refused, UnknownReference
+from blackboard_mcp.protocols.errors import CursorExpired, QuotaExceeded, Refused, UnknownReference
 from blackboard_mcp.protocols.store import BoardStore
 
 from .harness import HandClock, Table
@@ -29,6 +29,15 @@ async def subscribed(at: Table, name: str = "mine", agent: str = "alice") -> Sub
 
 
 class SubscriptionTests:
+    async def test_an_agent_holds_as_many_as_it_may_and_others_theirs(self, at: Table) -> None:
+        held = await subscribed(at)
+        with pytest.raises(QuotaExceeded) as caught:
+            await at.store.subscribe(at.board, "alice", "more", {}, most=1)
+        assert caught.value.facts == {"limit": "subscriptions_per_agent", "most": 1}
+        await at.store.subscribe(at.board, "bob", "more", {}, most=1)
+        await at.store.unsubscribe(at.board, "alice", held.id)
+        await at.store.subscribe(at.board, "alice", "more", {}, most=1)
+
     async def test_a_subscription_begins_at_the_end_of_the_log_and_keeps_its_place(self, at: Table) -> None:
         await at.post("alice", "a")
         made = await at.store.subscribe(at.board, "alice", "mine", {"type": "FACT"})
