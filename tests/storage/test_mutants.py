@@ -154,15 +154,15 @@ def decide_outside(patch: pytest.MonkeyPatch) -> None:
 
 def acknowledge_before_commit(patch: pytest.MonkeyPatch) -> None:
     """The caller hears of success before the COMMIT that makes it true."""
-    honest = group._attempt
+    honest = group.GroupWriter._attempt
 
-    def attempt(raw: Any, job: group.Job) -> None:
-        honest(raw, job)
+    def attempt(self: group.GroupWriter, raw: Any, job: group.Job) -> None:
+        honest(self, raw, job)
         if job.error is None:
             settle = functools.partial(_resolve, job.future, job.result)
             job.future.get_loop().call_soon_threadsafe(settle)
 
-    patch.setattr(group, "_attempt", attempt)
+    patch.setattr(group.GroupWriter, "_attempt", attempt)
 
 
 def _resolve(future: Any, result: Any) -> None:
