@@ -323,3 +323,36 @@ def test_decisions_are_numbered_one_after_the_other_and_called_by_their_numbers(
     for page in PAGES:
         for told, linked in re.findall(r"\[ADR (\d+)\]\([^)]*?(\d{4})-", page.read_text("utf-8")):
             assert int(told) == int(linked), page
+
+
+SECURITY = "docs/discussions/security.md"
+
+
+def named_tests() -> list[str]:
+    """The tests that the security page names, as `tests/…/test_x.py::test_y`."""
+    return sorted(set(re.findall(r"`(tests/[\w/]+\.py::\w+)`", text_of(SECURITY))))
+
+
+@pytest.mark.parametrize("named", named_tests())
+def test_the_security_page_names_tests_that_are_there_and_run(named: str) -> None:
+    path, name = named.split("::")
+    found = [
+        node
+        for node in ast.walk(ast.parse(text_of(path)))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name
+    ]
+    assert found, f"{path} has no {name}"
+    for node in found:
+        marks = {ast.unparse(mark).partition("(")[0] for mark in node.decorator_list}
+        assert not marks & {"pytest.mark.skip", "pytest.mark.xfail"}
+
+
+def test_every_promise_and_every_threat_of_the_security_page_names_what_shows_it() -> None:
+    rows = [
+        row
+        for row in re.findall(r"^\|(.+)\|$", text_of(SECURITY), re.MULTILINE)
+        if not set(row) <= set("-| ") and not row.startswith((" promise", " threat"))
+    ]
+    assert len(rows) > 30
+    for row in rows:
+        assert re.search(r"`tests/[\w/]+\.py(::\w+)?`", row), f"no test named: {row}"
