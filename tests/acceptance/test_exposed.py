@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import logging
@@ -82,12 +83,15 @@ def token(data: Path) -> str:
 
 @pytest.fixture(scope="module")
 def encrypted(data: Path, token: str, pki: Pki, start: Start) -> str:
-    """The base URL of a server on every address, with TLS of its own."""
+    """The base URL of a server on every address, with TLS of its own and little patience with heads."""
     port = free_port()
+    brief = data.with_name("brief.toml")
+    brief.write_text("[limits]\nhead_seconds = 2.0\n", encoding="utf-8")
     start(
         data,
         *("--host", "0.0.0.0", "--port", str(port), "--allowed-hosts", f"localhost:{port}"),
         *("--tls-cert", str(pki.cert), "--tls-key", str(pki.key)),
+        *("--config", str(brief)),
     )
     return f"https://localhost:{port}"
 
@@ -216,6 +220,22 @@ async def test_over_tls_nobody_comes_in_without_a_token_or_in_the_clear(encrypte
         assert (await http.post(f"{encrypted}/mcp", json={})).status_code == 401
         with pytest.raises(httpx2.TransportError):
             await http.get(encrypted.replace("https", "http") + "/healthz")
+
+
+async def test_a_handshake_that_does_not_end_is_cut_off_and_holds_up_nobody(encrypted: str, pki: Pki) -> None:
+    port = int(encrypted.rpartition(":")[2])
+    silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
+    for n, (_, writer) in enumerate(silent):
+        # Nothing at all, or the beginning of a hello.
+        writer.write(b"\x16\x03\x01\x02\x00\x01"[: n % 7])
+    async with httpx2.AsyncClient(verify=pki.context, trust_env=False) as http:
+        assert (await http.get(f"{encrypted}/healthz")).status_code == 200
+    async with asyncio.timeout(10):
+        for reader, writer in silent:
+            # Some stacks send an alert first; a reset is an end as well.
+            with contextlib.suppress(ConnectionError):
+                await reader.read()
+            writer.close()
 
 
 @asynccontextmanager

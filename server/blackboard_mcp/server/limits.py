@@ -32,7 +32,9 @@ class Limits:
     connections_per_peer: int = _bound(1_500, 1, 100_000, "open connections from one address")
     head_bytes: int = _bound(65_536, 1_024, _MIB, "a request's line and headers together")
     headers: int = _bound(100, 10, 1_000, "headers of a request")
-    head_seconds: float = _bound(15.0, 0.05, 600, "for a request's headers to arrive")
+    head_seconds: float = _bound(
+        15.0, 0.05, 600, "for a request's headers to arrive, and for a TLS handshake"
+    )
     body_bytes: int = _bound(4 * _MIB, 1_024, 64 * _MIB, "a request's body")
     body_seconds: float = _bound(20.0, 0.05, 600, "for a request's body to arrive")
     bodies_bytes: int = _bound(128 * _MIB, 1_024, 4_096 * _MIB, "bodies under way together")

@@ -1,8 +1,8 @@
 """Serving over HTTP: one process, one listening socket, and a stop that does not hang.
 
 uvicorn waits for open streams, never closes a connection whose client sends half a request or
-stops reading, and raises the signal again that stopped it, before anybody can close a store. This
-module answers each of these.
+stops reading, leaves a TLS handshake a minute, and raises the signal again that stopped it, before
+anybody can close a store. This module answers each of these.
 """
 
 from __future__ import annotations
@@ -159,12 +159,34 @@ class _Runner(uvicorn.Server):
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        try:
-            await super().startup(sockets)
-        except SystemExit as exc:
-            raise RuntimeError("the server did not start; the log says why") from exc
-        if self.started:
-            self._ready()
+        """Listen on `sockets`; unlike uvicorn, with a bound for TLS to begin and to end on each connection."""
+        config = self.config
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            raise RuntimeError("the server did not start; the log says why")
+
+        def protocol() -> asyncio.Protocol:
+            made: asyncio.Protocol = config.http_protocol_class(  # type: ignore[call-arg]
+                config=config, server_state=self.server_state, app_state=self.lifespan.state
+            )
+            return made
+
+        # No limit counts a connection before its handshake is done.
+        bounds: dict[str, Any] = {}
+        if config.ssl is not None:
+            bounds = {
+                "ssl_handshake_timeout": self._board.limits.head_seconds,
+                "ssl_shutdown_timeout": float(GRACE_SECONDS),
+            }
+        loop = asyncio.get_running_loop()
+        self.servers = [
+            await loop.create_server(
+                protocol, sock=listener, ssl=config.ssl, backlog=config.backlog, **bounds
+            )
+            for listener in sockets or ()
+        ]
+        self.started = True
+        self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._board.close_streams()
