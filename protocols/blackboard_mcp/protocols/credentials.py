@@ -86,6 +86,10 @@ class CredentialStore(Protocol):
 
     async def find_token(self, id_: str) -> AccessToken | None: ...
 
+    async def owner_by_token(self, agent: str) -> str | None:
+        """Whom the tokens that count now have an agent act for; `None` where there is none for it."""
+        ...
+
     async def tokens(self) -> list[AccessToken]:
         """All of them, oldest first."""
         ...

@@ -32,6 +32,11 @@ class Grant:
     powers: Mapping[Role | None, frozenset[Action]]
     member: Role | None = None
 
+    @property
+    def reads(self) -> bool:
+        """Whether its holder may read the board at all; by some role, for every role reads that does anything."""
+        return any(Action.READ in may for may in self.powers.values())
+
     def check(self, member: Role | None) -> None:
         """See that the needs still hold, by the role that the board gives the agent now.
 

@@ -325,7 +325,13 @@ def authenticator(
 
     if resource is None or issued is None:
         return Authenticator([stored], clock, in_force=in_force)
-    return Authenticator([stored, issued], clock, in_force=in_force, challenge=resource.challenge)
+    return Authenticator(
+        [stored, issued],
+        clock,
+        in_force=in_force,
+        owner_of=stored.owner_of,
+        challenge=resource.challenge,
+    )
 
 
 def issuer(settings: Settings, clock: Clock) -> tuple[ProtectedResource, JwtVerifier] | tuple[None, None]:

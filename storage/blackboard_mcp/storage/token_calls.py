@@ -25,6 +25,10 @@ class TokenCalls(Calls):
     async def find_token(self, id_: str) -> AccessToken | None:
         return await self.engine.read(lambda: tokens.find(id_))
 
+    async def owner_by_token(self, agent: str) -> str | None:
+        now = self._now()
+        return await self.engine.read(lambda: tokens.owner_of(agent, now))
+
     async def tokens(self) -> list[AccessToken]:
         return await self.engine.read(tokens.all_)
 

@@ -308,6 +308,36 @@ async def test_a_refusal_names_who_may_to_readers_alone(tmp_path: Path) -> None:
         assert "bob" not in said["message"]
 
 
+async def test_who_may_post_and_not_read_is_answered_with_nothing_that_others_wrote(tmp_path: Path) -> None:
+    async with gate(tmp_path) as there:
+        there.be("alice", Role.CONTRIBUTOR)
+        there.be("bob", Role.CONTRIBUTOR)
+        there.be("writer", Role.ADMIN, {Scope.POST})
+        theirs = {"tags": ["canary"], "metadata": {"about": "canary"}}
+        await there.call("alice", "post", {"text": "canary: the tower leans", "type": "FACT"} | theirs)
+        await there.call("alice", "post", {"text": "canary", "key": "plan:x"} | theirs)
+        ids = [i["id"] for i in (await there.call("alice", "query", {"tags": ["canary"]}))[1]["items"]]
+        entry, fact = sorted(ids, key=lambda id_: int(id_.partition("-")[2]), reverse=True)
+        mine = {"text": "mine", "key": "plan:own", "tags": ["own"]}
+        code, fresh = await there.call("writer", "post", mine)
+        assert (code, fresh["items"][0]["text"], fresh["items"][0]["tags"]) == ("ok", "mine", ["own"])
+        await there.call("bob", "post", {"key": "plan:own", "text": "canary"} | theirs)
+        for call in (
+            {"text": "canary: the  tower LEANS", "type": "FACT"},
+            {"id": fact, "status": "RESOLVED"},
+            {"id": entry, "importance": 2},
+            {"key": "plan:x", "text": "over it"},
+            {"id": fresh["items"][0]["id"], "importance": 2},
+            {"items": [{"text": "one"}, {"id": entry, "importance": 3}], "idempotency_key": "k"},
+            {"items": [{"text": "one"}, {"id": entry, "importance": 3}], "idempotency_key": "k"},
+        ):
+            code, said = await there.call("writer", "post", call)
+            assert code == "ok", said
+            assert "canary" not in str(said).lower(), call
+            assert said["items"][-1]["id"]
+        assert (await there.call("bob", "post", {"id": entry, "importance": 4}))[1]["items"][0]["tags"]
+
+
 async def test_a_tool_whose_check_is_skipped_fails_the_matrix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,6 +62,11 @@ def find(id_: str) -> Steps[AccessToken | None]:
     return _token(rows[0]) if rows else None
 
 
+def owner_of(agent: str, now: int) -> Steps[str | None]:
+    rows = yield sql("token_owner"), (agent, now)
+    return str(rows[0][0]) if rows else None
+
+
 def all_() -> Steps[list[AccessToken]]:
     return [_token(row) for row in (yield sql("tokens"), ())]
 

@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -16,7 +17,9 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 import pytest_asyncio
+from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.server import compose
+from blackboard_mcp.server.access_tokens import new_access_token
 from blackboard_mcp.server.http.auth import issuer_keys
 from blackboard_mcp.server.http.events import EventStreams
 from blackboard_mcp.server.http.run import serve_http
@@ -221,6 +224,31 @@ async def test_a_token_that_does_not_count_opens_nothing(board: Board, issuer: A
     assert (await board.ask("/events?board=main", token=wrong["expired"])).status_code == 401
     both = await board.ask("/mcp", token=issuer.token(aud=board.mcp), **{"X-Blackboard-Agent": "bob"})
     assert both.status_code == 403, "a header makes nobody somebody else"
+
+
+async def test_an_issuer_makes_nobody_an_agent_that_a_token_here_has_act_for_somebody_else(
+    board: Board, issuer: Any
+) -> None:
+    stolen = issuer.token(aud=board.mcp, sub="claude")
+    assert (await board.call(stolen)).status_code == 200, "nobody has the name yet"
+    now = datetime.now(UTC)
+    made, own = new_access_token(agent="claude", owner="ann", roles={"*": Role.CONTRIBUTOR}, now=now)
+    await board.opened.store.add_token(made)
+    await board.call(own, "post", text="canary", visibility="team")
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    while (refused := await board.call(stolen)).status_code == 200:
+        assert loop.time() - began < 5
+    assert refused.status_code == 403
+    assert "canary" not in refused.text
+    assert "ann" not in re.findall(r"\w+", refused.text)
+    assert (await board.call(own)).status_code == 200
+    assert await board.opened.store.owner_of("claude") == "ann"
+    same, _ = new_access_token(agent="zed", owner="zed", roles={"*": Role.CONTRIBUTOR}, now=now)
+    await board.opened.store.add_token(same)
+    assert (await board.call(issuer.token(aud=board.mcp, sub="zed"))).status_code == 200, (
+        "it is the same agent"
+    )
 
 
 async def test_an_issuer_that_hangs_keeps_strangers_out_and_stops_nobody_else(

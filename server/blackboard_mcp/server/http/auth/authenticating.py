@@ -27,6 +27,7 @@ class Authenticator:
     Args:
         verifiers: of each kind of token one, in the order in which they are asked.
         in_force: whether requests need a token at all.
+        owner_of: whom the installation's own tokens have an agent act for, which no issuer may say otherwise.
         challenge: further parameters of the `WWW-Authenticate` of a refusal, which stand in quotes.
     """
 
@@ -36,10 +37,12 @@ class Authenticator:
         clock: Clock,
         *,
         in_force: Callable[[], Awaitable[bool]],
+        owner_of: Callable[[str], Awaitable[str | None]] | None = None,
         challenge: Mapping[str, str] | None = None,
     ) -> None:
         self._bearer = Bearer(verifiers, clock)
         self._in_force = in_force
+        self._owner_of = owner_of
         self._challenge = dict(challenge or {})
 
     async def principal(self, headers: Mapping[str, str]) -> Principal | None:
@@ -47,7 +50,7 @@ class Authenticator:
 
         Raises:
             Unauthorized: it shows none that counts. One that is unknown, expired or revoked is answered alike.
-            Refused: its other headers name somebody else.
+            Refused: its other headers name somebody else, or an issuer gave it for an agent that is another's here.
         """
         if not await self._in_force():
             return None
@@ -57,6 +60,15 @@ class Authenticator:
         principal = await self._bearer.of(shown)
         if principal is None:
             raise Unauthorized(WRONG, challenge=self._challenged(error="invalid_token"))
+        if principal.via == "oauth" and self._owner_of is not None:
+            owner = await self._owner_of(principal.agent)
+            if owner is not None and owner != principal.owner:
+                raise Refused(
+                    f"This server has an access token of its own for the agent {principal.agent}, which acts for "
+                    "somebody else than your token says, and an agent acts for one owner. Nothing was changed; ask "
+                    "whoever runs the server to revoke that token, or to take another claim for agents.",
+                    agent=principal.agent,
+                )
         for header, name, whom in (
             (AGENT_HEADER, principal.agent, "is"),
             (OWNER_HEADER, principal.owner, "acts for"),

@@ -42,6 +42,7 @@ class StoredTokens:
         self._clock = clock
         self._monotonic = monotonic
         self._known: dict[str, tuple[float, AccessToken, Principal]] = {}
+        self._owners: dict[str, tuple[float, str | None]] = {}
         self._used: dict[str, datetime] = {}
         self._any = False
         self._looked: float | None = None
@@ -53,6 +54,19 @@ class StoredTokens:
             self._any = await self._store.has_tokens()
             self._looked = now
         return self._any
+
+    async def owner_of(self, agent: str) -> str | None:
+        """Whom the tokens that count have an agent act for; `None` where there is none for it."""
+        now = self._monotonic()
+        known = self._owners.get(agent)
+        if known is not None and now - known[0] < REMEMBERED_SECONDS:
+            return known[1]
+        owner = await self._store.owner_by_token(agent)
+        self._owners.pop(agent, None)
+        if len(self._owners) >= _REMEMBERED:
+            del self._owners[next(iter(self._owners))]
+        self._owners[agent] = now, owner
+        return owner
 
     async def verify(self, token: str) -> Principal | None:
         parts = read_access_token(token)

@@ -52,6 +52,7 @@ from ...requests import (
 )
 from ...searching import wire_found
 from ...text import one_line
+from ...unread import wire_for
 from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
 from ..adapter_arguments import Arguments
 from .debating import DebateTool
@@ -212,10 +213,11 @@ class CoreTools:
             )
         once_key = idempotency_key if caller.once_key is None else caller.once_key
         posted = await self._board.post(caller.agent, board, posts, once_key)
+        wired = wire_for(caller.agent)
         return Answer(
             self._say.posted(posted, caller.agent),
             lambda: PostAnswer(
-                items=[wire_item(item) for item in posted.items],
+                items=[wired(item) for item in posted.items],
                 seq=posted.seq,
                 repeated=posted.repeated,
                 endorsed=[posted.items[place].id for place in posted.endorsed],

@@ -24,6 +24,11 @@ FROM token ORDER BY created_at, id;
 SELECT id, owner FROM token
 WHERE agent = ?1 AND owner <> ?2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?3) LIMIT 1;
 
+-- name: token_owner
+-- Whom the tokens of an agent that count now have it act for.
+SELECT owner FROM token
+WHERE agent = ?1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?2) LIMIT 1;
+
 -- name: token_revoke
 -- A token ends.
 UPDATE token SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL;
