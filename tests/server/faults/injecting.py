@@ -49,19 +49,22 @@ def needs_strace() -> None:
         pytest.skip("strace injects the faults")
 
 
+def tracing(folder: Path, call: str, error: str, when: str, log: Path, *more: str) -> list[str]:
+    """The words of a command with which strace makes calls on the store's files fail."""
+    database = folder / "board.sqlite3"
+    paths = [word for end in ("", "-wal", "-shm", "-journal") for word in ("-P", f"{database}{end}")]
+    fault = ("-e", f"trace={call}", "-e", f"inject={call}:error={error}:when={when}")
+    return ["strace", "-f", "-o", str(log), *more, *paths, *fault]
+
+
 @contextmanager
 def injected(pid: int, folder: Path, call: str, error: str, when: str, log: Path) -> Iterator[None]:
     """While it lasts, the `when`-th such call of each thread on the store's files fails with `error`.
 
     `when` is of strace: "3" is the third alone, "3+" each from the third on.
     """
-    database = folder / "board.sqlite3"
-    paths = [word for end in ("", "-wal", "-shm", "-journal") for word in ("-P", f"{database}{end}")]
     process = subprocess.Popen(
-        [
-            *("strace", "-f", "-o", str(log), "-p", str(pid), *paths),
-            *("-e", f"trace={call}", "-e", f"inject={call}:error={error}:when={when}"),
-        ],
+        tracing(folder, call, error, when, log, "-p", str(pid)),
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -191,6 +194,7 @@ class Server:
                 break
         else:
             self._process.wait()
+            self._err.close()
             raise RuntimeError(said.decode(errors="replace"))
         with self.log.open("ab") as log:
             log.write(said)

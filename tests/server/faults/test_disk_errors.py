@@ -1,6 +1,7 @@
 """Writes and syncs that fail, one by one, under a server that works: nothing acknowledged is lost.
 
-At night every index of every call is tried, at start as well, and with posts that make SQLite empty its log.
+At night every index of every call is tried, and with posts that make SQLite empty its log; so is every index of a
+start after a crash, of which by day there is the first.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from injecting import NIGHTLY, Poster, Server, health, injected, needs_strace, tool, was_injected
+from injecting import NIGHTLY, Poster, Server, health, injected, needs_strace, tool, tracing, was_injected
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="strace is of Linux"),
@@ -129,3 +130,39 @@ def test_a_disk_that_fails_stops_writing_until_a_restart_which_loses_nothing_ack
     assert stops > 0 or call == "ftruncate"
     poster.check(server.wire)
     print(f"{call} {error}: {stops} stops; {unknown} of the refused posts were there after the restart")
+
+
+STARTS = [("pwrite64", (1,))]
+if NIGHTLY:
+    STARTS = [("pwrite64", range(1, 91)), (SYNCS, range(1, 9)), ("ftruncate", range(1, 5))]
+
+
+@pytest.mark.parametrize(("call", "indices"), STARTS, ids=str)
+def test_a_disk_that_fails_at_the_start_after_a_crash_is_named_and_the_next_start_loses_nothing(
+    server: Server, tmp_path: Path, call: str, indices: Iterable[int]
+) -> None:
+    poster = Poster()
+    refusals = 0
+    for index in indices:
+        assert poster.post(server.wire) is None
+        # What a process that died leaves in its log is brought home at the next start.
+        assert server.stop(signal.SIGKILL) == -signal.SIGKILL
+        log = tmp_path / f"trace-{index}"
+        refused = ""
+        try:
+            # -D: the process is the server, and strace its child.
+            server.start(*tracing(server.data, call, "EIO", str(index), log, "-D"))
+        except RuntimeError as error:
+            refused = str(error)
+        if refused:
+            refusals += 1
+            assert "the disk failed" in refused
+            assert "Traceback" not in refused
+        else:
+            assert server.stop() == 0
+        server.start()
+        poster.check(server.wire)
+        if not was_injected(log):
+            break
+    assert refusals > 0 or call == "ftruncate"
+    assert poster.post(server.wire) is None

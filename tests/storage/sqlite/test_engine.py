@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import random
 import stat
@@ -348,6 +349,43 @@ async def test_a_peer_that_died_is_forgotten(tmp_path: Path) -> None:
     await engine.write(post())
     # A file of another namespace or of nobody is none of our business.
     assert {file.name for file in peers.iterdir()} == {own, f"9-{os.getpid()}-0000", "nonsense"}
+    await engine.close()
+
+
+async def test_a_peer_for_whom_no_file_handle_is_left_holds_up_no_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await open_engine(tmp_path / "board.db")
+    peers = tmp_path / "board.db.peers"
+    own = next(peers.iterdir()).name
+
+    def exhausted(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    (peers / f"9-{os.getpid()}-{own.split('-')[2]}").touch()
+    with monkeypatch.context() as patch:
+        patch.setattr("blackboard_mcp.storage.sqlite.wakeup.socket.socket", exhausted)
+        async with asyncio.timeout(10):
+            assert await engine.write(post(1)) == 1
+    assert await engine.write(post(2)) == 2
+    await engine.close()
+
+
+async def test_a_writer_that_ends_leaves_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = await open_engine(tmp_path / "board.db")
+
+    def ends() -> None:
+        raise RuntimeError("nobody foresaw this")
+
+    # After the commit: the operation is written, and its caller must hear that this is not known.
+    monkeypatch.setattr(engine._group, "_committed", ends)
+    async with asyncio.timeout(10):
+        outcomes = await asyncio.gather(*(engine.write(post(n)) for n in (1, 2)), return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [StoreClosed, StoreClosed]
+        with pytest.raises(StoreClosed):
+            await engine.write(post(3))
     await engine.close()
 
 

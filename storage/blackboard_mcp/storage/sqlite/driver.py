@@ -5,6 +5,7 @@ Nothing above this module imports `sqlite3`, `pysqlite3` or `aiosqlite`, nor cat
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import random
 import sqlite3
@@ -206,6 +207,16 @@ class Connection:
         finally:
             # It has said its last word and only has to return.
             self._inner._thread.join(1.0)
+
+
+def roll_back(raw: Raw) -> None:
+    """End the transaction, if one is left: after some failures SQLite has rolled back by itself.
+
+    Never raises, so that it hides no error that led to it.
+    """
+    if raw.in_transaction:
+        with contextlib.suppress(*errors()):
+            raw.execute("ROLLBACK")
 
 
 def pragma(raw: Raw, name: str) -> Any:

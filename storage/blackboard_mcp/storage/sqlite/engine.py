@@ -115,6 +115,8 @@ class SqliteEngine:
             Exception: whatever the operation raised.
         """
         self._check_open()
+        if self._writing is not None and self._writing.done():
+            raise StoreClosed(self._group.stopped or "The store's writer ended; open the store again.")
         return await self._ask(self._jobs, operation)
 
     async def read(self, operation: Operation[T]) -> T:
@@ -293,7 +295,7 @@ class SqliteEngine:
             try:
                 migrate.check(raw, application_id, self._newest)
             finally:
-                raw.execute("ROLLBACK")
+                driver.roll_back(raw)
 
         if not self.write_ahead_log:
             # A file that was in WAL elsewhere is read without shared memory this way.
@@ -386,7 +388,7 @@ class SqliteEngine:
         closed = StoreClosed("The store's writer ended; open the store again.")
         closed.__cause__ = error
         self._group.stopped = closed.message
-        jobs = self._jobs.take_all()
+        jobs = [*self._group.taken, *self._jobs.take_all()]
         for job in jobs:
             job.error = closed
         _settle(jobs)
@@ -456,7 +458,7 @@ class SqliteEngine:
                 if version > self._newest:
                     raise migrate.too_new(version, self._newest)
             except BaseException:
-                raw.execute("ROLLBACK")
+                driver.roll_back(raw)
                 raise
 
         driver.patiently(begin, self._deadline)
@@ -465,8 +467,7 @@ class SqliteEngine:
         try:
             return run(raw, operation)
         finally:
-            if raw.in_transaction:
-                raw.execute("ROLLBACK")
+            driver.roll_back(raw)
             if self._path is None:
                 raw.execute("PRAGMA query_only=OFF")
 
@@ -536,8 +537,7 @@ class SqliteEngine:
                 driver.patiently(lambda: raw.execute("COMMIT"), self._deadline)
                 return result
             finally:
-                if raw.in_transaction:
-                    raw.execute("ROLLBACK")
+                driver.roll_back(raw)
                 raw.execute("DETACH DATABASE staged")
         except driver.errors() as error:
             raise driver.translate(error, f"take over {source.name}") from error

@@ -107,6 +107,8 @@ class GroupWriter:
         self._seen_version: int | None = None
         self._groups = 0
         self._next_look = 0.0
+        self.taken: list[Job] = []
+        """The jobs of the transaction under way: their callers wait."""
         self.stopped: str | None = None
         """Why nothing more will be written, once the disk failed or the file was replaced."""
         self.trouble: Trouble | None = None
@@ -121,6 +123,7 @@ class GroupWriter:
             self._meet(Trouble("full", full.message))
         elif changed and self.stopped is None:
             self._meet(None)
+        self.taken = []
         return settled, changed
 
     def _write(self, raw: driver.Raw) -> tuple[list[Job], bool]:
@@ -130,7 +133,7 @@ class GroupWriter:
                 return expired, False
         if self.stopped is not None:
             return fail(self._jobs.take_all(), StoreClosed(self.stopped)), False
-        group: list[Job] = []
+        group = self.taken = []
         before = raw.total_changes
         try:
             self._check(raw)
@@ -147,7 +150,7 @@ class GroupWriter:
                 return fail(group, self._translated(lost.__cause__, "write")), False
             return self._one_by_one(raw, group, lost), True
         except BaseException as error:
-            _roll_back(raw)
+            driver.roll_back(raw)
             return fail(group or self._jobs.take_all(), self._translated(error, "write")), False
         if changed:
             self._committed()
@@ -213,7 +216,7 @@ class GroupWriter:
             # Busy only without a write-ahead log, where a commit waits for readers.
             driver.patiently(lambda: raw.execute("COMMIT"), self._deadline)
         except driver.errors() as error:
-            _roll_back(raw)
+            driver.roll_back(raw)
             if driver.is_constraint(error):
                 raise _Lost from error
             raise
@@ -281,7 +284,7 @@ class GroupWriter:
                 if job.error is None:
                     job.error = self._translated(again.__cause__ or again, "write")
             except BaseException as error:
-                _roll_back(raw)
+                driver.roll_back(raw)
                 job.error = self._translated(error, "write")
         self._committed()
         return group
@@ -332,12 +335,6 @@ def translated(error: BaseException, doing: str) -> BaseException:
     product = driver.translate(error, doing)
     product.__cause__ = error
     return product
-
-
-def _roll_back(raw: driver.Raw) -> None:
-    if raw.in_transaction:
-        with contextlib.suppress(*driver.errors()):
-            raw.execute("ROLLBACK")
 
 
 def fail(jobs: list[Job], error: BaseException) -> list[Job]:

@@ -64,7 +64,7 @@ def migrate(
             version = check(raw, application_id, newest)
             return version < newest or driver.pragma(raw, "application_id") != application_id
         finally:
-            raw.execute("ROLLBACK")
+            driver.roll_back(raw)
 
     if not driver.patiently(pending, deadline):
         return
@@ -85,8 +85,7 @@ def migrate(
         raw.execute(f"PRAGMA user_version={newest:d}")
         driver.patiently(lambda: raw.execute("COMMIT"), deadline)
     except BaseException:
-        if raw.in_transaction:
-            raw.execute("ROLLBACK")
+        driver.roll_back(raw)
         raise
 
 

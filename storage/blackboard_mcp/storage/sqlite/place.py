@@ -75,7 +75,9 @@ def lack(path: Path, log: Path | None) -> int:
         return error.errno if error.errno in _NO_ROOM and error.errno is not None else 0
     finally:
         if handle >= 0:
-            os.close(handle)
+            # A disk that fails may say so at the close only.
+            with contextlib.suppress(OSError):
+                os.close(handle)
             with contextlib.suppress(OSError):
                 os.unlink(probe)
     return 0

@@ -105,8 +105,10 @@ class Peers:
 
     def renew(self) -> None:
         """Register again if somebody took our file for a dead process's."""
-        if self._own is not None and not (self._folder / self._own).exists():
-            self.register(int(self._own.split("-")[0]))
+        # What cannot be looked at is left as it is: a disk that fails must not end the polling.
+        with contextlib.suppress(OSError):
+            if self._own is not None and not (self._folder / self._own).exists():
+                self.register(int(self._own.split("-")[0]))
 
     def notify(self) -> None:
         """Tell every peer; never fails, never waits."""
@@ -157,7 +159,10 @@ class Peers:
         if not 0 < int(port) < 65536 or not _alive(int(process)):
             self._forget(name)
             return
-        peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        except OSError:
+            return  # no file handle is left: that process polls
         peer.setblocking(False)
         try:
             peer.connect(("127.0.0.1", int(port)))
