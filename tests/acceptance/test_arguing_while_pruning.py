@@ -75,7 +75,7 @@ async def lane(client: Client, agent: str, talk: Talk, seed: int, together: asyn
                     continue
             talk.done[what] += 1
         except ToolFailed as refusal:
-            if refusal.facts["error"] not in ("refused", "conflict", "not_found", "pressure"):
+            if refusal.facts["error"] not in ("refused", "conflict", "not_found", "pressure", "quota"):
                 raise
             talk.done[f"{what} refused"] += 1
 

@@ -55,6 +55,8 @@ def prose(characters: int) -> str:
     return " ".join(_RANDOM.choices(_WORDS, k=characters // 5))[:characters]
 
 
+HIDDEN = {"tag characters", "turns of direction"}
+"""Texts that as escapes are longer than an answer may be: the tool `read` gives them whole, a resource refuses."""
 LONG: dict[str, str] = {
     "one letter": "x" * 200_000,
     "prose": prose(200_000),
@@ -187,7 +189,10 @@ def test_a_text_at_its_bound_is_posted_and_read_whole_in_one_answer(server: Serv
         f"resource {name}",
         lambda: wires.ask(server.modern, "resources/read", f'"uri": {uri}', of=json.loads(uri)),
     )
-    assert json.loads(asked.message["result"]["contents"][0]["text"])["text"] == text
+    if name in HIDDEN:
+        assert "in parts instead" in asked.message["error"]["message"]
+    else:
+        assert json.loads(asked.message["result"]["contents"][0]["text"])["text"] == text
 
 
 def test_a_text_that_no_answer_could_carry_is_refused(server: Server) -> None:

@@ -67,7 +67,6 @@ class Served(BoardMachine):
                 config=SMALL,
                 default_board=self.at.board,
             ),
-            (),
         )
 
     # What fills a board

@@ -124,7 +124,7 @@ async def test_no_more_finished_threads_are_read_and_summarised_than_it_takes(
             await at.post("bob", "reply", "REPLY", replies_to=root, importance=5, tokens=30)
         if thread != 2:
             await at.post("alice", "so be it", "DECISION", replies_to=root, tokens=30)
-    config = {"target_tokens": 2_000, "high_water": 0.6, "low_water": 0.55}
+    config = {"target_tokens": 2_000, "high_water": 0.6, "low_water": 0.55, "owner_share": 1.0}
     await store.change_board(at.board, "alice", BoardChange(settings=config))
     shown: list[Workspace] = []
 

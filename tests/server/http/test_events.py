@@ -105,6 +105,7 @@ async def serve(board: Any, keep_alive: float = 60, limits: Limits | None = None
     server = compose.build_server(board.opened)
     if limits is not None:
         server.limits = limits
+        board.opened.blackboard.limit(limits)
     streams = EventStreams(board.opened.blackboard, keep_alive=keep_alive, limits=limits)
     server.on_close(streams.close)
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -550,7 +551,9 @@ async def test_another_process_on_the_same_file_is_streamed(site: Open, tmp_path
 
 async def test_a_stream_that_nobody_reads_is_dropped_and_hurts_nobody(site: Open) -> None:
     loop = asyncio.get_running_loop()
-    async with site(limits=Limits(write_seconds=0.3)) as there:
+    async with site(
+        limits=Limits(write_seconds=0.3, posts_burst=100_000, board_posts_burst=100_000)
+    ) as there:
         alice = await there.boards.join("alice")
         await alice.post("x")
         raw = socket.socket()

@@ -30,7 +30,7 @@ def too_long(size: int) -> Refused:
     """The error of a resource that has `size` bytes, or more."""
     return Refused(
         f"This resource has {size:,} bytes now, and one answer at most {MAX_ANSWER_BYTES:,}. Read what it is "
-        "made of in parts instead, with a limit.",
+        "made of in parts instead, with a limit; the tool read gives single items whole.",
         size=size,
     )
 
