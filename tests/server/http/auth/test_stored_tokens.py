@@ -25,13 +25,14 @@ START = datetime(2026, 11, 21, 9, tzinfo=UTC)
 
 
 class Hand:
-    """A clock of both kinds that is moved by hand."""
+    """A clock of both kinds that is moved by hand; `off` is by how much the machine's is wrong."""
 
     def __init__(self) -> None:
         self.passed = 0.0
+        self.off = timedelta()
 
     def now(self) -> datetime:
-        return START + timedelta(seconds=self.passed)
+        return START + timedelta(seconds=self.passed) + self.off
 
     def monotonic(self) -> float:
         return self.passed
@@ -111,6 +112,31 @@ async def only_what_counts_is_taken(site: Site) -> None:
     site.hand.passed = 10.0
     assert not await site.counts(brief)
     assert await site.counts(other)
+
+
+@pytest.mark.parametrize("years", [-30, 30])
+async def test_a_clock_that_jumps_moves_expiry_with_it_and_brings_back_nothing_that_was_revoked(
+    site: Site, years: int
+) -> None:
+    lasting, brief = await site.issue("alice"), await site.issue("bob", 10)
+    ended = await site.issue("carol", 3_600)
+    await site.revoke(ended)
+    assert [await site.counts(text) for text in (lasting, brief, ended)] == [True, True, False]
+    site.hand.off = timedelta(days=365 * years)
+    assert [await site.counts(text) for text in (lasting, brief, ended)] == [True, years < 0, False]
+    # Revoked while the clock is wrong, and what was remembered of it is forgotten in true seconds.
+    await site.revoke(lasting)
+    site.hand.passed += REMEMBERED_SECONDS
+    assert [await site.counts(text) for text in (lasting, brief, ended)] == [False, years < 0, False]
+    late = await site.issue("dave", 10)
+    assert await site.counts(late)
+    await site.stored.record_use()
+    site.hand.off = timedelta()
+    assert [await site.counts(text) for text in (lasting, brief, ended)] == [False, True, False]
+    # Issued by a clock that was slow it has ended long ago; by one that was fast, it will end when it says.
+    assert await site.counts(late) == (years > 0)
+    site.hand.passed = 10.0
+    assert not await site.counts(brief)
 
 
 async def test_only_a_token_that_is_known_whole_unexpired_and_unrevoked_counts(site: Site) -> None:
