@@ -86,12 +86,14 @@ class Waiting:
     """What the index has yet to learn of one board, the newest first.
 
     An item that is in the archive now is in `documents`; one that has left it is in `removed`. `private`
-    are the numbers that not everybody may know of. `more`: there is more than was asked for.
+    are the numbers that not everybody may know of. Of the `shortened`, the oldest, a document has the beginning of
+    its text only. `more`: there is more than was asked for, or than may be read for one search.
     """
 
     documents: tuple[ArchiveDocument, ...] = ()
     removed: tuple[int, ...] = ()
     private: frozenset[int] = frozenset()
+    shortened: frozenset[int] = frozenset()
     more: bool = False
 
 
@@ -262,7 +264,7 @@ class ArchiveSource(Protocol):
         ...
 
     async def waiting(self, board: str, limit: int) -> Waiting:
-        """The `limit` newest items of the board that have an outbox row."""
+        """The `limit` newest items of the board that have an outbox row, with some millions of characters at most."""
         ...
 
     def archived_documents(self, batch: int = 500) -> AsyncIterator[tuple[ArchiveDocument, ...]]:

@@ -375,7 +375,9 @@ class LanceArchiveIndex:
         corpus, rare = Corpus(0, 0.0, {}), dict[str, tuple[int, ...]]()
         if table is not None:
             corpus, rare = self._counts.of(table, query.board, asked)
-        cuts = self._waiting.cuts(documents)
+        # What is taken apart is remembered, so whole texts alone.
+        beginning = (n for n, document in enumerate(documents) if document.number in waiting.shortened)
+        cuts = self._waiting.cuts(documents[: next(beginning, len(documents))])
         whole = documents[: len(cuts)]
         cuts |= glances(documents[len(cuts) :], beginnings(text, asked))
         corpus = with_waiting(corpus, cuts, asked)
@@ -402,7 +404,7 @@ class LanceArchiveIndex:
                 vector, cosines = None, {}
                 mode, notice = "lexical", MODEL_DOWN
         if count := sum(document.number not in waiting.private for document in unmeant):
-            notice = f"{notice} {_not_indexed(count)}".strip()
+            notice = f"{notice} {_not_indexed(count, len(waiting.shortened - waiting.private))}".strip()
 
         depth = max(_DEPTH, _DEPTH_PER_HIT * query.limit)
         found = []
@@ -430,10 +432,13 @@ class LanceArchiveIndex:
         return vector if vector.any() else None
 
 
-def _not_indexed(count: int) -> str:
-    if count == 1:
-        return "1 item is not indexed yet; it was searched by words."
-    return f"{count} items are not indexed yet; they were searched by words."
+def _not_indexed(count: int, shortened: int) -> str:
+    told = (
+        "1 item is not indexed yet; it was searched by words."
+        if count == 1
+        else f"{count} items are not indexed yet; they were searched by words."
+    )
+    return f"{told} Of {shortened} long ones only the beginning was searched." if shortened else told
 
 
 def _translated(work: Callable[[], T]) -> T:

@@ -29,7 +29,6 @@ EMBEDDED = 4000
 CUT_CHARACTERS = 100_000
 """So much of the waiting texts a search takes apart into words; of the rest it asks whether they hold its own."""
 
-_LOOKED_THROUGH = 4_000_000
 _WAITING = 5000
 _REMEMBERED = 6000
 
@@ -43,13 +42,14 @@ async def search_archive(source: ArchiveSource, index: ArchiveIndex, query: Arch
     """The index's answer, what waits for it included.
 
     Raises:
-        ArchiveUnavailable: the index did not answer, or more than five thousand items of the board wait.
+        ArchiveUnavailable: the index did not answer, or more of the board waits than a search reads.
     """
     # The outbox first: an item that leaves it meanwhile is in the index by then.
     waiting = await source.waiting(query.board, _WAITING)
     if waiting.more:
         raise ArchiveUnavailable(
-            f"More than {_WAITING} items of this board are not indexed yet.", reason="behind"
+            f"More than {_WAITING} items of this board, or very long ones, are not indexed yet.",
+            reason="behind",
         )
     return await index.search(query, waiting)
 
@@ -116,13 +116,11 @@ class WaitingTexts:
 def glances(documents: Sequence[ArchiveDocument], beginnings: Mapping[str, str]) -> dict[int, Cut]:
     """For each document one window of those words of a query that occur in it, by number.
 
-    `beginnings` has, by how a word begins in a text, the word. Long texts are looked at as far as all of them
-    together have some millions of characters.
+    `beginnings` has, by how a word begins in a text, the word.
     """
-    reach = _LOOKED_THROUGH // max(len(documents), 1)
     made: dict[int, Cut] = {}
     for document in documents:
-        text = document.text[:reach].casefold()
+        text = document.text.casefold()
         places = {word: text.find(beginning) for beginning, word in beginnings.items()}
         there = {word: place for word, place in places.items() if place >= 0}
         made[document.number] = ((min(there.values(), default=0), tuple(there)),)

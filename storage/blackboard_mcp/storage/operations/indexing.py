@@ -20,6 +20,14 @@ from blackboard_mcp.protocols.items import Zone
 from .ledger import find_board, load_any
 from .rows import Steps, instant, numbers, sql
 
+WAITING_WHOLE = 4_000_000
+"""So many characters of what waits for the index are read whole for a search, the newest first."""
+WAITING_BEGINNING = 400
+"""So many characters of each further text, when those are used up."""
+WAITING_READ = 64_000_000
+"""Texts of so many characters together are looked at; where more wait, a search is told that there is more."""
+_PAGE = 20
+
 
 def _document(board: str, row: Sequence[Any]) -> ArchiveDocument:
     number, seq, type_, author, thread, tags, created_at, text = row[:8]
@@ -72,14 +80,30 @@ def waiting(board: str, limit: int) -> Steps[Waiting]:
     found = yield from find_board(board)
     if found is None:
         return Waiting()
-    rows = yield sql("waiting_of_board"), (found.no, limit + 1)
-    kept = rows[:limit]
-    return Waiting(
-        tuple(_document(board, r) for r in kept if r[8]),
-        tuple(r[0] for r in kept if not r[8]),
-        frozenset(r[0] for r in kept if r[9]),
-        more=len(rows) > limit,
-    )
+    listed = [row[0] for row in (yield sql("waiting_of_board"), (found.no, limit + 1))]
+    more, numbered = len(listed) > limit, listed[:limit]
+    documents: list[ArchiveDocument] = []
+    removed: list[int] = []
+    private: set[int] = set()
+    shortened: set[int] = set()
+    whole, read = WAITING_WHOLE, 0
+    for start in range(0, len(numbered), _PAGE):
+        page = numbers(numbered[start : start + _PAGE])
+        for row in (yield sql("waiting_items"), (found.no, page, max(whole, WAITING_BEGINNING))):
+            if row[9]:
+                private.add(row[0])
+            if not row[8]:
+                removed.append(row[0])
+                continue
+            text, length, kept = row[7], row[10], max(whole, WAITING_BEGINNING)
+            documents.append(_document(board, (*row[:7], text[:kept])))
+            if length > kept:
+                shortened.add(row[0])
+            whole, read = max(0, whole - length), read + length
+        if read > WAITING_READ:
+            more = True
+            break
+    return Waiting(tuple(documents), tuple(removed), frozenset(private), frozenset(shortened), more=more)
 
 
 Place = tuple[int, int]

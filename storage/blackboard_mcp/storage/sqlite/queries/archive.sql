@@ -53,11 +53,17 @@ FROM (SELECT i.board AS board, count(*) AS items, sum(i.number) AS numbers, sum(
 JOIN board b ON b.no = s.board;
 
 -- name: waiting_of_board
--- The present state of what waits on a board for the index, newest first, and whether it should hold it.
-SELECT i.number, i.seq, i.type, i.author, i.thread, i.tags, i.created_at, i.text,
-       i.zone = 'archive' AND i.deleted = 0, i.owner
-FROM (SELECT DISTINCT number FROM outbox WHERE board = ?1 ORDER BY number DESC LIMIT ?2) o
-CROSS JOIN item i ON i.board = ?1 AND i.number = o.number
+-- The numbers of what waits on a board for the index, newest first.
+SELECT DISTINCT number FROM outbox WHERE board = ?1 ORDER BY number DESC LIMIT ?2;
+
+-- name: waiting_items
+-- The present state of items by number (a JSON list), newest first, and whether the index should hold them; of each
+-- text so many characters, and how long it is.
+SELECT i.number, i.seq, i.type, i.author, i.thread, i.tags, i.created_at,
+       CASE WHEN i.zone = 'archive' AND i.deleted = 0 THEN substr(i.text, 1, ?3) END,
+       i.zone = 'archive' AND i.deleted = 0, i.owner,
+       CASE WHEN i.zone = 'archive' AND i.deleted = 0 THEN length(i.text) END
+FROM item i WHERE i.board = ?1 AND i.number IN (SELECT value FROM json_each(?2))
 ORDER BY i.number DESC;
 
 -- name: archived_page

@@ -1,0 +1,70 @@
+"""What a search reads of the texts that wait for the index: bounded, the newest first, and said where it is not all."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from blackboard_mcp.protocols.archive import ArchiveQuery
+from blackboard_mcp.protocols.errors import ArchiveUnavailable
+from blackboard_mcp.storage.lance.index import LanceArchiveIndex
+from blackboard_mcp.storage.lance.pending import search_archive
+from blackboard_mcp.storage.operations import indexing
+from blackboard_mcp.storage.store import SqlBoardStore
+from blackboard_mcp.storage.testing.harness import Table
+
+LONG = "filling words of no weight " * 7_000
+
+
+@pytest.fixture
+async def at() -> AsyncIterator[Table]:
+    store = await SqlBoardStore.open(None)
+    yield Table(store)
+    await store.close()
+
+
+async def found(at: Table, index: LanceArchiveIndex, text: str) -> tuple[list[int], str]:
+    answer = await search_archive(at.store, index, ArchiveQuery(at.board, text))
+    return [hit.number for hit in answer.hits], answer.notice
+
+
+async def test_of_long_texts_that_wait_a_search_reads_so_many_characters_and_says_so(
+    at: Table, lexical: LanceArchiveIndex
+) -> None:
+    items = [await at.post("alice", f"first{n} {LONG} last{n}", "LOG") for n in range(60)]
+    short = await at.post("alice", "a word", "LOG")
+    await at.gone(*items, short)
+    tracemalloc.start()
+    waiting = await at.store.waiting(at.board, 5_000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [d.number for d in waiting.documents] == sorted((i.number for i in [*items, short]), reverse=True)
+    read = sum(len(document.text) for document in waiting.documents)
+    assert read <= indexing.WAITING_WHOLE + len(items) * indexing.WAITING_BEGINNING
+    assert peak < 3 * indexing.WAITING_WHOLE
+    cut = [document for document in waiting.documents if document.number in waiting.shortened]
+    assert len(cut) == 39
+    assert max(d.number for d in cut) < min(d.number for d in waiting.documents if d not in cut)
+    assert not waiting.more
+    for word, hits in (("last59", [items[59]]), ("first0", [items[0]]), ("last0", [])):
+        numbers, notice = await found(at, lexical, word)
+        assert numbers == [item.number for item in hits], word
+        assert notice.endswith(
+            "61 items are not indexed yet; they were searched by words. "
+            "Of 39 long ones only the beginning was searched."
+        )
+
+
+async def test_where_more_text_waits_than_a_search_looks_at_it_leaves_the_search_to_the_store(
+    at: Table, lexical: LanceArchiveIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexing, "WAITING_READ", 1_000_000)
+    items: list[Any] = [await at.post("alice", f"{n} {LONG}", "LOG") for n in range(5)]
+    await at.gone(*items)
+    assert (await found(at, lexical, "filling"))[0]
+    more = await at.post("alice", f"5 {LONG}", "LOG")
+    await at.gone(more)
+    with pytest.raises(ArchiveUnavailable):
+        await found(at, lexical, "filling")
