@@ -246,6 +246,34 @@ async def test_restoring_and_summarising_are_asked_about(tmp_path: Path, mode: s
         assert (await sam.item(gone["id"]))["zone"] == "working"
 
 
+async def test_what_a_status_does_besides_is_asked_about(tmp_path: Path, mode: str) -> None:
+    """Debates are opened, critiques taken back and items brought back by a post's status as by calls of their own."""
+    rules = [{"what": ["open", "withdraw", "restore"], "roles": ["steward"]}]
+    table = {"name": "keepers", "policy": "roles", "boards": ["*"], "rules": rules}
+    async with opened(tmp_path, mode, table, target_tokens=200) as there:
+        bob, sam = await there.join("bob", "sam")
+        claim = await sam.post("a claim", "HYPOTHESIS")
+        argued = await sam.post("another claim", "HYPOTHESIS")
+        critique = await bob.post("not so", "CRITIQUE", edges={"critiques": [argued["id"]]})
+        old = await bob.post("old " + "word " * 190, "LOG")
+        await bob.do("post", id=old["id"], status="RESOLVED")
+        await sam.do("prune")
+        assert (await bob.item(old["id"]))["zone"] == "archive"
+        before = await there.seq()
+        for change, arguments in (
+            ("open", {"id": claim["id"], "status": "DEBATED"}),
+            ("open", {"text": "mine", "status": "DEBATED"}),
+            ("withdraw", {"id": critique["id"], "status": "WITHDRAWN"}),
+            ("restore", {"id": old["id"], "status": "ACTIVE"}),
+        ):
+            assert (await denied(bob, "post", **arguments))["change"] == change
+            assert (await denied(bob, "transaction", writes=[arguments]))["change"] == change
+        assert await there.seq() == before
+        await sam.do("post", id=claim["id"], status="DEBATED")
+        await sam.do("post", id=old["id"], status="ACTIVE")
+        await bob.do("post", id=old["id"], status="RESOLVED")
+
+
 async def test_a_transaction_with_one_denied_part_changes_nothing(tmp_path: Path, mode: str) -> None:
     async with opened(tmp_path, mode, own("quiet", "Quiet", "*")) as there:
         bob = await there.join("bob")

@@ -262,6 +262,12 @@ def _note_written(
         ledger.note(ChangeKind.EDGE, targets[target], edge=kind)
 
 
+def _note_also(ledger: Ledger, kind: ChangeKind, row: ItemRow) -> None:
+    """What a status does besides: whoever may not do it by its own call does not by a post either."""
+    if not ledger.asking:
+        ledger.note(kind, row)
+
+
 def _earlier(placed: list[int], place: int) -> int:
     index = -place - 1
     if index >= len(placed):
@@ -493,6 +499,7 @@ def _set_status(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:
             status=str(current),
         )
     if status is Status.DEBATED:
+        _note_also(ledger, ChangeKind.OPEN, row)
         yield from debating.open_explicitly(ledger, row, [])
         return
     if status is Status.WITHDRAWN and row.author != ledger.agent:
@@ -513,6 +520,7 @@ def _set_status(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:
             "was changed; answer it with a REPLY."
         )
     if status is Status.WITHDRAWN and row.type == ItemType.CRITIQUE:
+        _note_also(ledger, ChangeKind.WITHDRAW, row)
         yield from debating.withdraw_critique(ledger, row)
         return
     if status in (Status.RESOLVED, Status.ACTIVE) and (yield from debating.is_open(ledger, row)):
@@ -521,6 +529,7 @@ def _set_status(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:
             f'Nothing was changed; debate(op="status", id="{row.id}") says who is missing.'
         )
     if status is Status.ACTIVE and row.zone == Zone.ARCHIVE:
+        _note_also(ledger, ChangeKind.RESTORE, row)
         yield from ledger.restore(row, why="reopened")
     seq = yield from ledger.emit(
         EventType.ITEM_CHANGED, row, data={"status": [str(current), str(status)]}, concerns=[row.author]
