@@ -330,7 +330,7 @@ async def test_a_peer_that_fails_too_often_is_told_to_wait_and_others_behind_it_
         assert (await ask(member)).status_code == 200
 
 
-def test_a_secret_is_kept_nowhere(servers: tuple[Serving, Serving], data: Path, said: list[str]) -> None:
+def test_f57_a_secret_is_kept_nowhere(servers: tuple[Serving, Serving], data: Path, said: list[str]) -> None:
     text = asyncio.run(run_token(data, "create", "--agent", "judy")).strip()
 
     async def use() -> None:

@@ -20,7 +20,7 @@ import httpx2
 import pytest
 import trustme
 from blackboard_mcp.protocols.access import Role
-from blackboard_mcp.protocols.errors import InvalidInput, Unauthorized
+from blackboard_mcp.protocols.errors import InvalidInput, Unauthorized, Unreachable
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.access_tokens import new_access_token
 from blackboard_mcp.server.board import BoardClient
@@ -236,6 +236,46 @@ async def test_a_handshake_that_does_not_end_is_cut_off_and_holds_up_nobody(encr
             with contextlib.suppress(ConnectionError):
                 await reader.read()
             writer.close()
+
+
+async def test_the_doctor_knows_a_server_with_tls_for_a_blackboard(
+    encrypted: str, data: Path, pki: Pki, tmp_path: Path
+) -> None:
+    config = tmp_path / "board.toml"
+    port = encrypted.rpartition(":")[2]
+    served = (
+        f'transport = "http"\nhost = "0.0.0.0"\nport = {port}\ndata = "{data}"\n'
+        f'allowed_hosts = ["localhost:{port}"]\n'
+    )
+
+    async def doctor(*lines: str) -> str:
+        config.write_text(served + "\n".join(lines))
+        process = await asyncio.create_subprocess_exec(
+            *command("doctor", "--quick", "--config", str(config)),
+            env=environment(),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        said, _ = await process.communicate()
+        assert process.returncode in (0, 1, 2), said
+        return said.decode()
+
+    assert "port-taken" not in await doctor(f'tls_cert = "{pki.cert}"', f'tls_key = "{pki.key}"')
+    assert "port-taken" in await doctor()
+
+
+async def test_a_board_client_trusts_the_authorities_of_ssl_cert_file(
+    encrypted: str, token: str, pki: Pki, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def board() -> BoardClient:
+        return BoardClient.connect(f"{encrypted}/mcp", agent="alice", token=token)
+
+    with pytest.raises(Unreachable, match="SSL_CERT_FILE"):
+        async with board():
+            pass
+    monkeypatch.setenv("SSL_CERT_FILE", str(pki.authority))
+    async with board() as trusting:
+        assert (await trusting.post("behind an authority of our own")).id
 
 
 @asynccontextmanager

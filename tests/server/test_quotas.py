@@ -72,7 +72,7 @@ def test_agents_of_one_owner_have_one_rate_and_others_their_own(time: Time) -> N
     assert taken(quotas, "b-1", "other", 60) == 60
 
 
-def test_who_floods_a_board_leaves_the_last_half_to_the_others(time: Time) -> None:
+def test_f58_who_floods_a_board_leaves_the_last_half_to_the_others(time: Time) -> None:
     limits = Limits(
         posts_per_second=1_000, posts_burst=10_000, board_posts_per_second=10, board_posts_burst=200
     )

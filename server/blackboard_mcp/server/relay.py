@@ -14,7 +14,7 @@ import os
 import sys
 from typing import Any, Final
 
-from blackboard_mcp.server.http.identity import agent_name, check_bearer
+from blackboard_mcp.server.http.identity import agent_name, check_bearer, untrusted
 from blackboard_mcp.server.mcp.adapter_lines import LineWriter, Oversized, read_lines
 from blackboard_mcp.server.relay_http import (
     CONNECT_SECONDS,
@@ -180,10 +180,8 @@ class _Relay:
             if renewed:
                 await self._exchange(message, line, last=True)
         except Unreachable as exc:
-            text = (
-                f"no blackboard server answers at {self._http.url} ({exc}); nothing was sent; "
-                "start one with: blackboard-mcp serve --transport http"
-            )
+            advice = untrusted(str(exc)) or "; start one with: blackboard-mcp serve --transport http"
+            text = f"no blackboard server answers at {self._http.url} ({exc}); nothing was sent{advice}"
             await self._fail(identifier, _UNREACHABLE, text)
         except (Broken, TimeoutError) as exc:
             text = (

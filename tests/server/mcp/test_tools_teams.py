@@ -34,7 +34,7 @@ async def teams(board: Any, *agents: str) -> list[Any]:
     return joined
 
 
-async def test_a_view_ends_with_own_and_team_notes_and_nobody_elses_has_them(board: Any) -> None:
+async def test_f13_a_view_ends_with_own_and_team_notes_and_nobody_elses_has_them(board: Any) -> None:
     alice, bob, carol = await teams(board, "alice", "bob", "carol")
     await alice.post("for all")
     await alice.post("for us", visibility="team", tags=["bid"])

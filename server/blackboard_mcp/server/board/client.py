@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import ssl
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -234,9 +235,14 @@ def _over_http(url: str, headers: Mapping[str, str], mode: str) -> Dial:
 
         timeout = httpx2.Timeout(10.0, read=300.0)
         # A proxy that the environment names has no part in what stays on this machine.
-        local = is_loopback(urlsplit(url).hostname or "")
+        parts = urlsplit(url)
+        local = is_loopback(parts.hostname or "")
+        # The authorities that `connect` trusts: the system's, or those of SSL_CERT_FILE.
+        trusted = ssl.create_default_context() if parts.scheme == "https" else True
         async with (
-            httpx2.AsyncClient(headers=dict(headers), timeout=timeout, trust_env=not local) as http,
+            httpx2.AsyncClient(
+                headers=dict(headers), timeout=timeout, verify=trusted, trust_env=not local
+            ) as http,
             Client(streamable_http_client(url, http_client=http), mode=mode) as client,
         ):
             yield client

@@ -136,7 +136,7 @@ async def _deep(settings: Settings, copy: Path, waiting: int) -> AsyncIterator[F
             if unlike:
                 yield problem(
                     "history-differs",
-                    f"Board {board.id} is not what its history says: {unlike[0]}.",
+                    f"Board {board.id} is not what its history says: {unlike[0].rstrip('.')}.",
                     _RESTORE,
                     board=board.id,
                     all=unlike,

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -40,7 +41,13 @@ async def look(settings: Settings) -> AsyncIterator[Finding]:
 
 async def _port(settings: Settings) -> AsyncIterator[Finding]:
     host = "127.0.0.1" if settings.host in ("localhost", "0.0.0.0", "::") else settings.host.strip("[]")
-    status, said = await ask(f"http://{host}:{settings.port}/healthz")
+    where = f"[{host}]" if ":" in host else host
+    secure = settings.tls_cert is not None
+    status, said = await ask(
+        f"http{'s' if secure else ''}://{where}:{settings.port}/healthz",
+        host=next(iter(settings.allowed_hosts), None),
+        any_name=True,
+    )
     try:
         health = json.loads(said).get("status") if said else None
     except (ValueError, AttributeError):
@@ -73,20 +80,22 @@ async def _silence(url: str) -> str:
     return "" if status else "cannot be reached"
 
 
-async def ask(url: str) -> tuple[int, bytes]:
-    """The status and beginning of what a GET gives: 0 for no connection, -1 for no answer in time, 1 for no HTTP."""
+async def ask(url: str, *, host: str | None = None, any_name: bool = False) -> tuple[int, bytes]:
+    """The status and beginning of what a GET gives: 0 for no connection, -1 for no answer in time, 1 for no HTTP.
+
+    `host` is the name asked for where that is not the URL's. With `any_name` a certificate of any name by anybody
+    will do: for this machine, whose name may be in none.
+    """
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         async with asyncio.timeout(PATIENCE):
             reader, writer = await asyncio.open_connection(
-                parts.hostname, port, ssl=True if parts.scheme == "https" else None
+                parts.hostname, port, ssl=_context(any_name) if parts.scheme == "https" else None
             )
             try:
-                host = parts.netloc
-                writer.write(
-                    f"GET {parts.path or '/'} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()
-                )
+                asked = f"GET {parts.path or '/'} HTTP/1.1\r\nHost: {host or parts.netloc}\r\n"
+                writer.write(f"{asked}Connection: close\r\n\r\n".encode())
                 raw = b""
                 while len(raw) < _MOST and (piece := await reader.read(_MOST)):
                     raw += piece
@@ -98,12 +107,22 @@ async def ask(url: str) -> tuple[int, bytes]:
                     await writer.wait_closed()
     except TimeoutError:
         return -1, b""
+    except ssl.SSLError:
+        return 1, b""
     except OSError:
         return 0, b""
     head, _, body = raw.partition(b"\r\n\r\n")
     words = head.split(b" ", 2)
     known = words[0].startswith(b"HTTP/") and len(words) > 1 and words[1].isdigit()
     return (int(words[1]) if known else 1), body
+
+
+def _context(any_name: bool) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    if any_name:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def _listener(port: int) -> str:

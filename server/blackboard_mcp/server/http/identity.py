@@ -32,6 +32,13 @@ def agent_from_headers(headers: Mapping[str, str]) -> str:
     return agent_name(name)
 
 
+def untrusted(why: str) -> str:
+    """What to do when a connection failed because its certificate is nobody's that is trusted; else empty."""
+    if "CERTIFICATE_VERIFY_FAILED" not in why:
+        return ""
+    return "; if the server's certificate is by an authority of your own, name its file in SSL_CERT_FILE"
+
+
 def agent_name(name: str) -> str:
     """The name, checked.
 
