@@ -1,4 +1,4 @@
-"""One server for the tests of a module; a test that stops it leaves it started again."""
+"""A server for each test that asks for one."""
 
 from __future__ import annotations
 
