@@ -568,7 +568,7 @@ def settings_page() -> str:
 
 def commands() -> str:
     group = cast(click.Group, cli)
-    context = click.Context(group, info_name="blackboard-mcp", terminal_width=100, max_content_width=100)
+    context = group.make_context("blackboard-mcp", [], resilient_parsing=True, terminal_width=100)
     parts = ["# Command line\n", f"```text\n{help_of(group, context)}\n```\n", *commands_of(group, context)]
     parts.append(
         "Exit codes: 0 done, 1 refused or failed (one line on standard error says why), 2 wrong usage.\n"

@@ -18,7 +18,7 @@ from blackboard_mcp.protocols.errors import Forbidden
 from blackboard_mcp.protocols.policy import Deny, Verdict
 from blackboard_mcp.server.access.registry import AccessPolicies
 from blackboard_mcp.server.board import Board
-from blackboard_mcp.server.cli.policies import policies
+from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.settings import load
 from click.testing import CliRunner
 
@@ -101,7 +101,7 @@ async def test_the_command_tells_what_a_board_chose(tmp_path: Path) -> None:
     given = {"board_settings": {"access": ["owner-prefixes", "deny-rest"]}}
     async with Board.open(agent="ann", data=tmp_path, settings=given) as ann:
         await ann.view()
-    result = await asyncio.to_thread(CliRunner().invoke, policies, ["--data", str(tmp_path), "--json"])
+    result = await asyncio.to_thread(CliRunner().invoke, cli, ["policies", "--data", str(tmp_path), "--json"])
     said = json.loads(result.stdout)
     assert not said["new"]
     assert said["access"] == [
