@@ -45,7 +45,11 @@ def test_a_server_without_file_handles_survives_and_takes_clients_again_when_the
             assert tool(server.wire, "read")
         with pytest.raises(OSError):  # noqa: PT011 - nobody answers
             answer_within(server.url, 1.0)
-    # All are given back.
+    # All are given back, once the server has seen that they left: until then it closes who comes.
+    deadline = time.monotonic() + 20
+    while len(os.listdir(f"/proc/{server.pid}/fd")) > used + 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
     answered = wires.HttpWire(server.url, server.pid, "bob", modern=True)
     with contextlib.closing(answered):
         assert tool(answered, "read")
