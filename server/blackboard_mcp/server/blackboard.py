@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Literal, TypedDict
 
@@ -18,10 +18,6 @@ from blackboard_mcp.protocols.answers import (
     Once,
     Posted,
     Snapshot,
-    Versions,
-)
-from blackboard_mcp.protocols.answers import (
-    Found as FoundItems,
 )
 from blackboard_mcp.protocols.answers import (
     Page as ItemPage,
@@ -30,14 +26,11 @@ from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.board import Board, BoardConfig
 from blackboard_mcp.protocols.debates import StandingWatch
 from blackboard_mcp.protocols.errors import InvalidInput, QuotaExceeded, UnknownReference
-from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.findings import MAX_FINDING, fingerprint
 from blackboard_mcp.protocols.grants import GRANTED
-from blackboard_mcp.protocols.guard import Protection
-from blackboard_mcp.protocols.items import MAX_BATCH_EDGES, MAX_BATCH_TEXT, Draft, Item, Ref, Zone, parse_ref
-from blackboard_mcp.protocols.keys import check_key, parse_key, parse_listing
+from blackboard_mcp.protocols.items import MAX_BATCH_EDGES, MAX_BATCH_TEXT, Draft, Item, parse_ref
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.topics import is_topic, parse_topic
@@ -51,6 +44,7 @@ from .looks import Looks
 from .once import check_once_key, once_of
 from .pruner import Pruner
 from .quotas import Quotas
+from .reading import Reader, Reading, check_explained
 from .requests import PostFields, check_agent, check_board, digest, draft
 from .rights import Rights
 from .searching import ArchiveSearch, Found, search, with_neighbours
@@ -61,9 +55,6 @@ VIEW_BUDGET = 1_500
 _END = 1 << 62
 """A sequence that no log reaches."""
 _COUNTED_INLINE = 20_000
-MAX_EXPLAINED = 20
-MAX_LISTED = 10
-"""Items whose versions are listed in one call."""
 _OWNERS = 10_000
 
 DebateOp = Literal["open", "acknowledge", "vote", "withdraw", "decide", "status", "watch", "unwatch"]
@@ -77,17 +68,6 @@ class _Debating(TypedDict):
 
 
 _BY_TOPIC = ("watch", "unwatch", "status")
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """Items read, with what the guard holds of them and why archived ones left."""
-
-    found: FoundItems
-    protected: dict[int, Protection]
-    left: dict[int, Event]
-    versions: tuple[Versions, ...] = ()
-    """Lists of versions that were asked for, in that order, ids before keys."""
 
 
 class Blackboard:
@@ -130,6 +110,7 @@ class Blackboard:
         self._summarizes = summarizes
         self._responds = responds
         self.looks = Looks()
+        self._reader = Reader(store, self.looks, activity)
         self.following = Following(store, self.looks, self.board_of, activity)
         self._owners: dict[str, str] = {}
         self._trusts: dict[str, Trust] = {}
@@ -373,75 +354,18 @@ class Blackboard:
         return view, snapshot
 
     async def read(self, agent: str, board: str | None, ids: Sequence[str], keys: Sequence[str]) -> Reading:
-        name = await self.board_of(board, agent)
-        versions, unseen, ids, keys = await self._versions(agent, name, ids, keys)
-        asked: dict[str, str] = {}
-        refs: list[Ref] = []
-        for id_ in ids:
-            refs.append(parse_ref(id_))
-            asked[_plain(refs[-1])] = id_
-        for key in keys:
-            parse_key(key)
-        found = await self.store.read(name, agent, refs, keys, look=self.looks.of(name, agent))
-        if found.missing or unseen:
-            found = replace(found, missing=(*unseen, *(asked.get(m, m) for m in found.missing)))
-        self.looks.told(name, agent, found.seq, found.attention)
-        numbers = [item.number for item in found.items]
-        self.activity.read(name, numbers)
-        protected = await self.store.guarded(name, numbers) if numbers else {}
-        archived = [item.number for item in found.items if item.zone is Zone.ARCHIVE]
-        left = await self.store.why_left(name, agent, archived) if archived else {}
-        return Reading(found, protected, left, versions)
-
-    async def _versions(
-        self, agent: str, board: str, ids: Sequence[str], keys: Sequence[str]
-    ) -> tuple[tuple[Versions, ...], list[str], list[str], list[str]]:
-        """The lists of versions that are asked for, those of what is not there, and the other ids and keys.
-
-        Raises:
-            InvalidInput: too many, or what is neither an id nor a key.
-        """
-        wanted: list[tuple[str, int | str, int | None]] = []
-        plain_ids: list[str] = []
-        plain_keys: list[str] = []
-        for names, plain in ((ids, plain_ids), (keys, plain_keys)):
-            for name in names:
-                listing = parse_listing(name)
-                if listing is None:
-                    plain.append(name)
-                    continue
-                of, upto = listing
-                wanted.append((name, parse_ref(of).number if plain is plain_ids else check_key(of), upto))
-        if len(wanted) > MAX_LISTED:
-            raise InvalidInput(f"read lists the versions (@*) of up to {MAX_LISTED} items at once.")
-        found = [(name, await self.store.versions(board, agent, of, upto=upto)) for name, of, upto in wanted]
-        listed = tuple(versions for _, versions in found if versions is not None)
-        return listed, [name for name, versions in found if versions is None], plain_ids, plain_keys
+        return await self._reader.read(agent, await self.board_of(board, agent), ids, keys)
 
     async def explain(
         self, agent: str, board: str | None, ids: Sequence[str], keys: Sequence[str] = ()
     ) -> Explained:
-        """What protects each item, what would take it and when, or why it left; at most `MAX_EXPLAINED`.
+        """What protects each item, what would take it and when, or why it left.
 
         Raises:
             InvalidInput: nothing is named, or too much.
         """
-        if not 0 < len(ids) + len(keys) <= MAX_EXPLAINED:
-            raise InvalidInput(
-                f'explain takes 1 to {MAX_EXPLAINED} ids or keys, as in read(ids=["H-17"], explain=true).'
-            )
-        name = await self.board_of(board, agent)
-        asked = {parse_ref(id_).number: id_ for id_ in ids}
-        numbers = list(asked)
-        unread: list[str] = []
-        if keys:
-            found = await self.store.read(name, agent, [], [parse_key(key)[0] for key in keys])
-            numbers += [item.number for item in found.items]
-            unread += found.missing
-        explained = await self.store.explain(name, agent, numbers, look=self.looks.of(name, agent))
-        self.looks.told(name, agent, explained.seq, explained.attention)
-        missing = (*unread, *(asked.get(int(number), number) for number in explained.missing))
-        return replace(explained, missing=missing)
+        check_explained(ids, keys)
+        return await self._reader.explain(agent, await self.board_of(board, agent), ids, keys)
 
     async def query(self, agent: str, board: str | None, wanted: ItemQuery) -> ItemPage:
         name = await self.board_of(board, agent)
@@ -519,11 +443,6 @@ def _may_post() -> bool:
     """Whether the call under way is by somebody who may post, so that its board may come into being."""
     grant = GRANTED.get()
     return grant is None or Action.POST in grant.powers[None]
-
-
-def _plain(ref: Ref) -> str:
-    """An item as the store names it when it is missing."""
-    return str(ref.number) if ref.version is None else f"{ref.number}@{ref.version}"
 
 
 def as_asked(error: UnknownReference, posts: Sequence[PostFields]) -> UnknownReference:

@@ -26,10 +26,10 @@ from blackboard_mcp.protocols.pruning import PassOutcome
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from . import explaining
-from .blackboard import Reading
 from .debate_text import debate_lines, standing_lines
 from .following import News
 from .looks import NAMED_IN_FOOTER
+from .reading import Reading
 from .searching import Around, Found
 from .text import QUOTE, excerpt, filter_line, item_line, notices, one_line, quoted, relative_age, word
 from .validation.rules import rules_of, shown

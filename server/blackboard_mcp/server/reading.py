@@ -1,0 +1,121 @@
+"""Items read whole, with what protects them, why they left and the versions they had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from blackboard_mcp.protocols.answers import Found, Versions
+from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.explain import Explained
+from blackboard_mcp.protocols.guard import Protection
+from blackboard_mcp.protocols.items import Ref, Zone, parse_ref
+from blackboard_mcp.protocols.keys import check_key, parse_key, parse_listing
+from blackboard_mcp.protocols.store import BoardStore
+
+from .activity import Activity
+from .looks import Looks
+
+MAX_EXPLAINED: Final = 20
+MAX_LISTED: Final = 10
+"""Items whose versions are listed in one call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Items read, with what the guard holds of them and why archived ones left."""
+
+    found: Found
+    protected: dict[int, Protection]
+    left: dict[int, Event]
+    versions: tuple[Versions, ...] = ()
+    """Lists of versions that were asked for, in that order, ids before keys."""
+
+
+class Reader:
+    """Reads items on one board for an agent; `looks` and `activity` hear of each reading."""
+
+    def __init__(self, store: BoardStore, looks: Looks, activity: Activity) -> None:
+        self._store = store
+        self._looks = looks
+        self._activity = activity
+
+    async def read(self, agent: str, board: str, ids: Sequence[str], keys: Sequence[str]) -> Reading:
+        versions, unseen, ids, keys = await self._versions(agent, board, ids, keys)
+        asked: dict[str, str] = {}
+        refs: list[Ref] = []
+        for id_ in ids:
+            refs.append(parse_ref(id_))
+            asked[_plain(refs[-1])] = id_
+        for key in keys:
+            parse_key(key)
+        found = await self._store.read(board, agent, refs, keys, look=self._looks.of(board, agent))
+        if found.missing or unseen:
+            found = replace(found, missing=(*unseen, *(asked.get(m, m) for m in found.missing)))
+        self._looks.told(board, agent, found.seq, found.attention)
+        numbers = [item.number for item in found.items]
+        self._activity.read(board, numbers)
+        protected = await self._store.guarded(board, numbers) if numbers else {}
+        archived = [item.number for item in found.items if item.zone is Zone.ARCHIVE]
+        left = await self._store.why_left(board, agent, archived) if archived else {}
+        return Reading(found, protected, left, versions)
+
+    async def explain(
+        self, agent: str, board: str, ids: Sequence[str], keys: Sequence[str] = ()
+    ) -> Explained:
+        """What protects each item, what would take it and when, or why it left."""
+        asked = {parse_ref(id_).number: id_ for id_ in ids}
+        numbers = list(asked)
+        unread: list[str] = []
+        if keys:
+            found = await self._store.read(board, agent, [], [parse_key(key)[0] for key in keys])
+            numbers += [item.number for item in found.items]
+            unread += found.missing
+        explained = await self._store.explain(board, agent, numbers, look=self._looks.of(board, agent))
+        self._looks.told(board, agent, explained.seq, explained.attention)
+        missing = (*unread, *(asked.get(int(number), number) for number in explained.missing))
+        return replace(explained, missing=missing)
+
+    async def _versions(
+        self, agent: str, board: str, ids: Sequence[str], keys: Sequence[str]
+    ) -> tuple[tuple[Versions, ...], list[str], list[str], list[str]]:
+        """The lists of versions that are asked for, those of what is not there, and the other ids and keys.
+
+        Raises:
+            InvalidInput: too many, or what is neither an id nor a key.
+        """
+        wanted: list[tuple[str, int | str, int | None]] = []
+        plain_ids: list[str] = []
+        plain_keys: list[str] = []
+        for names, plain in ((ids, plain_ids), (keys, plain_keys)):
+            for name in names:
+                listing = parse_listing(name)
+                if listing is None:
+                    plain.append(name)
+                    continue
+                of, upto = listing
+                wanted.append((name, parse_ref(of).number if plain is plain_ids else check_key(of), upto))
+        if len(wanted) > MAX_LISTED:
+            raise InvalidInput(f"read lists the versions (@*) of up to {MAX_LISTED} items at once.")
+        found = [(name, await self._store.versions(board, agent, of, upto=upto)) for name, of, upto in wanted]
+        listed = tuple(versions for _, versions in found if versions is not None)
+        return listed, [name for name, versions in found if versions is None], plain_ids, plain_keys
+
+
+def check_explained(ids: Sequence[str], keys: Sequence[str]) -> None:
+    """Refuses to explain nothing, or more than `MAX_EXPLAINED` items.
+
+    Raises:
+        InvalidInput: nothing is named, or too much.
+    """
+    if not 0 < len(ids) + len(keys) <= MAX_EXPLAINED:
+        raise InvalidInput(
+            f'explain takes 1 to {MAX_EXPLAINED} ids or keys, as in read(ids=["H-17"], explain=true).'
+        )
+
+
+def _plain(ref: Ref) -> str:
+    """An item as the store names it when it is missing."""
+    return str(ref.number) if ref.version is None else f"{ref.number}@{ref.version}"
