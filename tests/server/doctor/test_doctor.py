@@ -121,6 +121,11 @@ def test_nothing_is_wrong_with_what_is_well_and_nothing_is_changed(data: Path) -
     assert contents(data) == before
 
 
+def test_a_folder_without_boards_is_told_of_by_name(tmp_path: Path) -> None:
+    done = CliRunner().invoke(cli, ["doctor", "--data", str(tmp_path / "bords")])
+    assert (done.exit_code, f"{tmp_path / 'bords'} has no boards yet" in done.output) == (0, True)
+
+
 def test_a_folder_that_is_not_there_yet_is_not_made(tmp_path: Path) -> None:
     assert diagnose(tmp_path / "none") == {}
     assert not (tmp_path / "none").exists()

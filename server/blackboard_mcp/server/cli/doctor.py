@@ -35,6 +35,7 @@ def doctor(config: Path | None, quick: bool, repair: bool, as_json: bool, **give
     from ..doctor.findings import Severity, problem
 
     repaired: list[str] = []
+    empty = ""
     try:
         settings = settings_of(config, **given)
     except InvalidInput as error:
@@ -43,6 +44,10 @@ def doctor(config: Path | None, quick: bool, repair: bool, as_json: bool, **give
         ]
     else:
         found, repaired = asyncio.run(_examine(settings, quick, repair))
+        if not settings.database.exists():
+            empty = (
+                f", but {settings.data} has no boards yet: if it should, name the right folder with --data"
+            )
     if as_json:
         told = {"findings": [asdict(finding) for finding in found], "repaired": repaired}
         click.echo(json.dumps(told, ensure_ascii=False, indent=2))
@@ -52,7 +57,7 @@ def doctor(config: Path | None, quick: bool, repair: bool, as_json: bool, **give
         for finding in found:
             click.echo(f"{finding.severity} {finding.name}: {finding.message}\n  {finding.cure}")
         if not found:
-            click.echo("nothing is wrong")
+            click.echo(f"nothing is wrong{empty}")
     if found:
         sys.exit(2 if any(finding.severity is Severity.PROBLEM for finding in found) else 1)
 
