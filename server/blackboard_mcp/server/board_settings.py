@@ -18,8 +18,9 @@ from .validation.rules import check_rules
 FRACTIONS = {
     "high_water": "a pruning pass starts above this part of the target",
     "low_water": "and ends at this part of it",
-    "owner_held": "so much of the target may be kept from leaving on one owner's account (debates its agents opened, "
-    "their constraints, hot issues, watches and requests) while others are there; 1: no such bound",
+    "owner_held": "so much of the target (of 6,000 where it is less) may be kept from leaving on one owner's "
+    "account (debates its agents opened, their constraints, hot issues, watches and requests) while others are there; "
+    "1: no such bound",
     "owner_share": "what one owner has beyond this part of the low-water mark goes before anything of others, whatever "
     "importance it claims; 1: no such bound",
 }

@@ -20,16 +20,14 @@ if "boards" not in sys.modules:
 boards: Any = sys.modules["boards"]
 mode = boards.mode
 
-FILLER = "word " * 30
-MOST = 300
-"""Three quarters of the 400 tokens of the boards here."""
+FILLER = "word " * 450
+MOST = 4_500
+"""Three quarters of the 6,000 tokens of the boards here."""
 
 
 @pytest.fixture
 async def board(tmp_path: Path, mode: str) -> AsyncIterator[Any]:
-    async with boards.open_boards(
-        tmp_path, mode, target_tokens=400, tools=("core", "admin", "messages")
-    ) as found:
+    async with boards.open_boards(tmp_path, mode, tools=("core", "admin", "messages")) as found:
         yield found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import QuotaExceeded
 from blackboard_mcp.protocols.events import SYSTEM
 
@@ -13,6 +14,9 @@ from .rows import Steps, dumps, sql
 
 OTHERS = 3
 """Of what others posted and the owner's debates and watches hold, one in so many counts: criticism is no flood."""
+
+_ROOM = BoardConfig().target_tokens
+"""A smaller board is taken for one of this target: there a few long posts would be a flood."""
 
 if TYPE_CHECKING:
     from .ledger import Ledger
@@ -37,7 +41,7 @@ def check(ledger: Ledger) -> Steps[None]:
     agents = dumps((yield from agents_of(owner)))
     if not (yield sql("others_there"), (ledger.no, agents, SYSTEM)):
         return
-    most = int(config.target_tokens * config.owner_held)
+    most = int(max(config.target_tokens, _ROOM) * config.owner_held)
     ((tokens,),) = yield sql("held_on_account"), (ledger.no, agents, OTHERS)
     if tokens > most:
         raise QuotaExceeded(

@@ -174,6 +174,9 @@ class Invariants(Walker):
         silent = {tuple(key[1:]) for key in waived - self.waived} - told
         self.check("waiver", not silent, silent)
         self.waived = waived
+        unknown = items.keys() - self.model.things.keys()
+        self.check("model", not unknown, unknown)
+        items = {n: item for n, item in items.items() if n not in unknown}
         for n, item in items.items():
             old = self.seen.get(n)
             same = old is not None and plain(old) == plain(item)
