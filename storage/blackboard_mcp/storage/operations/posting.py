@@ -153,8 +153,12 @@ def _repeated(ledger: Ledger, kept: Any, look: int) -> Steps[Posted]:
 
 
 def as_written(ledger: Ledger, named: Sequence[Sequence[Any]]) -> Steps[list[Item]]:
-    """Items, each by number and version, with that version; what else changed of them is shown as it is now."""
-    known = yield from load_any(ledger.no, [number for number, _ in named])
+    """Items, each by number and version, with that version; what else changed of them is shown as it is now.
+
+    Raises:
+        UnknownReference: one is not for the agent any more.
+    """
+    known = yield from load_visible(ledger.no, [number for number, _ in named], ledger.agent, ledger.board.id)
     rows: list[ItemRow] = []
     for number, version in named:
         then = yield from at_version(ledger.no, known[number], version)

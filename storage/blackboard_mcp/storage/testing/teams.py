@@ -91,6 +91,18 @@ class TeamTests:
         assert not await at.sees("alice", shared)
         assert (await at.item(shared, "eve")).author == "alice"
 
+    async def test_who_left_a_team_is_not_shown_its_items_by_repeating_a_call(self, at: Table) -> None:
+        await _teams(at)
+        once = Once("k", "digest")
+        for call in range(2):
+            done = await at.batch("alice", draft("of the team", team=True), once=once)
+            assert done.repeated == bool(call)
+        await at.store.set_owner("alice", "other")
+        before = await at.seq()
+        with pytest.raises(UnknownReference):
+            await at.batch("alice", draft("of the team", team=True), once=once)
+        assert await at.seq() == before
+
     async def test_an_agent_without_an_owner_is_a_team_with_those_who_act_for_it(self, at: Table) -> None:
         note = await at.post("eve", "ours", team=True)
         assert not await at.sees("frank", note)
