@@ -28,9 +28,9 @@ from blackboard_mcp.protocols.debates import StandingWatch
 from blackboard_mcp.protocols.errors import InvalidInput, QuotaExceeded, UnknownReference
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.filters import ItemQuery
-from blackboard_mcp.protocols.findings import MAX_FINDING, fingerprint
+from blackboard_mcp.protocols.findings import FINDINGS, MAX_FINDING, fingerprint
 from blackboard_mcp.protocols.grants import GRANTED
-from blackboard_mcp.protocols.items import MAX_BATCH_EDGES, MAX_BATCH_TEXT, Draft, Item, parse_ref
+from blackboard_mcp.protocols.items import MAX_BATCH_EDGES, MAX_BATCH_TEXT, Draft, Item, ItemType, parse_ref
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.topics import is_topic, parse_topic
@@ -207,8 +207,8 @@ class Blackboard:
                         raise
                     words = f"Item {place + 1} of {len(posts)}: {error.message}"
                     raise type(error)(words, **{"place": place + 1, **error.facts}) from None
-                if fields.text is not None and len(fields.text) <= MAX_FINDING:
-                    fingerprint(fields.text)  # remembered, so that the writer need not work it out
+                if _may_be_found_again(fields):
+                    fingerprint(fields.text or "")  # remembered, so that the writer need not work it out
             return made
 
         characters = sum(len(fields.text or "") for fields in posts)
@@ -463,3 +463,9 @@ def as_asked(error: UnknownReference, posts: Sequence[PostFields]) -> UnknownRef
         "No item " + ", ".join(str(number) for number in missing[:5]), "No item " + ", ".join(asked[:5]), 1
     )
     return UnknownReference(text, **{**error.facts, "missing": asked})
+
+
+def _may_be_found_again(fields: PostFields) -> bool:
+    """Whether a second agent may post the same as this, to support it."""
+    kind = ItemType(fields.type or ItemType.FACT)
+    return kind in FINDINGS and fields.key is None and 0 < len(fields.text or "") <= MAX_FINDING
