@@ -28,6 +28,13 @@ def add(token: AccessToken, now: int) -> Steps[None]:
             f"Token {other} has {token.agent} act for {owner}, and an agent acts for one owner: name {owner} again, "
             f"give the new token another agent, or revoke {other} first. Nothing was changed."
         )
+    others = yield sql("token_trust_other"), (token.agent, token.trust.value, now)
+    if others:
+        other, trust = others[0]
+        raise Refused(
+            f"Token {other} has {token.agent} relied on as {trust}, and what an agent posts is kept with one: say "
+            f"{trust} again, give the new token another agent, or revoke {other} first. Nothing was changed."
+        )
     yield from _insert(token)
     yield from set_owner(token.agent, token.owner)
 

@@ -100,6 +100,18 @@ class CredentialTests:
         await tokens.add_token(new(clock, "t3"))
         assert await store.owner_of("alice") == "alice"
 
+    async def test_an_agent_is_relied_on_as_its_tokens_that_count_say(
+        self, tokens: CredentialStore, clock: HandClock
+    ) -> None:
+        await tokens.add_token(new(clock, "t1", trust=Trust.LOW))
+        with pytest.raises(Refused, match="relied on as low"):
+            await tokens.add_token(new(clock, "t2"))
+        assert await tokens.find_token("t2") is None
+        await tokens.add_token(new(clock, "t2", trust=Trust.LOW))
+        for id_ in ("t1", "t2"):
+            await tokens.revoke_token(id_)
+        await tokens.add_token(new(clock, "t3"))
+
     async def test_use_is_recorded_forwards(self, tokens: CredentialStore, clock: HandClock) -> None:
         await tokens.add_token(new(clock, "t1"))
         later = clock.now() + timedelta(seconds=5)

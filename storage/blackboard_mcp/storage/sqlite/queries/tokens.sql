@@ -24,6 +24,11 @@ FROM token ORDER BY created_at, id;
 SELECT id, owner FROM token
 WHERE agent = ?1 AND owner <> ?2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?3) LIMIT 1;
 
+-- name: token_trust_other
+-- A token that counts now and has the agent relied on differently.
+SELECT id, trust FROM token
+WHERE agent = ?1 AND trust <> ?2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?3) LIMIT 1;
+
 -- name: token_owner
 -- Whom the tokens of an agent that count now have it act for.
 SELECT owner FROM token
