@@ -240,13 +240,23 @@ def stdio_wire(data: Path, log: Path, *, modern: bool, agent: str = "ada") -> It
             process.stdout.close()
 
 
+UNHURRIED = {
+    "posts_per_second": 1_000_000,
+    "posts_burst": 10_000_000,
+    "board_posts_per_second": 1_000_000,
+    "board_posts_burst": 10_000_000,
+}
+"""Limits under which one agent may write as fast as these tests do."""
+
+
 @contextmanager
 def http_process(data: Path, log: Path) -> Iterator[tuple[str, int]]:
     """A server over HTTP on a data folder: its URL and process id; its standard error goes to `log`."""
     ready = "blackboard-mcp serves "
     words = command("serve", "--transport", "http", "--port", "0", "--data", str(data), "--tools", "all")
     with log.open("wb") as err:
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=err, env=environment())
+        told = environment() | {"BLACKBOARD_LIMITS": json.dumps(UNHURRIED)}
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=err, env=told)
         try:
             while process.poll() is None:
                 said = [
