@@ -20,6 +20,7 @@ from blackboard_mcp.server.cli import serve
 from blackboard_mcp.server.http.gate import Gate
 from blackboard_mcp.server.mcp.adapter import BoardServer
 from blackboard_mcp.server.settings import load
+from sse_starlette.sse import AppStatus
 
 OAUTH = {"issuer": "http://127.0.0.1:9/", "resource": "http://127.0.0.1:8420/mcp"}
 
@@ -82,6 +83,7 @@ async def serving(folder: Path, patch: pytest.MonkeyPatch, **more: Any) -> Async
         yield site
         signal.raise_signal(signal.SIGTERM)
         await asyncio.wait_for(task, 10)
+        assert not AppStatus.should_exit, "every later server of this process would take itself for stopping"
     except BaseException:
         signal.raise_signal(signal.SIGTERM) if seen.done() else task.cancel()
         await asyncio.wait({task}, timeout=10)

@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import AbstractAsyncContextManager
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
@@ -194,6 +195,12 @@ class _Runner(uvicorn.Server):
 
     async def stop_on(self, stop: asyncio.Event) -> None:
         await stop.wait()
+        self.should_exit = True
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop this server, and no other: sse-starlette's own handler would mark the whole process as stopping."""
+        if self.should_exit and sig == signal.SIGINT:
+            self.force_exit = True
         self.should_exit = True
 
     @contextlib.contextmanager
