@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from blackboard_mcp.protocols.changes import ChangeKind, Permit
 from blackboard_mcp.storage.memory import open_memory_store
-from blackboard_mcp.storage.operations import debate_calls, permitting, posting
+from blackboard_mcp.storage.operations import debate_calls, noting, permitting
 from blackboard_mcp.storage.operations.ledger import Ledger
 from blackboard_mcp.storage.operations.rows import Steps
 from blackboard_mcp.storage.testing.harness import HandClock, Table
@@ -42,7 +42,7 @@ def _proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _forgets_versions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posting, "_note_written", lambda *_: None)
+    monkeypatch.setattr(noting, "written", lambda *_: None)
 
 
 def _forgets_turns(monkeypatch: pytest.MonkeyPatch) -> None:

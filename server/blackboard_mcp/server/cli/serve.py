@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from ..background import alongside
 from ..settings import Settings
 from .options import settings_of
 
@@ -150,7 +151,7 @@ async def serve_stdio(settings: Settings) -> None:
 
     async with compose.installation(settings, eager_index=False) as opened:
         server = compose.build_server(opened)
-        async with _background(compose.announce(opened, server)):
+        async with alongside(compose.announce(opened, server), "announcements"):
             await _until_told(asyncio.create_task(server.run_stdio(), name="stdio"))
 
 
@@ -209,7 +210,7 @@ async def serve_http(settings: Settings) -> None:
 
         @asynccontextmanager
         async def lifespan() -> AsyncIterator[None]:
-            async with _background(compose.announce(opened, server)):
+            async with alongside(compose.announce(opened, server), "announcements"):
                 yield
 
         await run(
@@ -224,14 +225,3 @@ async def serve_http(settings: Settings) -> None:
             tls=tls,
             proxies=proxies,
         )
-
-
-@asynccontextmanager
-async def _background(work: Any) -> AsyncIterator[None]:
-    task = asyncio.create_task(work, name="announcements")
-    try:
-        yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task

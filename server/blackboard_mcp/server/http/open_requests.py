@@ -7,7 +7,6 @@ as if they came now, one of each credential; those that would be refused end.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -18,6 +17,7 @@ import anyio
 from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.protocols.errors import BlackboardError, Unauthorized
 
+from ..background import alongside
 from .identity import AGENT_HEADER, OWNER_HEADER
 
 logger = logging.getLogger(__name__)
@@ -96,10 +96,5 @@ class OpenRequests:
                 except Exception:
                     logger.exception("open requests could not be swept")
 
-        task = asyncio.create_task(sweep(), name="open-requests")
-        try:
+        async with alongside(sweep(), "open-requests"):
             yield
-        finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task

@@ -29,7 +29,18 @@ from blackboard_mcp.protocols.items import (
 )
 from blackboard_mcp.protocols.visibility import visible_with
 
-from . import debating, deleting, endorsing, linking, pressing, repeating, request_rows, retracting, trusting
+from . import (
+    debating,
+    deleting,
+    endorsing,
+    linking,
+    noting,
+    pressing,
+    repeating,
+    request_rows,
+    retracting,
+    trusting,
+)
 from .ledger import Ledger, attention, create_ledger, load_any, load_visible, standing
 from .principals import mark, marks
 from .reading import at_version
@@ -183,7 +194,7 @@ def _place(ledger: Ledger, draft: Draft, placed: list[int], endorsed: list[int])
             raise deleting.missing(draft)
         if draft.expected_version:
             raise deleting.expected_none(draft)
-    _note_new(ledger, draft, edges, targets)
+    noting.new(ledger, draft, edges, targets)
     same = yield from endorsing.find(ledger, draft, edges)
     if same is not None:
         yield from endorsing.endorse(ledger, same, draft)
@@ -218,58 +229,11 @@ def _write(
 ) -> Steps[int]:
     """Changes an item that is there, or deletes it."""
     yield from request_rows.keep_off(ledger, draft, row)
-    _note_written(ledger, row, draft, edges, targets)
+    noting.written(ledger, row, draft, edges, targets)
     ledger.fresh.pop(row.number, None)
     if draft.delete:
         return (yield from deleting.delete(ledger, row, draft))
     return (yield from _change(ledger, row, draft, edges, targets))
-
-
-def _note_new(
-    ledger: Ledger, draft: Draft, edges: Sequence[tuple[EdgeKind, int]], targets: dict[int, ItemRow]
-) -> None:
-    if ledger.changes is None or ledger.asking:
-        return
-    ledger.note(
-        ChangeKind.POST,
-        type=draft.type or ItemType.FACT,
-        key=draft.key,
-        author=ledger.agent,
-        visibility=draft.visibility or Visibility.BOARD,
-        status=draft.status,
-    )
-    for kind, target in edges:
-        ledger.note(ChangeKind.EDGE, targets[target], edge=kind)
-
-
-def _note_written(
-    ledger: Ledger,
-    row: ItemRow,
-    draft: Draft,
-    edges: Sequence[tuple[EdgeKind, int]],
-    targets: dict[int, ItemRow],
-) -> None:
-    if ledger.changes is None or ledger.asking:
-        return
-    if draft.delete:
-        ledger.note(ChangeKind.DELETE, row)
-        return
-    if draft.text is not None:
-        ledger.note(ChangeKind.VERSION, row)
-    elif edges or any(
-        value is not None for value in (draft.importance, draft.tags, draft.metadata, draft.ttl_seconds)
-    ):
-        ledger.note(ChangeKind.AMEND, row)
-    if draft.status is not None and draft.status != row.status:
-        ledger.note(ChangeKind.STATUS, row, status=draft.status)
-    for kind, target in edges:
-        ledger.note(ChangeKind.EDGE, targets[target], edge=kind)
-
-
-def _note_also(ledger: Ledger, kind: ChangeKind, row: ItemRow) -> None:
-    """What a status does besides: whoever may not do it by its own call does not by a post either."""
-    if not ledger.asking:
-        ledger.note(kind, row)
 
 
 def _earlier(placed: list[int], place: int) -> int:
@@ -503,7 +467,7 @@ def _set_status(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:
             status=str(current),
         )
     if status is Status.DEBATED:
-        _note_also(ledger, ChangeKind.OPEN, row)
+        noting.also(ledger, ChangeKind.OPEN, row)
         yield from debating.open_explicitly(ledger, row, [])
         return
     if status is Status.WITHDRAWN and row.author != ledger.agent:
@@ -524,7 +488,7 @@ def _set_status(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:
             "was changed; answer it with a REPLY."
         )
     if status is Status.WITHDRAWN and row.type == ItemType.CRITIQUE:
-        _note_also(ledger, ChangeKind.WITHDRAW, row)
+        noting.also(ledger, ChangeKind.WITHDRAW, row)
         yield from debating.withdraw_critique(ledger, row)
         return
     if status in (Status.RESOLVED, Status.ACTIVE) and (yield from debating.is_open(ledger, row)):
@@ -533,7 +497,7 @@ def _set_status(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:
             f'Nothing was changed; debate(op="status", id="{row.id}") says who is missing.'
         )
     if status is Status.ACTIVE and row.zone == Zone.ARCHIVE:
-        _note_also(ledger, ChangeKind.RESTORE, row)
+        noting.also(ledger, ChangeKind.RESTORE, row)
         yield from ledger.restore(row, why="reopened")
     seq = yield from ledger.emit(
         EventType.ITEM_CHANGED, row, data={"status": [str(current), str(status)]}, concerns=[row.author]

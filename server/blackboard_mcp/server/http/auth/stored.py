@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hmac
 import logging
 import time
@@ -18,6 +17,7 @@ from blackboard_mcp.protocols.credentials import AccessToken, CredentialStore
 from blackboard_mcp.protocols.errors import StoreError
 
 from ...access_tokens import read_access_token
+from ...background import alongside
 
 logger = logging.getLogger(__name__)
 
@@ -113,11 +113,8 @@ class StoredTokens:
                 await asyncio.sleep(USE_SECONDS)
                 await self.record_use()
 
-        task = asyncio.create_task(record(), name="token-use")
         try:
-            yield
+            async with alongside(record(), "token-use"):
+                yield
         finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
             await self.record_use()
