@@ -150,8 +150,9 @@ async def test_text_of_items_stands_in_no_description_instruction_or_error(board
         *(prompt.model_dump_json() for prompt in (await client.list_prompts()).prompts),
         *(one.model_dump_json() for one in (await client.list_resource_templates()).resource_templates),
         *(one.model_dump_json() for one in (await client.list_resources()).resources),
-        str(client.instructions if hasattr(client, "instructions") else ""),
+        client.instructions,
     ]
+    assert all(published)
     assert [words for words in published if CANARY in words] == []
     refused = [
         await bob.fail("post", id="1", text="mine now"),
