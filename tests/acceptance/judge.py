@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import re
 import sqlite3
 import subprocess
@@ -22,6 +21,7 @@ from typing import Any
 
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.server.demo.process import command, environment
+from profiles import NIGHTLY
 
 
 def beside(name: str) -> Any:
@@ -38,7 +38,6 @@ def beside(name: str) -> Any:
 hostile: Any = beside("hostile")
 wires: Any = beside("wires")
 
-NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 MOST_BYTES = 1 << 20
 MOST_CPU = 0.25
 """Seconds of CPU of the server that a request may take."""

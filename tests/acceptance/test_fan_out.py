@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import os
 from pathlib import Path
 
 import pytest
+from profiles import NIGHTLY
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 if not FOLDER.is_dir():
     pytest.skip("the benchmarks are not in a source distribution", allow_module_level=True)
 
-NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 AGENTS, EACH, EVENTS, STALLED = (20, 50, 10_000, 20) if NIGHTLY else (8, 25, 2_000, 5)
 
 

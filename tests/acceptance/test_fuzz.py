@@ -24,6 +24,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from profiles import NIGHTLY
 
 
 def _judge() -> Any:
@@ -37,7 +38,7 @@ def _judge() -> Any:
 
 
 judge: Any = _judge()
-hostile, wires, NIGHTLY = judge.hostile, judge.wires, judge.NIGHTLY
+hostile, wires = judge.hostile, judge.wires
 FARTHER = 50 if NIGHTLY else 1
 
 pytestmark = pytest.mark.timeout(7_200 if NIGHTLY else 300)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import random
 import string
 import sys
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from profiles import NIGHTLY
 
 
 def _beside(name: str) -> Any:
@@ -37,7 +37,6 @@ def _beside(name: str) -> Any:
 
 wires: Any = _beside("wires")
 
-NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 MOST_BYTES = 1 << 20
 MOST_CPU = 0.25
 PATIENCE = 1 if NIGHTLY else 4

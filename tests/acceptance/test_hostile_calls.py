@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from profiles import NIGHTLY
 
 
 def _judge() -> Any:
@@ -35,7 +36,7 @@ def _judge() -> Any:
 
 
 judge: Any = _judge()
-hostile, wires, NIGHTLY = judge.hostile, judge.wires, judge.NIGHTLY
+hostile, wires = judge.hostile, judge.wires
 Run, good, whole, schemas = judge.Run, judge.good, judge.whole, judge.schemas
 SECONDS = 300.0 if NIGHTLY else 0.0
 MIXED = 0 if NIGHTLY else 350

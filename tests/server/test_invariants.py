@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import secrets
 import sys
 from collections.abc import Callable
@@ -20,6 +19,7 @@ from blackboard_mcp.server.pruning import decide
 from blackboard_mcp.server.stewardship import Stewardship
 from blackboard_mcp.storage.testing.machine import Outcome, walk
 from blackboard_mcp.storage.testing.walks import inline, stride
+from profiles import NIGHTLY
 
 _spec = importlib.util.spec_from_file_location("served", Path(__file__).with_name("served.py"))
 assert _spec is not None
@@ -27,7 +27,6 @@ assert _spec.loader is not None
 served = sys.modules["served"] = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(served)
 
-NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 SEEDS, EXAMPLES = (240, 12) if NIGHTLY else (16, 8)
 
 pytestmark = pytest.mark.timeout(7_200 if NIGHTLY else 1_800)

@@ -7,7 +7,6 @@ shrinks what it finds.
 
 from __future__ import annotations
 
-import os
 import secrets
 import tempfile
 from pathlib import Path
@@ -19,8 +18,8 @@ from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.machine import Outcome, walk
 from blackboard_mcp.storage.testing.walks import stride, walk_far
+from profiles import NIGHTLY
 
-NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 STEPS = 200_000 if NIGHTLY else 20_000
 """What the walk has to make at least."""
 SEEDS, EXAMPLES = (480, 16) if NIGHTLY else (48, 15)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from blackboard_mcp.protocols.changes import EVERYWHERE
@@ -20,6 +19,7 @@ from blackboard_mcp.storage.testing.repeating import RepeatingTests
 from blackboard_mcp.storage.testing.summarising import SummaryTests
 from blackboard_mcp.storage.testing.transacting import TransactionTests
 from blackboard_mcp.storage.testing.versions import VersionTests
+from profiles import NIGHTLY
 
 
 class Judged(StoreFixtures):
@@ -38,4 +38,4 @@ class TestJudgedAtNight(
 ):
     """The rest."""
 
-    __test__ = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+    __test__ = NIGHTLY

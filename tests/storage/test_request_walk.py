@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.testing.asking import Asking
 from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table
+from profiles import NIGHTLY
 
 AGENTS = ("alice", "bob", "carol")
 WHOM = (*AGENTS, "skill:sql", "skill:sql", "skill:review")
@@ -259,7 +259,7 @@ async def walk(listed: Iterable[Step]) -> None:
         await store.close()
 
 
-SEEDS = range(400) if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else range(6)
+SEEDS = range(400) if NIGHTLY else range(6)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

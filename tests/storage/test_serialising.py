@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import subprocess
 import sys
@@ -22,9 +21,9 @@ from blackboard_mcp.storage.testing.inline import inline_store
 from blackboard_mcp.storage.testing.interleaving import Step, interleave, steps
 from blackboard_mcp.storage.testing.serialising import Cell, History, Read, Record, Write, read_records
 from hypothesis import Phase, given, seed, settings
+from profiles import NIGHTLY
 
 CHILD = Path(__file__).with_name("contender.py")
-NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 PROCESSES = 8
 TRANSACTIONS = 1_500 if NIGHTLY else 40
 """Of each of the two callers of a process."""

@@ -17,8 +17,8 @@ from blackboard_mcp.protocols.errors import Conflict, UnknownReference
 from blackboard_mcp.protocols.wire import WireEvent
 from blackboard_mcp.server.board import Board, BoardClient
 from blackboard_mcp.server.demo.process import command, environment
+from profiles import NIGHTLY
 
-NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 EVENTS = 10_000 if NIGHTLY else 1_000
 SECONDS = 60
 

@@ -25,8 +25,6 @@ from urllib.parse import urlsplit
 import pytest
 from blackboard_mcp.protocols.items import content_hash
 
-NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
-
 
 def _load(name: str, path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from injecting import NIGHTLY, Poster, Server, health, injected, needs_strace, tool, tracing, was_injected
+from injecting import Poster, Server, health, injected, needs_strace, tool, tracing, was_injected
+from profiles import NIGHTLY
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="strace is of Linux"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import random
 import sys
 from collections.abc import AsyncIterator
@@ -18,9 +17,9 @@ from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.items import Ref, content_hash
 from blackboard_mcp.storage.store import SqlBoardStore
+from profiles import NIGHTLY
 
 CHILD = Path(__file__).with_name("child.py")
-NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 KILLS = 200 if NIGHTLY else 20
 WORKERS = ("ada", "ben", "cyd")
 FOLLOWERS = ("eve", "fay")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 from collections import Counter
@@ -14,8 +13,8 @@ from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 from blackboard_mcp.storage.lance.indexer import Indexer
+from profiles import NIGHTLY
 
-NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 FLIPS = 300 if NIGHTLY else 6
 
 pytestmark = pytest.mark.timeout(1_800 if NIGHTLY else 300)

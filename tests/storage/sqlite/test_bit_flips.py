@@ -25,8 +25,8 @@ from blackboard_mcp.protocols.items import Ref
 from blackboard_mcp.storage.sqlite import examining
 from blackboard_mcp.storage.store import APPLICATION_ID, SqlBoardStore, migrations
 from blackboard_mcp.storage.testing.harness import draft
+from profiles import NIGHTLY
 
-NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 FLIPS = 2_000 if NIGHTLY else 60
 SEED = 5
 REFUSED = (BlackboardError, AssertionError, ValueError, TypeError, LookupError, OverflowError)

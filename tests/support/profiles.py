@@ -1,0 +1,24 @@
+"""How far the suite goes: the same walks and examples at every run, or many fresh ones at night."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
+NIGHTLY = PROFILE == "nightly"
+
+
+def load_profile() -> None:
+    """Has Hypothesis follow the profile that the environment names."""
+    settings.register_profile(
+        "ci",
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    settings.register_profile(
+        "nightly", settings.get_profile("ci"), derandomize=False, max_examples=2_000, print_blob=True
+    )
+    settings.load_profile(PROFILE)
