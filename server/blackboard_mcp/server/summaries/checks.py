@@ -46,14 +46,20 @@ _ADDRESS = re.compile(
     re.IGNORECASE,
 )
 """What leads somewhere: with a scheme, of a mailbox, or by the name of a host alone."""
+# `[^\S\n]*+` stays on its line, or a run of empty lines would be read anew from each of them.
 _MARKUP: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"```|~~~"), "a code fence"),
     (re.compile(r"\]\(|!\["), "a markdown link or image"),
     (TAG, "an HTML tag"),
-    (re.compile(r"^\s*(?:#{1,6}\s|>|\|)", re.MULTILINE), "a heading, quote or table mark at a line's start"),
-    (re.compile(r"^\s*[{\[](?![A-Z]-\d)|\"\s*:\s*[{\[\"]", re.MULTILINE), "JSON"),
     (
-        re.compile(r"^\s*(?:sources|system|seq \d+|stays|archived|waiting for you)\b\s*[:·]", re.M | re.I),
+        re.compile(r"^[^\S\n]*+(?:#{1,6}\s|>|\|)", re.MULTILINE),
+        "a heading, quote or table mark at a line's start",
+    ),
+    (re.compile(r"^[^\S\n]*+[{\[](?![A-Z]-\d)|\"\s*:\s*[{\[\"]", re.MULTILINE), "JSON"),
+    (
+        re.compile(
+            r"^[^\S\n]*+(?:sources|system|seq \d+|stays|archived|waiting for you)\b\s*[:·]", re.M | re.I
+        ),
         "a line that could pass for the board's own",
     ),
 )
