@@ -153,7 +153,7 @@ ARGUMENTS: dict[str, str] = {
     "before": "older than this ISO 8601 time",
     "id": "an item, say `H-17`",
     "post.text": f"what it says, up to {MAX_TEXT:,} characters; with `id` or `key` it makes a new version",
-    "post.type": "what it is; FACT unless given",
+    "post.type": "one of the types below but SUMMARY; FACT unless given",
     "post.importance": "1 to 5; unless given it follows from the type, see below",
     "post.tags": f"up to {MAX_TAGS} of {MAX_TAG} characters",
     "post.edges": f"ids by kind of edge, up to {MAX_EDGES}; in a batch `$1` is its first item",
@@ -305,8 +305,10 @@ def tools() -> str:
     parts = [
         "# Tools\n",
         "The core set is always there; others are chosen at launch (`--tools core,admin` or `all`). Every tool "
-        "takes an optional `board`. Unknown arguments and wrong values are refused by name, and then nothing "
-        "is changed. Every result ends in a footer: the board's sequence and what is new for the caller.\n",
+        "takes an optional `board`. Schemas leave out a few arguments that programs give (`idempotency_key`, the "
+        "filters of `query_archive`, `limit` of `wait`); they are taken all the same. Unknown arguments and wrong "
+        "values are refused by name, and then nothing is changed. Every result ends in a footer: the board's "
+        "sequence and what is new for the caller.\n",
         "What a client is told at the start:\n",
         f"> {compose.INSTRUCTIONS}\n",
     ]
@@ -318,7 +320,9 @@ def tools() -> str:
         parts.append(f"## The {name} set\n\n{len(mine)} tools; they cost a client {tokens} tokens (o200k).\n")
         for tool in mine:
             parts += [f"### {tool.name}\n", f"{tool.description}\n"]
-            parts.append(table(("argument", "type", ""), argument_rows(tool.name, tool.input_schema)))
+            parts.append(
+                table(("argument", "type", ""), argument_rows(tool.name, made.whole_schema(tool.name)))
+            )
             parts.append(f"{needed(made.needs[tool.name])}\n")
     parts += [
         "## Types\n",

@@ -22,6 +22,7 @@ from typing import Any
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.server.demo.process import command, environment
 from profiles import NIGHTLY
+from unlisted import whole as whole_schema
 
 
 def beside(name: str) -> Any:
@@ -295,7 +296,8 @@ def whole(data: Path) -> None:
 def schemas(wire: Any) -> dict[str, Any]:
     reply = wires.ask(wire, "tools/list", "")
     assert reply.message is not None
-    return {tool["name"]: tool["inputSchema"] for tool in reply.message["result"]["tools"]}
+    tools = reply.message["result"]["tools"]
+    return {tool["name"]: whole_schema(tool["name"], tool["inputSchema"]) for tool in tools}
 
 
 def hide(url: str, pid: int, boards: tuple[str, ...]) -> None:

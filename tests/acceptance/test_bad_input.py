@@ -28,6 +28,7 @@ from blackboard_mcp.server.demo.process import (
 from blackboard_mcp.server.demo.replay import STRUCTURED, call, events, resource
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
+from unlisted import whole
 
 MODERN = "2026-07-28"
 CODES = {"invalid", "not_found", "conflict", "refused"}
@@ -174,7 +175,7 @@ def wrong_values(tool: str, name: str, schema: dict[str, Any]) -> Iterator[Any]:
 
 def cases(tools: Sequence[types.Tool]) -> Iterator[tuple[types.Tool, str, Any]]:
     for tool in tools:
-        for name, schema in tool.input_schema["properties"].items():
+        for name, schema in whole(tool.name, tool.input_schema)["properties"].items():
             for value in wrong_values(tool.name, name, schema):
                 if not (tool.name in MAKES and (name, value) == ("board", "nowhere")):
                     yield tool, name, value
@@ -216,7 +217,7 @@ async def test_every_argument_of_every_tool_refuses_what_is_wrong_and_changes_no
         unknown = [
             f"{tool.name}.{name}"
             for tool in tools
-            for name in tool.input_schema["properties"]
+            for name in whole(tool.name, tool.input_schema)["properties"]
             if name not in WORDS.keys() | FREE
         ]
         assert not unknown, f"say in WORDS or FREE what these mean: {unknown}"
@@ -245,7 +246,7 @@ async def test_a_wrong_item_in_a_batch_posts_none_of_it(tmp_path: Path) -> None:
         post = next(tool for tool in tools if tool.name == "post")
         before = await fingerprint(ada)
         batches: list[Any] = [[{"text": "x"}] * 101]
-        for name, schema in post.input_schema["properties"].items():
+        for name, schema in whole("post", post.input_schema)["properties"].items():
             values = ["x"] if name in ALONE else wrong_values("post", name, schema)
             batches += [[{"text": "good"}, {"text": "bad", name: value}] for value in values]
         wrong = [w for items in batches for w in await complaint(ada, "post", {"items": items}, "items")]

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import SYSTEM
@@ -60,8 +60,7 @@ Edges = Annotated[
         {
             "type": "object",
             "maxProperties": 8,
-            "description": "ids by kind: replies_to, critiques, supports, refutes, depends_on, "
-            "derived_from, supersedes, analyzed_by",
+            "description": f"ids by kind: {' '.join(get_args(EdgeName))}",
         }
     ),
 ]
@@ -81,6 +80,11 @@ PostType = Literal[
     "RESULT",
 ]
 """The types agents may post; the server writes SUMMARY."""
+PostedType = Annotated[
+    PostType,
+    WithJsonSchema({"type": "string", "maxLength": 16, "description": " ".join(get_args(PostType))}),
+]
+"""The same, named in the schema as it costs least."""
 TypeName = Literal[PostType, "SUMMARY"]
 StatusName = Annotated[
     Literal["ACTIVE", "DEBATED", "RESOLVED", "WITHDRAWN", "INVALIDATED", "DELETED"],
@@ -109,7 +113,7 @@ class PostFields(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     text: Text | None = None
-    type: PostType | None = None
+    type: PostedType | None = None
     importance: Importance | None = None
     tags: Tags | None = None
     edges: Edges | None = None

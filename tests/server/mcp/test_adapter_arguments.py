@@ -13,6 +13,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.server.mcp.adapter_arguments import (
     MAX_ERROR_LENGTH,
     MAX_VALUES,
+    UNLISTED,
     Arguments,
     compact_schema,
     schema_tokens,
@@ -193,9 +194,28 @@ def test_a_published_schema_has_no_noise() -> None:
         'default": []',
     ):
         assert noise not in text, noise
-    assert ARGUMENTS.schema["properties"]["type"] == {"default": "FACT", "enum": ["FACT", "LOG"]}
+    assert ARGUMENTS.schema["properties"]["type"] == {
+        "default": "FACT",
+        "enum": ["FACT", "LOG"],
+        "type": "string",
+    }
     assert ARGUMENTS.schema["properties"]["importance"] == {"maximum": 5, "minimum": 1, "type": "integer"}
     assert ARGUMENTS.schema["required"] == ["text"]
+
+
+def test_an_unlisted_argument_is_taken_and_not_published() -> None:
+    async def call(
+        caller: object,
+        text: Text,
+        key: Annotated[str, Field(max_length=9, json_schema_extra={UNLISTED: True})] | None = None,
+    ) -> None: ...
+
+    arguments = Arguments("t", call)
+    assert list(arguments.schema["properties"]) == ["text"]
+    assert arguments.whole_schema["properties"]["key"] == {"type": "string"}
+    assert arguments.check({"text": "a", "key": "b"}) == {"text": "a", "key": "b"}
+    with pytest.raises(InvalidInput, match="at most 9"):
+        arguments.check({"text": "a", "key": "b" * 10})
 
 
 def test_a_definition_used_often_stays_one_definition() -> None:

@@ -275,6 +275,10 @@ class BoardServer:
     def published_tools(self) -> list[Tool]:
         return self._tools.published
 
+    def whole_schema(self, tool: str) -> dict[str, Any]:
+        """The schema of every argument of a tool, those that its published one leaves out as well."""
+        return self._tools.whole_schema(tool)
+
     @property
     def published_resources(self) -> list[Resource]:
         return self._resources.published

@@ -28,6 +28,8 @@ MAX_ERROR_LENGTH: Final = 600
 _INTEGERS: Final = range(-(2**63), 2**63)
 _UNCHANGED: Final = "nothing was changed"
 
+UNLISTED: Final = "unlisted"
+"""What a schema says of an argument that is taken and documented, but that not every client pays for."""
 _BOUNDED_FORMATS: Final = frozenset({"date-time", "date", "time", "duration", "uuid"})
 PLAIN_TYPES: Final = {
     "string_type": "a string",
@@ -97,11 +99,18 @@ class Arguments:
         return self._model.model_json_schema()
 
     @functools.cached_property
-    def schema(self) -> dict[str, Any]:
-        """The published JSON schema; a resource's arguments have none that anybody asks for."""
+    def whole_schema(self) -> dict[str, Any]:
+        """The JSON schema of every argument, for those who do not pay for it."""
         schema = compact_schema(self._raw_schema)
         schema.setdefault("properties", {})
         return schema
+
+    @functools.cached_property
+    def schema(self) -> dict[str, Any]:
+        """The published JSON schema, without the arguments that are `UNLISTED`."""
+        raw = self._raw_schema
+        listed = {name: each for name, each in raw.get("properties", {}).items() if not _unlisted(each)}
+        return {"properties": {}, **compact_schema({**raw, "properties": listed})}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -342,7 +351,13 @@ def _unbounded(schema: Mapping[str, Any], defs: Mapping[str, Any], path: tuple[s
             yield from _unbounded(inner, defs, (*path, key))
 
 
-_NOISE: Final = frozenset({"title", "maxLength", "maxItems", "maxProperties", "writeOnly", "readOnly"})
+_NOISE: Final = frozenset(
+    {"title", "maxLength", "maxItems", "maxProperties", "writeOnly", "readOnly", UNLISTED}
+)
+
+
+def _unlisted(schema: Mapping[str, Any]) -> bool:
+    return any(UNLISTED in part for part in (schema, *schema.get("anyOf", ())))
 
 
 def compact_schema(schema: Mapping[str, Any], *, nulls: bool = False) -> dict[str, Any]:
@@ -410,8 +425,6 @@ def _compact(schema: Any, nulls: bool) -> Any:
                 result[key] = compacted
         else:
             result[key] = value
-    if "const" in result or "enum" in result:
-        result.pop("type", None)
     return result
 
 

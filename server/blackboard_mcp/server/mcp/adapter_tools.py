@@ -126,6 +126,10 @@ class ServedTools:
     def published(self) -> list[Tool]:
         return [tool.published for tool in self._served.values()]
 
+    def whole_schema(self, name: str) -> dict[str, Any]:
+        """The schema of every argument of a tool, those that its published one leaves out as well."""
+        return self._served[name].arguments.whole_schema
+
     async def call(
         self, name: str, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]
     ) -> CallToolResult:

@@ -40,8 +40,8 @@ from ...requests import (
     Key,
     Metadata,
     Page,
+    PostedType,
     PostFields,
-    PostType,
     Seconds,
     Sequence,
     StatusName,
@@ -54,7 +54,7 @@ from ...searching import wire_found
 from ...text import one_line
 from ...unread import wire_for
 from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
-from ..adapter_arguments import Arguments
+from ..adapter_arguments import UNLISTED, Arguments
 from .debating import DebateTool
 
 ITEMS_BUDGET = 6_000
@@ -73,19 +73,20 @@ Reason = Annotated[str, Field(max_length=2_000)]
 Budget = Annotated[
     int,
     Field(ge=1, le=MAX_BUDGET),
-    WithJsonSchema(
-        {"type": "integer", "description": f"tokens; default {VIEW_BUDGET}, items {ITEMS_BUDGET}"}
-    ),
+    WithJsonSchema({"type": "integer", "description": "tokens"}),
 ]
 Batch = Annotated[
     list[Annotated[dict[str, Any], Field(max_length=16)]],
     Field(max_length=MAX_BATCH),
 ]
-ZoneName = Annotated[Literal["working", "archive", "all"], WithJsonSchema({"type": "string", "maxLength": 8})]
+ZoneName = Literal["working", "archive", "all"]
 Cursor = Annotated[str, Field(max_length=20)]
+EventsPage = Annotated[int, Field(ge=1, le=200, json_schema_extra={UNLISTED: True})]
+_OTHER = Field(json_schema_extra={UNLISTED: True})
+"""What programs give, or another tool takes as well: no client pays for it in every session."""
 Filter = Annotated[
     dict[str, Any],
-    Field(max_length=16, description="of key, event, agent, tags, type, thread, mentions, all, any, not"),
+    Field(max_length=16, description="key event agent tags type thread mentions; all any not"),
 ]
 
 # Every client pays for these: only what differs from the protocol's defaults.
@@ -116,8 +117,8 @@ class CoreTools:
             self.read,
             name="read",
             description=(
-                "Read the shared board: no arguments = your view; ids (H-17@2; @*: versions) or keys = items, "
-                "archived too; explain: why they stay or left; since = changes after it."
+                "Read the shared board: no arguments = your view; ids (H-17, H-17@2) or keys = items whole, "
+                "archived too; explain = why they stay or left; since = changes."
             ),
             needs=TOOLS["read"],
             annotations=READ,
@@ -134,7 +135,10 @@ class CoreTools:
         server.tool(
             self.query_archive,
             name="query_archive",
-            description=("Search what was pruned by meaning and words. restore=true brings it back."),
+            description=(
+                "Search what was pruned by meaning and words (also by tags, author, thread, after, before). "
+                "restore=true brings it back."
+            ),
             needs=TOOLS["query_archive"],
             annotations=WRITE,
             output=SearchAnswer,
@@ -167,7 +171,7 @@ class CoreTools:
         self,
         caller: Caller,
         text: Text | None = None,
-        type: PostType | None = None,
+        type: PostedType | None = None,
         importance: Importance | None = None,
         tags: Tags | None = None,
         edges: Edges | None = None,
@@ -178,7 +182,7 @@ class CoreTools:
         visibility: VisibilityName | None = None,
         ttl_seconds: Ttl | None = None,
         metadata: Metadata | None = None,
-        idempotency_key: Annotated[str, Field(min_length=1, max_length=200)] | None = None,
+        idempotency_key: Annotated[str, Field(min_length=1, max_length=200), _OTHER] | None = None,
         items: Batch | None = None,
         board: BoardId | None = None,
     ) -> Answer:
@@ -338,14 +342,14 @@ class CoreTools:
         caller: Caller,
         text: Words | None = None,
         type: AnyType | None = None,
-        tags: Tags | None = None,
-        author: Agent | None = None,
-        after: Instant | None = None,
-        before: Instant | None = None,
+        tags: Annotated[Tags, _OTHER] | None = None,
+        author: Annotated[Agent, _OTHER] | None = None,
+        after: Annotated[Instant, _OTHER] | None = None,
+        before: Annotated[Instant, _OTHER] | None = None,
         limit: Hits | None = None,
         restore: bool = False,
-        thread: Id | None = None,
-        neighbours: bool = False,
+        thread: Annotated[Id, _OTHER] | None = None,
+        neighbours: Annotated[bool, _OTHER] = False,
         board: BoardId | None = None,
     ) -> Answer:
         query, words = archive_query(
@@ -412,7 +416,7 @@ class CoreTools:
         subscription: Annotated[str, Field(max_length=64)] | None = None,
         since: Sequence | None = None,
         seconds: Seconds | None = None,
-        limit: Page | None = None,
+        limit: EventsPage | None = None,
         board: BoardId | None = None,
     ) -> Answer:
         news = await self._board.following.wait(

@@ -1,0 +1,26 @@
+"""Arguments that tools take and their published schemas leave out, and the schemas of tools with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_TEXT, _LIST = {"type": "string"}, {"items": {"type": "string"}, "type": "array"}
+UNLISTED: dict[str, dict[str, Mapping[str, Any]]] = {
+    "post": {"idempotency_key": _TEXT},
+    "query_archive": {
+        "tags": _LIST,
+        "author": _TEXT,
+        "after": _TEXT,
+        "before": _TEXT,
+        "thread": _TEXT,
+        "neighbours": {"type": "boolean"},
+    },
+    "wait": {"limit": {"maximum": 200, "minimum": 1, "type": "integer"}},
+}
+"""`test_bounded_arguments` holds that these are all."""
+
+
+def whole(tool: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The published schema of a tool with the arguments that it leaves out."""
+    return {**schema, "properties": {**schema["properties"], **UNLISTED.get(tool, {})}}
