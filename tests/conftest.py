@@ -1,7 +1,45 @@
-"""What holds for all tests: the profile, by which the suite goes far or farther."""
+"""What holds for all tests: how far they go, which files start first, and what a run says at its end."""
 
 from __future__ import annotations
 
-from profiles import load_profile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from closing import LINES, skips
+from profiles import NIGHTLY, load_profile
+
+HERE = Path(__file__).parent
+LONGEST = (
+    "storage/test_invariants.py",
+    "storage/test_mutants.py",
+)
+"""Files that take long start first, so that at the end no core waits for one of them."""
+PATIENCE = 7_200
+"""Seconds that a test may take at night, when it goes far."""
 
 load_profile()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    longest = {HERE / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: longest.get(item.path, len(longest)))
+    if NIGHTLY:
+        for item in items:
+            item.add_marker(pytest.mark.timeout(PATIENCE))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["lines"] = sorted(LINES)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    LINES.update(getattr(node, "workeroutput", {}).get("lines", ()))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for line in [*sorted(LINES), *skips(terminalreporter.stats.get("skipped", ()))]:
+        terminalreporter.write_line(line)

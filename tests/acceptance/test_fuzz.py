@@ -41,7 +41,6 @@ judge: Any = _judge()
 hostile, wires = judge.hostile, judge.wires
 FARTHER = 50 if NIGHTLY else 1
 
-pytestmark = pytest.mark.timeout(7_200 if NIGHTLY else 300)
 profile = settings(
     deadline=None,
     derandomize=not NIGHTLY,

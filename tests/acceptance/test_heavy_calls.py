@@ -44,7 +44,6 @@ PATIENCE = 1 if NIGHTLY else 4
 MOST_WAIT = 0.3 * PATIENCE
 TRIES = 4
 
-pytestmark = pytest.mark.timeout(300)
 
 _RANDOM = random.Random(1)
 _WORDS = ["".join(_RANDOM.choices(string.ascii_lowercase, k=_RANDOM.randint(2, 9))) for _ in range(5_000)]

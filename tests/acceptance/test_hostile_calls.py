@@ -45,8 +45,6 @@ ALONE = 450
 DEAR = 8
 BOARDS = ("main", "side", "wild")
 
-pytestmark = pytest.mark.timeout(3_600 if NIGHTLY else 300)
-
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:

@@ -29,8 +29,6 @@ _spec.loader.exec_module(served)
 
 SEEDS, EXAMPLES = (240, 12) if NIGHTLY else (16, 8)
 
-pytestmark = pytest.mark.timeout(7_200 if NIGHTLY else 1_800)
-
 
 @pytest.fixture(scope="module")
 def walked() -> Outcome:

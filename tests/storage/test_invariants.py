@@ -24,8 +24,6 @@ STEPS = 200_000 if NIGHTLY else 20_000
 """What the walk has to make at least."""
 SEEDS, EXAMPLES = (480, 16) if NIGHTLY else (48, 15)
 
-pytestmark = pytest.mark.timeout(7_200 if NIGHTLY else 1_800)
-
 
 def _seeds(count: int) -> list[int]:
     """The same ones every time; new ones every night."""

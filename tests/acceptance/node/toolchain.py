@@ -7,11 +7,12 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -79,9 +80,23 @@ def _toolchain() -> Toolchain | str:
         return f"needs node {LEAST} or newer; the one on the PATH is {version}"
     wanted = (HERE / "package.json").read_bytes()
     folder = CACHE / hashlib.sha256(wanted).hexdigest()[:12]
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with _alone(CACHE / "lock.db"):
+        return _installed(npm, wanted, folder) or Toolchain(node, folder)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One process of all at a time; whoever dies lets go. SQLite's locks are there on every platform."""
+    with closing(sqlite3.connect(path, timeout=600, isolation_level=None)) as lock:
+        lock.execute("BEGIN EXCLUSIVE")
+        yield
+
+
+def _installed(npm: str, wanted: bytes, folder: Path) -> str | None:
+    """Sees to it that the packages are in the folder; gives the reason when they cannot be."""
     if not folder.is_dir():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(dir=CACHE, prefix="new-"))
+        fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix="new-"))
         (fresh / "package.json").write_bytes(wanted)
         installed = subprocess.run(
             [npm, "install", "--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts"],
@@ -95,11 +110,8 @@ def _toolchain() -> Toolchain | str:
         if installed.returncode != 0:
             shutil.rmtree(fresh)
             return f"npm could not install the clients: {installed.stderr[-500:]}"
-        try:
-            fresh.rename(folder)
-        except OSError:  # another run was quicker
-            shutil.rmtree(fresh)
-    return Toolchain(node, folder)
+        fresh.rename(folder)
+    return None
 
 
 @contextmanager

@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -40,11 +41,25 @@ wires = _load("fault_wires", Path(__file__).parents[2] / "acceptance" / "wires.p
 
 
 def needs_strace() -> None:
-    """Skips where there is no strace, but never in CI."""
-    if shutil.which("strace") is None:
+    """Skips where strace cannot look into other processes, but never in CI."""
+    if (lacking := _lacking()) is not None:
         if os.environ.get("CI"):
-            pytest.fail("strace is missing: .ci/run brings it")
-        pytest.skip("strace injects the faults")
+            pytest.fail(f"{lacking}: .ci/run brings it")
+        pytest.skip(lacking)
+
+
+@cache
+def _lacking() -> str | None:
+    if shutil.which("strace") is None:
+        return "needs strace, which makes disks fail"
+    with subprocess.Popen(["sleep", "60"]) as other:
+        words = ["strace", "-p", str(other.pid)]
+        with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as tracer:
+            assert tracer.stderr is not None
+            said = tracer.stderr.readline()
+            tracer.terminate()
+        other.terminate()
+    return None if "attached" in said else "needs the right to trace with strace, which makes disks fail"
 
 
 def tracing(folder: Path, call: str, error: str, when: str, log: Path, *more: str) -> list[str]:

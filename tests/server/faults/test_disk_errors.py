@@ -16,10 +16,7 @@ import pytest
 from injecting import Poster, Server, health, injected, needs_strace, tool, tracing, was_injected
 from profiles import NIGHTLY
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="strace is of Linux"),
-    pytest.mark.timeout(3_600 if NIGHTLY else 300),
-]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="strace is of Linux")
 
 SYNCS = "fsync,fdatasync"
 """Which of them depends on how SQLite was built."""

@@ -14,8 +14,6 @@ from typing import Any
 import pytest
 from injecting import Poster, Server, tool, wires
 
-pytestmark = pytest.mark.timeout(300)
-
 FILLER = "We looked at the seals, the flow and the price of every pump on the long list. " * 3
 LONGEST = 5.0
 """Seconds that a call may take on a busy machine: the models hang for longer."""

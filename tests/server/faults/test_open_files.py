@@ -13,10 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from injecting import Poster, Server, health, tool, wires
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="prlimit is of Linux"),
-    pytest.mark.timeout(300),
-]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="prlimit is of Linux")
 
 
 def test_a_server_without_file_handles_survives_and_takes_clients_again_when_they_are_given_back(

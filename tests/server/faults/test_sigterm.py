@@ -18,10 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 from injecting import Poster, Server, log_of, wires
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM"),
-    pytest.mark.timeout(300),
-]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM")
 
 POSTERS = 32
 POSTS = 200

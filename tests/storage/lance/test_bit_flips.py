@@ -8,7 +8,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
 from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
@@ -16,8 +15,6 @@ from blackboard_mcp.storage.lance.indexer import Indexer
 from profiles import NIGHTLY
 
 FLIPS = 300 if NIGHTLY else 6
-
-pytestmark = pytest.mark.timeout(1_800 if NIGHTLY else 300)
 
 
 def damaged(whole: Path, folder: Path, dice: random.Random) -> None:

@@ -32,10 +32,7 @@ SEED = 5
 REFUSED = (BlackboardError, AssertionError, ValueError, TypeError, LookupError, OverflowError)
 """The read fails: with an error that names the damage, or, for a value that none can be, an internal one."""
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform == "win32", reason="processes that end without closing"),
-    pytest.mark.timeout(3_600 if NIGHTLY else 300),
-]
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes that end without closing")
 
 
 @pytest.fixture(scope="module")
