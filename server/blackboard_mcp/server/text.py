@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from blackboard_mcp.protocols.access import Trust
@@ -55,9 +56,12 @@ def visible(text: str) -> str:
 
 
 def _escape(match: re.Match[str]) -> str:
-    if match["flag"]:
-        return match[0]
-    code = ord(match[0])
+    return match[0] if match["flag"] else _escaped(match[0])
+
+
+@lru_cache(maxsize=512)
+def _escaped(character: str) -> str:
+    code = ord(character)
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
@@ -67,7 +71,12 @@ def visible_json(document: str) -> str:
 
 
 def _json_escape(match: re.Match[str]) -> str:
-    return match[0] if match["flag"] else json.dumps(match[0])[1:-1].replace("\x7f", "\\u007f")
+    return match[0] if match["flag"] else _escaped_for_json(match[0])
+
+
+@lru_cache(maxsize=512)
+def _escaped_for_json(character: str) -> str:
+    return json.dumps(character)[1:-1].replace("\x7f", "\\u007f")
 
 
 def escape(text: str, keep: str = "") -> str:
