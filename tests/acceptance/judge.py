@@ -1,7 +1,7 @@
 """Everything that is asked of servers judged: each answer by itself, and in the end what they leave behind.
 
 An answer is a result or an error that teaches, has at most 1 MiB, shows nothing of how the server is made and
-nothing of what is hidden from the agent; it took its CPU time and no more; what failed changed nothing, and what
+nothing of what is hidden from the agent; it took no more work than a request may; what failed changed nothing, and what
 worked changed no other board than the one it named.
 """
 
@@ -14,6 +14,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +22,8 @@ from typing import Any
 
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.server.demo.process import command, environment
-from profiles import NIGHTLY
 from unlisted import whole as whole_schema
+from work import Meter
 
 
 def beside(name: str) -> Any:
@@ -40,10 +41,6 @@ hostile: Any = beside("hostile")
 wires: Any = beside("wires")
 
 MOST_BYTES = 1 << 20
-MOST_CPU = 0.25
-"""Seconds of CPU of the server that a request may take."""
-PATIENCE = 2 if NIGHTLY else 4
-"""How many times as much a busy machine gets, where neighbours and the server's own upkeep run beside it."""
 LONGEST_ERROR = 900
 MOST_MEMORY = 1_500_000_000
 CANARY = "Zq7canary"
@@ -76,11 +73,11 @@ class Seen:
     outcomes: Counter[str] = field(default_factory=Counter)
     by_tool: dict[str, Counter[str]] = field(default_factory=dict)
     largest: tuple[int, str] = (0, "")
-    dearest: list[tuple[float, str]] = field(default_factory=list)
+    dearest: list[tuple[int, str]] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
-    def dear(self, seconds: float, what: str) -> None:
-        self.dearest = sorted([*self.dearest, (seconds, what)], reverse=True)[:8]
+    def dear(self, calls: int, what: str) -> None:
+        self.dearest = sorted([*self.dearest, (calls, what)], reverse=True)[:8]
 
 
 READING = frozenset({"read", "query", "wait"})
@@ -97,10 +94,14 @@ def _board(given: dict[str, str]) -> str | None:
 
 
 class Run:
-    """Wires on one data folder, and everything that is asked over them judged."""
+    """Wires on one data folder, and everything that is asked over them judged.
 
-    def __init__(self, data: Path, wires_: list[Any]) -> None:
+    `meters` count the work of the servers, by their process ids.
+    """
+
+    def __init__(self, data: Path, wires_: list[Any], meters: Mapping[int, Meter]) -> None:
         self.wires = wires_
+        self._meters = meters
         self.seen = Seen()
         self.codes = codes()
         self._database = sqlite3.connect(f"file:{data / 'board.sqlite3'}?mode=ro", uri=True)
@@ -169,25 +170,25 @@ class Run:
             self.judge(shown, answer)
 
     def _timed(self, wire: Any, shown: str, asking: Any) -> Any:
-        started = cpu(wire.pid)
+        meter = self._meters[wire.pid]
         try:
+            meter.work()
             answer = asking()
-            took = cpu(wire.pid) - started
+            work = meter.work()
             for _ in range(3):
-                if took <= MOST_CPU * PATIENCE:
+                if not work.dear:
                     break
-                # What the server does by itself, and a busy machine, are not there every time.
-                started = cpu(wire.pid)
+                # What the server does by itself is not there every time.
                 asking()
-                took = min(took, cpu(wire.pid) - started)
+                work = meter.work()
             else:
-                self.seen.wrong.append(f"{shown}\n  took {took:.3f} s of CPU at least")
+                self.seen.wrong.append(f"{shown}\n  took {work}")
         except (ConnectionError, TimeoutError, json.JSONDecodeError) as error:
             self.seen.wrong.append(f"{shown}\n  no answer: {error!r}")
             if isinstance(error, json.JSONDecodeError):
                 return None
             raise
-        self.seen.dear(took, shown)
+        self.seen.dear(work.calls, shown)
         self.seen.requests[wire.name] += 1
         return answer
 
@@ -241,22 +242,11 @@ class Run:
     def report(self) -> str:
         seen = self.seen
         tools = "\n".join(f"  {tool}: {dict(counts)}" for tool, counts in sorted(seen.by_tool.items()))
-        dear = "\n".join(f"  {seconds:.2f} s: {what[:160]}" for seconds, what in seen.dearest)
+        dear = "\n".join(f"  {calls:,}: {what[:160]}" for calls, what in seen.dearest)
         return (
             f"{dict(seen.requests)}\n{dict(seen.outcomes)}\n{tools}\nlargest answer {seen.largest[0]:,} bytes: "
-            f"{seen.largest[1][:160]}\ndearest by the CPU of its server:\n{dear}"
+            f"{seen.largest[1][:160]}\ndearest by the calls of functions in its server:\n{dear}"
         )
-
-
-def cpu(pid: int) -> float:
-    """Seconds of CPU that all threads of a process have used."""
-    found = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        try:
-            found += int((task / "schedstat").read_text().split()[0])
-        except FileNotFoundError:
-            continue  # the thread has just ended
-    return found / 1e9
 
 
 def most_memory(pid: int) -> int:

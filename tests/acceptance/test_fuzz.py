@@ -24,7 +24,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+from patience import PATIENCE
 from profiles import NIGHTLY
+from work import Meter
 
 
 def _judge() -> Any:
@@ -116,17 +118,19 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     data = folder / "data"
     logs = [folder / name for name in ("http.log", "modern.log", "legacy.log")]
     with ExitStack() as stack:
-        url, pid = stack.enter_context(wires.http_process(data, logs[0]))
+        counted = [stack.enter_context(closing(Meter())) for _ in logs]
+        url, pid = stack.enter_context(wires.http_process(data, logs[0], meter=counted[0]))
         over = [wires.HttpWire(url, pid, "ada", modern=modern) for modern in (True, False)]
         for wire in over:
             stack.callback(wire.close)
-        over.append(stack.enter_context(wires.stdio_wire(data, logs[1], modern=True)))
-        over.append(stack.enter_context(wires.stdio_wire(data, logs[2], modern=False)))
+        over.append(stack.enter_context(wires.stdio_wire(data, logs[1], modern=True, meter=counted[1])))
+        over.append(stack.enter_context(wires.stdio_wire(data, logs[2], modern=False, meter=counted[2])))
         judge.hide(url, pid, ("main", "wild"))
         for wire in over:
             judge.good(wire, "post", '{"text": "a fact"}')
             judge.good(wire, "read", "{}")
-        found = stack.enter_context(closing(judge.Run(data, over)))
+        meters = dict(zip([pid, *(wire.pid for wire in over[2:])], counted, strict=True))
+        found = stack.enter_context(closing(judge.Run(data, over, meters)))
         yield Served(found, url)
         print(found.report())
         assert max(judge.most_memory(wire.pid) for wire in over) < judge.MOST_MEMORY
@@ -459,7 +463,10 @@ def test_clients_that_leave_in_the_midst_leave_nothing_behind(served: Served) ->
     ).encode()
 
     def leave(place: int) -> None:
-        with suppress(OSError), socket.create_connection((url.hostname, url.port), timeout=10) as client:
+        with (
+            suppress(OSError),
+            socket.create_connection((url.hostname, url.port), timeout=PATIENCE) as client,
+        ):
             whole = head + body
             client.sendall(whole[: len(whole) * (place % 5) // 4])
             if place % 3 == 0:

@@ -20,10 +20,11 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from blackboard_mcp.server.demo.process import command, environment
+from patience import PATIENCE
+from work import Meter
 
 MODERN: Final = "2026-07-28"
 LEGACY: Final = "2025-11-25"
-PATIENCE: Final = 60.0
 _CAPABILITIES: Final = '"io.modelcontextprotocol/clientCapabilities": {}'
 _MODERN_META: Final = f'"io.modelcontextprotocol/protocolVersion": "{MODERN}", {_CAPABILITIES}'
 
@@ -221,19 +222,26 @@ class StdioWire:
 
 
 @contextmanager
-def stdio_wire(data: Path, log: Path, *, modern: bool, agent: str = "ada") -> Iterator[StdioWire]:
+def stdio_wire(
+    data: Path, log: Path, *, modern: bool, agent: str = "ada", meter: Meter | None = None
+) -> Iterator[StdioWire]:
     """A server over stdio on a data folder; what it says on standard error goes to `log`."""
     words = command("serve", "--transport", "stdio", "--data", str(data), "--agent", agent, "--tools", "all")
     with log.open("wb") as err:
         process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=err, env=environment()
+            words if meter is None else meter.counted(words),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=err,
+            env=environment(),
+            pass_fds=() if meter is None else meter.pass_fds,
         )
         assert process.stdin is not None
         assert process.stdout is not None
         try:
             yield StdioWire(process, modern=modern)
             process.stdin.close()
-            assert process.wait(15) == 0
+            assert process.wait(PATIENCE) == 0
         finally:
             process.kill()
             process.wait()
@@ -250,13 +258,23 @@ UNHURRIED = {
 
 
 @contextmanager
-def http_process(data: Path, log: Path) -> Iterator[tuple[str, int]]:
+def http_process(
+    data: Path, log: Path, *options: str, meter: Meter | None = None
+) -> Iterator[tuple[str, int]]:
     """A server over HTTP on a data folder: its URL and process id; its standard error goes to `log`."""
     ready = "blackboard-mcp serves "
-    words = command("serve", "--transport", "http", "--port", "0", "--data", str(data), "--tools", "all")
+    words = command(
+        "serve", "--transport", "http", "--port", "0", "--data", str(data), "--tools", "all", *options
+    )
     with log.open("wb") as err:
         told = environment() | {"BLACKBOARD_LIMITS": json.dumps(UNHURRIED)}
-        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=err, env=told)
+        process = subprocess.Popen(
+            words if meter is None else meter.counted(words),
+            stdin=subprocess.DEVNULL,
+            stderr=err,
+            env=told,
+            pass_fds=() if meter is None else meter.pass_fds,
+        )
         try:
             while process.poll() is None:
                 said = [
@@ -269,7 +287,7 @@ def http_process(data: Path, log: Path) -> Iterator[tuple[str, int]]:
                 raise AssertionError(log.read_text("utf-8", "replace"))
             yield said[0].removeprefix(ready).strip(), process.pid
             process.terminate()
-            assert process.wait(15) == 0
+            assert process.wait(PATIENCE) == 0
         finally:
             process.kill()
             process.wait()

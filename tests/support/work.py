@@ -1,0 +1,96 @@
+"""The work of a server process, counted: calls of functions, whatever they are written in, and returns from them.
+
+A count is the same on a slow and busy machine, which no clock is. `counted` gives the words of a command that runs
+the server with its event loop's turns and all its threads counted; what C does within one call counts as one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import threading
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any, Final
+
+MOST_CALLS: Final = 6_000_000
+"""What a request may take of a server, about a second of CPU when nothing is counted."""
+MOST_IN_A_TURN: Final = 600_000
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a server did since it was last asked: calls in all, and in the longest turn of its event loop."""
+
+    calls: int
+    turn: int
+
+    @property
+    def dear(self) -> bool:
+        """Whether it is more than a request may take."""
+        return self.calls > MOST_CALLS or self.turn > MOST_IN_A_TURN
+
+    def __str__(self) -> str:
+        return f"{self.calls:,} calls, {self.turn:,} in a turn"
+
+
+class Meter:
+    """Asks one server for its work; it is started with the words of `counted` and `pass_fds`."""
+
+    def __init__(self) -> None:
+        self._own, self._its = socket.socketpair()
+        self.pass_fds: Final = (self._its.fileno(),)
+
+    def counted(self, words: list[str]) -> list[str]:
+        """The same command of this installation, with its work counted."""
+        python, _, _, *more = words
+        return [python, __file__, str(self._its.fileno()), *more]
+
+    def work(self) -> Work:
+        self._own.sendall(b"?")
+        calls, turn = self._own.recv(100).split()
+        return Work(int(calls), int(turn))
+
+    def close(self) -> None:
+        self._own.close()
+        self._its.close()
+
+
+_TURN: Final[CodeType] = asyncio.events.Handle._run.__code__
+_elsewhere = _loop = _begun = _longest = _told = 0
+
+
+def _count(frame: FrameType, event: str, arg: Any) -> None:
+    global _elsewhere
+    _elsewhere += 1
+
+
+def _count_turns(frame: FrameType, event: str, arg: Any) -> None:
+    global _loop, _begun, _longest
+    _loop += 1
+    if frame.f_code is _TURN:
+        if event == "call":
+            _begun = _loop
+        elif event == "return":
+            _longest = max(_longest, _loop - _begun)
+
+
+def _tell(asked: socket.socket) -> None:
+    global _longest, _told
+    while asked.recv(1):
+        calls, turn = _loop + _elsewhere, _longest
+        asked.sendall(f"{calls - _told} {turn}".encode())
+        _told, _longest = calls, 0
+
+
+if __name__ == "__main__":
+    sys.modules["uvloop"] = None  # type: ignore[assignment] # the turns of asyncio's own loop can be seen
+    asked = socket.socket(fileno=int(sys.argv.pop(1)))
+    threading.Thread(target=_tell, args=(asked,), daemon=True).start()
+
+    from blackboard_mcp.server.cli import main
+
+    threading.setprofile(_count)
+    sys.setprofile(_count_turns)
+    main()
