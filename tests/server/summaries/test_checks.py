@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
+import matching
 import pytest
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status
+from blackboard_mcp.server import text
+from blackboard_mcp.server.summaries import checks, sentences
 from blackboard_mcp.server.summaries.checks import body_limit, complete, faults, source_tokens, tidy
 from blackboard_mcp.server.tokens import BpeTokenizer
+from counting import PROPORTION, growth, lines_of
 
 BPE = BpeTokenizer()
 Make = Callable[..., Item]
@@ -154,11 +158,17 @@ def test_a_long_hostile_answer_is_refused_quickly(thread: list[Item]) -> None:
 
 
 @pytest.mark.parametrize("odd", ["A.", "?", ": ", " ", "a@a.", "!?", "a1", "\n", "['", "1."])
-def test_what_is_checked_takes_time_in_proportion_to_its_length(
-    make_item: Callable[..., Item], odd: str
-) -> None:
-    thread = [make_item(1, "The cache was cold after each deploy. " * 2_000), make_item(2, odd * 10_000)]
-    body = f"The cache was cold {(odd * 6_000)[:4_000]} [F-1]"
-    began = time.process_time()
-    faults(body, thread, BPE)
-    assert time.process_time() - began < 1
+def test_what_is_checked_takes_work_in_proportion_to_its_length(make_item: Make, odd: str) -> None:
+    def checked(size: int, kind: ItemType) -> Callable[[], object]:
+        run = (odd * size)[: 4 * size]
+        second = make_item(2, run + "x", kind)
+        thread = [make_item(1, "The cache was cold after each deploy. " * (size // 10)), second]
+        return partial(faults, f"The cache was cold {run}x [F-1, {second.id}]", thread, BPE)
+
+    assert growth(lambda size: lines_of(checked(size, ItemType.FACT)), 200) < PROPORTION
+    steps = []
+    for size in (200, 800):
+        with matching.counted(checks, sentences, text) as counted:
+            checked(size, ItemType.DECISION)()
+        steps.append(counted)
+    assert steps[1].grew(steps[0]) == []

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
+import matching
 import pytest
 from blackboard_mcp.protocols.items import Edge, EdgeKind, Item, ItemType, Status, Visibility
+from blackboard_mcp.server import text as text_module
+from blackboard_mcp.server.summaries import checks, scoring, sentences
+from blackboard_mcp.server.summaries import extract as extract_module
 from blackboard_mcp.server.summaries.checks import body_limit, faults
 from blackboard_mcp.server.summaries.extract import extract
 from blackboard_mcp.server.tokens import BpeTokenizer
+from counting import PROPORTION, growth, lines_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -244,14 +249,34 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
-def test_a_hostile_text_is_summarised_quickly_or_not_at_all(make_item: Make, unit: str) -> None:
+def test_a_hostile_text_of_any_length_is_summarised_or_not(make_item: Make, unit: str) -> None:
     text = unit * (200_000 // len(unit))
     thread = [
         make_item(1, text, ItemType.DECISION),
         make_item(2, text),
         make_item(3, "The final answer is 42.", ItemType.ANSWER),
     ]
-    began = time.process_time()
     body = extract(thread, BPE)
-    assert time.process_time() - began < 1.5
     assert body is None or BPE.count(body) <= body_limit(thread, BPE)
+
+
+@pytest.mark.parametrize("unit", HOSTILE)
+def test_a_summary_takes_work_in_proportion_to_its_thread(make_item: Make, unit: str) -> None:
+    def summarised(size: int) -> Callable[[], object]:
+        run = (unit * size)[:size]
+        decided = "We keep the buffer as it is now. " * (size // 20)
+        thread = [
+            make_item(1, decided + run, ItemType.DECISION),
+            make_item(2, run),
+            make_item(3, "The final answer is 42.", ItemType.ANSWER),
+        ]
+        return partial(extract, thread, BPE)
+
+    assert growth(lambda size: lines_of(summarised(size)), 400) < PROPORTION
+    steps = []
+    for size in (400, 1_600):
+        with matching.counted(checks, extract_module, scoring, sentences, text_module) as counted:
+            summarised(size)()
+        steps.append(counted)
+    assert steps[1].all < PROPORTION * steps[0].all
+    assert steps[1].grew(steps[0]) == []

@@ -113,13 +113,12 @@ class _Choice:
 
     def _decision(self, item: Item) -> None:
         """The decision's sentences that keep its words and other numbers, as far as there is room."""
-        missing = self._missing(item)
+        missing, kept = self._missing(item), self._keeps_words(item)
         for sentence in sorted(self.of[item.number], key=lambda s: (-s.score, s.place)):
-            said = [s.text for s in self.chosen if s.item is item]
-            wanted = sentence.numbers & set(missing) or not keeps_words(item, said)
-            if wanted and sentence not in self.chosen:
-                self._take(sentence)
-                missing = self._missing(item)
+            wanted = not kept or sentence.numbers & set(missing)
+            if wanted and sentence not in self.chosen and self._take(sentence):
+                # Reads the whole item, so not for each of its sentences.
+                missing, kept = self._missing(item), self._keeps_words(item)
         # What was kept free for all of its numbers, less what the rest of them takes.
         self.room += self._cost(_figures(numbers(item.text))) - self._cost(_figures(missing))
 
@@ -172,6 +171,9 @@ class _Choice:
     def _missing(self, item: Item) -> list[str]:
         told = {number for s in self.chosen if s.item is item for number in s.numbers}
         return [number for number in numbers(item.text) if number not in told]
+
+    def _keeps_words(self, item: Item) -> bool:
+        return keeps_words(item, [s.text for s in self.chosen if s.item is item])
 
     def drop(self) -> None:
         """One sentence or outcome less."""

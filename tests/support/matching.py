@@ -1,0 +1,320 @@
+"""Patterns that count the steps their matching takes, as no clock can.
+
+`counted` puts them in the place of a module's own. Each call is matched twice: by `re`, whose answer is
+returned, and by a plain backtracking machine that counts, and that has to find the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from re import _constants as c  # type: ignore[attr-defined]
+from re import _parser  # type: ignore[attr-defined]
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+MOST = 20_000_000
+"""Steps after which a run is given up: what it counts grows beyond all bounds."""
+
+CHAR, SPLIT, JUMP, AT, LOOK, ATOMIC, MATCHED = range(7)
+_CATEGORIES: dict[Any, Callable[[str], bool]] = {
+    c.CATEGORY_DIGIT: str.isdecimal,
+    c.CATEGORY_NOT_DIGIT: lambda char: not char.isdecimal(),
+    c.CATEGORY_SPACE: str.isspace,
+    c.CATEGORY_NOT_SPACE: lambda char: not char.isspace(),
+    c.CATEGORY_WORD: lambda char: char.isalnum() or char == "_",
+    c.CATEGORY_NOT_WORD: lambda char: not (char.isalnum() or char == "_"),
+}
+
+
+@dataclass
+class Steps:
+    """What was counted: steps in all, and by pattern the most steps a character in one call."""
+
+    all: int = 0
+    calls: int = 0
+    characters: int = 0
+    """Characters of all texts that patterns were called with."""
+    most: dict[str, float] = field(default_factory=dict)
+
+    def add(self, pattern: str, characters: int, steps: int) -> None:
+        self.calls += 1
+        self.characters += characters
+        self.most[pattern] = max(self.most.get(pattern, 0.0), steps / (characters + 100))
+
+    def grew(self, less: Steps) -> list[str]:
+        """The patterns that take more steps a character than they took of texts a quarter as long."""
+        return [p for p, dear in self.most.items() if dear > 2 * less.most.get(p, 0.0) + 10]
+
+
+@contextmanager
+def counted(*modules: ModuleType) -> Iterator[Steps]:
+    """The modules' patterns count while it lasts, those in tuples too."""
+    steps = Steps()
+    with pytest.MonkeyPatch.context() as patch:
+        for module in modules:
+            for name, value in list(vars(module).items()):
+                replaced = _counting(value, steps)
+                if replaced is not value:
+                    patch.setattr(module, name, replaced)
+        yield steps
+
+
+def _counting(value: Any, steps: Steps) -> Any:
+    if isinstance(value, re.Pattern):
+        return CountedPattern(value, steps)
+    if type(value) is tuple and any(isinstance(part, re.Pattern | tuple) for part in value):
+        return tuple(_counting(part, steps) for part in value)
+    return value
+
+
+class CountedPattern:
+    """A pattern that is matched by `re` and counted by `_run`."""
+
+    def __init__(self, pattern: re.Pattern[str], steps: Steps) -> None:
+        self._pattern = pattern
+        self._steps = steps
+        self._program = compiled(pattern)
+
+    def search(self, text: str) -> re.Match[str] | None:
+        found = self._pattern.search(text)
+        self._count(text, [found] if found else [])
+        return found
+
+    def match(self, text: str) -> re.Match[str] | None:
+        found = self._pattern.match(text)
+        before = self._steps.all
+        assert self._end(text, 0) == (found.end() if found else None), (self._pattern, text[:80])
+        self._steps.add(self._pattern.pattern, len(text), self._steps.all - before)
+        return found
+
+    def finditer(self, text: str) -> Iterator[re.Match[str]]:
+        found = list(self._pattern.finditer(text))
+        self._count(text, found, whole=True)
+        return iter(found)
+
+    def findall(self, text: str) -> list[Any]:
+        self.finditer(text)
+        return self._pattern.findall(text)
+
+    def split(self, text: str) -> list[Any]:
+        self.finditer(text)
+        return self._pattern.split(text)
+
+    def sub(self, by: Any, text: str) -> str:
+        self.finditer(text)
+        return self._pattern.sub(by, text)
+
+    def _count(self, text: str, found: list[re.Match[str]], *, whole: bool = False) -> None:
+        """Tries what `re` tries: every place up to each match, and those after the last one too if `whole`."""
+        before = self._steps.all
+        place, empty = 0, False
+        for match in found:
+            for start in range(place + empty, match.start()):
+                assert self._end(text, start) is None, (self._pattern, start)
+            end = self._end(text, match.start())
+            # Right after an empty match `re` takes no second empty one.
+            assert end == match.end() or (empty and match.start() == place), (self._pattern, match)
+            place, empty = match.end(), match.end() == match.start()
+        if whole or not found:
+            for start in range(place + empty, len(text) + 1):
+                assert self._end(text, start) is None, (self._pattern, start)
+        self._steps.add(self._pattern.pattern, len(text), self._steps.all - before)
+
+    def _end(self, text: str, start: int) -> int | None:
+        return _run(self._program, text, start, self._steps)
+
+
+Instruction = tuple[Any, ...]
+
+
+def _run(program: list[Instruction], text: str, start: int, steps: Steps) -> int | None:
+    """Where a match from `start` ends; each instruction is a step."""
+    waiting = [(0, start)]
+    length = len(text)
+    count = 0
+    try:
+        while waiting:
+            at, place = waiting.pop()
+            while True:
+                count += 1
+                if count + steps.all > MOST:
+                    raise AssertionError(f"over {MOST:,} steps of matching on {length:,} characters")
+                instruction = program[at]
+                kind = instruction[0]
+                if kind == CHAR:
+                    if place >= length or not instruction[1](text[place]):
+                        break
+                    at, place = at + 1, place + 1
+                elif kind == SPLIT:
+                    waiting.append((instruction[2], place))
+                    at = instruction[1]
+                elif kind == JUMP:
+                    at = instruction[1]
+                elif kind == AT:
+                    if not instruction[1](text, place):
+                        break
+                    at += 1
+                elif kind == LOOK:
+                    _, inner, behind, wanted = instruction
+                    there = place - behind
+                    if (there >= 0 and _run(inner, text, there, steps) is not None) is not wanted:
+                        break
+                    at += 1
+                elif kind == ATOMIC:
+                    end = _run(instruction[1], text, place, steps)
+                    if end is None:
+                        break
+                    at, place = at + 1, end
+                else:
+                    return place
+        return None
+    finally:
+        steps.all += count
+
+
+def compiled(pattern: re.Pattern[str]) -> list[Instruction]:
+    """The program of a pattern.
+
+    Raises:
+        NotImplementedError: it has what no pattern that is counted had yet.
+    """
+    program: list[Instruction] = []
+    _sequence(_parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG), pattern.flags, program)
+    return [*program, (MATCHED,)]
+
+
+def _sequence(parsed: Any, flags: int, to: list[Instruction]) -> None:
+    for kind, argument in parsed:
+        _one(kind, argument, flags, to)
+
+
+def _one(kind: Any, argument: Any, flags: int, to: list[Instruction]) -> None:
+    if kind in (c.LITERAL, c.NOT_LITERAL, c.ANY, c.IN):
+        to.append((CHAR, _remembered(_letters(kind, argument, flags), flags)))
+    elif kind is c.AT:
+        to.append((AT, _place(argument, flags)))
+    elif kind is c.SUBPATTERN:
+        _, add, drop, inner = argument
+        _sequence(inner, (flags | add) & ~drop, to)
+    elif kind is c.BRANCH:
+        _branch(argument[1], flags, to)
+    elif kind in (c.MAX_REPEAT, c.MIN_REPEAT):
+        _repeat(*argument, kind is c.MIN_REPEAT, flags, to)
+    elif kind is c.POSSESSIVE_REPEAT:
+        inner: list[Instruction] = []
+        _repeat(*argument, False, flags, inner)
+        to.append((ATOMIC, [*inner, (MATCHED,)]))
+    elif kind is c.ATOMIC_GROUP:
+        inner = []
+        _sequence(argument, flags, inner)
+        to.append((ATOMIC, [*inner, (MATCHED,)]))
+    elif kind in (c.ASSERT, c.ASSERT_NOT):
+        direction, looked = argument
+        inner = []
+        _sequence(looked, flags, inner)
+        behind = looked.getwidth()[0] if direction < 0 else 0
+        to.append((LOOK, [*inner, (MATCHED,)], behind, kind is c.ASSERT))
+    else:
+        raise NotImplementedError(kind)
+
+
+def _branch(branches: Any, flags: int, to: list[Instruction]) -> None:
+    jumps = []
+    for branch in branches[:-1]:
+        split = len(to)
+        to.append(())
+        _sequence(branch, flags, to)
+        jumps.append(len(to))
+        to.append(())
+        to[split] = (SPLIT, split + 1, len(to))
+    _sequence(branches[-1], flags, to)
+    for jump in jumps:
+        to[jump] = (JUMP, len(to))
+
+
+def _repeat(least: int, most: Any, parsed: Any, lazy: bool, flags: int, to: list[Instruction]) -> None:
+    def split(at: int, on: int, past: int) -> None:
+        to[at] = (SPLIT, past, on) if lazy else (SPLIT, on, past)
+
+    for _ in range(least):
+        _sequence(parsed, flags, to)
+    if most is c.MAXREPEAT:
+        if parsed.getwidth()[0] == 0:
+            raise NotImplementedError("a repeat of what may be empty")
+        at = len(to)
+        to.append(())
+        _sequence(parsed, flags, to)
+        to.append((JUMP, at))
+        split(at, at + 1, len(to))
+        return
+    splits = []
+    for _ in range(most - least):
+        splits.append(len(to))
+        to.append(())
+        _sequence(parsed, flags, to)
+    for at in splits:
+        split(at, at + 1, len(to))
+
+
+def _remembered(fits: Callable[[str], bool], flags: int) -> Callable[[str], bool]:
+    known: dict[str, bool] = {}
+
+    def remembered(char: str) -> bool:
+        if char not in known:
+            cases = {char, char.lower(), char.upper()} if flags & re.IGNORECASE else {char}
+            known[char] = any(len(case) == 1 and fits(case) for case in cases)
+        return known[char]
+
+    return remembered
+
+
+def _letters(kind: Any, argument: Any, flags: int) -> Callable[[str], bool]:
+    """Which characters a part of a pattern that takes one accepts."""
+    if kind is c.LITERAL:
+        return lambda char: ord(char) == argument
+    if kind is c.NOT_LITERAL:
+        return lambda char: ord(char) != argument
+    if kind is c.ANY:
+        return lambda char: bool(flags & re.DOTALL) or char != "\n"
+    negate = argument[0][0] is c.NEGATE
+    parts = [_member(*part) for part in argument[negate:]]
+    return lambda char: any(part(char) for part in parts) is not negate
+
+
+def _member(kind: Any, argument: Any) -> Callable[[str], bool]:
+    if kind is c.LITERAL:
+        return lambda char: ord(char) == argument
+    if kind is c.RANGE:
+        return lambda char: argument[0] <= ord(char) <= argument[1]
+    if kind is c.CATEGORY:
+        return _CATEGORIES[argument]
+    raise NotImplementedError(kind)
+
+
+def _place(kind: Any, flags: int) -> Callable[[str, int], bool]:
+    """Whether a place of a text is what an anchor wants."""
+
+    def is_word(text: str, place: int) -> bool:
+        return 0 <= place < len(text) and (text[place].isalnum() or text[place] == "_")
+
+    lines = bool(flags & re.MULTILINE)
+    if kind is c.AT_BEGINNING:
+        return lambda text, place: place == 0 or (lines and text[place - 1] == "\n")
+    if kind is c.AT_BEGINNING_STRING:
+        return lambda text, place: place == 0
+    if kind is c.AT_END:
+        return lambda text, place: (
+            place == len(text) or (text[place] == "\n" and (lines or place == len(text) - 1))
+        )
+    if kind is c.AT_END_STRING:
+        return lambda text, place: place == len(text)
+    if kind is c.AT_BOUNDARY:
+        return lambda text, place: is_word(text, place - 1) is not is_word(text, place)
+    if kind is c.AT_NON_BOUNDARY:
+        return lambda text, place: is_word(text, place - 1) is is_word(text, place)
+    raise NotImplementedError(kind)
