@@ -15,6 +15,7 @@ from blackboard_mcp.server import compose
 from blackboard_mcp.server.requests import PostFields
 from blackboard_mcp.server.settings import Settings
 from blackboard_mcp.storage.testing.harness import HandClock
+from patience import PATIENCE
 
 
 @asynccontextmanager
@@ -76,7 +77,7 @@ async def test_two_processes_add_up_in_the_background_and_at_the_close(
             await two.blackboard.read("bob", None, ["F-1"], [])
             await two.activity.flush()
             await one.blackboard.read("bob", None, ["F-1"], [])
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 change = watching.store.changes()
                 while await reads(watching) != {1: 2}:
                     change = await watching.store.wait_for_change(change, 5)

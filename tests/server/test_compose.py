@@ -24,6 +24,7 @@ from blackboard_mcp.server.mcp.adapter_callers import principal_of
 from blackboard_mcp.server.settings import Settings
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
+from patience import PATIENCE
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).parent / "mcp" / "boards.py")
@@ -111,7 +112,7 @@ async def test_agents_of_one_http_server_are_who_their_headers_say(board: Any, m
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
     task = asyncio.create_task(serve_http(server, port=0, on_ready=ready.set_result, stop=stop))
-    url = f"{await asyncio.wait_for(ready, 10)}/mcp"
+    url = f"{await asyncio.wait_for(ready, PATIENCE)}/mcp"
     try:
         for headers, author in (
             ({"X-Blackboard-Agent": "alice"}, "alice"),
@@ -132,7 +133,7 @@ async def test_agents_of_one_http_server_are_who_their_headers_say(board: Any, m
             assert "not an agent's name" in refused.text
     finally:
         stop.set()
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, PATIENCE)
 
 
 @both
@@ -141,7 +142,7 @@ async def test_whom_an_agent_acts_for_is_what_its_header_last_said(board: Any, m
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     stop = asyncio.Event()
     task = asyncio.create_task(serve_http(server, port=0, on_ready=ready.set_result, stop=stop))
-    url = f"{await asyncio.wait_for(ready, 10)}/mcp"
+    url = f"{await asyncio.wait_for(ready, PATIENCE)}/mcp"
     try:
         for said, owner in (({}, "alice"), ("team", "team"), ({}, "team"), ("b", "b"), ("alice", "alice")):
             headers = {"X-Blackboard-Agent": "alice"} | ({"X-Blackboard-Owner": said} if said else {})
@@ -153,7 +154,7 @@ async def test_whom_an_agent_acts_for_is_what_its_header_last_said(board: Any, m
             assert await board.opened.store.owner_of("alice") == owner
     finally:
         stop.set()
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, PATIENCE)
 
 
 async def test_over_stdio_the_launch_configuration_says_whom_the_agent_acts_for(
@@ -217,7 +218,7 @@ async def test_expired_items_leave_by_themselves_while_a_server_runs(
     ):
         await alice.call_tool("post", {"text": "x", "ttl_seconds": 5})
         clock.advance(6)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 seen = opened.store.changes()
                 if [b.archived_items for b in await opened.store.boards()] == [1]:
@@ -242,7 +243,7 @@ async def test_what_nobody_uses_or_does_is_seen_to_while_a_server_runs(
             return result.structured_content
 
         async def until(tool: str, done: Callable[[Any], bool]) -> None:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 while True:
                     seen = opened.store.changes()
                     if done(await call(tool)):
@@ -296,7 +297,7 @@ class Process:
         self.process.stdin.write(json.dumps(message).encode() + b"\n")
         await self.process.stdin.drain()
         while True:
-            line = json.loads(await asyncio.wait_for(self.process.stdout.readline(), 30))
+            line = json.loads(await asyncio.wait_for(self.process.stdout.readline(), PATIENCE))
             if line.get("id") == self._id:
                 return line["result"]["structuredContent"]
 
@@ -343,13 +344,13 @@ async def test_a_stdio_process_loads_no_index_before_the_archive_is_searched_and
         assert mapped(started.pid) == set()
         found = await there.call("query_archive", text="word")
         assert found["items"]
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while "lance" not in mapped(started.pid):  # the search has set the indexer going
                 await there.call("wait", seconds=0.1)
     finally:
         assert started.stdin is not None
         started.stdin.close()
         assert started.stderr is not None
-        _, said = await asyncio.wait_for(asyncio.gather(started.wait(), started.stderr.read()), 20)
+        _, said = await asyncio.wait_for(asyncio.gather(started.wait(), started.stderr.read()), PATIENCE)
     assert started.returncode == 0
     assert b"Traceback" not in said

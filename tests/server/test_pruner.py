@@ -14,6 +14,7 @@ from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.server import pruner as pruner_module
 from blackboard_mcp.server.pruner import Pruner
 from blackboard_mcp.server.tokens import load_tokenizer
+from patience import PATIENCE
 
 NOTHING = PassOutcome((), 0, 0, 0, 0, (), 1)
 
@@ -72,7 +73,7 @@ async def test_a_kick_in_the_moment_a_pass_ends_starts_another() -> None:
 
     store.on_look = on_look
     pruner.kick("main")
-    await asyncio.wait_for(looked_again.wait(), 5)
+    await asyncio.wait_for(looked_again.wait(), PATIENCE)
     await pruner.settle()
 
 
@@ -84,7 +85,7 @@ async def test_a_pass_that_is_due_waits_for_the_process_that_holds_the_lease(
     store.busy = 3
     pruner = pruner_of(store)
     pruner.kick("main")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         await pruner.settle()
     assert store.passes == 1
     assert store.looks == 6, "before each try, and twice by the pass itself"

@@ -22,6 +22,7 @@ from blackboard_mcp.server.relay import relay
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.subscriptions import ResourceUpdated
+from patience import PATIENCE
 
 _spec = importlib.util.spec_from_file_location(
     "sample_board", Path(__file__).parent / "http" / "sample_board.py"
@@ -49,10 +50,10 @@ async def serving(port: int = 0) -> AsyncIterator[tuple[Any, str]]:
     stop = asyncio.Event()
     task = asyncio.create_task(serve_http(sample.server, port=port, on_ready=ready.set_result, stop=stop))
     try:
-        yield sample, await asyncio.wait_for(ready, 5)
+        yield sample, await asyncio.wait_for(ready, PATIENCE)
     finally:
         stop.set()
-        await asyncio.wait_for(task, 8)
+        await asyncio.wait_for(task, PATIENCE)
 
 
 class Wire:
@@ -77,7 +78,7 @@ class Wire:
         self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
     async def receive(self) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads(await asyncio.wait_for(self._reader.readline(), 15))
+        document: dict[str, Any] = json.loads(await asyncio.wait_for(self._reader.readline(), PATIENCE))
         return document
 
     async def initialize(self) -> None:
@@ -90,8 +91,8 @@ class Wire:
         """End the input; what still came, once the relay has ended."""
         os.close(self._to_relay)
         self._to_relay = -1
-        await asyncio.wait_for(self.task, 10)
-        rest = await asyncio.wait_for(self._reader.read(), 10)
+        await asyncio.wait_for(self.task, PATIENCE)
+        rest = await asyncio.wait_for(self._reader.read(), PATIENCE)
         return [json.loads(line) for line in rest.splitlines()]
 
 
@@ -147,17 +148,17 @@ async def test_a_stdio_client_of_either_generation_works_through_it(mode: str) -
             assert (await alice.read_resource("board://main/items/F-3")).contents
             if mode == LEGACY:
                 await alice.subscribe_resource(EVENTS)
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(PATIENCE):
                     while not heard.is_set():
                         await alice.call_tool("publish", {"uri": EVENTS})
             else:
                 async with alice.listen(resource_subscriptions=[EVENTS]) as stream:
                     await alice.call_tool("publish", {"uri": EVENTS})
-                    assert await asyncio.wait_for(anext(aiter(stream)), 5) == ResourceUpdated(EVENTS)
+                    assert await asyncio.wait_for(anext(aiter(stream)), PATIENCE) == ResourceUpdated(EVENTS)
             call = asyncio.create_task(alice.call_tool("wait", {}))
-            await asyncio.wait_for(sample.waiting.wait(), 5)
+            await asyncio.wait_for(sample.waiting.wait(), PATIENCE)
             call.cancel()
-            await asyncio.wait_for(sample.cancelled.wait(), 5)
+            await asyncio.wait_for(sample.cancelled.wait(), PATIENCE)
             await asyncio.gather(call, return_exceptions=True)
         if mode == LEGACY:
             assert sample.server.sdk_server.session_manager._server_instances == {}
@@ -337,7 +338,7 @@ async def test_it_is_light() -> None:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        out, err = await asyncio.wait_for(program.communicate(json.dumps(call).encode() + b"\n"), 30)
+        out, err = await asyncio.wait_for(program.communicate(json.dumps(call).encode() + b"\n"), PATIENCE)
     assert "result" in json.loads(out)
     heavy, *status = err.decode().splitlines()
     assert heavy == "[]"
@@ -379,7 +380,7 @@ async def test_calls_do_not_wait_for_each_other() -> None:
 
     server = await asyncio.start_server(hold, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with server, relaying(url, agent="rel") as wire, asyncio.timeout(15):
+    async with server, relaying(url, agent="rel") as wire, asyncio.timeout(PATIENCE):
         for number in range(150):
             wire.modern(number, "tools/call", name="post", arguments={})
         for _ in range(150):

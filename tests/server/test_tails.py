@@ -22,6 +22,7 @@ from blackboard_mcp.server import tails as tails_module
 from blackboard_mcp.server.tails import Tails
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import Table, draft
+from patience import PATIENCE
 
 AGENTS = ("alice", "bob", "carol")
 
@@ -142,7 +143,7 @@ async def everybody_follows(folder: Path, *, count: int) -> None:
         assert await table.seq() == to
         assert tails.weight <= 60_000 + 40 * 2_000
         for (agent, filter_, place, _), task in zip(readers, following, strict=True):
-            got = await asyncio.wait_for(task, 30)
+            got = await asyncio.wait_for(task, PATIENCE)
             assert got == await expected(table, agent, filter_, place)
     finally:
         for task in following:
@@ -287,12 +288,12 @@ async def test_only_those_are_woken_who_want_what_came(
         return await collect(*args)
 
     monkeypatch.setattr(tails, "_collect", counting)
-    call = asyncio.create_task(tails.after("main", wanted, end, end=end, limit=5, seconds=30))
+    call = asyncio.create_task(tails.after("main", wanted, end, end=end, limit=5, seconds=2 * PATIENCE))
     for number in range(30):
         await table.post("alice", f"{number}")
         await asyncio.sleep(0.002)
     await table.post("alice", "this", tags=["wanted"])
-    heard = await asyncio.wait_for(call, 10)
+    heard = await asyncio.wait_for(call, PATIENCE)
     assert ([event.seq for event in heard.events], heard.cursor) == ([end + 31], end + 31)
     assert looks == 2
 
@@ -345,7 +346,7 @@ async def test_a_board_that_nobody_follows_any_more_is_forgotten(
     end = await table.seq()
     await follow(tails, "main", "bob", {}, to=end)
     assert tails.weight > 0
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         while tails.weight or tails._tails or tails._pages:  # noqa: ASYNC110 - a timer of the tails ends it
             await asyncio.sleep(0.01)
     calls = counted.calls
@@ -363,7 +364,9 @@ async def test_a_failed_read_is_told_to_those_who_wait_and_the_next_begin_anew(
     wanted = matcher(parse_event_filter({}), Viewer("bob"))
 
     def call() -> asyncio.Task[Any]:
-        return asyncio.create_task(tails.after("main", wanted, place, end=place, limit=5, seconds=20))
+        return asyncio.create_task(
+            tails.after("main", wanted, place, end=place, limit=5, seconds=2 * PATIENCE)
+        )
 
     first = [call(), call()]
     await asyncio.sleep(0.05)
@@ -371,16 +374,16 @@ async def test_a_failed_read_is_told_to_those_who_wait_and_the_next_begin_anew(
     await table.post("alice", "b")
     for task in first:
         with pytest.raises(StoreBusy):
-            await asyncio.wait_for(task, 10)
+            await asyncio.wait_for(task, PATIENCE)
     counted.fails = None
-    heard = await asyncio.wait_for(call(), 10)
+    heard = await asyncio.wait_for(call(), PATIENCE)
     assert [event.seq for event in heard.events] == [place + 1]
     place += 1
     last = call()
     await asyncio.sleep(0.05)
     await store.close()
     with pytest.raises(StoreClosed):
-        await asyncio.wait_for(last, 10)
+        await asyncio.wait_for(last, PATIENCE)
 
 
 async def test_many_boards_that_move_at_once_are_all_heard_of(
@@ -394,7 +397,7 @@ async def test_many_boards_that_move_at_once_are_all_heard_of(
     await asyncio.sleep(0)
     for _ in range(4):
         await asyncio.gather(*(table.batch("alice", *(draft(f"{n}") for n in range(10))) for table in tables))
-    for events in await asyncio.wait_for(asyncio.gather(*readers), 20):
+    for events in await asyncio.wait_for(asyncio.gather(*readers), PATIENCE):
         assert [event.seq for event in events] == list(range(3, 43))
 
 
@@ -406,17 +409,19 @@ async def test_what_was_committed_while_a_board_began_to_be_followed_is_heard_at
     await other.post("alice", "a")
     wanted = matcher(parse_event_filter({}), Viewer("bob"))
     end, place = await table.seq(), await other.seq()
-    waiting = asyncio.create_task(tails.after("main", wanted, end, end=end, limit=5, seconds=30))
-    async with asyncio.timeout(10):
+    waiting = asyncio.create_task(tails.after("main", wanted, end, end=end, limit=5, seconds=2 * PATIENCE))
+    async with asyncio.timeout(PATIENCE):
         while not counted.calls:  # noqa: ASYNC110 - the reading sets no event
             await asyncio.sleep(0.001)
     calls = counted.calls
     # Between the look at the board and the wait there is a commit, which those who wait elsewhere hear of.
     await other.post("alice", "b")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while counted.calls == calls:  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.001)
-    heard = await asyncio.wait_for(tails.after("other", wanted, place, end=place, limit=5, seconds=30), 2)
+    heard = await asyncio.wait_for(
+        tails.after("other", wanted, place, end=place, limit=5, seconds=2 * PATIENCE), PATIENCE
+    )
     assert [event.seq for event in heard.events] == [place + 1]
     waiting.cancel()
     await asyncio.wait([waiting])
@@ -442,8 +447,10 @@ async def test_closing_while_the_store_is_read_is_told_and_cancels_nobody(
     monkeypatch.setattr(counted, "stretches", never)
     place = 0 if behind else end
     asked_end = end if behind else end + 1
-    call = asyncio.create_task(tails.after("main", wanted, place, end=asked_end, limit=5, seconds=30))
-    await asyncio.wait_for(reading.wait(), 10)
+    call = asyncio.create_task(
+        tails.after("main", wanted, place, end=asked_end, limit=5, seconds=2 * PATIENCE)
+    )
+    await asyncio.wait_for(reading.wait(), PATIENCE)
     await tails.close()
     with pytest.raises(StoreClosed):
-        await asyncio.wait_for(call, 10)
+        await asyncio.wait_for(call, PATIENCE)

@@ -9,6 +9,7 @@ import pytest
 from blackboard_mcp.protocols.errors import StoreClosed
 from blackboard_mcp.server import compose, following
 from blackboard_mcp.server.settings import Settings
+from patience import PATIENCE, WOKEN
 
 
 @pytest.mark.parametrize("reported", [False, True])
@@ -58,9 +59,9 @@ async def test_an_installation_that_closes_ends_the_waits_at_once(tmp_path: Path
             for _ in range(3)
         ]
         tails = opened.blackboard.following.tails
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while tails._waiting < 3:  # noqa: ASYNC110 - the calls set no event
                 await asyncio.sleep(0.01)
     for wait in waits:
         with pytest.raises(StoreClosed):
-            await asyncio.wait_for(wait, 5)
+            await asyncio.wait_for(wait, WOKEN)

@@ -8,6 +8,8 @@ from typing import Final, TypeVar
 
 PATIENCE: Final = 60.0
 """Seconds after which something that is waited for is taken for missing."""
+WOKEN: Final = 40.0
+"""Seconds in which a call that asked to wait for 50, the most there is, ends when it was woken."""
 
 T = TypeVar("T")
 

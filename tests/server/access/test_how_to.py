@@ -21,6 +21,7 @@ from blackboard_mcp.server.board import Board
 from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.settings import load
 from click.testing import CliRunner
+from patience import PATIENCE
 
 PAGE = Path(__file__).parents[3] / "docs" / "howto" / "access-policies.md"
 
@@ -74,7 +75,9 @@ def test_the_command_says_what_is_in_force(config: Path, tmp_path: Path) -> None
     def run(*more: str) -> subprocess.CompletedProcess[str]:
         words = [sys.executable, "-m", "blackboard_mcp.server", "policies", "--config", str(config), *more]
         environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-        return subprocess.run(words, capture_output=True, text=True, env=environment, timeout=60, check=False)
+        return subprocess.run(
+            words, capture_output=True, text=True, env=environment, timeout=PATIENCE, check=False
+        )
 
     said = run("--data", str(tmp_path / "none"))
     assert said.returncode == 0, said.stderr

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from blackboard_mcp.server.board import Board, BoardAccess, BoardClient
 from blackboard_mcp.server.demo.process import command, environment
+from patience import PATIENCE
 
 KINDS = ("memory", "file", "modern", "legacy")
 MODES = {"modern": "2026-07-28", "legacy": "legacy"}
@@ -69,7 +70,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield line.strip().removeprefix(READY)
     finally:
         process.terminate()
-        assert process.wait(15) == 0, said
+        assert process.wait(PATIENCE) == 0, said
         draining.join()
         process.stderr.close()
         assert not [line for line in said if "Traceback" in line or " ERROR " in line], "".join(said)

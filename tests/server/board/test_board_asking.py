@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, UnknownReference
-
-SECONDS = 30
+from patience import PATIENCE
 
 
 async def test_a_question_by_skill_is_answered_in_parts(place: Any, board: Any) -> None:
     bob = await place.join("bob")
     assert await bob.next_request(skills=["sql"], seconds=0) is None
     asking = asyncio.create_task(board.ask("skill:sql", "how many rows?", deadline_seconds=600))
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(PATIENCE):
         taken = None
         while taken is None:
             taken = await bob.next_request(seconds=5)

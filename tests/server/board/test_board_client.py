@@ -19,6 +19,7 @@ from blackboard_mcp.server.settings import Settings
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import CONNECTION_CLOSED
+from patience import PATIENCE
 
 MODES = ["2026-07-28", "legacy"]
 
@@ -126,7 +127,7 @@ async def test_I24_a_job_whose_answer_is_lost_is_not_handed_out_to_nobody(
         got = []
         for _ in wanted:
             line.losing = 1
-            got.append((await asyncio.wait_for(anext(worker), 20)).event.seq)
+            got.append((await asyncio.wait_for(anext(worker), PATIENCE)).event.seq)
     assert got == wanted
     assert line.lost == 3
 
@@ -153,7 +154,7 @@ async def test_reads_and_streams_survive_lost_answers(line: Line, client: BoardC
         got = []
         for _ in wanted:
             line.losing = 1
-            got.append((await asyncio.wait_for(anext(stream), 20)).seq)
+            got.append((await asyncio.wait_for(anext(stream), PATIENCE)).seq)
     assert got == wanted
     line.losing = 1
     assert (await client.get("first")).text == "the first item"

@@ -17,10 +17,10 @@ from blackboard_mcp.protocols.errors import Conflict, UnknownReference
 from blackboard_mcp.protocols.wire import WireEvent
 from blackboard_mcp.server.board import Board, BoardClient
 from blackboard_mcp.server.demo.process import command, environment
+from patience import PATIENCE
 from profiles import NIGHTLY
 
 EVENTS = 10_000 if NIGHTLY else 1_000
-SECONDS = 60
 
 
 async def fill(board: Any, count: int) -> list[int]:
@@ -34,7 +34,7 @@ async def fill(board: Any, count: int) -> list[int]:
 
 async def take(stream: Any, count: int) -> list[int]:
     found: list[int] = []
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(PATIENCE):
         async for event in stream:
             found.append(event.seq)
             if len(found) == count:
@@ -78,7 +78,7 @@ async def test_I20_a_callback_confirms_only_what_it_returned_from(place: Any, bo
 
     hook = await board.on({}, callback, name="hook", page=10)
     wanted = await fill(board, 3)
-    await asyncio.wait_for(stuck.wait(), SECONDS)
+    await asyncio.wait_for(stuck.wait(), PATIENCE)
     await hook.aclose()
     assert hook.place == wanted[0]
     async with board.events({}, name="hook") as stream:
@@ -196,7 +196,7 @@ async def test_I20_a_killed_program_gets_every_event_again_or_once(tmp_path: Pat
         assert await process.stdout.readline() == b"ready\n"
         return process
 
-    async with asyncio.timeout(SECONDS), Board.open(agent="poster", data=data) as board:
+    async with asyncio.timeout(PATIENCE), Board.open(agent="poster", data=data) as board:
         process = await consumer()
         wanted = await fill(board, 12)
         for _ in range(7):
@@ -237,7 +237,7 @@ async def test_I20_an_iterator_and_a_poster_outlive_a_killed_server(tmp_path: Pa
         return process
 
     url = f"http://127.0.0.1:{port}/mcp"
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(PATIENCE):
         process = await serve()
         async with (
             BoardClient.connect(url, agent="poster", mode=mode) as poster,
@@ -296,7 +296,7 @@ asyncio.run(main())
 
 
 async def test_I23_programs_on_one_folder_count_together_and_hear_each_other(tmp_path: Path) -> None:
-    async with asyncio.timeout(SECONDS), Board.open(agent="watcher", data=tmp_path) as board:
+    async with asyncio.timeout(PATIENCE), Board.open(agent="watcher", data=tmp_path) as board:
         async with board.events({"key": "counter"}) as stream:
             counting = [
                 await asyncio.create_subprocess_exec(

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.errors import InvalidInput, StoreClosed, UnknownReference
-
-SECONDS = 20
+from patience import PATIENCE
 
 
 @pytest.fixture(autouse=True)
 async def no_task_is_left() -> Any:
     """The tasks of the test are those that there were; of a file's or a client's, only its own are left."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         yield
 
 
@@ -31,7 +30,7 @@ async def texts(board: Any, count: int, *, tag: str = "x") -> list[int]:
 
 async def take(stream: Any, count: int) -> list[int]:
     found = []
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(PATIENCE):
         async for event in stream:
             found.append(event.seq)
             if len(found) == count:
@@ -72,7 +71,7 @@ async def test_a_stream_ends_for_a_task_that_waits_in_it(board: Any) -> None:
         await texts(board, 1)
         await asyncio.sleep(0)
     await stream.aclose()
-    await asyncio.wait_for(reading, SECONDS)
+    await asyncio.wait_for(reading, PATIENCE)
     await stream.aclose()
     with pytest.raises(StopAsyncIteration):
         await anext(stream)
@@ -145,7 +144,7 @@ async def test_callbacks_are_called_in_order_and_one_that_raises_again(
         first = await board.on({}, fails_once, on_error=on_error)
         second = await board.on({}, plain)
         wanted = await texts(board, 3)
-        await asyncio.wait_for(full.wait(), SECONDS)
+        await asyncio.wait_for(full.wait(), PATIENCE)
     assert [seq for who, seq in seen if who == "a"] == [wanted[0], wanted[1], wanted[1], wanted[2]]
     assert [seq for who, seq in seen if who == "b"] == wanted
     assert told == [(wanted[1], 1)]
@@ -169,7 +168,7 @@ async def test_on_error_passes_an_event_over(board: Any, caplog: pytest.LogCaptu
     with caplog.at_level(logging.CRITICAL, "blackboard_mcp"):
         hook = await board.on({}, callback, on_error=lambda event, error, attempt: True)
         wanted = await texts(board, 3)
-        await asyncio.wait_for(last.wait(), SECONDS)
+        await asyncio.wait_for(last.wait(), PATIENCE)
     assert seen == wanted
     assert hook.failures == 1
 
@@ -182,12 +181,12 @@ async def test_leaving_the_board_ends_hooks_streams_and_queues(place: Any) -> No
     queue = await board.queue()
     waiting = asyncio.create_task(queue.get())
     await texts(board, 1)
-    await asyncio.wait_for(waiting, SECONDS)
+    await asyncio.wait_for(waiting, PATIENCE)
     waiting = asyncio.create_task(queue.get())
     await asyncio.sleep(0)
     await board.aclose()
     with pytest.raises(StoreClosed):
-        await asyncio.wait_for(waiting, SECONDS)
+        await asyncio.wait_for(waiting, PATIENCE)
     assert not hook.running
 
 
@@ -205,7 +204,7 @@ async def test_a_queue_gives_each_event_to_one_worker(board: Any) -> None:
                 await asyncio.sleep(0)
 
         working = [asyncio.create_task(work(name)) for name in got]
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(PATIENCE):
             await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
         await queue.aclose()
         await asyncio.wait(working)
@@ -225,6 +224,6 @@ async def test_a_board_that_is_cancelled_while_it_closes_leaves_no_task(place: A
         closing.cancel()
         await asyncio.wait([closing])
         await other.aclose()
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(PATIENCE):
         while left := asyncio.all_tasks() - before:
             await asyncio.wait(left)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, UnknownReference
+from patience import PATIENCE
 
-SECONDS = 30
 JOBS = {"tags": ["job"]}
 
 
@@ -33,7 +33,7 @@ async def test_each_job_goes_to_one_of_several_workers(place: Any, board: Any) -
         pass
     wanted = await jobs(board, 12)
     working = [asyncio.create_task(work(agent)) for agent in agents]
-    await asyncio.wait_for(all_done.wait(), SECONDS)
+    await asyncio.wait_for(all_done.wait(), PATIENCE)
     for task in working:
         task.cancel()
     await asyncio.wait(working)
@@ -57,7 +57,7 @@ async def test_what_fails_is_handed_out_again_and_ends_as_a_dead_letter(board: A
 
     for _ in range(4):
         with pytest.raises(ZeroDivisionError):
-            await asyncio.wait_for(break_down(), SECONDS)
+            await asyncio.wait_for(break_down(), PATIENCE)
     (dead,) = await board.dead_letters("g")
     assert dead.event.seq == wanted[0]
     assert "ZeroDivisionError" in dead.why
@@ -77,7 +77,7 @@ async def test_what_a_worker_did_not_begin_is_no_attempt(board: Any) -> None:
     done = []
     for _ in wanted:
         async with board.worker("g", limit=50) as worker:
-            done.append((await asyncio.wait_for(anext(worker), SECONDS)).event.seq)
+            done.append((await asyncio.wait_for(anext(worker), PATIENCE)).event.seq)
     assert done == wanted
     assert await board.dead_letters("g") == []
 

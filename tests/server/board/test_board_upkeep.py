@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 from blackboard_mcp.protocols.errors import InvalidInput, StoreClosed, StoreDamaged
 from blackboard_mcp.server.board import Board
-
-SECONDS = 30
+from patience import PATIENCE
 
 
 async def test_a_board_is_pruned_and_items_expire_by_themselves() -> None:
-    async with asyncio.timeout(SECONDS), Board.open(agent="alice", settings={"target_tokens": 400}) as board:
+    async with asyncio.timeout(PATIENCE), Board.open(agent="alice", settings={"target_tokens": 400}) as board:
         await board.post("soon gone", key="note", ttl_seconds=0.2)
         async for event in board.events({"event": "item.expired"}, since=0):
             assert event.key == "note"

@@ -16,6 +16,7 @@ import pytest
 from blackboard_mcp.server.cli import _COMMANDS
 from blackboard_mcp.server.demo.process import environment
 from blackboard_mcp.server.demo.session import examples, load_session
+from patience import PATIENCE
 
 PROGRAM = (sys.executable, "-m", "blackboard_mcp.server")
 LOG = "newtons-method"
@@ -28,7 +29,7 @@ def run(*words: str | Path, stdin: str = "", **variables: str) -> subprocess.Com
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         env=environment() | variables,
     )
 
@@ -204,7 +205,7 @@ def test_watch_shows_what_another_process_posts_and_ends_on_an_interrupt(tmp_pat
             assert call_over_stdio(tmp_path, "serve", "--data", str(tmp_path), text="second")
             assert "item.posted F-2" in watching.stdout.readline()
             watching.send_signal(signal.SIGINT)
-            assert watching.wait(15) == 130
+            assert watching.wait(PATIENCE) == 130
             assert "Traceback" not in watching.stderr.read()
         finally:
             watching.kill()
@@ -245,7 +246,7 @@ def served(tmp_path: Path) -> Iterator[tuple[str, Path]]:
         yield line.removeprefix("blackboard-mcp serves ").strip(), tmp_path / "served"
     finally:
         process.terminate()
-        assert process.wait(15) == 0
+        assert process.wait(PATIENCE) == 0
         draining.join()
         process.stderr.close()
         assert process.stdout.read() == "", "standard output is not for talk"
@@ -351,7 +352,7 @@ def test_help_names_every_command_and_loads_none_of_the_heavy_parts() -> None:
     )
     for words in (["--help"], ["--version"]):
         done = subprocess.run(
-            [sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=PATIENCE
         )
         assert done.stdout.endswith("loaded []\n"), done
     listed = said("--help")
@@ -366,6 +367,6 @@ def test_help_of_a_command_needs_neither_the_sdk_nor_the_index() -> None:
     )
     for name in _COMMANDS:
         done = subprocess.run(
-            [sys.executable, "-c", code, name, "--help"], capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", code, name, "--help"], capture_output=True, text=True, timeout=PATIENCE
         )
         assert done.stdout.endswith("loaded []\n"), (name, done.stdout[-200:], done.stderr)

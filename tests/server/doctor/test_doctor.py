@@ -30,6 +30,7 @@ from blackboard_mcp.storage.sqlite import driver, place
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import draft
 from click.testing import CliRunner
+from patience import PATIENCE
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and /proc of Linux")
 
@@ -150,7 +151,7 @@ def test_it_looks_while_servers_work_and_changes_nothing(data: Path) -> None:
                 raw.execute("PRAGMA journal_mode=DELETE")
     finally:
         process.stdin.close()
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE) == 0
 
 
 def test_a_wrong_setting_is_found(data: Path, tmp_path: Path) -> None:
@@ -401,7 +402,7 @@ def listening(answer: bytes | None) -> Iterator[int]:
                 connection, _ = server.accept()
                 with connection:
                     if answer is None:
-                        done.wait(20)
+                        done.wait(PATIENCE)
                     else:
                         connection.recv(10_000)
                         connection.sendall(answer)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.server.http.run import serve_http
+from patience import PATIENCE
 
 _spec = importlib.util.spec_from_file_location("sample_board", Path(__file__).with_name("sample_board.py"))
 assert _spec is not None
@@ -61,7 +62,7 @@ class Wire:
         await self.writer.drain()
 
     async def head(self) -> Reply:
-        raw = await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), 10)
+        raw = await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), PATIENCE)
         first, *rows = raw.decode("latin-1").strip().split("\r\n")
         headers = {name.lower(): value for name, value in (row.split(": ", 1) for row in rows)}
         return Reply(int(first.split()[1]), headers, b"")
@@ -71,16 +72,16 @@ class Wire:
         reply = await self.head()
         length = reply.headers.get("content-length")
         rest = self.reader.readexactly(int(length)) if length is not None else self.reader.read()
-        reply.body = await asyncio.wait_for(rest, 10)
+        reply.body = await asyncio.wait_for(rest, PATIENCE)
         return reply
 
     async def until(self, text: bytes) -> bytes:
-        return await asyncio.wait_for(self.reader.readuntil(text), 10)
+        return await asyncio.wait_for(self.reader.readuntil(text), PATIENCE)
 
     async def closed(self) -> bytes:
         """Everything until the server closes the connection."""
         try:
-            return await asyncio.wait_for(self.reader.read(), 10)
+            return await asyncio.wait_for(self.reader.read(), PATIENCE)
         except ConnectionResetError:
             return b""
 
@@ -151,6 +152,6 @@ def serving() -> Callable[..., AbstractAsyncContextManager[Served]]:
             for wire in served.wires:
                 wire.writer.close()
             stop.set()
-            await asyncio.wait_for(task, 8)
+            await asyncio.wait_for(task, PATIENCE)
 
     return serve

@@ -12,6 +12,7 @@ from blackboard_mcp.server.http import sessions
 from blackboard_mcp.server.http.exposure import networks_of
 from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.mcp import adapter_admission, adapter_subscriptions
+from patience import PATIENCE
 
 LIMITS = Limits(waits_per_principal=2, sessions_per_principal=2, streams_per_principal=2)
 
@@ -33,7 +34,7 @@ async def check_waits(served: Any) -> None:
     for _ in range(2):
         wire = await served.wire()
         await wire.send(served.modern("tools/call", "wait", arguments={"seconds": 30}))
-        await asyncio.wait_for(served.sample.waiting.wait(), 10)
+        await asyncio.wait_for(served.sample.waiting.wait(), PATIENCE)
         served.sample.waiting.clear()
     third = served.exchange(served.modern("tools/call", "wait", arguments={"seconds": 0.1}))
     result = (await third).document["result"]

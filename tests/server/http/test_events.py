@@ -24,6 +24,7 @@ from blackboard_mcp.server.http import events as events_module
 from blackboard_mcp.server.http.events import EventStreams
 from blackboard_mcp.server.http.run import serve_http
 from blackboard_mcp.server.limits import Limits
+from patience import PATIENCE, WOKEN
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).parents[1] / "mcp" / "boards.py")
@@ -46,7 +47,7 @@ class Stream:
     async def message(self) -> tuple[int, str, Any] | None:
         """The next event as (id, name, data); `None` at the end of the stream."""
         fields: dict[str, str] = {}
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             async for line in self._lines:
                 if line.startswith(":"):
                     self.comments += 1
@@ -72,7 +73,7 @@ class Stream:
 class Site:
     def __init__(self, url: str, boards_: Any, streams: EventStreams, stop: asyncio.Event, task: Any) -> None:
         self.url, self.boards, self.streams, self.stop, self.task = url, boards_, streams, stop, task
-        self.http = httpx2.AsyncClient(base_url=url, trust_env=False, timeout=10)
+        self.http = httpx2.AsyncClient(base_url=url, trust_env=False, timeout=PATIENCE)
 
     @asynccontextmanager
     async def stream(self, agent: str = "alice", board: str = "main", **more: Any) -> AsyncIterator[Stream]:
@@ -113,13 +114,13 @@ async def serve(board: Any, keep_alive: float = 60, limits: Limits | None = None
     task = asyncio.create_task(
         serve_http(server, port=0, routes=[streams.route()], on_ready=ready.set_result, stop=stop)
     )
-    there = Site(await asyncio.wait_for(ready, 10), board, streams, stop, task)
+    there = Site(await asyncio.wait_for(ready, PATIENCE), board, streams, stop, task)
     try:
         yield there
     finally:
         await there.http.aclose()
         stop.set()
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, PATIENCE)
 
 
 @pytest.fixture
@@ -272,7 +273,7 @@ async def test_a_subscription_is_in_use_while_it_streams_and_a_stream_ends_with_
         before = (await store.subscriptions("main", "bob"))[0].used_at
         async with there.stream("bob", subscription="mine") as stream:
             there.boards.clock.advance(20 * 86_400)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 while (await store.subscriptions("main", "bob"))[0].used_at == before:  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
             there.boards.clock.advance(20 * 86_400)
@@ -338,7 +339,7 @@ async def test_a_legacy_client_that_drops_takes_nothing_with_it(
         headers["Mcp-Session-Id"] = begun.headers["mcp-session-id"]
         notice = {"jsonrpc": "2.0", "method": "notifications/initialized"}
         await there.http.post("/mcp", json=notice, headers=headers)
-        call = {"name": tool, "arguments": {**named, "seconds": 40}}
+        call = {"name": tool, "arguments": {**named, "seconds": 50}}
         message = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call}
 
         wait_for_change, parked = store.wait_for_change, 0
@@ -356,7 +357,7 @@ async def test_a_legacy_client_that_drops_takes_nothing_with_it(
         def waiting() -> int:
             return tails._waiting if tool == "wait" else parked
 
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(WOKEN):
             async with there.http.stream("POST", "/mcp", json=message, headers=headers):
                 while not waiting():  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
@@ -379,13 +380,13 @@ async def test_a_server_that_stops_answers_those_who_wait(
         await alice.do("subscribe", name="mine")
         tails = there.boards.opened.blackboard.following.tails
         async with BoardClient.connect(f"{there.url}/mcp", agent="alice", mode=boards.MODERN) as client:
-            waiting = asyncio.create_task(client.wait("mine", seconds=40))
-            async with asyncio.timeout(10):
+            waiting = asyncio.create_task(client.wait("mine", seconds=50))
+            async with asyncio.timeout(PATIENCE):
                 while not tails._waiting:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
             there.stop.set()
-            told = await asyncio.wait_for(waiting, 10)
-            await asyncio.wait_for(there.task, 10)
+            told = await asyncio.wait_for(waiting, WOKEN)
+            await asyncio.wait_for(there.task, PATIENCE)
     assert told.events == []
     assert "graceful shutdown exceeded" not in caplog.text
 
@@ -401,7 +402,7 @@ async def test_a_quiet_filtered_stream_tells_how_far_it_looked(site: Open) -> No
             params={"filter": '{"tags":["never"]}'},
         ) as response:
             await alice.do("post", items=[{"text": f"{n}"} for n in range(9)])
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 async for line in response.aiter_lines():
                     if line == "id: 11":
                         break
@@ -477,7 +478,7 @@ async def test_an_agent_has_so_many_streams_and_gets_them_back(site: Open) -> No
             async with there.stream("bob", after=0) as his:
                 assert await his.ids(1) == [1]
                 assert (await there.refused(agent="carol"))[0] == 429
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while await there.status("alice") == 429:
                 pass  # the server has not noticed yet that its readers left
 
@@ -498,7 +499,7 @@ async def test_opening_many_at_once_never_exceeds_the_limit(site: Open) -> None:
                 await told.wait()
 
         tasks = [asyncio.create_task(open_one()) for _ in range(12)]
-        await asyncio.wait_for(asyncio.gather(*tasks), 10)
+        await asyncio.wait_for(asyncio.gather(*tasks), PATIENCE)
         assert sorted(answers) == [200] * 3 + [429] * 9
 
 
@@ -535,7 +536,7 @@ async def test_a_server_that_stops_ends_its_streams(site: Open) -> None:
             assert await stream.ids(2) == [1, 2]
             there.stop.set()
             assert await stream.message() is None
-            await asyncio.wait_for(asyncio.shield(there.task), 10)
+            await asyncio.wait_for(asyncio.shield(there.task), PATIENCE)
 
 
 async def test_another_process_on_the_same_file_is_streamed(site: Open, tmp_path: Path) -> None:
@@ -566,7 +567,7 @@ async def test_a_stream_that_nobody_reads_is_dropped_and_hurts_nobody(site: Open
             await loop.sock_sendall(raw, f"{head}X-Blackboard-Agent: sloth\r\n\r\n".encode())
             async with (
                 there.stream("bob", filter='{"tags":["now"],"event":"item.posted"}') as his,
-                asyncio.timeout(50),
+                asyncio.timeout(PATIENCE),
             ):
                 while not there.streams.open.of("sloth"):
                     await there.status("bob")

@@ -11,6 +11,7 @@ from blackboard_mcp.protocols.access import Principal, Role, Scope
 from blackboard_mcp.protocols.errors import Unauthorized
 from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.mcp.adapter import ConnectionInfo
+from patience import PATIENCE
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -120,7 +121,7 @@ async def test_bodies_under_way_are_limited_together(serving: Any) -> None:
     async with serving(limits=Limits(bodies_bytes=1_000)) as served:
         first = await served.wire()
         await first.send(served.request(body=b"x" * 900, content_length="1000"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             # The first body is held as soon as its bytes have arrived.
             while (reply := await served.exchange(served.request(body=b"y" * 200))).status != 503:
                 pass

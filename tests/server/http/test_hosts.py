@@ -20,6 +20,7 @@ from blackboard_mcp.server.cli import serve
 from blackboard_mcp.server.http.gate import Gate
 from blackboard_mcp.server.mcp.adapter import BoardServer
 from blackboard_mcp.server.settings import load
+from patience import PATIENCE
 from sse_starlette.sse import AppStatus
 
 OAUTH = {"issuer": "http://127.0.0.1:9/", "resource": "http://127.0.0.1:8420/mcp"}
@@ -36,7 +37,7 @@ class Site:
         try:
             writer.write(request)
             await writer.drain()
-            line = await asyncio.wait_for(reader.readline(), 10)
+            line = await asyncio.wait_for(reader.readline(), PATIENCE)
             return int(line.split()[1])
         finally:
             writer.close()
@@ -68,7 +69,7 @@ async def serving(folder: Path, patch: pytest.MonkeyPatch, **more: Any) -> Async
     settings = load({"transport": "http", "port": 0, "data": folder, "embedder": "none", **more}, {})
     task = asyncio.create_task(serve.serve_http(settings))
     try:
-        await asyncio.wait({task, seen}, timeout=30, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({task, seen}, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
         app, port = seen.result()
         paths = {
             re.sub(r"\{[^}]*\}", "main", route.path): min(
@@ -77,16 +78,16 @@ async def serving(folder: Path, patch: pytest.MonkeyPatch, **more: Any) -> Async
             for route in app.routes
         }
         site = Site(port, {**paths, "/nowhere": "GET", "/": "GET", "//mcp": "POST"})
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while await site.status(site.request("/healthz", site.host)) != 200:
                 pass
         yield site
         signal.raise_signal(signal.SIGTERM)
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, PATIENCE)
         assert not AppStatus.should_exit, "every later server of this process would take itself for stopping"
     except BaseException:
         signal.raise_signal(signal.SIGTERM) if seen.done() else task.cancel()
-        await asyncio.wait({task}, timeout=10)
+        await asyncio.wait({task}, timeout=PATIENCE)
         raise
 
 

@@ -25,6 +25,7 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourceUpdated
+from patience import PATIENCE
 
 LEGACY, MODERN = "legacy", "2026-07-28"
 STRUCTURED: Any = {"blackboard/structured": True}
@@ -35,7 +36,7 @@ both = pytest.mark.parametrize("mode", [LEGACY, MODERN])
 
 @asynccontextmanager
 async def client(url: str, mode: str, agent: str = "alice", hear: Any = None) -> AsyncIterator[Client]:
-    async with httpx2.AsyncClient(headers={"X-Blackboard-Agent": agent}, timeout=30) as http:
+    async with httpx2.AsyncClient(headers={"X-Blackboard-Agent": agent}, timeout=PATIENCE) as http:
         transport = streamable_http_client(url, http_client=http)
         async with Client(transport, mode=mode, message_handler=hear) as connected:
             yield connected
@@ -105,7 +106,7 @@ async def test_one_publish_reaches_agents_of_both_generations(serving: Any) -> N
         new.listen(resource_subscriptions=[EVENTS]) as stream,
     ):
         await old.subscribe_resource(EVENTS)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             # What is published before the legacy client has its standing stream has no way to it.
             while not heard.uris:
                 await new.call_tool("publish", {"uri": EVENTS})
@@ -123,9 +124,9 @@ async def test_a_client_that_drops_ends_its_waiting_call(serving: Any, mode: str
             session = await open_session(served)
             message = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "wait"}}
             await wire.send(served.request(body=json.dumps(message).encode(), mcp_session_id=session))
-        await asyncio.wait_for(served.sample.waiting.wait(), 5)
+        await asyncio.wait_for(served.sample.waiting.wait(), PATIENCE)
         wire.writer.transport.abort()
-        await asyncio.wait_for(served.sample.cancelled.wait(), 5)
+        await asyncio.wait_for(served.sample.cancelled.wait(), PATIENCE)
 
 
 async def open_session(served: Any) -> str:
@@ -166,7 +167,7 @@ async def test_a_reader_that_stalls_is_dropped_and_hurts_nobody(serving: Any, mo
         else:
             session = await subscribed_session(served, uris)
             await loop.sock_sendall(raw, served.request(method="GET", mcp_session_id=session))
-        async with healthy.listen(resource_subscriptions=[EVENTS]) as stream, asyncio.timeout(20):
+        async with healthy.listen(resource_subscriptions=[EVENTS]) as stream, asyncio.timeout(PATIENCE):
             reading = aiter(stream)
             for held, news in ((True, [EVENTS]), (False, [*uris, EVENTS])):
                 while holds_the_stalled_stream(served, mode) is not held:
@@ -182,7 +183,7 @@ async def test_a_legacy_reader_that_stalled_hears_again_when_it_comes_back(
 ) -> None:
     monkeypatch.setattr(adapter_streams, "SEND_TIMEOUT_SECONDS", 0.05)
     uris = long_uris()
-    async with serving() as served, asyncio.timeout(40):
+    async with serving() as served, asyncio.timeout(PATIENCE):
         session = await subscribed_session(served, uris)
         standing = served.request(method="GET", mcp_session_id=session)
         raw = await stalled_socket(served)
@@ -263,7 +264,7 @@ async def test_stopping_ends_open_streams_gracefully_and_answers_calls_under_way
         assert (await standing.head()).status == 200
         call = await served.wire()
         await call.send(served.modern("tools/call", "wait", arguments={"seconds": 0.5}))
-        await asyncio.wait_for(served.sample.waiting.wait(), 5)
+        await asyncio.wait_for(served.sample.waiting.wait(), PATIENCE)
         async with (
             client(served.mcp, MODERN) as alice,
             alice.listen(resource_subscriptions=[EVENTS]) as stream,
@@ -285,7 +286,7 @@ async def test_a_signal_stops_a_process_with_open_streams_within_6_seconds(sent:
     )
     assert process.stderr is not None
     try:
-        line = (await asyncio.wait_for(process.stderr.readline(), 20)).decode()
+        line = (await asyncio.wait_for(process.stderr.readline(), PATIENCE)).decode()
         url = line.split()[-1]
         heard = Heard()
         async with (
@@ -299,7 +300,7 @@ async def test_a_signal_stops_a_process_with_open_streams_within_6_seconds(sent:
             await anext(aiter(stream))
             started = asyncio.get_running_loop().time()
             process.send_signal(sent)
-            assert await asyncio.wait_for(process.wait(), 10) == 0
+            assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
             assert asyncio.get_running_loop().time() - started < 6
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)

@@ -17,6 +17,7 @@ from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.items import Ref, content_hash
 from blackboard_mcp.storage.store import SqlBoardStore
+from patience import PATIENCE
 from profiles import NIGHTLY
 
 CHILD = Path(__file__).with_name("child.py")
@@ -77,7 +78,7 @@ class Life:
         with contextlib.suppress(TimeoutError):
             while len(self.journal) < wanted:
                 self.told.clear()
-                await asyncio.wait_for(self.told.wait(), 5)
+                await asyncio.wait_for(self.told.wait(), PATIENCE)
 
     def kill(self) -> None:
         if self.process is not None and self.process.returncode is None:
@@ -123,7 +124,7 @@ async def test_processes_killed_at_work_lose_nothing_acknowledged_and_do_nothing
         board = await store.find_board("main")
         assert board is not None
         for life in followers:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 while life.place < board.seq:
                     await life.hear(1)
             life.kill()
@@ -139,7 +140,7 @@ async def test_processes_killed_at_work_lose_nothing_acknowledged_and_do_nothing
 
 async def one_at_work(lives: list[Life], dice: random.Random) -> Life:
     """One that has got on for a while since it was last killed."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while not (ready := [life for life in lives if len(life.journal) >= life.due]):
             lives[0].told.clear()
             await lives[0].told.wait()

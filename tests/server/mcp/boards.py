@@ -19,6 +19,7 @@ from blackboard_mcp.server.mcp.adapter import BoardServer, ConnectionInfo
 from blackboard_mcp.server.settings import Settings
 from blackboard_mcp.server.tokens import BpeTokenizer
 from mcp.client import Client
+from patience import PATIENCE
 
 LEGACY, MODERN = "legacy", "2026-07-28"
 STRUCTURED: Any = {"blackboard/structured": True}
@@ -57,7 +58,7 @@ class Inbox:
             self._news.set()
 
     async def until(self, uri: str, times: int = 1) -> list[str]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while self.uris.count(uri) < times:
                 self._news.clear()
                 await self._news.wait()
@@ -215,7 +216,7 @@ class Boards:
 
     async def settled(self) -> None:
         """Returns when no pruning pass is wanted or under way."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await self.opened.pruner.settle()
 
     async def seq(self, board: str = "main") -> int:

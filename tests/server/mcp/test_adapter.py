@@ -18,6 +18,7 @@ from blackboard_mcp.server.needs import NOTHING
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourceUpdated
+from patience import PATIENCE
 
 _spec = importlib.util.spec_from_file_location(
     "sample_board", Path(__file__).parents[1] / "http" / "sample_board.py"
@@ -48,7 +49,7 @@ class Inbox:
             self.news.set()
 
     async def until(self, uri: str) -> list[str]:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while uri not in self.uris:
                 self.news.clear()
                 await self.news.wait()
@@ -188,7 +189,7 @@ async def test_progress_reaches_a_client_that_asked_for_it(mode: str) -> None:
 
     async with client(sample_board.Sample(), mode) as alice:
         result = await alice.call_tool("post", {"fail": "progress"}, progress_callback=hear)
-        await asyncio.wait_for(told.wait(), 5)
+        await asyncio.wait_for(told.wait(), PATIENCE)
         silent = await alice.call_tool("post", {"fail": "progress"})
     assert heard == [(1.0, 2.0, "half")]
     assert not result.is_error
@@ -211,9 +212,9 @@ async def test_cancelling_a_call_cancels_its_tool(mode: str) -> None:
     sample = sample_board.Sample()
     async with client(sample, mode) as alice:
         call = asyncio.create_task(alice.call_tool("wait", {}))
-        await asyncio.wait_for(sample.waiting.wait(), 5)
+        await asyncio.wait_for(sample.waiting.wait(), PATIENCE)
         call.cancel()
-        await asyncio.wait_for(sample.cancelled.wait(), 5)
+        await asyncio.wait_for(sample.cancelled.wait(), PATIENCE)
         await asyncio.gather(call, return_exceptions=True)
 
 
@@ -321,7 +322,7 @@ async def test_a_burst_is_one_notification_on_a_modern_stream() -> None:
         for _ in range(10_000):
             await sample.server.publish([EVENTS])
         await sample.server.publish([STATS])
-        got = [await asyncio.wait_for(anext(aiter(stream)), 5) for _ in range(2)]
+        got = [await asyncio.wait_for(anext(aiter(stream)), PATIENCE) for _ in range(2)]
     assert got == [ResourceUpdated(EVENTS), ResourceUpdated(STATS)]
 
 
@@ -347,7 +348,7 @@ async def test_what_a_tool_publishes_reaches_both_generations() -> None:
     ):
         await old.subscribe_resource(EVENTS)
         await new.call_tool("publish", {"uri": EVENTS})
-        assert await asyncio.wait_for(anext(aiter(stream)), 5) == ResourceUpdated(EVENTS)
+        assert await asyncio.wait_for(anext(aiter(stream)), PATIENCE) == ResourceUpdated(EVENTS)
         assert await inbox.until(EVENTS) == [EVENTS]
 
 

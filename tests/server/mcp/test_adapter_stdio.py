@@ -17,6 +17,7 @@ from blackboard_mcp.server.mcp.adapter_lines import MAX_LINE_BYTES, LineSplitter
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.subscriptions import ResourceUpdated
+from patience import PATIENCE
 
 PROGRAM = [str(Path(__file__).parents[1] / "http" / "sample_board.py"), "stdio"]
 EVENTS = "board://main/events"
@@ -66,14 +67,14 @@ class Raw:
         await self.stdin.drain()
 
     async def receive(self) -> dict[str, Any]:
-        document: dict[str, Any] = json.loads(await asyncio.wait_for(self.stdout.readline(), 10))
+        document: dict[str, Any] = json.loads(await asyncio.wait_for(self.stdout.readline(), PATIENCE))
         return document
 
     async def finish(self) -> tuple[list[dict[str, Any]], str]:
         """End the input; what still came, and what the process said."""
         self.stdin.close()
-        out, err = await asyncio.wait_for(asyncio.gather(self.stdout.read(), self.stderr.read()), 10)
-        assert await asyncio.wait_for(self.process.wait(), 10) == 0
+        out, err = await asyncio.wait_for(asyncio.gather(self.stdout.read(), self.stderr.read()), PATIENCE)
+        assert await asyncio.wait_for(self.process.wait(), PATIENCE) == 0
         return [json.loads(text) for text in out.splitlines()], err.decode()
 
 
@@ -115,11 +116,11 @@ async def test_both_generations_call_and_hear_of_changes(mode: str) -> None:
         if mode == LEGACY:
             await alice.subscribe_resource(EVENTS)
             await alice.call_tool("publish", {"uri": EVENTS})
-            await asyncio.wait_for(heard.wait(), 5)
+            await asyncio.wait_for(heard.wait(), PATIENCE)
         else:
             async with alice.listen(resource_subscriptions=[EVENTS]) as stream:
                 await alice.call_tool("publish", {"uri": EVENTS})
-                assert await asyncio.wait_for(anext(aiter(stream)), 5) == ResourceUpdated(EVENTS)
+                assert await asyncio.wait_for(anext(aiter(stream)), PATIENCE) == ResourceUpdated(EVENTS)
 
 
 async def test_calls_under_way_are_answered_when_the_input_ends() -> None:
@@ -193,7 +194,7 @@ async def test_a_modern_call_is_cancelled_by_its_notification() -> None:
         await server.send(call(1, "wait", seconds=50), call(2, "post"))
         assert (await server.receive())["id"] == 2
         await server.send(json.dumps(cancel).encode() + b"\n")
-        assert await asyncio.wait_for(server.stderr.readline(), 10) == b"cancelled\n"
+        assert await asyncio.wait_for(server.stderr.readline(), PATIENCE) == b"cancelled\n"
         answers, _ = await server.finish()
     assert answers == []
 

@@ -10,6 +10,7 @@ import pytest
 from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.mcp import adapter_streams
 from blackboard_mcp.server.mcp.adapter_streams import Hub, Subscriber, TooManySubscriptions
+from patience import PATIENCE
 
 
 class Reader:
@@ -28,7 +29,7 @@ class Reader:
         self.news.set()
 
     async def has(self, *uris: str) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while self.got != list(uris):
                 self.news.clear()
                 await self.news.wait()
@@ -87,7 +88,7 @@ async def test_a_reader_that_stays_stalled_is_dropped(monkeypatch: pytest.Monkey
     async with running(hub.add("a", ["x"]), Reader(stalled=True)) as task:
         hub.publish(["x"])
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(task), 5)
+            await asyncio.wait_for(asyncio.shield(task), PATIENCE)
 
 
 async def test_what_was_unsubscribed_is_not_sent_even_when_pending() -> None:
@@ -112,7 +113,7 @@ async def test_close_ends_every_stream() -> None:
     hub = Hub()
     async with running(hub.add("a", ["x"]), Reader()) as one, running(hub.add("b"), Reader()) as two:
         hub.close()
-        await asyncio.wait_for(asyncio.gather(one, two), 5)
+        await asyncio.wait_for(asyncio.gather(one, two), PATIENCE)
 
 
 async def test_streams_and_their_resources_are_limited() -> None:

@@ -14,6 +14,7 @@ import pytest
 from blackboard_mcp.protocols.errors import StoreBusy
 from blackboard_mcp.server.mcp import announcing
 from mcp.shared.exceptions import MCPError
+from patience import PATIENCE
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
@@ -67,12 +68,12 @@ class Ear:
                     self.news.set()
 
         task = asyncio.create_task(hear())
-        await asyncio.wait_for(ready.wait(), 10)
+        await asyncio.wait_for(ready.wait(), PATIENCE)
         return task
 
     async def heard(self) -> set[str]:
         """What came since the last time; the witness comes last."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while WITNESS not in self.uris:
                 self.news.clear()
                 await self.news.wait()
@@ -228,7 +229,7 @@ async def test_a_store_that_cannot_be_read_for_a_moment_ends_no_announcements(
     task = await ear.listen(f"{MAIN}/items/1", WITNESS)
     try:
         await alice.post(id="F-1", importance=1)
-        await asyncio.wait_for(failed.wait(), 10)
+        await asyncio.wait_for(failed.wait(), PATIENCE)
         await alice.post("another")
         assert await ear.heard() == {f"{MAIN}/items/1"}
     finally:

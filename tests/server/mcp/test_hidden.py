@@ -26,6 +26,7 @@ from blackboard_mcp.server.settings import TOOL_SETS
 from blackboard_mcp.storage.operations import reading, rows
 from click.testing import CliRunner
 from mcp.shared.exceptions import MCPError
+from patience import PATIENCE
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
@@ -166,7 +167,7 @@ async def listen(world: World, mode: str) -> None:
                 world.inbox._news.set()
 
     world.listening = asyncio.create_task(hear())
-    await asyncio.wait_for(ready.wait(), 10)
+    await asyncio.wait_for(ready.wait(), PATIENCE)
 
 
 async def heard(world: World, what: str) -> None:

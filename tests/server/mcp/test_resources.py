@@ -12,6 +12,7 @@ from typing import Any
 import mcp.types as types
 import pytest
 from mcp.shared.exceptions import MCPError
+from patience import PATIENCE
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
@@ -282,7 +283,7 @@ class Ears:
             await asyncio.gather(task, return_exceptions=True)
 
         self.boards._stack.push_async_callback(end)
-        await asyncio.wait_for(ready.wait(), 10)
+        await asyncio.wait_for(ready.wait(), PATIENCE)
 
     async def heard(self, witness: str, times: int = 1) -> list[str]:
         """What came since the last time, without the witness, which always comes."""

@@ -22,6 +22,7 @@ from blackboard_mcp.server.access.tables import access_tables
 from blackboard_mcp.server.mcp.adapter import ConnectionInfo
 from blackboard_mcp.server.policies import bounded
 from blackboard_mcp.server.requests import PostFields
+from patience import PATIENCE
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
@@ -412,7 +413,7 @@ async def test_a_policy_that_hangs_denies_at_once_from_then_on_and_nobody_else_w
     async with opened(tmp_path, mode, own("hangs", "Hangs", "main")) as there:
         ann, bob = await there.join("ann", "bob")
         waiting = asyncio.create_task(bob.fail("post", text="new"))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             await ann.do("post", text="elsewhere", board="other")
             await ann.do("read")
         failure = await waiting
@@ -420,7 +421,7 @@ async def test_a_policy_that_hangs_denies_at_once_from_then_on_and_nobody_else_w
         failure = await denied(ann, "post", text="new")
         assert "still thinks about an earlier call" in failure["message"]
         samples.RELEASE.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while "still thinks" in boards.text_of(await ann.call("post", text="new")):
                 pass
 

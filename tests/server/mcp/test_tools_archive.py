@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.protocols.items import MAX_TEXT
+from patience import PATIENCE
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
@@ -52,7 +53,7 @@ async def test_an_archive_whose_index_is_lost_answers_by_words_until_it_is_whole
     lost = await answer()
     assert lost["mode"] == "lexical"
     assert "being rebuilt" in lost["notice"]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             again = await answer()
             if "rebuilt" not in again.get("notice", ""):

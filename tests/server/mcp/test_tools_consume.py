@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from blackboard_mcp.protocols.errors import StoreBusy
 from blackboard_mcp.server import consuming
+from patience import PATIENCE, WOKEN
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
@@ -97,16 +98,16 @@ async def test_work_wakes_the_worker_that_waits_for_it(
     assert await handles(ben) == ["4.1"]
     parked = await until_parked(board, monkeypatch)
     waits = asyncio.create_task(handles(cyd, seconds=50))
-    await asyncio.wait_for(parked.wait(), 10)
+    await asyncio.wait_for(parked.wait(), PATIENCE)
     await ada.post("no job")
     await ada.post("another", "PLAN")
-    assert await asyncio.wait_for(waits, 10) == ["6.1"]
+    assert await asyncio.wait_for(waits, WOKEN) == ["6.1"]
 
     parked.clear()
     waits = asyncio.create_task(handles(cyd, seconds=50, ack=["6.1"]))
-    await asyncio.wait_for(parked.wait(), 10)
+    await asyncio.wait_for(parked.wait(), PATIENCE)
     assert await handles(ben, fail={"4.1": "I am busy"}, limit=0) == []
-    text = await asyncio.wait_for(waits, 10)
+    text = await asyncio.wait_for(waits, WOKEN)
     assert text == ["4.2"], "failed by one, and taken by the one that waits"
 
 
@@ -119,8 +120,8 @@ async def test_the_end_of_a_lease_wakes_the_worker_that_waits(tmp_path: Path) ->
         await opened.blackboard.post("ada", None, [boards_post("job")])
         short = consuming.Turn(lease_seconds=1)
         first = await consumers.take("ben", None, "crew", short, seconds=0)
-        async with asyncio.timeout(10):
-            again = await consumers.take("cyd", None, "crew", short, seconds=9)
+        async with asyncio.timeout(WOKEN):
+            again = await consumers.take("cyd", None, "crew", short, seconds=50)
     assert [str(d.handle) for d in (*first.taken.deliveries, *again.taken.deliveries)] == ["4.1", "4.2"]
     assert again.taken.deliveries[0].why == "the lease ended"
 
@@ -154,10 +155,10 @@ async def test_of_many_that_wait_one_looks_and_one_takes(board: Any, monkeypatch
     waiting = [
         asyncio.create_task(consumers.take(f"w{n}", None, "crew", turn, seconds=50)) for n in range(20)
     ]
-    await asyncio.wait_for(parked.wait(), 10)
+    await asyncio.wait_for(parked.wait(), PATIENCE)
     calls.update(consume=0, group_outlook=0)
     await ada.post("job", "PLAN")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WOKEN):
         done, rest = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     assert [str(d.handle) for task in done for d in task.result().taken.deliveries] == ["4.1"]
     for task in rest:
@@ -190,13 +191,13 @@ async def test_what_a_cancelled_call_had_taken_goes_to_the_next_worker(
         work = getattr(store, name)
         reached, go_on = held_up(monkeypatch, store, name)
         call = asyncio.create_task(consumers.take("ben", None, "crew", consuming.Turn(), seconds=0))
-        await asyncio.wait_for(reached.wait(), 10)
+        await asyncio.wait_for(reached.wait(), PATIENCE)
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
             await call
         monkeypatch.setattr(store, name, work)
         go_on.set()
-        await asyncio.wait_for(consumers.settle(), 10)
+        await asyncio.wait_for(consumers.settle(), PATIENCE)
         (state,) = (await cyd.do("consume"))["groups"]
         assert (state["in_flight"], state["waiting"]) == (0, 1), name
         assert state["backlog"] == 0
@@ -219,7 +220,7 @@ async def test_what_a_failed_call_had_taken_goes_to_the_next_worker(
     monkeypatch.setattr(store, "read", fails)
     with pytest.raises(StoreBusy):
         await consumers.take("ben", None, "crew", consuming.Turn(), seconds=0)
-    await asyncio.wait_for(consumers.settle(), 10)
+    await asyncio.wait_for(consumers.settle(), PATIENCE)
     monkeypatch.undo()
     work = await consumers.take("cyd", None, "crew", consuming.Turn(), seconds=0)
     assert [str(delivery.handle) for delivery in work.taken.deliveries] == ["4.2"]
@@ -238,9 +239,9 @@ async def test_a_long_wait_for_work_reports_its_progress(board: Any, monkeypatch
 
     arguments = {"group": "crew", "seconds": 50}
     call = asyncio.create_task(ben.client.call_tool("consume", arguments, progress_callback=hear))
-    await asyncio.wait_for(enough.wait(), 10)
+    await asyncio.wait_for(enough.wait(), PATIENCE)
     await ada.post("job", "PLAN")
-    assert not (await asyncio.wait_for(call, 10)).is_error
+    assert not (await asyncio.wait_for(call, WOKEN)).is_error
     assert set(heard) == {"waiting for work"}
 
 

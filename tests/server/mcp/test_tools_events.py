@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.server import following
+from patience import PATIENCE, WOKEN
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
@@ -205,7 +206,7 @@ async def test_I20_of_two_windows_of_an_agent_each_event_goes_to_one(board: Any,
             if over and not news["events"]:
                 return
 
-    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
         for agent in windows:
             group.create_task(window(agent))
         for n in range(30):
@@ -247,7 +248,7 @@ async def test_I20_a_cancelled_wait_moves_no_cursor(board: Any, monkeypatch: pyt
     for committed_first in (False, True):
         go_on.clear()
         call = waiting()
-        await asyncio.wait_for(reached.wait(), 10)
+        await asyncio.wait_for(reached.wait(), PATIENCE)
         if committed_first:
             go_on.set()
             await asyncio.sleep(0)
@@ -352,9 +353,9 @@ async def test_news_ends_a_wait_at_once(board: Any, mode: str) -> None:
         asyncio.create_task(alice.do("wait", since=seq, seconds=50)),
         asyncio.create_task(alice.do("wait", seconds=50)),
     ]
-    await asyncio.wait_for(parked.wait(), 10)
+    await asyncio.wait_for(parked.wait(), PATIENCE)
     await bob.post("news", "LOG")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WOKEN):
         for call in calls:
             news = await call
             assert [(e["event"], e["item"], e["agent"]) for e in news["events"]] == [
@@ -370,7 +371,7 @@ async def test_a_wait_that_matches_nothing_goes_on_over_what_does_not_match(boar
         await bob.post(f"{n}")
     assert not call.done()
     await bob.post("no", "CRITIQUE")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WOKEN):
         assert [e["item"] for e in (await call)["events"]] == ["C-21"]
 
 
@@ -399,9 +400,9 @@ async def test_a_long_wait_reports_its_progress(
             enough.set()
 
     call = asyncio.create_task(alice.client.call_tool("wait", {"seconds": 50}, progress_callback=hear))
-    await asyncio.wait_for(enough.wait(), 10)
+    await asyncio.wait_for(enough.wait(), PATIENCE)
     await bob.post("news")
-    result = await asyncio.wait_for(call, 10)
+    result = await asyncio.wait_for(call, WOKEN)
     assert not result.is_error
     assert all(total == 50 and message == "waiting for news" for _, total, message in heard)
     assert [p for p, _, _ in heard] == sorted(p for p, _, _ in heard)
@@ -485,5 +486,5 @@ async def test_another_process_on_the_same_file_wakes_a_wait(board: Any, tmp_pat
         bob = await other.join("bob")
         call = asyncio.create_task(alice.do("wait", seconds=50, since=2))
         await bob.post("there")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WOKEN):
             assert [(e["agent"], e["item"]) for e in (await call)["events"]] == [("bob", "F-2")]

@@ -13,6 +13,7 @@ import pytest
 from blackboard_mcp.server import compose, pruner
 from blackboard_mcp.server.settings import Settings
 from mcp.client import Client
+from patience import PATIENCE
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
@@ -101,7 +102,7 @@ async def test_f11_an_item_leaves_within_moments_of_its_time_and_not_at_the_next
         began = time.monotonic()
         for number, ttl in enumerate((0.6, 0.2, 60)):
             await alice.call_tool("post", {"text": f"{number}", "ttl_seconds": ttl})
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 seen = opened.store.changes()
                 if [b.archived_items for b in await opened.store.boards()] == [2]:

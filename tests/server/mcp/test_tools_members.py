@@ -13,6 +13,7 @@ from blackboard_mcp.protocols.access import EVERY_BOARD, Principal, Role
 from blackboard_mcp.server import rights
 from blackboard_mcp.server.access.tables import access_tables
 from blackboard_mcp.server.mcp import adapter_access
+from patience import PATIENCE
 
 
 def _sibling(name: str) -> Any:
@@ -149,7 +150,7 @@ async def test_a_waiting_call_ends_when_its_role_is_taken_away(
         for _ in waiting:
             await begun.acquire()
         await alice.do("board", members={"bob": "observer"})
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             for failure in await asyncio.gather(*waiting):
                 assert failure["error"] == "forbidden"
                 assert failure["message"].startswith(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.server import messaging
+from patience import PATIENCE, WOKEN
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
@@ -41,7 +42,7 @@ async def state(agent: Any, id: str) -> str:
 
 async def some_request(board: Any) -> None:
     """Returns when a request is on the board."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while (seen := board.opened.store.changes()) is not None and await board.seq() < 3:
             await board.opened.store.wait_for_change(seen, 1)
 
@@ -59,7 +60,7 @@ async def test_an_answer_wakes_the_asker(board: Any) -> None:
     assert "why is it slow?" in await bob.say("respond")
     assert not asking.done()
     await bob.do("respond", id=waiting["id"], text="the index is missing")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WOKEN):
         answer = await asking
     assert (answer["request"]["state"], answer["request"]["ended_by"]) == ("ANSWERED", "bob")
     assert answer["answer"]["text"] == "the index is missing"
@@ -85,7 +86,7 @@ async def test_parts_reach_the_asker_as_they_come(board: Any, monkeypatch: pytes
     await some_request(board)
     for n in (1, 2):
         await bob.do("respond", id="Q-1", text=f"part {n}", partial=True)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while f"part {n}: part {n}" not in await heard.get():
                 pass
     so_far = await alice.do("request", id="Q-1", seconds=0)
@@ -95,7 +96,7 @@ async def test_parts_reach_the_asker_as_they_come(board: Any, monkeypatch: pytes
     assert said[0].startswith("Q-1: bob has it, 2 parts so far: E-2; expires ")
     assert said[1:3] == ["> part 1", "> part 2"]
     await bob.do("respond", id="Q-1", text="that is all")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WOKEN):
         answer = (await asking).structured_content
     assert answer["answer"]["text"] == "part 1\npart 2\nthat is all"
     live = (await bob.do("query", limit=10))["items"]
@@ -109,11 +110,11 @@ async def test_a_request_by_skill_goes_to_one_who_waits_for_it(board: Any) -> No
         agent.name: asyncio.create_task(agent.do("respond", skills=["sql", "review"], seconds=50))
         for agent in (bob, carol)
     }
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while len((await alice.do("request"))["skills"].get("sql", [])) < 2:
             pass
     first = await ask(alice, "skill:sql")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WOKEN):
         done, _ = await asyncio.wait(workers.values(), return_when=asyncio.FIRST_COMPLETED)
     (taken,) = [task.result() for task in done]
     holder = taken["request"]["holder"]
@@ -121,7 +122,7 @@ async def test_a_request_by_skill_goes_to_one_who_waits_for_it(board: Any) -> No
     other = {"bob": carol, "carol": bob}[holder]
     assert not workers[other.name].done()
     second = await ask(alice, "skill:review")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WOKEN):
         assert (await workers[other.name])["request"]["id"] == second
     refused = await other.fail("respond", id=first, text="I as well")
     assert refused["holder"] == holder
@@ -177,7 +178,7 @@ async def test_cancelling_while_somebody_answers_refuses_the_late_answer(board: 
     assert (await bob.fail("request", id=id_, cancel=True))["error"] == "refused"
     cancelled = await alice.do("request", id=id_, cancel=True, text="found it")
     assert (cancelled["request"]["state"], cancelled["request"]["reason"]) == ("CANCELLED", "found it")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WOKEN):
         told = await waiting
     assert "request.cancelled" in [event["event"] for event in told["events"]]
     assert id_ in bob.footer
@@ -203,7 +204,7 @@ async def test_a_deadline_that_passes_is_told_to_both(board: Any) -> None:
     assert not waiting.done()
     board.clock.advance(31)
     await board.opened.store.sweep_requests()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WOKEN):
         answer = await waiting
     assert (answer["request"]["state"], answer["answer"]["text"]) == ("EXPIRED", "half")
     assert "Q-1 expired: nobody answered by" in await alice.say("request", id=id_)
@@ -220,12 +221,12 @@ async def test_a_silent_holder_loses_it_to_the_next(board: Any) -> None:
     id_ = await ask(alice, "skill:sql")
     lease = (await bob.do("respond", id=id_))["request"]["lease"]
     waiting = asyncio.create_task(carol.do("respond", skills=["sql"], seconds=50))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while len((await alice.do("request"))["skills"]["sql"]) < 2:
             pass
     board.clock.advance(301)
     await board.opened.store.sweep_requests()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WOKEN):
         taken = await waiting
     assert (taken["request"]["holder"], taken["request"]["id"]) == ("carol", id_)
     assert "carol has Q-1" in (await bob.fail("respond", id=id_, text="late", lease=lease))["message"]
@@ -444,14 +445,14 @@ async def test_what_a_cancelled_call_had_taken_goes_to_the_next_agent(
 
     monkeypatch.setattr(store, name, slowly)
     call = asyncio.create_task(asking.next("bob", None, seconds=0))
-    await asyncio.wait_for(reached.wait(), 10)
+    await asyncio.wait_for(reached.wait(), PATIENCE)
     assert await board.seq() == before + 1
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
     monkeypatch.setattr(store, name, work)
     go_on.set()
-    await asyncio.wait_for(asking.settle(), 10)
+    await asyncio.wait_for(asking.settle(), PATIENCE)
     told = (await alice.do("wait", since=before, seconds=0))["events"]
     assert [(event["event"], event["agent"]) for event in told] == [
         ("request.taken", "bob"),

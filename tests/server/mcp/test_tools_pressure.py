@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from patience import PATIENCE
+
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
     assert _spec is not None
@@ -206,7 +208,7 @@ async def test_two_processes_and_a_restart_know_the_same_pressure(tmp_path: Path
         assert await under(carol) is not None
         del after.opened.pruner.kick
         sweep = asyncio.create_task(after.opened.pruner.run())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             seen = -1
             while (await after.opened.store.find_board("main")).pressure is not None:
                 seen = await after.opened.store.wait_for_change(seen, 5)

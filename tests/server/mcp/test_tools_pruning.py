@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from blackboard_mcp.server.pruner import Pruner
+from patience import PATIENCE
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
@@ -271,7 +272,7 @@ async def test_a_board_left_too_full_is_passed_at_the_start(tmp_path: Path, mode
         await flood(alice)
         later = Pruner(one.opened.store, one.opened.blackboard.tokenizer, "later")
         sweep = asyncio.create_task(later.run())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             seen = -1
             while (await one.opened.store.find_board("main")).working_tokens > 240:
                 seen = await one.opened.store.wait_for_change(seen, 5)

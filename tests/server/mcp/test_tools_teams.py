@@ -12,6 +12,7 @@ import pytest
 from blackboard_mcp.protocols.access import Principal, Role
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.mcp.adapter import ConnectionInfo
+from patience import PATIENCE, WOKEN
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
@@ -78,19 +79,19 @@ async def test_who_joins_a_team_while_it_waits_hears_of_it_and_who_leaves_does_n
     await alice.post("begin")
     held = [await agent.do("subscribe", filter={"type": "PLAN"}) for agent in (bob, carol)]
     waits = [
-        asyncio.create_task(agent.do("wait", subscription=mine["id"], seconds=20))
+        asyncio.create_task(agent.do("wait", subscription=mine["id"], seconds=50))
         for agent, mine in zip((bob, carol), held, strict=True)
     ]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while board.opened.blackboard.following.tails._waiting < 2:  # noqa: ASYNC110 - the calls set no event
             await asyncio.sleep(0.01)
     await store.set_owner("bob", "other")
     await store.set_owner("carol", "acme")
     ours = await alice.post("ours", "PLAN", visibility="team")
-    told = await asyncio.wait_for(waits[1], 10)
+    told = await asyncio.wait_for(waits[1], WOKEN)
     assert [event["item"] for event in told["events"]] == [ours["id"]]
     public = await alice.post("everybody's", "PLAN")
-    assert [event["item"] for event in (await asyncio.wait_for(waits[0], 10))["events"]] == [public["id"]]
+    assert [event["item"] for event in (await asyncio.wait_for(waits[0], WOKEN))["events"]] == [public["id"]]
     # What passed while it was of another team is not there later either.
     await store.set_owner("bob", "acme")
     assert (await bob.do("wait", subscription=held[0]["id"], seconds=0))["events"] == []

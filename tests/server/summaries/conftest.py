@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import PATIENCE
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location(
@@ -127,7 +128,7 @@ async def fake_model() -> AsyncIterator[FakeModel]:
         model.over.set()
         server.close()
         if tasks:
-            _, late = await asyncio.wait(tasks, timeout=5)
+            _, late = await asyncio.wait(tasks, timeout=PATIENCE)
             for task in late:
                 task.cancel()
 

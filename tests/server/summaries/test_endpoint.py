@@ -15,6 +15,7 @@ from blackboard_mcp.protocols.items import Item, ItemType
 from blackboard_mcp.protocols.summaries import SummaryTask
 from blackboard_mcp.server.summaries import endpoint as endpoints
 from blackboard_mcp.server.summaries.endpoint import FAILURES, MAX_ANSWER, PAUSE_SECONDS, ChatEndpoint
+from patience import PATIENCE
 
 KEY = "sk-very-secret"
 both_kinds = pytest.mark.parametrize("kind", ["openai", "ollama"])
@@ -306,7 +307,7 @@ async def test_after_failures_in_a_row_the_endpoint_is_left_alone_and_then_tried
     model.behave = slow
     model.came.clear()
     first = asyncio.create_task(endpoint.write(task))
-    await asyncio.wait_for(model.came.wait(), 5)
+    await asyncio.wait_for(model.came.wait(), PATIENCE)
     with pytest.raises(SummaryFailed, match="left alone"):
         await endpoint.write(task)
     release.set()
@@ -325,7 +326,7 @@ async def test_at_most_two_calls_are_under_way_at_once(model: Any, task: Summary
         most = max(most, at_once)
         if at_once == 2:
             both.set()
-        await asyncio.wait_for(both.wait(), 5)
+        await asyncio.wait_for(both.wait(), PATIENCE)
         at_once -= 1
         await reply.completion(asked, "Retry. [D-2]")
 
@@ -343,7 +344,7 @@ async def test_a_cancelled_call_frees_its_place(model: Any, task: SummaryTask) -
     for _ in range(3):
         model.came.clear()
         call = asyncio.create_task(endpoint.write(task))
-        await asyncio.wait_for(model.came.wait(), 5)
+        await asyncio.wait_for(model.came.wait(), PATIENCE)
         call.cancel()
         await asyncio.gather(call, return_exceptions=True)
     model.says("Retry. [D-2]")

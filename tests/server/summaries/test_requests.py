@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.server import pruner as pruner_module
+from patience import PATIENCE
 
 boards: Any = sys.modules["boards"]
 FILLER = "We looked at the seals, the flow and the price of every pump on the long list. " * 3
@@ -153,7 +154,7 @@ async def test_what_nobody_writes_in_time_is_written_without_a_model(
     background = asyncio.create_task(asking.opened.pruner.run())
     try:
         asking.clock.advance(61)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not await summaries(ada):
                 await asking.opened.store.wait_for_change(asking.opened.store.changes(), 0.1)
     finally:

@@ -15,6 +15,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.settings import Settings, check_endpoint, load
 from blackboard_mcp.server.summaries.writing import SummaryWriter
+from patience import PATIENCE
 
 boards: Any = sys.modules["boards"]
 FILLER = "We looked at the seals, the flow and the price of every pump on the long list. " * 3
@@ -68,7 +69,7 @@ async def test_posts_go_on_while_an_endpoint_hangs(tmp_path: Path, model: Any) -
     async with small(tmp_path, model, summary_timeout_seconds=20) as opened:
         alice = await opened.join("alice")
         await finished(alice, "pump")
-        await asyncio.wait_for(model.came.wait(), 10)
+        await asyncio.wait_for(model.came.wait(), PATIENCE)
         for n in range(30):
             await alice.post(f"news {n}")
         assert not model.over.is_set()

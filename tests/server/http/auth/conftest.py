@@ -27,6 +27,7 @@ from authlib.oauth2.rfc7636 import CodeChallenge
 from authlib.oauth2.rfc9068 import JWTBearerTokenGenerator
 from joserfc.jwk import KeySet, RSAKey
 from joserfc.jws import JWSRegistry
+from patience import PATIENCE
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -351,11 +352,11 @@ async def serving_issuer(issuer: Issuer) -> AsyncIterator[None]:
     server = uvicorn.Server(config)
     task = asyncio.create_task(server._serve([listener]))
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not server.started:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
         yield
     finally:
         server.should_exit = True
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, PATIENCE)
         listener.close()

@@ -29,6 +29,7 @@ from mcp.client import Client
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from patience import PATIENCE
 from pydantic import AnyUrl
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -57,7 +58,7 @@ class Board:
     ) -> httpx2.Response:
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        async with httpx2.AsyncClient(trust_env=False, timeout=20) as wire:
+        async with httpx2.AsyncClient(trust_env=False, timeout=PATIENCE) as wire:
             return await wire.request(method, f"{self.url}{path}", headers=headers)
 
     async def call(self, token: str | None, tool: str = "read", **arguments: Any) -> httpx2.Response:
@@ -70,7 +71,7 @@ class Board:
         }
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        async with httpx2.AsyncClient(trust_env=False, timeout=20) as wire:
+        async with httpx2.AsyncClient(trust_env=False, timeout=PATIENCE) as wire:
             return await wire.post(self.mcp, headers=headers, json=body)
 
 
@@ -95,12 +96,12 @@ async def serving(issuer: Any, folder: Path) -> AsyncIterator[Board]:
         task = asyncio.create_task(
             serve_http(server, port=port, routes=routes, on_ready=ready.set_result, stop=stop)
         )
-        await asyncio.wait_for(ready, 10)
+        await asyncio.wait_for(ready, PATIENCE)
         try:
             yield Board(url, opened)
         finally:
             stop.set()
-            await asyncio.wait_for(task, 10)
+            await asyncio.wait_for(task, PATIENCE)
 
 
 class Browser:
@@ -146,7 +147,7 @@ async def signed_in(board: Board, browser: Browser, mode: str) -> AsyncIterator[
     )
     provider = OAuthClientProvider(board.mcp, metadata, browser, browser.open, browser.came_back)
     async with (
-        httpx2.AsyncClient(auth=provider, trust_env=False, timeout=20) as wire,
+        httpx2.AsyncClient(auth=provider, trust_env=False, timeout=PATIENCE) as wire,
         Client(streamable_http_client(board.mcp, http_client=wire), mode=mode) as client,
     ):
         yield client
