@@ -85,7 +85,11 @@ class Served(BoardMachine):
         text = " ".join([f"{type_.lower()} {self.calls}", *("word",) * words])
         pairs = [(kind, self.pick(back))] if kind else []
         sent = draft(text, type_, importance=importance, **dict(pairs))
-        self.both("talk", self.at.batch(agent, sent), lambda m: m.post(agent, text, type_, pairs))
+        self.both(
+            "talk",
+            self.at.batch(agent, sent),
+            lambda m: m.post(agent, text, type_, pairs, importance=importance),
+        )
 
     @rule(agent=agents, type_=st.sampled_from(["CONSTRAINT", "HOT_ISSUE"]), text=st.sampled_from(LAWS))
     def rule_out(self, agent: str, type_: str, text: str) -> None:
@@ -104,7 +108,11 @@ class Served(BoardMachine):
         texts = [" ".join([f"flood {self.calls} {n}", *("word",) * words]) for n in range(len(weights))]
         drafts = [draft(t, "FACT", importance=w) for t, w in zip(texts, weights, strict=True)]
         self.both(
-            "flood", self.at.batch(agent, *drafts), lambda m: [m.post(agent, t, "FACT", []) for t in texts]
+            "flood",
+            self.at.batch(agent, *drafts),
+            lambda m: [
+                m.post(agent, t, "FACT", [], importance=w) for t, w in zip(texts, weights, strict=True)
+            ],
         )
 
     def analyse(self, agent: str, weights: list[int], words: int) -> None:
@@ -113,7 +121,11 @@ class Served(BoardMachine):
         texts = [" ".join([f"log {self.calls} {n}", *("line",) * words]) for n in range(len(weights))]
         drafts = [draft(t, "LOG", importance=w) for t, w in zip(texts, weights, strict=True)]
         self.both(
-            "logs", self.at.batch(agent, *drafts), lambda m: [m.post(agent, t, "LOG", []) for t in texts]
+            "logs",
+            self.at.batch(agent, *drafts),
+            lambda m: [
+                m.post(agent, t, "LOG", [], importance=w) for t, w in zip(texts, weights, strict=True)
+            ],
         )
         self.catch_up()
         logs = range(first, first + len(texts) - 1)

@@ -47,7 +47,7 @@ async def grown(at: Table, clock: HandClock, random: Random) -> None:
                         f"item {number}",
                         random.choice(TYPES),
                         private=random.random() < 0.1,
-                        importance=random.randrange(1, 6),
+                        importance=random.choice((1, 1, 2, 2, 3, 3, 4, 4, 4, 5)),
                         tokens=random.randrange(1, 60),
                         ttl=5.0 if random.random() < 0.05 else None,
                         **edges,
@@ -119,12 +119,18 @@ async def test_no_more_finished_threads_are_read_and_summarised_than_it_takes(
     store = await open_memory_store()
     at = Table(store)
     for thread in range(8):
-        root = await at.post("alice", f"root {thread}", importance=5, tokens=30)
+        root = await at.post("alice", f"root {thread}", importance=4, tokens=30)
         for _ in range(4):
-            await at.post("bob", "reply", "REPLY", replies_to=root, importance=5, tokens=30)
+            await at.post("bob", "reply", "REPLY", replies_to=root, importance=4, tokens=30)
         if thread != 2:
             await at.post("alice", "so be it", "DECISION", replies_to=root, tokens=30)
-    config = {"target_tokens": 2_000, "high_water": 0.6, "low_water": 0.55, "owner_share": 1.0}
+    config = {
+        "target_tokens": 2_000,
+        "high_water": 0.6,
+        "low_water": 0.55,
+        "owner_share": 1.0,
+        "hard_ceiling": 3,
+    }
     await store.change_board(at.board, "alice", BoardChange(settings=config))
     shown: list[Workspace] = []
 

@@ -571,6 +571,12 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
         "test_a_summary_is_thrown_away_when_the_thread_moved",
         {"how": "watched"},
     ),
+    (
+        "a summary takes importance 5",
+        lambda patch: patch.setattr(summarising, "exempt", lambda status, importance: False),
+        "test_a_summary_never_stands_for_what_it_must_not",
+        {"what": "important"},
+    ),
     ("a vote for each agent", vote_for_each_agent, "test_an_owner_has_one_vote_whatever_agents_it_has", {}),
     (
         "waive silently",

@@ -38,7 +38,8 @@ class BoardConfig:
     high_water: float = 0.8
     low_water: float = 0.6
     owner_share: float = 0.5
-    """Part of the low-water mark that one owner's items may take while there are others'; 1: all of it."""
+    """Part of the low-water mark that one owner's items may take while there are others'; 1: all of it. What goes
+    beyond leaves first; of importance 5, which does not leave, no more than that is taken."""
     ceiling: int = 2
     hard_ceiling: int = 4
     summarise_over: int = 4

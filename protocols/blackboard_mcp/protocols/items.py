@@ -60,7 +60,7 @@ IMPORTANCE: dict[ItemType, int] = {
     ItemType.HYPOTHESIS: 3,
     ItemType.LOG: 2,
     ItemType.PLAN: 3,
-    ItemType.DECISION: 5,
+    ItemType.DECISION: 4,
     ItemType.CRITIQUE: 3,
     ItemType.REPLY: 3,
     ItemType.QUESTION: 3,

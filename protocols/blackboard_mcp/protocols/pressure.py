@@ -20,7 +20,7 @@ ALWAYS = frozenset({ItemType.REPLY, ItemType.ANSWER, ItemType.CRITIQUE, ItemType
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What holds so much: an open debate (`root` is its item), or else constraints, hot issues, watchers."""
+    """What holds so much: an open debate (`root` is its item), or constraints, hot issues, watchers, importance."""
 
     what: str
     root: str | None
@@ -30,7 +30,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Unblocker:
-    """An agent and the item that waits for it: `duty` is acknowledge, respond, or retire (of what it wrote)."""
+    """An agent and the item that waits for it: `duty` is acknowledge, respond, retire or lower (what it wrote)."""
 
     agent: str
     duty: str

@@ -79,6 +79,11 @@ EXEMPT = 5
 """Importance from which an item leaves only when it is finished or expired, whatever the ceilings say."""
 
 
+def exempt(status: Status | str, importance: int) -> bool:
+    """Whether importance alone keeps an item from leaving. What it keeps so counts as held."""
+    return status == Status.ACTIVE and importance >= EXEMPT
+
+
 class Reach(StrEnum):
     """How much of working memory a decision is shown. What is left out, it would not have named.
 
@@ -102,7 +107,8 @@ def finished(thread: Sequence[Candidate], protected: Container[int]) -> tuple[Ca
 
     Over: no member is protected, and a debate on one was closed, or one is resolved, or the newest is a
     DECISION or an ANSWER. `thread` is all of its live members in order of posting; private ones and
-    CONSTRAINTs are not covered, and decide nothing, so that what is proposed does not tell of them.
+    CONSTRAINTs are not covered, and decide nothing, so that what is proposed does not tell of them. What
+    is ACTIVE and of importance `EXEMPT` may end a thread and is not covered.
     """
     if any(c.number in protected for c in thread):
         return ()
@@ -110,7 +116,9 @@ def finished(thread: Sequence[Candidate], protected: Container[int]) -> tuple[Ca
     if not known:
         return ()
     ended = known[-1].type in (ItemType.DECISION, ItemType.ANSWER)
-    return known if ended or any(c.debated_before or c.status is Status.RESOLVED for c in known) else ()
+    if not ended and not any(c.debated_before or c.status is Status.RESOLVED for c in known):
+        return ()
+    return tuple(c for c in known if not exempt(c.status, c.importance))
 
 
 def beyond_shares(config: BoardConfig, used: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:

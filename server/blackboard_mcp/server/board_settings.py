@@ -19,10 +19,10 @@ FRACTIONS = {
     "high_water": "a pruning pass starts above this part of the target",
     "low_water": "and ends at this part of it",
     "owner_held": "so much of the target (of 6,000 where it is less) may be kept from leaving on one owner's "
-    "account (debates its agents opened, their constraints, hot issues, watches and requests) while others are there; "
-    "1: no such bound",
+    "account (debates its agents opened, their constraints, hot issues, watches, requests and items of importance 5) "
+    "while others are there; 1: no such bound",
     "owner_share": "what one owner has beyond this part of the low-water mark goes before anything of others, whatever "
-    "importance it claims; 1: no such bound",
+    "importance up to 4 it claims; of importance 5 no more than this is taken from it; 1: no such bound",
 }
 WHOLE = {
     "target_tokens": (200, 10_000_000, "working memory's target, in tokens"),

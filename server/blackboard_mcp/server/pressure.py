@@ -73,6 +73,8 @@ def _call(unblocker: Unblocker) -> str:
             return f'{unblocker.agent}: post an ANSWER with edges {{"replies_to": ["{unblocker.item}"]}}'
         case "cancel":
             return f'{unblocker.agent}: request(id="{unblocker.item}", cancel=true)'
+        case "lower":
+            return f'{unblocker.agent}: post(id="{unblocker.item}", importance=4)'
         case "retire":
             return f'{unblocker.agent}: post(id="{unblocker.item}", status="RESOLVED")'
         case _:

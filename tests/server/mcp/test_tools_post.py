@@ -24,7 +24,7 @@ LETTERS = {
     "HYPOTHESIS": ("H", 3),
     "LOG": ("L", 2),
     "PLAN": ("P", 3),
-    "DECISION": ("D", 5),
+    "DECISION": ("D", 4),
     "CRITIQUE": ("C", 3),
     "REPLY": ("R", 3),
     "QUESTION": ("Q", 3),

@@ -175,9 +175,9 @@ async def test_constraints_and_hot_issues_never_leave_and_stand_verbatim_in_ever
 
 async def test_a_board_that_is_all_protected_stays_as_it_is(small: Any) -> None:
     alice, bob = await small.join("alice", "bob")
-    for n in range(6):
+    for n in range(5):
         await alice.post(f"rule {n} {FILLER}", "CONSTRAINT")
-        await alice.post(f"decision {n} {FILLER}", "DECISION")
+        await alice.post(f"decision {n} {FILLER}", "DECISION", importance=5)
     await small.settled()
     assert (await alice.do("board"))["archived_items"] == 0
     assert (await alice.do("prune"))["moved"] == []

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import QuotaExceeded
 from blackboard_mcp.protocols.events import SYSTEM
+from blackboard_mcp.protocols.items import item_id
+from blackboard_mcp.protocols.pruning import EXEMPT
 
 from .guarding import protected_among
 from .principals import agents_of, owner_of
-from .rows import Steps, dumps, sql
+from .rows import Steps, dumps, numbers, sql
 
 OTHERS = 3
 """Of what others posted and the owner's debates and watches hold, one in so many counts: criticism is no flood."""
 
+_NAMED = 5
 _ROOM = BoardConfig().target_tokens
 """A smaller board is taken for one of this target: there a few long posts would be a flood."""
 
@@ -23,11 +26,12 @@ if TYPE_CHECKING:
 
 
 def check(ledger: Ledger) -> Steps[None]:
-    """Refuses what has the guard hold more on the account of the agent's owner than one owner may have.
+    """Refuses what keeps more from leaving on the account of the agent's owner than one owner may have.
 
     On an owner's account are the debates that its agents opened with all that these reach, what its agents
-    posted into other debates, their constraints and hot issues, what they watch and what they ask; of what
-    others posted a part counts. An owner who is alone on the board may have as much as there is.
+    posted into other debates, their constraints and hot issues, what they watch, what they ask, and what they
+    posted with an importance that holds it; of what others posted a part counts. An owner who is alone on the
+    board may have as much as there is.
 
     Raises:
         QuotaExceeded: it is more.
@@ -35,21 +39,47 @@ def check(ledger: Ledger) -> Steps[None]:
     config = ledger.board.config
     if config.owner_held >= 1 or ledger.agent == SYSTEM:
         return
-    if not (yield from protected_among(ledger.no, ledger.holding)):
+    important = yield sql("exempt_among"), (ledger.no, numbers(ledger.holding))
+    if not important and not (yield from protected_among(ledger.no, ledger.holding)):
         return
     owner = yield from owner_of(ledger.agent)
     agents = dumps((yield from agents_of(owner)))
     if not (yield sql("others_there"), (ledger.no, agents, SYSTEM)):
         return
+    if important and config.owner_share < 1:
+        yield from _check_important(ledger, owner, agents)
     most = int(max(config.target_tokens, _ROOM) * config.owner_held)
     ((tokens,),) = yield sql("held_on_account"), (ledger.no, agents, OTHERS)
     if tokens > most:
         raise QuotaExceeded(
             f"With this, the agents of {owner} would keep {tokens:,} tokens from leaving '{ledger.board.id}': by "
-            f"debates they opened, what they post into debates, their constraints, hot issues, watches and requests. "
+            f"debates they opened, what they post into debates, their constraints, hot issues, watches, requests and "
+            f"items of importance {EXEMPT}. "
             f"One owner may have {most:,} while others are there. Nothing was changed; end some first: "
             'debate(op="withdraw", id=…) or op="acknowledge", status RESOLVED.',
             limit="owner_held",
             most=most,
             tokens=tokens,
         )
+
+
+def _check_important(ledger: Ledger, owner: str, agents: str) -> Steps[None]:
+    """What does not leave because its author calls it important has no more room than the owner's share."""
+    config = ledger.board.config
+    most = int(config.low_tokens * config.owner_share)
+    listed = yield sql("exempt_on_account"), (ledger.no, agents)
+    tokens = sum(row[2] for row in listed)
+    if tokens <= most:
+        return
+    first = ledger.first_number
+    earlier = [item_id(type_, number) for number, type_, _ in listed if number < first][:_NAMED]
+    lower = f' or lower one: post(id="{earlier[0]}", importance={EXEMPT - 1})' if earlier else ""
+    raise QuotaExceeded(
+        f"With this, the agents of {owner} would have {tokens:,} tokens of importance {EXEMPT} on '{ledger.board.id}', "
+        f"which never leave by themselves. One owner may have {most:,} while others are there. Nothing was changed; "
+        f"post this with importance {EXEMPT - 1}{lower}.",
+        limit="owner_share",
+        most=most,
+        tokens=tokens,
+        items=earlier,
+    )

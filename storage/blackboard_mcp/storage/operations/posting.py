@@ -27,6 +27,7 @@ from blackboard_mcp.protocols.items import (
     Zone,
     item_id,
 )
+from blackboard_mcp.protocols.pruning import exempt
 from blackboard_mcp.protocols.visibility import visible_with
 
 from . import (
@@ -283,7 +284,7 @@ def _create(
         seq=ledger.board.seq + 1,
         updated_by=ledger.agent,
     )
-    if kind in (ItemType.CONSTRAINT, ItemType.HOT_ISSUE):
+    if kind in (ItemType.CONSTRAINT, ItemType.HOT_ISSUE) or exempt(row.status, row.importance):
         ledger.holding.add(number)
     concerns = [targets[t].author for _, t in edges] + _MENTION.findall(draft.text[:20_000])
     concerns += yield from watchers_of(ledger.no, row)
@@ -375,6 +376,9 @@ def _change(
     tags = row.tags if draft.tags is None else dumps(list(draft.tags))
     metadata = row.metadata if draft.metadata is None else dumps(draft.metadata)
     importance = draft.importance or row.importance
+    if importance > row.importance:
+        yield from pressing.weigh(ledger, ItemType(row.type), importance)
+        ledger.holding.add(row.number)
     versioned = draft.text is not None
     after = {"importance": importance, "tags": tags, "metadata": metadata}
     changed = sorted(name for name in after if after[name] != before[name])
@@ -503,6 +507,8 @@ def _set_status(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:
         EventType.ITEM_CHANGED, row, data={"status": [str(current), str(status)]}, concerns=[row.author]
     )
     row.status, row.seq, row.updated_at = str(status), seq, ledger.now
+    if exempt(row.status, row.importance):
+        ledger.holding.add(row.number)
     yield sql("item_status"), (ledger.no, row.number, row.status, seq, ledger.now, ledger.agent)
     if row.zone == Zone.ARCHIVE:
         yield sql("outbox_add"), (ledger.no, row.number)

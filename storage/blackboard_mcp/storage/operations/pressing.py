@@ -10,6 +10,7 @@ from blackboard_mcp.protocols.errors import Refused, UnderPressure
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import IMPORTANCE, EdgeKind, ItemType, Status, Zone, item_id
 from blackboard_mcp.protocols.pressure import ALWAYS, KEY, Cause, Describe, Pressure, Unblocker, Wording
+from blackboard_mcp.protocols.pruning import EXEMPT
 
 from .ledger import Ledger, load_any, open_ledger
 from .rows import BoardRow, ItemRow, Steps, dumps, numbers, sql
@@ -19,6 +20,7 @@ _CAUSES = {
     "owed": "watched items",
     "CONSTRAINT": "constraints",
     "HOT_ISSUE": "hot issues",
+    "important": f"importance {EXEMPT}",
 }
 _UNBLOCKERS = 50
 _NAMED = 8
@@ -83,6 +85,8 @@ def _measure(board: BoardRow, issue: int) -> Steps[Pressure]:
     unblockers = [Unblocker(agent, duty, item_id(type_, item)) for agent, duty, item, type_, _since in owing]
     law = yield sql("pressure_law"), (board.no, issue, SYSTEM, _UNBLOCKERS)
     unblockers += [Unblocker(agent, "retire", item_id(type_, item)) for agent, item, type_ in law]
+    important = yield sql("pressure_important"), (board.no, _UNBLOCKERS)
+    unblockers += [Unblocker(agent, "lower", item_id(type_, item)) for agent, item, type_ in important]
     return Pressure(
         target_tokens=board.config.target_tokens,
         ceiling=board.config.ceiling,
@@ -217,10 +221,13 @@ def admit(
     """Lets a new item pass, or not, while the board is under pressure.
 
     Raises:
-        UnderPressure: it is of low importance, and no part of an argument.
+        UnderPressure: it is of low importance, and no part of an argument; or of an importance that holds it.
     """
     board = ledger.board
-    if not board.pressure or importance > board.config.ceiling or kind in ALWAYS:
+    if not board.pressure:
+        return
+    yield from weigh(ledger, kind, importance)
+    if importance > board.config.ceiling or kind in ALWAYS:
         return
     targets = {target for _, target in edges}
     if targets and (yield sql("held"), (ledger.no, numbers(targets))):
@@ -242,6 +249,25 @@ def admit(
         target_tokens=board.config.target_tokens,
         ceiling=board.config.ceiling,
         unblock=list(unblock),
+    )
+
+
+def weigh(ledger: Ledger, kind: ItemType, importance: int) -> Steps[None]:
+    """
+    Raises:
+        UnderPressure: the board is, and the item is to have an importance that keeps it from leaving.
+    """
+    board = ledger.board
+    if not board.pressure or importance < EXEMPT or kind in (ItemType.CONSTRAINT, ItemType.HOT_ISSUE):
+        return
+    issue = (yield from load_any(ledger.no, [board.pressure]))[board.pressure]
+    raise UnderPressure(
+        f"Board '{board.id}' is under pressure: more is held than its budget allows, and importance {EXEMPT} would "
+        f"hold this as well. Nothing was changed; use importance {EXEMPT - 1}. "
+        f'read(ids=["{issue.id}"]) says who can end the pressure, and how.',
+        issue=issue.id,
+        target_tokens=board.config.target_tokens,
+        most_importance=EXEMPT - 1,
     )
 
 

@@ -18,6 +18,7 @@ from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, Refused, UnknownReference
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Zone
+from blackboard_mcp.protocols.pruning import exempt
 from blackboard_mcp.protocols.summaries import DueSummary, SummaryRequest
 
 from . import guarding, retracting, trusting
@@ -47,8 +48,9 @@ def _standing(no: int, thread: int, seen: Mapping[int, int]) -> Steps[dict[int, 
     if not seen or any(members.get(n) != seq or n in held for n, seq in seen.items()):
         return None
     rows = yield from load_any(no, seen)
-    if any(not row.public or row.type == ItemType.CONSTRAINT for row in rows.values()):
-        return None
+    for row in rows.values():
+        if not row.public or row.type == ItemType.CONSTRAINT or exempt(row.status, row.importance):
+            return None
     newest = max(rows)
     later = yield from load_any(no, [number for number in members if number > newest])
     if any(row.public for row in later.values()):

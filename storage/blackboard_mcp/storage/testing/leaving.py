@@ -321,7 +321,7 @@ class LeavingTests:
         await at.post("carol", "note to self", "REPLY", replies_to=items[1], private=True)
         assert await at.store.apply_summary(at.board, summary(1, seen(items))) is not None
 
-    @pytest.mark.parametrize("what", ["private", "constraint", "nothing", "elsewhere"])
+    @pytest.mark.parametrize("what", ["private", "constraint", "important", "nothing", "elsewhere"])
     async def test_a_summary_never_stands_for_what_it_must_not(self, at: Table, what: str) -> None:
         items = await thread(at)
         match what:
@@ -330,6 +330,8 @@ class LeavingTests:
             case "constraint":
                 rule = await at.post("bob", "rule", "CONSTRAINT", replies_to=items[0])
                 items.append(await at.change("bob", rule, status="RESOLVED"))
+            case "important":
+                items[1] = await at.change("bob", items[1], importance=5)
             case "nothing":
                 items = []
             case "elsewhere":

@@ -228,6 +228,7 @@ class Model(Footing):
         ttl: float | None = None,
         status: str | None = None,
         expected: int | None = None,
+        importance: int | None = None,
     ) -> int:
         for _, target in edges:
             self.see(agent, target)
@@ -255,6 +256,7 @@ class Model(Footing):
                 thread = self.things[target].thread
                 break
         self.things[number] = Thing(number, type_, agent, private, key, [text], thread)
+        self.things[number].importance = importance or (5 if type_ in ("CONSTRAINT", "HOT_ISSUE") else 3)
         self.things[number].ttl = ttl or None
         self.things[number].expires = self.now + ttl if ttl else None
         gone = self.connect(agent, number, edges)
@@ -727,6 +729,8 @@ class Model(Footing):
         if not chosen or len(chosen) < len(sources) or any(t not in members for t in chosen):
             return False
         if any(t.private or t.type == "CONSTRAINT" or t.number in self.protected() for t in chosen):
+            return False
+        if any(t.status == "ACTIVE" and t.importance == 5 for t in chosen):
             return False
         return not any(t.number > max(sources) and not t.private for t in members)
 

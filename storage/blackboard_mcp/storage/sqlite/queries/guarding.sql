@@ -154,8 +154,20 @@ account(number) AS (
     SELECT number FROM item
     WHERE board = ?1 AND zone = 'working' AND type IN ('CONSTRAINT', 'HOT_ISSUE') AND status IN ('ACTIVE', 'DEBATED')
       AND author IN (SELECT agent FROM mine)
+    UNION
+    SELECT number FROM item
+    WHERE board = ?1 AND number IN (SELECT number FROM exempt WHERE board = ?1) AND author IN (SELECT agent FROM mine)
 )
 SELECT coalesce(sum(CASE WHEN i.author IN (SELECT agent FROM mine) THEN i.tokens
                          WHEN PUBLIC(i.owner) THEN i.tokens / ?3 ELSE 0 END), 0)
 FROM account a CROSS JOIN item i ON i.board = ?1 AND i.number = a.number
 WHERE i.zone = 'working';
+
+-- name: exempt_among
+-- Those of some items (a JSON list) that importance alone keeps from leaving.
+SELECT number FROM exempt WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
+
+-- name: exempt_on_account
+-- The same of what some agents (a JSON list) posted, of what everybody sees or they alone: tokens, longest first.
+SELECT i.number, i.type, i.tokens FROM exempt e CROSS JOIN item i ON i.board = e.board AND i.number = e.number
+WHERE e.board = ?1 AND i.author IN (SELECT value FROM json_each(?2)) ORDER BY i.tokens DESC, i.number;

@@ -5,15 +5,17 @@
 UPDATE board SET pressure = ?2 WHERE no = ?1;
 
 -- name: pressure_causes
--- What everybody sees of what the guard holds but for one item (?2), by why: the debate that reached it, else
--- the law it is, else what somebody owes. With the root of the debate; most tokens first.
+-- What everybody sees of what may not leave but for one item (?2), by why: the debate that reached it, else
+-- the law it is, else what somebody owes, else its importance. With the root of the debate; most tokens first.
 SELECT why, root, type, count(*), sum(tokens) FROM (
     SELECT i.tokens,
            CASE WHEN d.id IS NOT NULL THEN 'debate'
                 WHEN i.type IN ('CONSTRAINT', 'HOT_ISSUE') AND i.status IN ('ACTIVE', 'DEBATED') THEN i.type
-                ELSE 'owed' END AS why,
+                ELSE p.why END AS why,
            d.root AS root, r.type AS type
-    FROM (SELECT DISTINCT number FROM protected WHERE board = ?1) p
+    FROM (SELECT number, max(why) AS why FROM (
+              SELECT number, 'owed' AS why FROM protected WHERE board = ?1
+              UNION ALL SELECT number, 'important' FROM exempt WHERE board = ?1) GROUP BY number) p
     CROSS JOIN item i ON i.board = ?1 AND i.number = p.number AND i.zone = 'working' AND PUBLIC(i.owner)
     LEFT JOIN held h ON h.board = ?1 AND h.number = i.number
     LEFT JOIN debate d ON d.board = ?1 AND d.id = h.debate
@@ -40,6 +42,13 @@ SELECT author, number, type FROM item
 WHERE board = ?1 AND zone = 'working' AND type IN ('CONSTRAINT', 'HOT_ISSUE') AND status IN ('ACTIVE', 'DEBATED')
   AND PUBLIC(owner) AND number <> ?2 AND author <> ?3
 ORDER BY tokens DESC, number LIMIT ?4;
+
+-- name: pressure_important
+-- What everybody sees of what importance alone keeps from leaving, longest text first, and who wrote it.
+SELECT i.author, i.number, i.type FROM exempt e CROSS JOIN item i ON i.board = e.board AND i.number = e.number
+WHERE e.board = ?1 AND PUBLIC(i.owner)
+  AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
+ORDER BY i.tokens DESC, i.number LIMIT ?2;
 
 -- name: working_among
 -- Those of some items (a JSON list) that are in working memory, as a pass sees them.
