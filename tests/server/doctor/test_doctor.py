@@ -30,7 +30,7 @@ from blackboard_mcp.storage.sqlite import driver, place
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import draft
 from click.testing import CliRunner
-from patience import PATIENCE
+from patience import PATIENCE, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and /proc of Linux")
 
@@ -139,7 +139,7 @@ def test_it_looks_while_servers_work_and_changes_nothing(data: Path) -> None:
     )
     assert process.stdin is not None
     try:
-        wait_for(
+        until(
             lambda: (data / "board.sqlite3.peers").exists() and any((data / "board.sqlite3.peers").iterdir())
         )
         assert diagnose(data) == {}
@@ -418,13 +418,6 @@ def listening(answer: bytes | None) -> Iterator[int]:
         thread.join()
 
 
-def wait_for(what: Any) -> None:
-    deadline = time.monotonic() + 20
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_a_port_that_another_program_has_is_found_with_its_name(data: Path) -> None:
     with listening(b"HTTP/1.1 404 Not Found\r\n\r\n") as port:
         found = diagnose(data, "--quick", "--transport", "http", "--port", str(port))["port-taken"]
@@ -466,6 +459,7 @@ def test_endpoints_that_are_away_or_hang_are_found(
     found = told(port)
     assert set(found) == names
     assert "cannot be reached" in found["embedding-endpoint-silent"]["message"]
+    monkeypatch.setattr(network, "PATIENCE", PATIENCE)
     with listening(b"HTTP/1.1 200 OK\r\n\r\n{}") as port:
         assert told(port) == {}
 

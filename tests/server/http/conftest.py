@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -102,8 +103,14 @@ class Served:
     def mcp(self) -> str:
         return f"{self.url}/mcp"
 
-    async def wire(self, **options: Any) -> Wire:
-        wire = Wire(*await asyncio.open_connection("127.0.0.1", self.port, **options))
+    async def wire(self, said: bytes = b"", **options: Any) -> Wire:
+        """A connection; `said` is there as soon as it is, however slow the machine."""
+        if said:
+            raw = socket.create_connection(("127.0.0.1", self.port))
+            raw.sendall(said)
+            wire = Wire(*await asyncio.open_connection(sock=raw))
+        else:
+            wire = Wire(*await asyncio.open_connection("127.0.0.1", self.port, **options))
         self.wires.append(wire)
         return wire
 

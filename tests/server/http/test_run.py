@@ -18,6 +18,7 @@ import httpx2
 import mcp.types as types
 import pytest
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.server.http import run
 from blackboard_mcp.server.http.run import is_loopback, serve_http
 from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.mcp import adapter_streams
@@ -234,13 +235,11 @@ def holds_the_stalled_stream(served: Any, mode: str) -> bool:
 
 async def test_half_sent_headers_are_cut_off(serving: Any) -> None:
     async with serving(limits=Limits(head_seconds=0.05)) as served:
-        silent, half = await served.wire(), await served.wire()
-        await half.send(b"GET /healthz HTTP/1.1\r\nhost: ")
+        silent, half = await served.wire(), await served.wire(b"GET /healthz HTTP/1.1\r\nhost: ")
         assert await silent.closed() == b""
         assert (await half.reply()).refusal == (408, "timeout")
         assert await half.closed() == b""
-        again = await served.wire()
-        await again.send(served.request("/healthz", "GET"))
+        again = await served.wire(served.request("/healthz", "GET"))
         assert (await again.reply()).status == 200
         await again.send(b"GET /hea")
         assert (await again.reply()).refusal == (408, "timeout")
@@ -256,7 +255,11 @@ async def test_connections_are_limited(serving: Any) -> None:
         assert (await first.reply()).status == 200
 
 
-async def test_stopping_ends_open_streams_gracefully_and_answers_calls_under_way(serving: Any) -> None:
+async def test_stopping_ends_open_streams_gracefully_and_answers_calls_under_way(
+    serving: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Whoever ends only when the grace is over ends too late.
+    monkeypatch.setattr(run, "GRACE_SECONDS", 10 * PATIENCE)
     async with serving() as served:
         session = await open_session(served)
         standing = await served.wire()
@@ -269,17 +272,15 @@ async def test_stopping_ends_open_streams_gracefully_and_answers_calls_under_way
             client(served.mcp, MODERN) as alice,
             alice.listen(resource_subscriptions=[EVENTS]) as stream,
         ):
-            started = asyncio.get_running_loop().time()
             served.stop.set()
             assert [event async for event in stream] == []
         assert b"waited" in (await call.reply()).body
         await standing.closed()
-        await asyncio.wait_for(asyncio.shield(served.task), 6)
-        assert asyncio.get_running_loop().time() - started < 3
+        await asyncio.wait_for(asyncio.shield(served.task), PATIENCE)
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_stops_a_process_with_open_streams_within_6_seconds(sent: signal.Signals) -> None:
+async def test_a_signal_stops_a_process_with_open_streams_and_a_call_that_waits(sent: signal.Signals) -> None:
     program = str(Path(__file__).with_name("sample_board.py"))
     process = await asyncio.create_subprocess_exec(
         sys.executable, program, "http", "0", stderr=asyncio.subprocess.PIPE
@@ -295,16 +296,16 @@ async def test_a_signal_stops_a_process_with_open_streams_within_6_seconds(sent:
             client(url, LEGACY, hear=heard) as old,
         ):
             await old.subscribe_resource(EVENTS)
-            waiting = asyncio.create_task(new.call_tool("wait", {}))
+            waiting = asyncio.create_task(new.call_tool("wait", {"seconds": 60}))
             await new.call_tool("publish", {"uri": EVENTS})
             await anext(aiter(stream))
-            started = asyncio.get_running_loop().time()
             process.send_signal(sent)
             assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
-            assert asyncio.get_running_loop().time() - started < 6
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
-        assert b"stopped cleanly" in await process.stderr.read()
+        said = await process.stderr.read()
+        assert b"stopped cleanly" in said
+        assert b"cancelled" in said, "the call was waited for"
     finally:
         if process.returncode is None:
             process.kill()

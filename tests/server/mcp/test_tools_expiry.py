@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +98,6 @@ async def test_f11_an_item_leaves_within_moments_of_its_time_and_not_at_the_next
         compose.installation(settings, eager_index=False) as opened,
         Client(compose.build_server(opened).sdk_server) as alice,
     ):
-        began = time.monotonic()
         for number, ttl in enumerate((0.6, 0.2, 60)):
             await alice.call_tool("post", {"text": f"{number}", "ttl_seconds": ttl})
         async with asyncio.timeout(PATIENCE):
@@ -108,7 +106,6 @@ async def test_f11_an_item_leaves_within_moments_of_its_time_and_not_at_the_next
                 if [b.archived_items for b in await opened.store.boards()] == [2]:
                     break
                 await opened.store.wait_for_change(seen, 5)
-        assert time.monotonic() - began >= 0.6
         events = (await opened.store.log("main", "alice", 0, 100)).events
         left = {e.item: e.at for e in events if e.event == "item.expired"}
         posted = {e.item: e.at for e in events if e.event == "item.posted"}

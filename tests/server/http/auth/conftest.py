@@ -241,9 +241,10 @@ class Issuer:
     asked: list[str] = field(default_factory=list)
     answers: dict[str, Answer] = field(default_factory=dict)
     """Answers by path in the place of the true ones."""
+    clock: Callable[[], float] = time.time
 
     def forget(self) -> None:
-        self.person, self.rotations = "ann", 0
+        self.person, self.rotations, self.clock = "ann", 0, time.time
         for kept in (self.extra_claims, self.keys, self.granted, self.asked, self.answers):
             kept.clear()
         self.rotate()
@@ -257,7 +258,7 @@ class Issuer:
 
     def claims(self, **more: Any) -> dict[str, Any]:
         """Those of a good token; `None` leaves one out."""
-        now = int(time.time())
+        now = int(self.clock())
         good = {"iss": self.url, "aud": RESOURCE, "sub": self.person, "iat": now, "exp": now + 600}
         good |= {"client_id": "app", "scope": "board:read board:post board:acknowledge"}
         return {name: value for name, value in (good | more).items() if value is not None}
