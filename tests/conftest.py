@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ PATIENCE = 7_200
 """Seconds that a test may take at night, when it goes far."""
 
 load_profile()
+for name in [name for name in os.environ if name.startswith("BLACKBOARD_")]:
+    del os.environ[name]  # settings of whoever runs the tests
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

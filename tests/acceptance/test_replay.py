@@ -1,6 +1,6 @@
 """Recorded sessions of agents, replayed over MCP into boards too small for them, and what must hold then.
 
-The logs that come with the package always; all of a folder of such logs when BLACKBOARD_AGENT_LOGS names
+The logs that come with the package always; all of a folder of such logs when AGENT_LOGS names
 one, or when there is `../shared/data/agent-logs` beside the checkout.
 """
 
@@ -184,12 +184,12 @@ async def test_the_shipped_sessions_replay_within_the_budget_and_lose_nothing(tm
 
 
 def corpus() -> list[Path]:
-    named = os.environ.get("BLACKBOARD_AGENT_LOGS")
+    named = os.environ.get("AGENT_LOGS")
     folder = Path(named) if named else Path(__file__).parents[3] / "shared" / "data" / "agent-logs"
     return sorted(folder.glob("*.json"))[:: 1 if NIGHTLY else 12]
 
 
-@pytest.mark.skipif(not corpus(), reason="no logs: BLACKBOARD_AGENT_LOGS names no folder of them")
+@pytest.mark.skipif(not corpus(), reason="no logs: AGENT_LOGS names no folder of them")
 async def test_a_corpus_of_sessions_replays_within_the_budget_and_loses_nothing(tmp_path: Path) -> None:
     started = time.monotonic()
     outcomes = await replay_all(corpus(), tmp_path)
