@@ -200,6 +200,7 @@ ARGUMENTS: dict[str, str] = {
     "wait.limit": "how many events at most, 1 to 200, 50 when left out",
     "summarize.thread": "any item of a thread that is asked for: takes the request, for ten minutes",
     "summarize.text": "the summary: plain lines, each with the ids it rests on, as [F-3, D-7]",
+    "summarize.of": "a thread by any of its items (H-17), a range (F-10..D-40) or board: a summary for you alone",
     "summarize.lease": "the number that taking the request gave",
     "consume.group": "a name for the workers' group; everybody on the board may take part. Without it the groups are "
     "listed",

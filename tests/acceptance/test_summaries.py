@@ -121,3 +121,56 @@ async def test_f29_an_agent_is_asked_writes_the_summary_and_another_finds_the_so
             assert [item["zone"] for item in found] == ["archive"] * len(sources)
             closed = await until_changed(ada, "summary.closed")
             assert closed["data"]["why"] == f"summarised in {written['item']['id']}"
+
+
+async def test_f29_a_summary_names_the_beginning_of_its_thread_even_when_that_left_first(
+    tmp_path: Path,
+) -> None:
+    async with http_server(tmp_path, "--target-tokens", "400") as server:
+        connect = http_clients(server.url)
+        async with connect("ada") as ada:
+            on: dict[str, Any] = {"edges": {"replies_to": ["$1"]}}
+            await call(
+                ada,
+                "post",
+                items=[
+                    {
+                        "text": "Which pump do we take for the cellar?",
+                        "type": "QUESTION",
+                        "status": "RESOLVED",
+                    },
+                    *({"text": f"{n}: {FILLER}", "type": "REPLY", **on} for n in range(6)),
+                    {"text": "We take the blue pump with 60 litres.", "type": "DECISION", **on},
+                ],
+            )
+            await until_changed(ada, "prune.ended")
+            (summary,) = (await call(ada, "query", type="SUMMARY"))["items"]
+            assert summary["metadata"]["sources"][0] == "Q-1"
+            assert summary["text"].startswith("ada: Which pump do we take for the cellar? [Q-1]")
+            assert "We take the blue pump with 60 litres. [D-8]" in summary["text"].split("\n")[1]
+            assert "Q-1" in summary["edges"]["derived_from"]
+
+
+async def test_f29_a_thread_a_range_or_the_board_is_summed_up_for_one_reader(tmp_path: Path) -> None:
+    async with http_server(tmp_path, "--tools", "core,memory") as server:
+        connect = http_clients(server.url)
+        async with connect("ada") as ada, connect("ben") as ben:
+            await finished_thread(ada)
+            await call(ada, "post", text=f"My secret pump is red. {FILLER}", visibility="private")
+            await call(ben, "post", text=f"The cellar is flooded at 40 cm. {FILLER * 3}", type="FACT")
+            seq = (await call(ben, "read"))["seq"]
+            thread = await call(ben, "summarize", of="R-3")
+            assert thread["covered"] == ["Q-1", "R-2", "R-3", "R-4", "R-5", "R-6", "R-7", "D-8"]
+            assert "We take the blue pump with 60 litres. [D-8]" in thread["summary"]
+            whole = await call(ben, "summarize", of="board")
+            assert "40 cm" in whole["summary"]
+            for reader in (ada, ben):
+                made = await call(reader, "summarize", of="Q-1..F-10")
+                assert "secret" not in str(made)
+            small = await call(ben, "summarize", of="F-10..F-10")
+            assert small["summary"] is None
+            assert (await call(ben, "read"))["seq"] == seq
+            with pytest.raises(ToolFailed, match="There is no H-99"):
+                await call(ben, "summarize", of="H-99")
+            with pytest.raises(ToolFailed, match="not an item id"):
+                await call(ben, "summarize", of="everything")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from .debates import DebateState
 from .items import Item
 
 EXTRACTIVE, OPENAI, OLLAMA, AGENT = "extractive", "openai", "ollama", "agent"
@@ -15,6 +16,23 @@ SUMMARISERS = (EXTRACTIVE, OPENAI, OLLAMA, AGENT)
 ENDPOINTS = (OPENAI, OLLAMA)
 AS_LAUNCHED = "default"
 """A board's word for the summariser that its server was launched with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the newest debate about an item ended.
+
+    `outcome` is what became of the claim: stands, falls, amended (to the item `amended_to`) or open. `state` is the
+    debate's final state, `by` the agent whose act ended it, `reason` what that agent gave as one, `critiques` the ids
+    of the critiques it was about.
+    """
+
+    outcome: str
+    state: DebateState
+    by: str
+    reason: str = ""
+    critiques: tuple[str, ...] = ()
+    amended_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +46,8 @@ class SummaryTask:
     thread: str
     sources: tuple[Item, ...]
     limit_tokens: int
+    endings: Mapping[int, Ending] = field(default_factory=dict)
+    """How debates about sources ended, by the number of the source."""
 
 
 class Summariser(Protocol):

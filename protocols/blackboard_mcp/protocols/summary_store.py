@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from .answers import (
@@ -10,11 +10,15 @@ from .answers import (
     Once,
 )
 from .items import Item
-from .summaries import DueSummary, SummaryRequest
+from .summaries import DueSummary, Ending, SummaryRequest
 
 
 class SummaryStore(Protocol):
     """Requests for summaries: asked, taken under a lease, met or ended."""
+
+    async def thread_endings(self, board: str, members: Iterable[int]) -> dict[int, Ending]:
+        """How the newest closed debate about each of the items ended, by item number."""
+        ...
 
     # Summaries that agents are asked for
 

@@ -506,8 +506,19 @@ class SummaryWrittenAnswer(_Wire):
     seq: int
 
 
-class SummarizeAnswer(RootModel[SummaryRequestsAnswer | SummaryTakenAnswer | SummaryWrittenAnswer]):
-    """What `summarize` answers: what is asked for, what was taken, or the summary that was written."""
+class SummaryOnRequestAnswer(_Wire):
+    """A summary for the caller alone; `summary` is null when there is too little for one."""
+
+    summary: str | None
+    covered: list[str]
+    debated: list[str] = Field(description="left out: a debate about them is open")
+    seq: int
+
+
+class SummarizeAnswer(
+    RootModel[SummaryRequestsAnswer | SummaryTakenAnswer | SummaryWrittenAnswer | SummaryOnRequestAnswer]
+):
+    """What `summarize` answers: what is asked for, taken or written, or a summary on request."""
 
 
 class WireRequest(_Wire):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from blackboard_mcp.protocols.answers import (
     NewSummary,
     Once,
 )
 from blackboard_mcp.protocols.items import Item
-from blackboard_mcp.protocols.summaries import DueSummary, SummaryRequest
+from blackboard_mcp.protocols.summaries import DueSummary, Ending, SummaryRequest
 
 from .calls import Calls
 from .operations import (
@@ -20,6 +20,10 @@ from .operations import (
 
 class SummaryCalls(Calls):
     """The part of the store that is about summaries which agents write."""
+
+    async def thread_endings(self, board: str, members: Iterable[int]) -> dict[int, Ending]:
+        wanted = tuple(members)
+        return await self.engine.read(lambda: summarising.thread_endings(board, wanted))
 
     async def request_summary(
         self, board: str, thread: int, seen: Mapping[int, int], *, wait_seconds: int

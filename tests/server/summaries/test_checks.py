@@ -52,6 +52,31 @@ def test_a_paraphrase_that_keeps_everything_is_accepted(thread: list[Item]) -> N
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        "Retries end after 3, each 250 ms apart; the double flush is not done",
+        "No second flush; 3 tries of the operation, 250 ms between them, then we give up",
+    ],
+)
+def test_a_decision_in_other_words_keeps_its_numbers_its_denial_and_its_id(
+    thread: list[Item], said: str
+) -> None:
+    decided = GOOD.split("\n")[1]
+    assert faults(GOOD.replace(decided, f"{said} [D-4]."), thread, BPE) == ()
+
+
+def test_a_decision_in_other_words_keeps_its_identifiers(thread: list[Item]) -> None:
+    thread[3] = replace(
+        thread[3], text="We call flush_once() with --no-retry from importer.py, and do not loop."
+    )
+    said = "The importer runs importer.py with --no-retry and flush_once, without a loop [D-4]."
+    body = GOOD.replace(GOOD.split("\n")[1], said)
+    assert faults(body, thread, BPE) == ()
+    lost = faults(body.replace("--no-retry and ", ""), thread, BPE)
+    assert any("drops --no-retry of the decision D-4" in fault for fault in lost), lost
+
+
+@pytest.mark.parametrize(
     ("before", "after", "fault"),
     [
         ("[F-2]", "[F-2, F-9]", "cites F-9, which is not a source"),

@@ -9,7 +9,9 @@ from functools import partial
 
 import matching
 import pytest
+from blackboard_mcp.protocols.debates import DebateState
 from blackboard_mcp.protocols.items import Edge, EdgeKind, Item, ItemType, Status, Visibility
+from blackboard_mcp.protocols.summaries import Ending
 from blackboard_mcp.server import text as text_module
 from blackboard_mcp.server.summaries import checks, scoring, sentences
 from blackboard_mcp.server.summaries import extract as extract_module
@@ -61,12 +63,16 @@ def argument(make_item: Make) -> list[Item]:
     ]
 
 
+CONCEDED = Ending("falls", DebateState.CONSENSUS, "bob", "the log proves it", ("C-3",))
+
+
 def test_a_summary_keeps_the_decision_the_outcome_and_what_is_open(argument: list[Item]) -> None:
-    body = extract(argument, BPE)
+    body = extract(argument, BPE, {2: CONCEDED})
     assert body is not None
     assert "We retry at most 3 times with a pause of 250 ms." in body
     assert "12" in body
-    assert "[H-2] Contested by carol [C-3], CONSENSUS." in body
+    outcome = 'Falls: bob conceded to C-3 by carol ("the log proves it"). [H-2, C-3]'
+    assert f"the buffer is flushed twice. {outcome}" in body
     assert "carol: The buffer is not flushed twice" in body
     assert "Open: Does the retry also touch the archive? [Q-5]" in body
     assert "Why does the importer lose rows?" in body
@@ -74,6 +80,85 @@ def test_a_summary_keeps_the_decision_the_outcome_and_what_is_open(argument: lis
     assert "The disk is broken" not in body
     assert "import os" not in body
     assert body_limit(argument, BPE) >= BPE.count(body)
+
+
+def test_a_summary_begins_with_what_it_is_about_then_what_was_settled_and_ends_with_what_is_open(
+    argument: list[Item],
+) -> None:
+    body = extract(argument, BPE, {2: CONCEDED})
+    assert body is not None
+    lines = body.split("\n")
+    assert "Why does the importer lose rows?" in lines[0]
+    assert "[D-7]" in lines[1]
+    assert "Open: Does the retry also touch the archive?" in lines[-1]
+    assert "Let me walk you through" not in body
+
+
+@pytest.mark.parametrize(
+    ("ending", "said"),
+    [
+        (CONCEDED, 'Falls: bob conceded to C-3 by carol ("the log proves it").'),
+        (
+            Ending("falls", DebateState.DECIDED, "dora", "one flush per file", ("C-3",)),
+            'Falls: decided by dora ("one flush per file"), after C-3 by carol.',
+        ),
+        (
+            Ending("stands", DebateState.CONSENSUS, "carol", "", ("C-3",)),
+            "Stands: agreed, last by carol, against C-3 by carol.",
+        ),
+        (
+            Ending("stands", DebateState.WITHDRAWN, "carol", "my mistake", ("C-3",)),
+            'Stands: C-3 by carol withdrawn ("my mistake").',
+        ),
+        (
+            Ending("amended", DebateState.CONSENSUS, "bob", "", ("C-3",), "F-6"),
+            "Amended to F-6: agreed, last by bob.",
+        ),
+        (
+            Ending("open", DebateState.EXPIRED, "system", "", ("C-3",)),
+            "Still open: nobody settled C-3 by carol.",
+        ),
+        (
+            Ending("falls", DebateState.DECIDED, "dora", "see 99 others, [H-9] and K-4", ("C-3",)),
+            "Falls: decided by dora, after C-3 by carol.",
+        ),
+    ],
+)
+def test_a_claim_is_told_with_what_became_of_it_by_whom_and_why(
+    argument: list[Item], ending: Ending, said: str
+) -> None:
+    body = extract(argument, BPE, {2: ending})
+    assert body is not None
+    assert f"{said} [H-2" in body
+
+
+def test_a_claim_that_was_taken_back_is_told_only_with_its_outcome(argument: list[Item]) -> None:
+    argument[1] = replace(argument[1], status=Status.INVALIDATED)
+    body = extract(argument, BPE, {2: CONCEDED})
+    assert body is not None
+    assert "the buffer is flushed twice. Falls: bob conceded" in body
+    without = extract(argument, BPE)
+    assert without is not None
+    assert "flushed twice because" not in without
+    assert "drops 214" not in without
+
+
+def test_scraps_of_data_and_courtesies_are_no_sentences_of_a_summary(make_item: Make) -> None:
+    noise = [
+        'The result: {"total": 41, "ok": true} and {"total": 42, "ok": false} came back from both runs.',
+        "Thank you, sounds good, I will now proceed to verify all 41 of the invoices step by step.",
+        "Next I will check the other 12 invoices of the ledger and report back to you here.",
+    ]
+    thread = [
+        make_item(1, "Is the total of the invoices right? " + "filler " * 200, ItemType.QUESTION),
+        *(make_item(n, text + " filler" * 200, ItemType.REPLY) for n, text in enumerate(noise, 2)),
+        make_item(6, "The total of the invoices is 43, because one was counted twice.", ItemType.ANSWER),
+    ]
+    body = extract(thread, BPE)
+    assert body is not None
+    assert "counted twice" in body
+    for scrap in ('"total"', "Thank you", "Next I will"):
+        assert scrap not in body
 
 
 def test_an_answered_question_is_not_called_open(argument: list[Item]) -> None:

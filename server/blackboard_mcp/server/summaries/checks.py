@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from blackboard_mcp.protocols.debates import DebateState
 from blackboard_mcp.protocols.items import Item, ItemType, Status, Visibility
+from blackboard_mcp.protocols.summaries import Ending
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from ..text import clip, visible
-from .sentences import CITATION, ID, SOURCES, TAG, numbers, sentences, terms
+from .sentences import CITATION, CODE, ID, READ, SOURCES, TAG, numbers, sentences, terms
 
 SHARE = 3
 """A summary has at most one part in so many of its sources' tokens."""
@@ -28,15 +29,19 @@ VOID = (Status.WITHDRAWN, Status.INVALIDATED)
 MAX_RULES = 12
 """Constraints' ids that a summary has to keep, the first named ones: a text can name any number."""
 _MOST_TOLD = 8
+_IDENTIFIER = re.compile(
+    r"(?<![\w-])(?:--[a-z][\w-]{1,60}|[A-Za-z][^\W_]{0,40}(?:_[^\W_]{1,40}){1,8}|[a-z]{1,40}[A-Z][^\W_]{0,40}"
+    r"|[\w-]{1,60}\.(?:py|js|ts|md|json|csv|txt|sql|toml|yaml|yml|sh|go|rs)|[A-Z]{2,10}-\d{2,10})(?![\w-])"
+)
 _STEM = 4
 """Letters by which two words count as the same."""
-_KEPT = 0.34
-"""Part of a decision's words that the lines about it have to share with it, up to `_MOST_KEPT` of them."""
-_MOST_KEPT = 4
+_KEPT = 0.25
+"""Part of a decision's words that the lines about it have to share with it, up to so many words or signs."""
+_MOST_KEPT, _MOST_SIGNS = 2, 4
 _WITHIN, _ALIKE = 0.75, 0.5
 """Shared part of its own words, or of all, from which a sentence says the same as another, or its contrary."""
 _LEAST_WORDS = 2
-_GROUNDED = 0.3
+_GROUNDED = 0.2
 """Part of a line's words that its sources have to have."""
 
 _RULE = re.compile(r"(?<![\w-])K-\d{1,15}(?![\w-])")
@@ -66,7 +71,9 @@ _MARKUP: tuple[tuple[re.Pattern[str], str], ...] = (
 # Each begins where its run of marks begins, or thousands of them would be tried from every one.
 _CLAUSE = re.compile(r"(?<![.,;:!?])[.,;:!?]++\s+|(?<!\s)\s++(?:and|but|while|though)\s+")
 _STOP_MARK = re.compile(r"(?<![.;:!?])[.;:!?]++\s+")
-_NOT = re.compile(r"\b(?:not|no|never|none|nor|cannot|without|neither|\w+n['’]t)\b", re.IGNORECASE)
+_NOT = re.compile(
+    r"(?<![\w-])(?:not|no|never|none|nor|cannot|without|neither|\w+n['’]t)(?![\w-])", re.IGNORECASE
+)
 _AGAINST = re.compile(
     r"\b(?:avoid|reject|refus|forbid|exclud|instead|rather|stop|drop|abandon|against|ban|only|un\w+ed\b)",
     re.IGNORECASE,
@@ -136,10 +143,15 @@ def markup(text: str) -> str | None:
     return next((name for pattern, name in _MARKUP if pattern.search(text)), None)
 
 
-def faults(body: str, thread: Sequence[Item], tokenizer: Tokenizer) -> tuple[str, ...]:
+def faults(
+    body: str,
+    thread: Sequence[Item],
+    tokenizer: Tokenizer,
+    endings: Mapping[int, Ending] | None = None,
+) -> tuple[str, ...]:
     """Why `body` may not stand for `thread`, each fault in a few words; none when it may.
 
-    At most eight are told.
+    `endings` tells how debates about members ended, which a body may tell as well. At most eight faults are told.
     """
     reason = unfit(thread)
     if reason is not None:
@@ -147,7 +159,7 @@ def faults(body: str, thread: Sequence[Item], tokenizer: Tokenizer) -> tuple[str
     if not body.strip():
         return ("says nothing",)
     found: list[str] = []
-    for fault in _faults(body, thread, tokenizer):
+    for fault in _faults(body, thread, tokenizer, endings or {}):
         if fault not in found:
             found.append(fault)
         if len(found) == _MOST_TOLD:
@@ -155,7 +167,9 @@ def faults(body: str, thread: Sequence[Item], tokenizer: Tokenizer) -> tuple[str
     return tuple(found)
 
 
-def _faults(body: str, thread: Sequence[Item], tokenizer: Tokenizer) -> Iterator[str]:
+def _faults(
+    body: str, thread: Sequence[Item], tokenizer: Tokenizer, endings: Mapping[int, Ending]
+) -> Iterator[str]:
     most = body_limit(thread, tokenizer)
     if len(body) > 16 * max(most, 1) + 1_000:
         yield f"too long: over {len(body):,} characters, and {max(most, 0)} tokens are allowed"
@@ -169,7 +183,7 @@ def _faults(body: str, thread: Sequence[Item], tokenizer: Tokenizer) -> Iterator
         yield f"has {unclean}: plain lines of text only"
     lines = [_Line(text) for text in body.split("\n") if text.strip()]
     yield from _citations(lines, thread)
-    yield from _figures(lines, thread)
+    yield from _figures(lines, thread, endings)
     for item in thread:
         if item.type is ItemType.DECISION and item.status not in VOID:
             yield from _decision(item, [line for line in lines if item.id in line.cited])
@@ -205,7 +219,7 @@ def _citations(lines: Sequence[_Line], thread: Sequence[Item]) -> Iterator[str]:
             yield f"line {place} cites no source: end each line with the ids it rests on, as [{min(ids)}]"
 
 
-def _figures(lines: Sequence[_Line], thread: Sequence[Item]) -> Iterator[str]:
+def _figures(lines: Sequence[_Line], thread: Sequence[Item], endings: Mapping[int, Ending]) -> Iterator[str]:
     """Numbers and addresses that no source has, and lines that have little to do with what they cite."""
     by_id = {item.id: item for item in thread}
     whole = "\n".join(f"{item.author} {item.text}" for item in thread)
@@ -225,7 +239,9 @@ def _figures(lines: Sequence[_Line], thread: Sequence[Item]) -> Iterator[str]:
         known: set[str] = set()
         for item in cited:
             if item.id not in sources:
-                told = (item.author, str(item.type), str(item.status), item.debate or "")
+                ending = endings.get(item.number)
+                told = [item.author, str(item.type), str(item.status), item.debate or ""]
+                told += [] if ending is None else [ending.by, ending.reason]
                 sources[item.id] = stems(" ".join((item.text, *told)))
             known |= sources[item.id]
         known |= _OURS
@@ -244,17 +260,36 @@ def _decision(item: Item, lines: Sequence[_Line]) -> Iterator[str]:
     missing = [number for number in numbers(item.text) if number not in told]
     if missing:
         yield f"drops {', '.join(missing[:5])} of the decision {item.id}"
+    named = "\n".join(line.said for line in lines).casefold()
+    lost = [name for name in identifiers(item.text) if name.casefold() not in named]
+    if lost:
+        yield f"drops {', '.join(clip(name, 60) for name in lost[:5])} of the decision {item.id}"
     if not keeps_words(item, (line.said for line in lines)):
-        yield f"does not say what the decision {item.id} says: keep its words"
+        yield f"does not say what the decision {item.id} says: keep some of its words"
     yield from _turned_round(item, lines)
 
 
 def keeps_words(item: Item, said: Iterable[str]) -> bool:
-    """Whether what is said of an item shares enough words with it to be about it."""
+    """Whether what is said of an item shares enough words with it to be about it.
+
+    A paraphrase need not: where the item has numbers or identifiers, which it has to keep, one word is enough.
+    """
     told = _plain_stems("\n".join(sentences(item))) or _plain_stems(item.text)
     words = frozenset(stem for stem in told if not stem.isdecimal())
     shared = words & _plain_stems("\n".join(said))
-    return len(shared) >= min(_MOST_KEPT, math.ceil(_KEPT * len(words)))
+    anchored = bool(numbers(item.text) or identifiers(item.text))
+    least = 1 if anchored else _MOST_KEPT
+    if any(_WIDE.search(stem) for stem in words):
+        least = _MOST_SIGNS  # single characters: a few are shared by chance
+    return len(shared) >= min(least, math.ceil(_KEPT * len(words)))
+
+
+def identifiers(text: str) -> list[str]:
+    """The names in prose that only a machine's spelling has (`flush_twice`, `--force`, `cache.py`), the first few."""
+    found = dict.fromkeys(
+        match[0].rstrip(".,;:") for match in _IDENTIFIER.finditer(CODE.sub("\n", text[:READ]))
+    )
+    return [name for name in found if len(name) > 2][:MAX_RULES]
 
 
 def _turned_round(item: Item, lines: Sequence[_Line]) -> Iterator[str]:
@@ -307,7 +342,8 @@ def stems(text: str) -> frozenset[str]:
 
 _OURS = stems(
     "open question unanswered contested debate ended closed critique consensus decided withdrawn expired "
-    "invalidated resolved answered author agent source sources item thread agreed decision answer names"
+    "invalidated resolved answered author agent source sources item thread agreed decision answer names "
+    "stands falls amended conceded settled nobody still last against after withdrew superseded"
 )
 
 

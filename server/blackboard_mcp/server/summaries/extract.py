@@ -1,21 +1,24 @@
-"""Summaries without a model: what a finished thread said, in its own sentences.
+"""Summaries without a model: what a finished thread came to, in its own sentences.
 
-`extract` chooses sentences; it writes none. Each stands with the id of the item it was taken from, so a
-reader can check it, with who said it, what became of it in a debate, and what nobody answered.
+`extract` chooses sentences; it writes none. The claim or question that the thread is about comes first, with
+what became of it; then decisions and answers, other claims with their outcome, what else is worth knowing, and
+what is still open. Each line ends with the ids it was taken from, so that a reader can check it.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status
+from blackboard_mcp.protocols.summaries import Ending
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from ..text import word
 from .checks import VOID, all_numbers, body_limit, faults, keeps_words, markup, rules_named, unfit
-from .scoring import Sentence, score
+from .endings import critics, endings_in_words
+from .scoring import Sentence, is_talk, score
 from .sentences import ID, numbers, sentences
 
 _MOST = 3_000
@@ -28,13 +31,18 @@ _POINTLESS = 0.5
 """Score below which even an item that has to have its say is left out."""
 _ENDS = (*".!?。！？…:;",)
 _RESERVED = frozenset({"sources", "archived", "stays", "seq"})
+_ASKING = (ItemType.PROBLEM, ItemType.QUESTION)
+_SETTLING = (ItemType.DECISION, ItemType.ANSWER)
 
 
-def extract(thread: Sequence[Item], tokenizer: Tokenizer) -> str | None:
-    """The thread's decisions, answers, contested claims, open questions and most telling sentences, in order.
+def extract(
+    thread: Sequence[Item], tokenizer: Tokenizer, endings: Mapping[int, Ending] | None = None
+) -> str | None:
+    """The thread's subject and its outcome, decisions, answers, contested claims, the most telling sentences, and
+    what is open, in that order.
 
-    What it returns passes `faults`. `None` when the thread does not fit into a third of itself, or is
-    too short to be worth it.
+    `endings` tells how debates about members ended. What it returns passes `faults`. `None` when the thread does
+    not fit into a third of itself, or is too short to be worth it.
 
     Raises:
         ValueError: a source is private, a constraint, or under an open debate.
@@ -46,10 +54,10 @@ def extract(thread: Sequence[Item], tokenizer: Tokenizer) -> str | None:
     room = body_limit(members, tokenizer)
     if len(members) < 2 or room < _LEAST:
         return None
-    choice = _Choice(members, tokenizer, room)
-    while choice.chosen:
+    choice = _Choice(members, tokenizer, room, endings or {})
+    while choice.chosen or choice.told:
         body = choice.render()
-        if tokenizer.count(body) <= room and not faults(body, members, tokenizer):
+        if tokenizer.count(body) <= room and not faults(body, members, tokenizer, choice.endings):
             return body
         choice.drop()
     return None
@@ -58,14 +66,19 @@ def extract(thread: Sequence[Item], tokenizer: Tokenizer) -> str | None:
 class _Choice:
     """The sentences chosen for a summary of `members` that has `room` tokens."""
 
-    def __init__(self, members: Sequence[Item], tokenizer: Tokenizer, room: int) -> None:
+    def __init__(
+        self, members: Sequence[Item], tokenizer: Tokenizer, room: int, endings: Mapping[int, Ending]
+    ) -> None:
         self.members = members
         self.tokenizer = tokenizer
         self.room = room
-        self.outcomes = dict(_outcomes(members))
+        self.endings = endings
+        self.outcomes = endings_in_words(members, endings)
+        self.critics = {item.number: critics(item, endings.get(item.number), members) for item in members}
+        self.root = next((item for item in members if item.number == item.thread), members[0])
         self.open = {item.number for item in members if _unanswered(item, members)}
         self.rules = rules_named(members)
-        self.of = {item.number: list(_usable(item, _MOST // len(members))) for item in members}
+        self.of = {item.number: list(self._usable(item, _MOST // len(members))) for item in members}
         self.all = [sentence for listed in self.of.values() for sentence in listed]
         self.chosen: list[Sentence] = []
         """In the order chosen: the last one is the most dispensable."""
@@ -76,9 +89,10 @@ class _Choice:
         self._fill()
 
     def _oblige(self) -> None:
-        """What a summary may not leave out: decisions, rules, the last answer, questions, what was contested."""
+        """The sentences that a summary may not leave out: its subject, decisions, the answer, questions, outcomes."""
         live = [item for item in self.members if item.status not in VOID]
         decisions = [item for item in live if item.type is ItemType.DECISION]
+        self._contested(self.root)
         for item in decisions:
             self._best_of(item)
             own = sorted(self.of[item.number], key=lambda s: (-s.score, s.place))
@@ -93,23 +107,27 @@ class _Choice:
         if self.rules:
             self.room -= self._cost(_naming(self.rules, self.members)) + 1
         answers = [item for item in live if item.type is ItemType.ANSWER]
-        asked = live[:1] if live and live[0].type in (ItemType.PROBLEM, ItemType.QUESTION) else []
-        for item in (*asked, *(i for i in live if i.number in self.open)):
-            self._best_of(item)
         for item in answers[-1:]:
             self._best_of(item, _DULL)
-        for number, (text, critics) in self.outcomes.items():
-            cost = self._cost(text) + 8
-            if cost > self.room:
-                continue
-            self.room -= cost
-            self.told.append(number)
-            for critic in critics:
-                self._best_of(critic, _POINTLESS)
-        for number, (_, critics) in self.outcomes.items():
-            contested = next(item for item in self.members if item.number == number)
-            if critics and contested.status not in VOID and self.room >= _LEAST:
-                self._best_of(contested, _DULL / 2)
+        for item in (i for i in live if i.number in self.open):
+            self._best_of(item)
+        for number in self.outcomes:
+            self._contested(next(item for item in self.members if item.number == number))
+
+    def _contested(self, item: Item) -> None:
+        """A claim in its best sentence with what became of it and the argument that it met; the subject always."""
+        text = self.outcomes.get(item.number)
+        if item is self.root or (text is not None and self.critics[item.number]):
+            self._best_of(item)
+        if text is None or item.number in self.told:
+            return
+        cost = self._cost(text) + 8
+        if cost > self.room:
+            return
+        self.room -= cost
+        self.told.append(item.number)
+        for critic in self.critics[item.number]:
+            self._best_of(critic, _POINTLESS)
 
     def _decision(self, item: Item) -> None:
         """The decision's sentences that keep its words and other numbers, as far as there is room."""
@@ -131,7 +149,11 @@ class _Choice:
             return sentence.score * _AGAIN ** taken[sentence.item.number]
 
         chosen = {id(s) for s in self.chosen}
-        heap = [(-worth(place), place) for place, s in enumerate(self.all) if id(s) not in chosen]
+        heap = [
+            (-worth(place), place)
+            for place, s in enumerate(self.all)
+            if id(s) not in chosen and s.item.status not in VOID and not is_talk(s)
+        ]
         heapq.heapify(heap)
         while heap and self.room >= _LEAST:
             seen, place = heapq.heappop(heap)
@@ -165,8 +187,8 @@ class _Choice:
 
     def _repeats_the_question(self, sentence: Sentence) -> bool:
         """Whether it only says again what the first of the thread said, as instructions like to do."""
-        first = self.of[self.members[0].number]
-        return sentence.item is not self.members[0] and any(sentence.repeats(other) for other in first)
+        first = self.of[self.root.number]
+        return sentence.item is not self.root and any(sentence.repeats(other) for other in first)
 
     def _missing(self, item: Item) -> list[str]:
         told = {number for s in self.chosen if s.item is item for number in s.numbers}
@@ -183,46 +205,67 @@ class _Choice:
             self.chosen.pop()
 
     def render(self) -> str:
-        """A line for each member that has its say, in the order of posting, with the author where it changes."""
+        """A line for each member that has its say: the subject, what was settled, outcomes, the rest, what is open."""
         lines: list[str] = []
         speaker = ""
-        for item in self.members:
-            said = sorted((s for s in self.chosen if s.item is item), key=lambda s: s.place)
-            parts = [s.text if s.text.rstrip("\"')]”’»")[-1:] in _ENDS else f"{s.text}." for s in said]
-            if item.type is ItemType.DECISION and item.status not in VOID and said:
-                missing = self._missing(item)
-                parts += [_figures(missing)] if missing else []
-            line = ""
-            if parts:
-                name = "" if item.author == speaker else f"{_speaker(item)}: "
-                speaker = item.author
-                line = f"{name}{'Open: ' if item.number in self.open else ''}{' '.join(parts)} [{item.id}]"
-            if item.number in self.told:
-                text = self.outcomes[item.number][0]
-                line = f"{line} {text}" if line else f"{item.id} by {word(item.author)}: {text} [{item.id}]"
-                speaker = "" if not parts else speaker
+        for item in sorted(self.members, key=self._place):
+            line, name = self._line(item, speaker)
             if line:
                 lines.append(line)
+                speaker = name
         if self.rules and lines:
             lines.append(_naming(self.rules, self.members))
         return "\n".join(lines)
 
+    def _place(self, item: Item) -> tuple[int, int]:
+        if item is self.root:
+            return 0, item.number
+        if item.type in _SETTLING and item.status not in VOID:
+            return 1, item.number
+        if item.number in self.open:
+            return 4, item.number
+        return (2 if item.number in self.told else 3), item.number
+
+    def _line(self, item: Item, speaker: str) -> tuple[str, str]:
+        """The member's line, empty when it has none, and who speaks in it."""
+        said = sorted((s for s in self.chosen if s.item is item), key=lambda s: s.place)
+        parts = [s.text if s.text.rstrip("\"')]”’»")[-1:] in _ENDS else f"{s.text}." for s in said]
+        if item.type is ItemType.DECISION and item.status not in VOID and said:
+            missing = self._missing(item)
+            parts += [_figures(missing)] if missing else []
+        outcome = self.outcomes[item.number] if item.number in self.told else ""
+        if item.status in VOID and not outcome:
+            parts = []
+        if not parts and not outcome:
+            return "", ""
+        cited = [item.id]
+        if outcome:
+            cited += [critic.id for critic in self.critics[item.number]][:3]
+        if not parts:
+            return f"{item.id} by {word(item.author)}: {outcome} [{', '.join(cited)}]", ""
+        name = "" if item.author == speaker else f"{_speaker(item)}: "
+        opened = "Open: " if item.number in self.open else ""
+        text = " ".join((*parts, outcome) if outcome else parts)
+        return f"{name}{opened}{text} [{', '.join(cited)}]", item.author
+
+    def _usable(self, item: Item, most: int) -> Iterator[Sentence]:
+        """The sentences of an item that a summary may quote as they are; of very many the first and the last.
+
+        What was taken back is quoted only with what became of it.
+        """
+        if item.status in VOID and item.number not in self.endings:
+            return
+        listed = list(sentences(item))
+        if len(listed) > max(8, most):
+            half = max(8, most) // 2
+            listed = listed[:half] + listed[-half:]
+        there = all_numbers(item.text)
+        for place, text in enumerate(listed):
+            if markup(text) is None and there.issuperset(numbers(text)):
+                yield Sentence.of(item, place, text)
+
     def _cost(self, text: str) -> int:
         return self.tokenizer.count(text)
-
-
-def _usable(item: Item, most: int) -> Iterator[Sentence]:
-    """The sentences of an item that a summary may quote as they are; of very many the first and the last."""
-    if item.status in VOID:
-        return
-    listed = list(sentences(item))
-    if len(listed) > max(8, most):
-        half = max(8, most) // 2
-        listed = listed[:half] + listed[-half:]
-    there = all_numbers(item.text)
-    for place, text in enumerate(listed):
-        if markup(text) is None and there.issuperset(numbers(text)):
-            yield Sentence.of(item, place, text)
 
 
 def _speaker(item: Item) -> str:
@@ -253,31 +296,3 @@ def _unanswered(item: Item, members: Sequence[Item]) -> bool:
     by_number = {member.number: member for member in members}
     replies = [e.source for e in item.incoming if e.kind is EdgeKind.REPLIES_TO]
     return all(number in by_number and by_number[number].author == item.author for number in replies)
-
-
-Outcome = tuple[str, tuple[Item, ...]]
-"""A sentence on what became of a member, and the critiques that it was about."""
-
-
-def _outcomes(members: Sequence[Item]) -> Iterator[tuple[int, Outcome]]:
-    """How debates on members ended and which members were taken back.
-
-    What became of a critique is told with the member that it is about.
-    """
-    by_number = {item.number: item for item in members}
-    for item in members:
-        critics = tuple(
-            by_number[edge.source]
-            for edge in item.incoming
-            if edge.kind is EdgeKind.CRITIQUES and edge.source in by_number
-        )
-        aims = [e.target for e in item.edges if e.kind is EdgeKind.CRITIQUES and e.target in by_number]
-        said: list[str] = []
-        if item.status in VOID:
-            said.append(f"{item.status.lower()}")
-        if item.debate is not None and not (aims and not critics):
-            by = ", ".join(f"{word(c.author)} [{c.id}]" for c in critics)
-            said.append(f"contested by {by}, {item.debate}" if by else f"debate ended in {item.debate}")
-        if said:
-            text = "; ".join(said)
-            yield item.number, (f"{text[0].upper()}{text[1:]}.", critics)

@@ -64,6 +64,8 @@ _ASSENT = re.compile(
 _SCRAP = re.compile(
     r"https?://|\.\.\.|[|·›»]|=====|\bCode output: (?=.{80})|/path/to/|placeholder", re.IGNORECASE
 )
+_DATA = re.compile(r"""["'][\w .-]{1,40}["']\s*:\s|[{}]|\[\s*["'{\d]|\\n|</?\w+>|\w+\(\S*\)\s*[:;{]""")
+"""A piece of JSON, code or markup."""
 _FORM = re.compile(
     r"^\W*(?:just |simply |only )?(?:give|provide|report|express|round|answer|state|include|use|write|format|"
     r"ensure|make sure|note|do not|don't)\b",
@@ -108,6 +110,15 @@ class Sentence:
         return shared >= _ALIKE * len(self.terms | other.terms) or shared >= _WITHIN * len(self.terms)
 
 
+def is_talk(sentence: Sentence) -> bool:
+    """Whether a sentence is no part of the subject: courtesies, assent, errands, scraps of data."""
+    text, type_ = sentence.text, sentence.item.type
+    if type_ in (ItemType.DECISION, ItemType.ANSWER) or text.endswith("?"):
+        return bool(_DATA.search(text))
+    assent = _ASSENT.search(text) and not sentence.numbers
+    return bool(_CHATTER.search(text) or assent or _ERRAND.search(text) or _DATA.search(text))
+
+
 def score(sentences: Sequence[Sentence], members: Sequence[Item]) -> None:
     """Sets the score of every sentence of a thread: about 1 for filling, 3 and more for what must stay."""
     spread = Counter(term for item in members for term in terms(item.text[:READ]))
@@ -122,7 +133,7 @@ def score(sentences: Sequence[Sentence], members: Sequence[Item]) -> None:
     for sentence, weight in zip(sentences, central, strict=True):
         when = order[sentence.item.number] / max(1, len(members) - 1)
         edge = 0.4 * (sentence.place == 0) + 0.3 * (sentence.place == last[sentence.item.number])
-        sentence.score = _own(sentence) + 1.2 * weight / most + edge + 0.8 * when
+        sentence.score = _own(sentence) + 1.2 * weight / most + edge + 0.3 * when
 
 
 def _own(sentence: Sentence) -> float:
@@ -140,6 +151,8 @@ def _own(sentence: Sentence) -> float:
         worth -= 1.6
     if _SCRAP.search(text):
         worth -= 1.2
+    if _DATA.search(text):
+        worth -= 2.0
     if _ASSENT.search(text) and not sentence.numbers:
         worth -= 3.0
     if not asks and item.type not in (ItemType.DECISION, ItemType.ANSWER) and _ERRAND.search(text):

@@ -17,7 +17,7 @@ from blackboard_mcp.protocols.answers import (
 )
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import SummaryFailed
-from blackboard_mcp.protocols.items import Item, content_hash
+from blackboard_mcp.protocols.items import Item, Zone, content_hash
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.summaries import AGENT, AS_LAUNCHED, EXTRACTIVE, Summariser, SummaryTask
 from blackboard_mcp.protocols.tokens import Tokenizer
@@ -37,6 +37,11 @@ class Written:
 
     new: NewSummary
     sources: tuple[str, ...]
+
+
+def _seen(sources: Sequence[Item]) -> dict[int, int]:
+    """The `seq` that each source was read at, without the thread's beginning where that left already."""
+    return {source.number: source.seq for source in sources if source.zone is Zone.WORKING}
 
 
 class SummaryWriter:
@@ -101,7 +106,8 @@ class SummaryWriter:
         sources = await self._sources(board, thread)
         if not sources:
             return None
-        body = await asyncio.to_thread(extract, sources, self._tokenizer)
+        endings = await self._store.thread_endings(board, (source.number for source in sources))
+        body = await asyncio.to_thread(extract, sources, self._tokenizer, endings)
         if body is None:
             return None
         return self.finished(thread, sources, body, writer=EXTRACTIVE, refused=refused)
@@ -115,7 +121,7 @@ class SummaryWriter:
         asked = []
         for thread in threads:
             sources = await self._sources(board, thread)
-            seen = {source.number: source.seq for source in sources}
+            seen = _seen(sources)
             wait = config.summary_wait_seconds
             if seen and await self._store.request_summary(board, thread[0], seen, wait_seconds=wait):
                 asked.append((thread[0], tuple(seen)))
@@ -148,11 +154,12 @@ class SummaryWriter:
             await self._store.close_summary(due.board, due.thread, why)
         return list(changed)
 
-    async def check(self, sources: Sequence[Item], body: str) -> tuple[str, ...]:
+    async def check(self, board: str, sources: Sequence[Item], body: str) -> tuple[str, ...]:
         """What is wrong with a body that somebody else wrote."""
         from .checks import faults
 
-        return await asyncio.to_thread(faults, body, sources, self._tokenizer)
+        endings = await self._store.thread_endings(board, (source.number for source in sources))
+        return await asyncio.to_thread(faults, body, sources, self._tokenizer, endings)
 
     def finished(
         self,
@@ -171,7 +178,7 @@ class SummaryWriter:
         worth = max((item.importance for item in sources if item.status not in VOID), default=LOWEST)
         new = NewSummary(
             thread=thread[0],
-            seen={item.number: item.seq for item in sources},
+            seen=_seen(sources),
             text=text,
             tokens=self._tokenizer.count(text),
             sha256=content_hash(text),
@@ -226,12 +233,13 @@ class SummaryWriter:
         limit = body_limit(sources, self._tokenizer)
         if limit < 1:
             return "it is too short"
-        task = SummaryTask(board, sources[0].thread_id, tuple(sources), limit)
+        endings = await self._store.thread_endings(board, (source.number for source in sources))
+        task = SummaryTask(board, sources[0].thread_id, tuple(sources), limit, endings)
         try:
             body = tidy(await endpoint.write(task))
         except SummaryFailed as error:
             return error.message
-        found = await self.check(sources, body)
+        found = await self.check(board, sources, body)
         if found:
             return f"summary refused: {'; '.join(found)}"[:300]
         return self.finished(thread, sources, body, writer=endpoint.name)

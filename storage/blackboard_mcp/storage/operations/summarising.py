@@ -15,26 +15,68 @@ from blackboard_mcp.protocols.answers import (
 )
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.changes import ChangeKind
+from blackboard_mcp.protocols.debates import DebateState
 from blackboard_mcp.protocols.errors import Conflict, Refused, UnknownReference
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Zone
 from blackboard_mcp.protocols.pruning import exempt
-from blackboard_mcp.protocols.summaries import DueSummary, SummaryRequest
+from blackboard_mcp.protocols.summaries import DueSummary, Ending, SummaryRequest
 
 from . import guarding, retracting, trusting
+from .debate_views import debates
 from .ledger import Ledger, get_board, load, load_any, open_ledger
 from .repeating import Form, whole
-from .rows import BoardRow, ItemRow, Steps, dumps, instant, sql
+from .rows import BoardRow, ItemRow, Steps, dumps, instant, numbers, sql
 from .showing import values
 
 _MICROS = 1_000_000
 
 
 def thread_sources(board: str, members: Iterable[int]) -> Steps[list[Item]]:
-    """The members of a thread for a summariser, in order of posting, without private ones."""
+    """The members of a thread for a summariser, in order of posting, without private ones.
+
+    The item that the thread began with is among them, even when it left before the others.
+    """
     ledger = yield from open_ledger(board, SYSTEM, 0)
     rows = yield from load_any(ledger.no, members)
+    rows |= yield from _beginning(ledger.no, rows)
     return (yield from values(ledger.board, [rows[n] for n in sorted(rows) if rows[n].public], SYSTEM))
+
+
+def _beginning(no: int, rows: Mapping[int, ItemRow]) -> Steps[dict[int, ItemRow]]:
+    """The item that the thread of `rows` began with, where it is in the archive and may be summarised."""
+    threads = {row.thread for row in rows.values()}
+    if len(threads) != 1 or threads & set(rows):
+        return {}
+    found = yield from load_any(no, threads)
+    return {
+        n: row
+        for n, row in found.items()
+        if row.public and row.zone == Zone.ARCHIVE and not row.deleted and row.type != ItemType.CONSTRAINT
+    }
+
+
+def thread_endings(board: str, members: Iterable[int]) -> Steps[dict[int, Ending]]:
+    """How the newest closed debate about each of the items ended, by item number."""
+    row = yield from get_board(board)
+    found = yield sql("debates_on"), (row.no, numbers(members))
+    newest = {debate.root: debate for debate in (yield from debates(row.no, found))}
+    closed = {root: debate for root, debate in newest.items() if debate.state is not DebateState.OPEN}
+    rows = yield from load_any(row.no, {number for d in closed.values() for number in d.critiques})
+    return {
+        root: Ending(
+            outcome=debate.outcome,
+            state=debate.state,
+            by=debate.closed_by or SYSTEM,
+            reason=debate.reason,
+            critiques=tuple(
+                rows[number].id
+                for number in debate.critiques
+                if rows[number].public and rows[number].status != Status.WITHDRAWN
+            ),
+        )
+        for root, debate in closed.items()
+    }
 
 
 def _standing(no: int, thread: int, seen: Mapping[int, int]) -> Steps[dict[int, ItemRow] | None]:
@@ -70,6 +112,7 @@ def apply_summary(board: str, summary: NewSummary, now: int) -> Steps[str | None
 def _apply(ledger: Ledger, summary: NewSummary, rows: dict[int, ItemRow]) -> Steps[str]:
     ledger.board.last_number += 1
     number = ledger.board.last_number
+    sources = dict(rows) | (yield from _beginning(ledger.no, rows))
     row = ItemRow(
         board=ledger.no,
         number=number,
@@ -83,7 +126,7 @@ def _apply(ledger: Ledger, summary: NewSummary, rows: dict[int, ItemRow]) -> Ste
         owner="",
         text=summary.text,
         tags="[]",
-        metadata=dumps({"sources": [rows[n].id for n in sorted(rows)]}),
+        metadata=dumps({"sources": [sources[n].id for n in sorted(sources)]}),
         tokens=summary.tokens,
         sha256=summary.sha256,
         thread=summary.thread,
@@ -94,17 +137,17 @@ def _apply(ledger: Ledger, summary: NewSummary, rows: dict[int, ItemRow]) -> Ste
         seq=ledger.board.seq + 1,
         updated_by=ledger.agent,
     )
-    told: dict[str, object] = {"summarises": len(rows), "writer": summary.writer}
+    told: dict[str, object] = {"summarises": len(sources), "writer": summary.writer}
     if summary.refused:
         told["refused"] = summary.refused
     yield from ledger.add(row, data=told)
-    yield from trusting.summarised(ledger.no, number, rows)
-    yield from guarding.connect(ledger.no, number, [(EdgeKind.DERIVED_FROM, n) for n in sorted(rows)])
+    yield from trusting.summarised(ledger.no, number, sources)
+    cited = [(EdgeKind.DERIVED_FROM, source) for source in sorted(sources)]
+    yield from guarding.connect(ledger.no, number, cited)
     for source in sorted(rows):
         data = {"pass": ledger.first_seq, "step": 3, "why": f"summarised in {row.id}"}
         yield from ledger.archive(rows[source], EventType.ITEM_ARCHIVED, agent=SYSTEM, data=data)
-    cited = [(EdgeKind.DERIVED_FROM, source) for source in sorted(rows)]
-    yield from retracting.cite(ledger, row, cited, rows, aware=True)
+    yield from retracting.cite(ledger, row, cited, sources, aware=True)
     before = ledger.board.working_tokens
     yield from ledger.emit(
         EventType.PASS_ENDED,
@@ -204,6 +247,7 @@ def take(
     yield sql("agent_seen"), (ledger.no, agent, 0, now)
     yield from ledger.close()
     taken = yield from _value(ledger.board, (*line[:6], agent, until, lease, 0))
+    rows |= yield from _beginning(ledger.no, rows)
     sources = yield from values(ledger.board, [rows[n] for n in sorted(rows)], agent)
     return taken, sources
 
@@ -219,6 +263,7 @@ def kept_taking(board: str, agent: str) -> Form[tuple[SummaryRequest, list[Item]
         request = yield from form.again(kept)
         row = yield from get_board(board)
         rows = yield from load_any(row.no, request.seen)
+        rows |= yield from _beginning(row.no, rows)
         return request, (yield from values(row, [rows[n] for n in sorted(rows)], agent))
 
     return Form(keep, again)
@@ -242,6 +287,7 @@ def held(
     rows = yield from _standing(ledger.no, line[0], seen)
     if rows is None:
         raise _moved(board)
+    rows |= yield from _beginning(ledger.no, rows)
     sources = yield from values(ledger.board, [rows[n] for n in sorted(rows)], agent)
     return (yield from _value(ledger.board, line)), sources
 

@@ -7,6 +7,7 @@ from typing import Annotated
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.wire import (
     SummarizeAnswer,
+    SummaryOnRequestAnswer,
     SummaryRequestsAnswer,
     SummaryTakenAnswer,
     SummaryWrittenAnswer,
@@ -25,6 +26,7 @@ from ...text import QUOTE, quoted, word
 from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
 
 BoardId = Annotated[str, Field(max_length=64)]
+Of = Annotated[str, Field(max_length=64)]
 Body = Annotated[str, Field(max_length=20_000)]
 MEMORY = ToolAnnotations(destructive_hint=False)
 
@@ -41,8 +43,8 @@ class MemoryTools:
             self.summarize,
             name="summarize",
             description=(
-                "Summarise finished threads that leave the board: no arguments list them, thread takes one, "
-                "thread + text + lease submit."
+                "of: sums up a thread (H-17), a range (F-10..D-40) or the board for you. Or write for all: no "
+                "arguments list finished threads that leave, thread takes one, thread + text + lease submit."
             ),
             needs=TOOLS["summarize"],
             annotations=MEMORY,
@@ -55,8 +57,13 @@ class MemoryTools:
         thread: Id | None = None,
         text: Body | None = None,
         lease: Sequence | None = None,
+        of: Of | None = None,
         board: BoardId | None = None,
     ) -> Answer:
+        if of is not None:
+            if thread is not None or text is not None or lease is not None:
+                raise InvalidInput("summarize takes of alone, without thread, text and lease.")
+            return await self._on_request(caller.agent, board, of)
         if thread is None:
             if text is not None or lease is not None:
                 raise InvalidInput("summarize takes text and lease with thread. Nothing was changed.")
@@ -77,6 +84,25 @@ class MemoryTools:
         said = f"{item.id} stands for {len(item.metadata.get('sources', []))} items, which are in the archive"
         return Answer(
             self._say.with_footer(said, seq), lambda: SummaryWrittenAnswer(item=wire_item(item), seq=seq)
+        )
+
+    async def _on_request(self, agent: str, board: str | None, of: str) -> Answer:
+        made = await self._requests.on_request(agent, board, of)
+        lines = [QUOTE + line for line in made.body.split("\n")] if made.body else []
+        if lines:
+            lines.insert(0, f"{word(of)}, {len(made.covered)} items in short; nothing was changed:")
+        elif made.covered:
+            listed = ", ".join(f'"{id_}"' for id_ in made.covered[:10])
+            lines.append(f"too little to sum up, read it whole: read(ids=[{listed}])")
+        else:
+            lines.append("nothing there that can be summed up")
+        if made.debated:
+            lines.append(f"left out, under open debate: {', '.join(made.debated[:10])}")
+        return Answer(
+            self._say.with_footer("\n".join(lines), made.seq),
+            lambda: SummaryOnRequestAnswer(
+                summary=made.body, covered=list(made.covered), debated=list(made.debated), seq=made.seq
+            ),
         )
 
     async def _list(self, agent: str, board: str | None) -> Answer:
