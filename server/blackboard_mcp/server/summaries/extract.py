@@ -113,6 +113,16 @@ class _Choice:
             self._best_of(item)
         for number in self.outcomes:
             self._contested(next(item for item in self.members if item.number == number))
+        self._other_subjects(live)
+
+    def _other_subjects(self, live: Sequence[Item]) -> None:
+        """Of several threads, the beginning of each, the most important first."""
+        beginnings: dict[int, Item] = {}
+        for item in live:
+            beginnings.setdefault(item.thread, item)
+        if len(beginnings) > 1:
+            for item in sorted(beginnings.values(), key=lambda item: (-item.importance, item.number)):
+                self._best_of(item, _POINTLESS)
 
     def _contested(self, item: Item) -> None:
         """A claim in its best sentence with what became of it and the argument that it met; the subject always."""
