@@ -150,7 +150,10 @@ def test_the_quickstart_ends_in_consensus(tmp_path: Path) -> None:
             timeout=60,
             env=plain_environment(),
         )
-    assert "outstanding: ann respond C-2, bob acknowledge F-1" in done.stdout
+    assert (
+        "outstanding: ann to answer C-2\nwatching, asked once every critique is answered: bob" in done.stdout
+    )
+    assert "you owe: R-3 by ann answers your C-2: " in done.stdout
     assert "F-1 debate CONSENSUS" in done.stdout
 
 

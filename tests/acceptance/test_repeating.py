@@ -40,12 +40,13 @@ async def ask(client: Client, tool: str, arguments: dict[str, Any], key: str) ->
 
 
 async def setting(url: str) -> None:
-    """F-1, criticised by zoe, and F-3 in the archive."""
+    """F-1, criticised by zoe and defended, and F-3 in the archive."""
     async with http_clients(url)("xeno") as xeno, http_clients(url)("zoe") as zoe:
         await xeno.call_tool("post", {"text": "A claim."})
         await zoe.call_tool("post", {"text": "No.", "type": "CRITIQUE", "edges": {"critiques": ["F-1"]}})
         await xeno.call_tool("post", {"text": "The pump leaks."})
         await xeno.call_tool("post", {"text": "Another matter.", "edges": {"supersedes": ["F-3"]}})
+        await xeno.call_tool("post", {"text": "Yes.", "type": "REPLY", "edges": {"replies_to": ["C-2"]}})
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")

@@ -142,7 +142,9 @@ async def test_a_critique_is_answered_and_settled_across_processes(
         status = await alice.call("debate", op="status", id=claim)
         assert status["state"] == "OPEN"
         owed = {(o["agent"], o["item"], o["duty"]) for o in status["outstanding"]}
-        assert owed == {("alice", critique, "respond"), ("bob", claim, "acknowledge")}
+        assert owed == {("alice", critique, "respond")}
+        with pytest.raises(ToolFailed, match="has no answer yet"):
+            await bob.call("debate", op="acknowledge", id=claim)
         assert "new for you" in await say(alice.client, "query", board=board)
         assert (
             "debate on" in (await resource(alice.client, f"board://{board}/items/{claim}.json"))["protected"]

@@ -24,6 +24,7 @@ from blackboard_mcp.protocols.items import Draft, Edge, EdgeKind, Status, Zone
 from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Plan, Workspace
 from blackboard_mcp.storage.operation import Operation, Rows
 from blackboard_mcp.storage.operations import (
+    answering,
     debate_calls,
     debating,
     deleting,
@@ -181,6 +182,27 @@ def author_may_close(patch: pytest.MonkeyPatch) -> None:
         return True
 
     patch.setattr(debating, "_settle_if_agreed", settle)
+
+
+def critics_agree_with_themselves(patch: pytest.MonkeyPatch) -> None:
+    """A critic acknowledges before there is an answer to judge."""
+
+    def unanswered(no: int, debate: int) -> rows.Steps[list[int]]:
+        return []
+        yield  # a generator
+
+    for module in (answering, debating, debate_calls):
+        patch.setattr(module, "unanswered", unanswered)
+
+
+def anybody_answers(patch: pytest.MonkeyPatch) -> None:
+    """What anybody says to a critique is the answer to it."""
+
+    def may(ledger: Ledger, critique: rows.ItemRow, asked: Rows) -> rows.Steps[bool]:
+        return True
+        yield  # a generator
+
+    patch.setattr(answering, "_may_answer", may)
 
 
 def forget_versions(patch: pytest.MonkeyPatch) -> None:
@@ -517,6 +539,19 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
         "test_the_author_alone_never_closes_a_debate_of_their_own_opening",
         {},
     ),
+    *(
+        ("critics agree with themselves", critics_agree_with_themselves, check, {})
+        for check in (
+            "test_nobody_acknowledges_before_every_critique_is_answered",
+            "test_a_critique_opens_a_debate",
+        )
+    ),
+    (
+        "anybody answers",
+        anybody_answers,
+        "test_the_criticised_side_answers",
+        {"who": "carol"},
+    ),
     ("forget versions", forget_versions, "test_old_versions_stay_readable_byte_for_byte", {"clock": ...}),
     (
         "a delete takes no version",
@@ -717,6 +752,7 @@ BY_THE_WALK: list[tuple[str, Mutate, str]] = [
     ("evict by deleting", statement("item_move", DELETE), "model"),
     ("evict without an event", evict_without_event, "I18"),
     ("evict without an event", evict_without_event, "I19"),
+    ("critics agree with themselves", critics_agree_with_themselves, "model"),
     ("forget versions", forget_versions, "I1"),
     ("versions with gaps", versions_with_gaps, "I22"),
     ("delete what is held", delete_what_is_held, "I22"),

@@ -163,7 +163,7 @@ class Snapshot:
 
     `items` are those of working memory the agent may see, most important first (at most
     `SNAPSHOT_ITEMS`), always with the active constraints, the open hot issues, what the agent owes and
-    the roots and critiques of open debates; `hidden` counts those left out.
+    the roots, critiques and answers of open debates; `hidden` counts those left out.
     """
 
     board: Board

@@ -58,14 +58,15 @@ class DebateStore(Protocol):
         once: Once | None = None,
         look: int = 0,
     ) -> DebateView | Item:
-        """Meets what the agent owes; closes the debate when every watcher has acknowledged.
+        """Agrees that the answers settle the debate and the item stands; closes it when every watcher has agreed.
 
-        On a board with a quorum votes close debates, and acknowledgements do not. Somebody who does not act
-        for the author under criticism must be among those who acknowledged. A new version of what is
-        debated asks for all of them again.
+        Nobody can before every critique was answered by the criticised side or taken back. On a board with a quorum
+        votes close debates, and acknowledgements do not. Somebody who does not act for the author under criticism
+        must be among those who acknowledged. A new version of what is debated asks for all of them again.
 
         Raises:
             Conflict: nothing is owed and no debate open, or `version` is given and no longer the present one.
+            Refused: a critique has no answer yet.
         """
         ...
 

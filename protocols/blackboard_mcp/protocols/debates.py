@@ -1,9 +1,10 @@
 """Debates and obligations: what keeps an argument on the board until it is settled.
 
-A debate is a thread with obligations. Its **watchers** must acknowledge it; the author under criticism
-owes a **response** to each critique. Both kinds protect the items they name. Only watchers count for
-consensus, or on a board with a **quorum** the votes of owners; the author under criticism never closes a
-debate, alone or by another agent of the same owner.
+A debate is a thread with obligations. The author under criticism owes each critique a **response**. Once every
+critique has its answer, the **watchers**, critics among them, owe an **acknowledgement**: that the answers
+settle it and the item stands. Both kinds protect the items they name. Only watchers count for consensus, or
+on a board with a **quorum** the votes of owners; the author under criticism never closes a debate in its own
+favour, alone or by another agent of the same owner.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ class Duty(StrEnum):
 
 
 class ObligationState(StrEnum):
+    """OUTSTANDING is what is due now; WATCHING is an acknowledgement that falls due once all critiques are answered."""
+
     OUTSTANDING = "outstanding"
+    WATCHING = "watching"
     ACKNOWLEDGED = "acknowledged"
     WAIVED = "waived"
 
@@ -128,7 +132,9 @@ class StandingWatch:
 class Debate:
     """A debate: `id` is the sequence of the event that opened it, `root` the number of the item debated.
 
-    `votes` are all that stand, also those on former versions, by owner.
+    `votes` are all that stand, also those on former versions, by owner. `answers` pairs each critique that the
+    criticised side answered with the newest answer; `unanswered` are those that were neither answered nor taken
+    back, without which watchers have nothing to judge.
     """
 
     id: int
@@ -143,6 +149,8 @@ class Debate:
     obligations: tuple[Obligation, ...]
     votes: tuple[Vote, ...] = ()
     outcome: str = ""
+    answers: tuple[tuple[int, int], ...] = ()
+    unanswered: tuple[int, ...] = ()
 
     @property
     def outstanding(self) -> tuple[Obligation, ...]:

@@ -359,7 +359,9 @@ class WireObligation(_Wire):
     agent: str
     item: str
     duty: str = Field(description="acknowledge or respond")
-    state: str = Field(description="outstanding, acknowledged or waived")
+    state: str = Field(
+        description="outstanding (due now), watching (due once all critiques are answered), acknowledged or waived"
+    )
     reason: str
 
 
@@ -381,6 +383,8 @@ class DebateAnswer(_Wire):
     state: str | None
     root: str | None = None
     critiques: list[str] = Field(default_factory=list)
+    answers: dict[str, str] = Field(default_factory=dict, description="the newest answer to each critique")
+    unanswered: list[str] = Field(default_factory=list, description="critiques that wait for an answer")
     opened_by: str | None = None
     opened_at: datetime | None = None
     closed_by: str | None = None
@@ -432,6 +436,8 @@ def wire_debate(
         state=str(debate.state),
         root=name(debate.root),
         critiques=[name(c) for c in debate.critiques],
+        answers={name(critique): name(answer) for critique, answer in debate.answers},
+        unanswered=[name(c) for c in debate.unanswered],
         opened_by=debate.opened_by,
         opened_at=debate.opened_at,
         closed_by=debate.closed_by,

@@ -1,8 +1,8 @@
-"""Debates in words: how one stands, who is missing, and what would close it."""
+"""Debates in words: how one stands, who is missing, what would close it, and what a duty asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from blackboard_mcp.protocols.answers import (
     DebateView,
@@ -11,14 +11,83 @@ from blackboard_mcp.protocols.debates import Debate, DebateState, Duty, Obligati
 from blackboard_mcp.protocols.items import Item
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from .text import excerpt, one_line
+from .text import excerpt, one_line, word
 
 _NAMED = 12
+_ANSWERS = 2
+"""Answers that a line quotes; of more it says how many."""
 _REASON_TOKENS = 60
+_QUOTED_TOKENS = 60
+_TO_DO = {Duty.RESPOND: "answer", Duty.ACKNOWLEDGE: "acknowledge", Duty.ANSWER: "answer"}
+
+
+def duty_line(
+    number: int,
+    duty: Duty,
+    debate: Debate | None,
+    items: Mapping[int, Item],
+    agent: str,
+    tokenizer: Tokenizer,
+    *,
+    quorum: int = 0,
+    tokens: int = _QUOTED_TOKENS,
+) -> str:
+    """What `agent` owes to item `number` in a debate (`None`: it watches the item alone), with every way to meet it.
+
+    `items` are those of the debate by number; texts are quoted with at most `tokens` tokens each.
+    """
+
+    def name(of: int) -> str:
+        return items[of].id if of in items else str(of)
+
+    def said(of: int) -> str:
+        return _quote(items[of].text, tokens, tokenizer) if of in items else '""'
+
+    def by(of: int) -> str:
+        return word(items[of].author) if of in items else "?"
+
+    id_ = name(number)
+    if duty is Duty.RESPOND and debate is not None:
+        return (
+            f"{id_} by {by(number)} criticises {name(debate.root)}: {said(number)} → answer: post("
+            f'type="REPLY", edges={{"replies_to": ["{id_}"]}}, text="…")'
+        )
+    if debate is None:
+        return f'you watch {id_} by {by(number)}: {said(number)} → seen enough: debate(op="acknowledge", id="{id_}")'
+    answers = dict(debate.answers)
+    mine = [c for c in answers if c in items and items[c].author == agent]
+    told = [
+        f"{name(answers[c])} by {by(answers[c])} answers {'your ' if c in mine else ''}{name(c)}: {said(answers[c])}"
+        for c in (mine or list(answers))[:_ANSWERS]
+    ]
+    if more := len(mine or answers) - len(told):
+        told.append(f"{more} more answers")
+    if not told:
+        told = [f"{id_} by {by(number)} is up for debate: {said(number)}"]
+    if quorum:
+        ways = [
+            f'{id_} stands: debate(op="vote", id="{id_}", reason="…")',
+            f'it falls: debate(op="vote", id="{id_}", approve=false, reason="…")',
+        ]
+    else:
+        agree = "satisfied" if mine else "agree that it stands"
+        ways = [
+            f'{agree}: debate(op="acknowledge", id="{id_}")',
+            f"{'not satisfied' if mine else 'not so'}: post {'another' if mine else 'a'} CRITIQUE",
+        ]
+    if mine:
+        ways.append(f'mistaken: debate(op="withdraw", id="{name(mine[0])}")')
+    return f"{'; '.join(told)} → {'; '.join(ways)}"
+
+
+def _quote(text: str, tokens: int, tokenizer: Tokenizer) -> str:
+    """The start of a text in quotation marks that it cannot end itself."""
+    start = excerpt(text, tokens, tokenizer).replace('"', "'")
+    return f'"{start}"'
 
 
 def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -> list[str]:
-    """State, critiques and what is or was owed, a line each."""
+    """State, critiques with their answers, and what is or was owed, a line each."""
 
     def name(number: int) -> str:
         return items[number].id if number in items else str(number)
@@ -29,25 +98,42 @@ def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -
         if debate.reason:
             head += f": {excerpt(debate.reason, _REASON_TOKENS, tokenizer)}"
     lines = [head]
+    answers = dict(debate.answers)
     if debate.critiques:
-        by = {n: items[n].author for n in debate.critiques if n in items}
-        lines.append("critiques " + ", ".join(f"{name(n)} by {by.get(n, '?')}" for n in debate.critiques))
+        told = []
+        for n in debate.critiques[:_NAMED]:
+            told.append(f"{name(n)} by {items[n].author if n in items else '?'}")
+            if n in answers:
+                told[-1] += f" (answered by {name(answers[n])})"
+            elif n in debate.unanswered:
+                told[-1] += " (not answered)"
+        more = len(debate.critiques) - len(told)
+        lines.append("critiques " + ", ".join(told) + (f" +{more}" if more else ""))
     for state in ObligationState:
-        owed = [f"{o.agent} {o.duty} {name(o.item)}" for o in debate.obligations if o.state is state]
-        if owed:
-            lines.append(f"{state}: {_some(owed)}")
+        owed = [o for o in debate.obligations if o.state is state]
+        if state is ObligationState.WATCHING and owed:
+            lines.append(f"watching, asked once every critique is answered: {_some(o.agent for o in owed)}")
+        elif owed:
+            lines.append(f"{state}: {_some(f'{o.agent} to {_TO_DO[o.duty]} {name(o.item)}' for o in owed)}")
     return lines
 
 
-def standing_lines(view: DebateView, tokenizer: Tokenizer) -> list[str]:
-    """All of that, with the votes that count and, of an open debate, what would close it."""
-    lines = debate_lines(view.debate, view.items, tokenizer)
+def standing_lines(view: DebateView, tokenizer: Tokenizer, agent: str = "") -> list[str]:
+    """All of that, with the votes that count and, of an open debate, what would close it and what the agent owes."""
+    debate = view.debate
+    lines = debate_lines(debate, view.items, tokenizer)
     count = view.tally
     if count.quorum or count.approving or count.rejecting:
         sides = f"for: {_some(count.approving) or 'none'}; against: {_some(count.rejecting) or 'none'}"
         lines.append(f"votes on version {count.version}: {sides}")
-    closing = what_closes(view)
-    return [*lines, closing] if closing else lines
+    if closing := what_closes(view):
+        lines.append(closing)
+    lines += [
+        "you owe: " + duty_line(o.item, o.duty, debate, view.items, agent, tokenizer, quorum=count.quorum)
+        for o in debate.outstanding
+        if o.agent == agent
+    ]
+    return lines
 
 
 def what_closes(view: DebateView) -> str:
@@ -61,13 +147,13 @@ def what_closes(view: DebateView) -> str:
         if count.writers:
             how += f", nor {_some(count.writers)}, who wrote this version"
     else:
-        missing = [o.agent for o in debate.outstanding if o.duty is Duty.ACKNOWLEDGE]
-        who = (
-            f"{_some(missing)} acknowledged"
-            if missing
-            else f"anybody not acting for {' or '.join((count.author, *count.writers))} acknowledged"
-        )
-        how = f"when {who}"
+        due = (ObligationState.OUTSTANDING, ObligationState.WATCHING)
+        missing = [o.agent for o in debate.obligations if o.state in due and o.duty is Duty.ACKNOWLEDGE]
+        who = _some(missing) or f"anybody not acting for {' or '.join((count.author, *count.writers))}"
+        how = f'when {who} acknowledged: agreed that {id_} stands (debate(op="acknowledge", id="{id_}"))'
+        if debate.unanswered:
+            names = _some(view.items[n].id if n in view.items else str(n) for n in debate.unanswered)
+            how = f"when {names} {'is' if len(debate.unanswered) == 1 else 'are'} answered, and then {how}"
         if count.approving or count.rejecting:
             how += " (votes alone close nothing: this board has no quorum)"
     return f"closes {how}; or by a decider, or when its critics withdraw"
@@ -79,8 +165,8 @@ def watching(watches: Sequence[StandingWatch]) -> str:
         return "you watch no topics"
     topics = ", ".join(one_line(watch.topic) for watch in watches)
     return (
-        f"you watch {topics}: debates that open on matching items from now on need your acknowledgement, and "
-        "new matching items show in your footer"
+        f"you watch {topics}: debates that open on matching items from now on need your acknowledgement once "
+        "every critique is answered, and new matching items show in your footer"
     )
 
 

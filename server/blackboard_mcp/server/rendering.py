@@ -111,7 +111,7 @@ class Rendering:
             if item.key is not None:
                 words.append(f"key {item.key}")
             words += [
-                f"→ debate on {id_} open until its watchers acknowledge"
+                f"→ debate on {id_} open: its author answers, then you judge the answer"
                 for kind, id_ in item.cites
                 if kind == "critiques" and item.debate == "OPEN"
             ]
@@ -382,8 +382,9 @@ class Rendering:
             lines.append(f"warning: {one_line(last.warning)}")
         return self.with_footer("\n".join(lines), last.seq)
 
-    def debate(self, view: DebateView) -> str:
-        lines = standing_lines(view, self._tokenizer)
+    def debate(self, view: DebateView, agent: str = "") -> str:
+        """How a debate stands, and what `agent` owes in it."""
+        lines = standing_lines(view, self._tokenizer, agent)
         return self.with_footer("\n".join(lines), view.seq, view.attention)
 
     def debate_lines(self, debate: Debate, items: dict[int, Item]) -> list[str]:

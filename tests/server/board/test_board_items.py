@@ -94,7 +94,12 @@ async def test_a_debate_is_held_and_closed(place: Any, board: Any) -> None:
     await bob.post("not so", type="CRITIQUE", edges={"critiques": ["F-1"]})
     debate = await board.debate("F-1")
     assert debate.state == "OPEN"
-    assert {(o.agent, o.duty) for o in debate.outstanding} == {("alice", "respond"), ("bob", "acknowledge")}
+    assert {(o.agent, o.duty, o.state) for o in debate.obligations} == {
+        ("alice", "respond", "outstanding"),
+        ("bob", "acknowledge", "watching"),
+    }
+    with pytest.raises(Refused):
+        await bob.acknowledge("F-1")
     with pytest.raises(Refused):
         await board.withdraw("C-2")
     await board.post("it is", type="REPLY", edges={"replies_to": ["C-2"]})

@@ -35,13 +35,12 @@ async def dispute(boards_: Any) -> tuple[Any, Any, Any]:
 async def test_a_critique_opens_a_debate_and_tells_each_what_it_owes(board: Any, mode: str) -> None:
     alice, bob, carol = await dispute(board)
     text = await bob.say("post", text="It leaks as well.", type="CRITIQUE", edges={"critiques": ["F-1"]})
-    assert text.splitlines()[0] == "C-3 → debate on F-1 open until its watchers acknowledge"
+    assert text.splitlines()[0] == "C-3 → debate on F-1 open: its author answers, then you judge the answer"
     await alice.do("query")
     assert alice.footer.endswith("2 new for you: C-2, C-3")
-    await bob.do("query")
-    assert bob.footer.endswith("1 new for you: F-1")
-    await carol.do("query")
-    assert "new for you" not in carol.footer
+    for critic in (bob, carol):
+        await critic.do("query")
+        assert "new for you" not in critic.footer, "there is nothing to judge yet"
     status = await carol.do("debate", op="status", id="F-1")
     assert (status["item"], status["root"], status["state"], status["opened_by"]) == (
         "F-1",
@@ -51,16 +50,57 @@ async def test_a_critique_opens_a_debate_and_tells_each_what_it_owes(board: Any,
     )
     assert status["critiques"] == ["C-2", "C-3"]
     assert owed(status) == {
-        ("bob", "F-1", "acknowledge"),
         ("alice", "C-2", "respond"),
         ("alice", "C-3", "respond"),
     }
+    assert status["unanswered"] == ["C-2", "C-3"]
     assert (await carol.do("debate", op="status", id="C-2"))["root"] == "F-1"
     said = (await carol.say("debate", op="status", id="F-1")).splitlines()
     assert said[0] == "F-1 debate OPEN opened by bob"
-    assert said[1] == "critiques C-2 by bob, C-3 by bob"
-    assert said[2].startswith("outstanding: ")
-    assert "bob acknowledge F-1" in said[2]
+    assert said[1] == "critiques C-2 by bob (not answered), C-3 by bob (not answered)"
+    assert said[2] == "outstanding: alice to answer C-2, alice to answer C-3"
+    assert said[3] == "watching, asked once every critique is answered: bob"
+    assert said[4].startswith(
+        "closes when C-2, C-3 are answered, and then when bob acknowledged: agreed that F-1 stands"
+    )
+    assert "you owe" not in "".join(said)
+    said = (await alice.say("debate", op="status", id="F-1")).splitlines()
+    assert said[-3] == (
+        'you owe: C-2 by bob criticises F-1: "It burst at 8." → answer: post(type="REPLY", '
+        'edges={"replies_to": ["C-2"]}, text="…")'
+    )
+
+
+async def test_when_the_answer_comes_the_line_names_it_and_every_way(board: Any) -> None:
+    alice, bob, carol = await dispute(board)
+    await carol.do("debate", op="watch", id="F-1")
+    await carol.do("query")
+    failure = await bob.fail("debate", op="acknowledge", id="F-1")
+    assert failure["error"] == "refused"
+    for words in (
+        "C-2 has no answer yet; alice owes",
+        'debate(op="withdraw", id="C-2")',
+        '"supports": ["C-2"]',
+    ):
+        assert words in failure["message"]
+    await alice.post('It was "cold" then.\nseq 9 · all is settled', "REPLY", edges={"replies_to": ["C-2"]})
+    for watcher in (bob, carol):
+        await watcher.do("query")
+        assert " new for you: F-1" in watcher.footer
+    said = (await bob.say("debate", op="status", id="F-1")).splitlines()
+    assert said[1] == "critiques C-2 by bob (answered by R-3)"
+    assert said[-2] == (
+        "you owe: R-3 by alice answers your C-2: \"It was 'cold' then. seq 9 · all is settled\" → satisfied: "
+        'debate(op="acknowledge", id="F-1"); not satisfied: post another CRITIQUE; mistaken: '
+        'debate(op="withdraw", id="C-2")'
+    )
+    said = (await carol.say("debate", op="status", id="F-1")).splitlines()
+    assert "R-3 by alice answers C-2: " in said[-2]
+    assert said[-2].endswith(
+        '→ agree that it stands: debate(op="acknowledge", id="F-1"); not so: post a CRITIQUE'
+    )
+    status = await bob.do("debate", op="status", id="F-1")
+    assert (status["answers"], status["unanswered"]) == ({"C-2": "R-3"}, [])
 
 
 async def test_an_answer_meets_the_response_and_all_watchers_make_a_consensus(board: Any) -> None:
@@ -111,7 +151,8 @@ async def test_the_author_under_criticism_never_closes_alone(
         await alice.call("debate", op="acknowledge", id="F-1")
         status = await bob.do("debate", op="status", id="F-1")
         assert status["state"] == "OPEN"
-        assert ("bob", "F-1", "acknowledge") in owed(status)
+        waiting = {o["agent"] for o in status["obligations"] if o["state"] in ("watching", "outstanding")}
+        assert "bob" in waiting
         assert (await bob.item("F-1"))["zone"] == "working"
 
 
@@ -122,7 +163,7 @@ async def test_a_critic_withdraws_and_the_debate_with_the_last_critique(board: A
     first = await bob.do("debate", op="withdraw", id="C-2", reason="misread the gauge")
     assert (first["state"], owed(first)) == (
         "OPEN",
-        {("carol", "F-1", "acknowledge"), ("alice", "C-3", "respond")},
+        {("alice", "C-3", "respond")},
     )
     last = await carol.do("debate", op="withdraw", id="F-1", reason="so did I")
     assert (last["state"], last["closed_by"]) == ("WITHDRAWN", "carol")

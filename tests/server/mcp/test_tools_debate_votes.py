@@ -29,6 +29,13 @@ async def dispute(boards_: Any, **settings: int) -> tuple[Any, Any, Any, Any]:
     return alice, bob, carol, dave
 
 
+async def answered(boards_: Any, **settings: int) -> tuple[Any, Any, Any, Any]:
+    """The same, and what Alice says to it in R-3."""
+    alice, bob, carol, dave = await dispute(boards_, **settings)
+    await alice.post("But.", "REPLY", edges={"replies_to": ["C-2"]})
+    return alice, bob, carol, dave
+
+
 @both
 async def test_a_quorum_of_owners_closes_a_debate(board: Any, mode: str) -> None:
     alice, bob, carol, dave = await dispute(board, quorum=2)
@@ -64,9 +71,14 @@ async def test_what_is_voted_down_is_invalidated(board: Any) -> None:
 
 
 async def test_status_says_who_is_missing_and_what_would_close_it(board: Any) -> None:
-    _, bob, carol, _ = await dispute(board)
+    alice, bob, carol, _ = await dispute(board)
     said = (await carol.say("debate", op="status", id="F-1")).splitlines()
-    assert said[-2] == "closes when bob acknowledged; or by a decider, or when its critics withdraw"
+    agreed = 'bob acknowledged: agreed that F-1 stands (debate(op="acknowledge", id="F-1"))'
+    rest = "; or by a decider, or when its critics withdraw"
+    assert said[-2] == f"closes when C-2 is answered, and then when {agreed}{rest}"
+    await alice.post("But.", "REPLY", edges={"replies_to": ["C-2"]})
+    said = (await carol.say("debate", op="status", id="F-1")).splitlines()
+    assert said[-2] == f"closes when {agreed}{rest}"
     await bob.do("debate", op="unwatch", id="F-1")
     status = await carol.do("debate", op="status", id="F-1")
     assert status["closes"].startswith("closes when anybody not acting for alice acknowledged")
@@ -82,7 +94,7 @@ async def test_status_says_who_is_missing_and_what_would_close_it(board: Any) ->
 
 
 async def test_without_a_quorum_an_answer_says_that_votes_close_nothing(board: Any) -> None:
-    _, bob, carol, dave = await dispute(board)
+    _, bob, carol, dave = await answered(board)
     for agent in (bob, carol, dave):
         said = await agent.say("debate", op="vote", id="F-1")
     assert "votes on version 1: for: bob, carol, dave; against: none" in said
@@ -93,7 +105,7 @@ async def test_without_a_quorum_an_answer_says_that_votes_close_nothing(board: A
 
 @pytest.mark.parametrize("quorum", [0, 1])
 async def test_no_second_agent_of_the_author_closes_a_debate(board: Any, quorum: int) -> None:
-    alice, bob, carol, _ = await dispute(board, quorum=quorum)
+    alice, bob, carol, _ = await answered(board, quorum=quorum)
     for agent in ("alice", "carol"):
         await board.opened.store.set_owner(agent, "team")
     await bob.do("debate", op="unwatch", id="F-1")
@@ -108,7 +120,7 @@ async def test_no_second_agent_of_the_author_closes_a_debate(board: Any, quorum:
 
 
 async def test_views_and_footers_call_on_watchers_to_vote(board: Any) -> None:
-    _, bob, carol, _ = await dispute(board, quorum=2)
+    _, bob, carol, _ = await answered(board, quorum=2)
     view = await bob.say("read")
     assert 'F-1 → debate(op="vote", id="F-1")' in view
     assert "closes by 2 votes" in view
@@ -123,6 +135,7 @@ async def test_a_new_version_is_voted_on_and_acknowledged_anew(board: Any) -> No
     alice, bob, carol = await board.join("alice", "bob", "carol")
     await alice.post("plan one", "PLAN", key="plan")
     await bob.post("no", "CRITIQUE", edges={"critiques": ["P-1"]})
+    await alice.post("But.", "REPLY", edges={"replies_to": ["C-2"]})
     await carol.do("debate", op="watch", id="P-1")
     await carol.do("debate", op="acknowledge", id="P-1")
     await carol.do("debate", op="vote", id="P-1")
@@ -133,7 +146,6 @@ async def test_a_new_version_is_voted_on_and_acknowledged_anew(board: Any) -> No
     assert carol.footer.endswith("1 new for you: P-1")
     status = await carol.do("debate", op="status", id="P-1")
     assert {(o["agent"], o["duty"]) for o in status["outstanding"]} == {
-        ("alice", "respond"),
         ("bob", "acknowledge"),
         ("carol", "acknowledge"),
     }
@@ -194,6 +206,7 @@ async def test_nobody_closes_alone_the_debate_about_a_version_they_wrote(board: 
     refused = await bob.fail("debate", op="decide", id="P-1", reason="I like it")
     assert "who wrote it as it stands" in refused["message"]
     await carol.do("debate", op="unwatch", id="P-1")
+    await bob.post("But.", "REPLY", edges={"replies_to": ["C-2"]})
     assert (await bob.do("debate", op="acknowledge", id="P-1"))["state"] == "OPEN"
     said = (await bob.say("debate", op="status", id="P-1")).splitlines()
     assert said[-2].startswith("closes when anybody not acting for alice or bob acknowledged")
@@ -211,6 +224,7 @@ async def test_who_names_a_version_agrees_to_that_one_or_to_none(board: Any, cal
     await alice.post("one", "PLAN", key="plan:a")
     await bob.post("one is wrong", "CRITIQUE", edges={"critiques": ["P-1"]})
     await alice.post("two", key="plan:a")
+    await alice.post("But.", "REPLY", edges={"replies_to": ["C-2"]})
     agent = carol if call["op"] == "decide" else bob
     before = await board.seq()
     failure = await agent.fail("debate", id="P-1@1", **call)

@@ -42,6 +42,9 @@ async def test_a_topic_calls_its_watcher_to_debates_to_come(board: Any, mode: st
     await bob.post("no", "CRITIQUE", edges={"critiques": ["P-1"]})
     woken = await waiting
     assert woken["events"]
+    assert "P-1" not in carol.footer, "there is nothing to judge yet"
+    await alice.post("but", "REPLY", edges={"replies_to": ["C-2"]})
+    await carol.do("query")
     assert " new for you: P-1" in carol.footer
     assert 'P-1 → debate(op="acknowledge", id="P-1")' in await carol.say("read")
     await bob.do("debate", op="acknowledge", id="P-1")
@@ -75,6 +78,7 @@ async def test_new_items_on_a_topic_show_in_the_watchers_footer(board: Any) -> N
 
 async def test_whoever_unwatches_is_waited_for_no_more(board: Any) -> None:
     alice, bob, carol = await dispute(board)
+    await alice.post("But.", "REPLY", edges={"replies_to": ["C-2"]})
     await carol.do("debate", op="watch", id="F-1")
     await carol.do("debate", op="acknowledge", id="F-1")
     closed = await bob.do("debate", op="unwatch", id="F-1")
@@ -82,14 +86,15 @@ async def test_whoever_unwatches_is_waited_for_no_more(board: Any) -> None:
     waived = [e for e in (await alice.do("read", since=0))["events"] if e["event"] == "obligation.waived"]
     assert waived[0]["data"] == {"watcher": "bob", "duty": "acknowledge", "reason": "unwatched"}
     await alice.post("plain")
-    await bob.do("debate", op="watch", id="F-3")
+    await bob.do("debate", op="watch", id="F-4")
     assert (
-        await bob.say("debate", op="unwatch", id="F-3") == f"you no longer watch F-3\nseq {await board.seq()}"
+        await bob.say("debate", op="unwatch", id="F-4") == f"you no longer watch F-4\nseq {await board.seq()}"
     )
 
 
 async def test_a_watcher_who_stays_away_is_let_go_and_may_come_back(board: Any) -> None:
     alice, bob, carol = await dispute(board)
+    await alice.post("But.", "REPLY", edges={"replies_to": ["C-2"]})
     board.clock.advance(DAY - 60)
     await carol.do("query")
     await board.opened.activity.flush()

@@ -62,7 +62,7 @@ async def test_a_refused_delete_says_what_to_do_instead(board: Any) -> None:
         ({"key": "nothing", "expected_version": 3}, "conflict", "version 0"),
         ({"id": "F-1"}, "invalid", 'post(id="F-1", status="WITHDRAWN")'),
         ({"id": "F-99"}, "not_found", "F-99"),
-        ({"key": "k"}, "refused", "bob to acknowledge"),
+        ({"key": "k"}, "refused", "alice to answer"),
         ({"key": "k", "expected_version": 7}, "conflict", "is at version 1"),
         ({}, "invalid", "key (or id)"),
         ({"key": "k", "text": "x", "tags": ["t"]}, "invalid", "leave out tags, text"),

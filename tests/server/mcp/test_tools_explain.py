@@ -190,7 +190,7 @@ async def test_the_resource_says_the_same_as_text_and_as_json_and_completes_ids(
     await bob.post("no", "CRITIQUE", edges={"critiques": [root["id"]]})
     uri = f"board://main/items/{root['id']}/explain"
     text = (await bob.client.read_resource(uri)).contents[0].text
-    assert f"stays: open debate on {root['id']}, waits for bob" in text
+    assert f"stays: open debate on {root['id']}, waits for alice to answer" in text
     facts = json.loads((await bob.client.read_resource(uri + ".json")).contents[0].text)
     assert facts["explanations"][0]["debate"] == root["id"]
     templates = (await bob.client.list_resource_templates()).resource_templates

@@ -43,6 +43,14 @@ async def debated(at: Any, ada: Any) -> dict[str, Any]:
     return {}
 
 
+async def answered(at: Any, ada: Any) -> dict[str, Any]:
+    """The same, both critiques answered."""
+    await debated(at, ada)
+    for critique in ("C-2", "C-3"):
+        await ada.post(f"but {critique}", "REPLY", edges={"replies_to": [critique]})
+    return {}
+
+
 async def watched(at: Any, ada: Any) -> dict[str, Any]:
     await ada.post("A claim.")
     bob = await at.join("bob")
@@ -127,7 +135,7 @@ CALLS: list[tuple[str, dict[str, Any], Prepare]] = [
     ("debate", {"op": "watch", "id": "tag:db"}, nothing),
     ("debate", {"op": "unwatch", "id": "F-1"}, watched),
     ("debate", {"op": "unwatch", "id": "tag:db"}, watched),
-    ("debate", {"op": "acknowledge", "id": "F-1"}, debated),
+    ("debate", {"op": "acknowledge", "id": "F-1"}, answered),
     ("debate", {"op": "vote", "id": "F-1", "approve": False}, debated),
     ("debate", {"op": "withdraw", "id": "C-2"}, debated),
     ("debate", {"op": "decide", "id": "C-2", "reason": "so be it"}, debated),

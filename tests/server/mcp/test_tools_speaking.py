@@ -34,6 +34,12 @@ async def test_nobody_acknowledges_for_another_by_any_path(board: Any, mode: str
     alice, bob, mallory, board.looker = await board.join("alice", "bob", "mallory", "looker")
     claim = await alice.post("claim", "HYPOTHESIS")
     doubt = await bob.post("doubt", "CRITIQUE", edges={"critiques": [claim["id"]]})
+    asked = await owed(board, "alice", claim["id"])
+    assert asked == [("alice", "respond")]
+    for more in ({"metadata": {"author": "alice"}}, {"tags": ["alice"]}):
+        await mallory.post("reply", "REPLY", edges={"replies_to": [doubt["id"]]}, **more)
+    assert await owed(board, "alice", claim["id"]) == asked, "nobody answers for another"
+    await alice.post("but", "REPLY", edges={"replies_to": [doubt["id"]]})
     before = await owed(board, "bob", claim["id"])
     assert before == [("bob", "acknowledge")]
     for more in ({"agent": "bob"}, {"watcher": "bob"}, {"as": "bob"}, {"author": "bob"}, {"owner": "bob"}):
@@ -70,7 +76,8 @@ async def test_a_quorum_is_of_owners_and_acknowledgements_make_none(board: Any) 
         await board.opened.blackboard.introduce(bot, "acme")
     claim = await alice.post("claim", "HYPOTHESIS")
     await alice.do("board", settings={"quorum": 2})
-    await bob.post("doubt", "CRITIQUE", edges={"critiques": [claim["id"]]})
+    doubt = await bob.post("doubt", "CRITIQUE", edges={"critiques": [claim["id"]]})
+    await alice.post("but", "REPLY", edges={"replies_to": [doubt["id"]]})
     for bot in (one, two):
         await bot.do("debate", op="vote", id=claim["id"], approve=True)
     await carol.do("debate", op="acknowledge", id=claim["id"])

@@ -34,11 +34,11 @@ async def test_what_was_read_stands_and_everything_is_written_at_once(board: Any
             {"text": "moved 5", "type": "LOG", "edges": {"derived_from": ["$1", "$2"]}},
             {"text": "it does not", "type": "CRITIQUE", "edges": {"critiques": [claim["id"]]}},
         ],
-        debates=[{"op": "acknowledge", "id": claim["id"]}, {"op": "watch", "id": "$3"}],
+        debates=[{"op": "withdraw", "id": "$4", "reason": "it does"}, {"op": "watch", "id": "$3"}],
     )
     assert [item["version"] for item in done["items"]] == [2, 2, 1, 1]
     assert done["items"][2]["edges"] == {"derived_from": ["F-1", "F-2"]}
-    assert done["debates"] == [{"id": claim["id"], "state": "CONSENSUS"}, {"id": "L-4", "state": None}]
+    assert done["debates"] == [{"id": "C-5", "state": "WITHDRAWN"}, {"id": "L-4", "state": None}]
     assert done["seq"] == await board.seq()
     said = await ada.say("transaction", reads={"account:ada": 2}, writes=[{"key": "k", "text": "v"}])
     assert said.startswith("F-6 key k\nseq ")

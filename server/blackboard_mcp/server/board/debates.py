@@ -20,10 +20,13 @@ class Debates(Calls):
         return await self._debate("open", id, idempotency_key, watchers=list(watchers) or None)
 
     async def acknowledge(self, id: str, *, idempotency_key: str | None = None) -> DebateAnswer:
-        """Meets what the agent owes to the item (`H-17@2`: only if that is the present version).
+        """Agrees that the answers settle the debate and the item stands; or that one has seen what one watches.
+
+        `H-17@2`: only if that is the present version.
 
         Raises:
             Conflict: nothing is owed, or the item has another version.
+            Refused: a critique in the debate has no answer yet.
         """
         return await self._debate("acknowledge", id, idempotency_key)
 

@@ -39,6 +39,11 @@ _MAX_NAME = 256
 _EVENTS, _TYPES = frozenset(EventType), frozenset(ItemType)
 _HEAD = ("format", "format_version", "board", "complete")
 _MEMBERS = frozenset({"seq", "told", "content", "edges", "standing", "rows", "end", *_HEAD, *EVENT})
+_FILLED = (
+    *("history_superseded", "history_analysed", "history_debated", "history_outbox"),
+    *("history_answers", "history_owed_again", "history_watching"),
+)
+"""Statements that work out what the lines do not say, or older ones did not."""
 _EMPTY: Mapping[str, Any] = {"owner": "", "tags": [], "data": {}, "concerns": []}
 _UNBORN = {"zone": "archive", "importance": 1, "author": "", "created_at": 0, "seq": 0}
 """An item of which no line has said yet how it stands: it has no author."""
@@ -118,7 +123,7 @@ def finish(progress: Progress, sha256: str) -> Steps[None]:
         raise BadLine(
             last, f"the row {rows[0][1]} of {rows[0][0]} is denied by what the items and the log say"
         )
-    for name in ("history_superseded", "history_analysed", "history_debated", "history_outbox"):
+    for name in _FILLED:
         yield sql(name), (no,)
     yield sql("history_counters"), (no, last)
     yield from endorsing.fill()

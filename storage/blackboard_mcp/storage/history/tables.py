@@ -164,7 +164,7 @@ TABLES: tuple[Table, ...] = (
         "debate_critique",
         Role.TRUTH,
         ("debate", "critique"),
-        {"debate": WHOLE, "critique": ITEM},
+        {"debate": WHOLE, "critique": ITEM, "answer": WHOLE.since(0)},
         debate="debate",
     ),
     Table(

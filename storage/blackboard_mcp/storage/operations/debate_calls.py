@@ -10,7 +10,10 @@ from blackboard_mcp.protocols.errors import Conflict, Refused
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import TRANSITIONS, ItemType, Status, Zone
 
+from .answering import too_early, unanswered
 from .debating import (
+    DUE,
+    TAKEN_BACK,
     acts_for_author,
     close,
     debate_about,
@@ -110,36 +113,40 @@ def _watch(ledger: Ledger, number: int) -> Steps[None]:
         if item.zone == Zone.ARCHIVE:
             yield from ledger.restore(item, why=f"watched by {ledger.agent}")
         rows = yield sql("obligations_of_item"), (ledger.no, item.number)
-        if not any(r[0] == ledger.agent and r[2] == Duty.ACKNOWLEDGE and r[3] == "outstanding" for r in rows):
+        if not any(r[0] == ledger.agent and r[2] == Duty.ACKNOWLEDGE and r[3] in DUE for r in rows):
             ledger.holding.add(item.number)
             yield from owe(ledger, ledger.agent, item.number, Duty.ACKNOWLEDGE, 0)
             yield from ledger.emit(EventType.OBLIGATION_ADDED, item, data={"watcher": ledger.agent})
 
 
 def _acknowledge(ledger: Ledger, number: int, version: int | None) -> Steps[None]:
-    """Meets what the agent owes to the item, or to all of the debate it is the root of."""
+    """Meets what the agent owes to the item: its word that the answers settle the debate and the item stands.
+
+    Raises:
+        Refused: a critique in the debate has no answer that could be judged.
+    """
     item = yield from _item(ledger, DebateOp.ACKNOWLEDGE, number, version)
     debate = yield from debate_about(ledger.no, item)
     met: set[int] = set()
     rows = list((yield sql("obligations_of_item"), (ledger.no, item.number)))
+    waiting: list[int] = []
     if debate is not None:
-        more = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
-        whole = [row for row in more if debate.root.number == item.number or row[2] == Duty.ACKNOWLEDGE]
-        rows += [row for row in whole if row[1] != item.number]
+        waiting = yield from unanswered(ledger.no, debate.id)
+        of_debate = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
+        rows += [row for row in of_debate if row[1] != item.number]
+    rows = [row for row in rows if row[2] == Duty.ACKNOWLEDGE]
+    if debate is not None and waiting and not any(_owes(ledger.agent, row) for row in rows):
+        raise Refused((yield from too_early(ledger, debate.root, debate.id, waiting)))
     names = yield from load_any(ledger.no, [row[1] for row in rows])
     for row in rows:
-        if row[0] == ledger.agent and row[3] == ObligationState.OUTSTANDING:
+        if _owes(ledger.agent, row):
             met.add(row[4])
             yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "")
             yield from ledger.emit(
                 EventType.OBLIGATION_MET, names[row[1]], data={"duty": row[2]}, concerns=[item.author]
             )
     asked = debate is not None and any(
-        row[0] == ledger.agent
-        and row[2] == Duty.ACKNOWLEDGE
-        and row[4] == debate.id
-        and row[3] != ObligationState.WAIVED
-        for row in rows
+        row[0] == ledger.agent and row[4] == debate.id and row[3] != ObligationState.WAIVED for row in rows
     )
     if debate is not None and not met and not asked:
         # Agreement that nobody asked for counts as well: it is recorded as a watcher's.
@@ -160,6 +167,10 @@ def _acknowledge(ledger: Ledger, number: int, version: int | None) -> Steps[None
             f"You owe nothing to {item.id}, and no debate is open on it. Nothing was changed.", item=item.id
         )
     yield from _go_on(ledger, met if debate is None else {*met, debate.id}, met)
+
+
+def _owes(agent: str, row: Sequence[object]) -> bool:
+    return row[0] == agent and row[3] == ObligationState.OUTSTANDING
 
 
 def _go_on(ledger: Ledger, debates: set[int], changed: set[int]) -> Steps[None]:
@@ -184,7 +195,7 @@ def _withdraw(ledger: Ledger, number: int, reason: str) -> Steps[None]:
             row for row in critics.values() if row.author == ledger.agent and TRANSITIONS[Status(row.status)]
         ]
         own_item = yield from acts_for_author(ledger, debate)
-        argued = any(row.status != Status.WITHDRAWN for row in critics.values())
+        argued = any(row.status not in TAKEN_BACK for row in critics.values())
         if own:
             for row in own:
                 yield from withdraw_critique(ledger, row, reason)
@@ -245,7 +256,7 @@ def _vote(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
     yield from moved(ledger, debate.id)
     if quorum:
         for row in (yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))):
-            due = row[3] == ObligationState.OUTSTANDING
+            due = row[3] in DUE
             if row[0] == ledger.agent and row[2] == Duty.ACKNOWLEDGE and due:
                 yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "voted")
                 yield from ledger.emit(EventType.OBLIGATION_MET, root, data={"duty": "acknowledge"})
@@ -264,7 +275,7 @@ def _unwatch(ledger: Ledger, number: int) -> Steps[None]:
     if debate is not None:
         rows += yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
     mine = [row for row in rows if row[0] == ledger.agent and row[2] == Duty.ACKNOWLEDGE]
-    left = list({row[:5]: row for row in mine if row[3] == ObligationState.OUTSTANDING}.values())
+    left = list({row[:5]: row for row in mine if row[3] in DUE}.values())
     if not left:
         raise Conflict(
             f"You have nothing to acknowledge on {item.id}. Nothing was changed; what you watch by topic ends "

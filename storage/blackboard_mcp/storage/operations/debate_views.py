@@ -57,6 +57,7 @@ def kept_status(board: str, agent: str, number: int, look: int) -> Form[DebateVi
 
 def _view(row: BoardRow, agent: str, look: int, debate: Debate, count: Tally, seq: int) -> Steps[DebateView]:
     wanted = {debate.root, *debate.critiques, *(o.item for o in debate.obligations)}
+    wanted |= {answer for _, answer in debate.answers}
     seen = yield from load(row.no, wanted, agent)
     items = yield from values(row, list(seen.values()), agent)
     by_number = {i.number: i for i in items}
@@ -70,8 +71,14 @@ def debates(no: int, rows: Rows) -> Steps[list[Debate]]:
         return []
     ids = numbers(row[0] for row in rows)
     critiques: dict[int, list[int]] = {}
-    for debate, critique_ in (yield sql("critiques_of"), (no, ids)):
+    answers: dict[int, list[tuple[int, int]]] = {}
+    unanswered: dict[int, list[int]] = {}
+    for debate, critique_, answer, left in (yield sql("critiques_of"), (no, ids)):
         critiques.setdefault(debate, []).append(critique_)
+        if answer:
+            answers.setdefault(debate, []).append((critique_, answer))
+        elif not left:
+            unanswered.setdefault(debate, []).append(critique_)
     owed: dict[int, list[Obligation]] = {}
     for agent, item, duty, state, debate, reason, since in (yield sql("obligations_of_debates"), (no, ids)):
         owed.setdefault(debate, []).append(
@@ -92,6 +99,8 @@ def debates(no: int, rows: Rows) -> Steps[list[Debate]]:
             obligations=tuple(owed.get(row[0], ())),
             votes=tuple(votes.get(row[0], ())),
             outcome=row[9],
+            answers=tuple(answers.get(row[0], ())),
+            unanswered=tuple(unanswered.get(row[0], ())),
         )
         for row in rows
     ]

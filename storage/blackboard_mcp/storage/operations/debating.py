@@ -1,7 +1,7 @@
 """Debates inside a transaction: how they open, who then owes what, and what closes them.
 
 Every way to close one ends in `settle` or is a decision, a withdrawal or an expiry; none counts the owner of
-the author under criticism.
+the author under criticism. What an answer to a critique does is `answering`'s.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.items import TRANSITIONS, ItemType, Status, Zone
 
 from ..operation import Rows
 from . import guarding, pressing, retracting
+from .answering import ask_again, summon, unanswered
 from .ledger import Ledger, load_any, standing
 from .principals import behind, owner_of, owners_of, writer_of
 from .rows import ItemRow, Steps, numbers, sql
@@ -24,6 +25,10 @@ from .voting import tally
 
 MAX_BY_TOPIC = 64
 """Most agents whom standing watches oblige in one debate: those who have watched longest."""
+DUE = (ObligationState.OUTSTANDING, ObligationState.WATCHING)
+"""What may still be asked for: now, or once every critique is answered."""
+TAKEN_BACK = (Status.WITHDRAWN, Status.INVALIDATED)
+"""What a critique is that nobody needs to answer any more."""
 _UNFINISHED = (Status.ACTIVE, Status.RESOLVED)
 
 
@@ -43,7 +48,9 @@ def _open_debates(no: int) -> Steps[list[Open]]:
     if not rows:
         return []
     critiques: dict[int, list[int]] = {}
-    for debate, critique in (yield sql("critiques_of"), (no, numbers(row[0] for row in rows))):
+    for debate, critique, _answer, _left in (
+        yield sql("critiques_of"), (no, numbers(row[0] for row in rows))
+    ):
         critiques.setdefault(debate, []).append(critique)
     roots = yield from load_any(no, [row[1] for row in rows])
     return [Open(row[0], roots[row[1]], critiques.get(row[0], []), bool(row[4]), row[3]) for row in rows]
@@ -155,18 +162,7 @@ def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
         answers = yield from writer_of(target)
     if answers not in (SYSTEM, ledger.agent):  # the server never answers
         yield from owe(ledger, answers, item.number, Duty.RESPOND, debate.id)
-
-
-def respond(ledger: Ledger, target: ItemRow) -> Steps[None]:
-    """An answer to `target`: what the answering agent owed to it as a response is met."""
-    for row in (yield sql("obligations_of_item"), (ledger.no, target.number)):
-        if row[0] == ledger.agent and row[2] == Duty.RESPOND and row[3] == ObligationState.OUTSTANDING:
-            ledger.answering = True
-            yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "answered")
-            yield from ledger.emit(
-                EventType.OBLIGATION_MET, target, data={"duty": "respond"}, concerns=[target.author]
-            )
-            yield from moved(ledger, row[4])
+    yield from summon(ledger, debate.id, debate.root.number)
 
 
 def open_explicitly(ledger: Ledger, root: ItemRow, watchers: Sequence[str]) -> Steps[None]:
@@ -194,9 +190,10 @@ def open_explicitly(ledger: Ledger, root: ItemRow, watchers: Sequence[str]) -> S
 
 def watch_debate(ledger: Ledger, debate: Open, watcher: str) -> Steps[None]:
     rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
-    if any(r[0] == watcher and r[2] == Duty.ACKNOWLEDGE and r[3] == "outstanding" for r in rows):
+    if any(r[0] == watcher and r[2] == Duty.ACKNOWLEDGE and r[3] in DUE for r in rows):
         return
     yield from owe(ledger, watcher, debate.root.number, Duty.ACKNOWLEDGE, debate.id)
+    yield from summon(ledger, debate.id, debate.root.number)
     yield from ledger.emit(
         EventType.OBLIGATION_ADDED, debate.root, data={"watcher": watcher}, concerns=[watcher]
     )
@@ -207,6 +204,8 @@ def new_version(ledger: Ledger, root: ItemRow) -> Steps[None]:
     """What a new version of a debated entry does: agreement with the former text is asked for again."""
     for debate in (yield from _debates_about(ledger.no, root)):
         if debate.root.number != root.number:
+            yield from ask_again(ledger, root, debate.id, debate.root.number)
+            yield from moved(ledger, debate.id)
             continue
         for row in (yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))):
             if row[2] == Duty.ACKNOWLEDGE and row[3] == ObligationState.ACKNOWLEDGED:
@@ -217,6 +216,7 @@ def new_version(ledger: Ledger, root: ItemRow) -> Steps[None]:
                     data={"watcher": row[0], "why": f"version {root.version}"},
                     concerns=[row[0]],
                 )
+        yield from summon(ledger, debate.id, root.number)
         yield from moved(ledger, debate.id)
 
 
@@ -224,7 +224,7 @@ def _close(ledger: Ledger, debate: Open, state: DebateState, reason: str, outcom
     """A final state: the item goes on, or is invalid, and what was still owed is waived, visibly."""
     root = (yield from load_any(ledger.no, [debate.root.number]))[debate.root.number]
     rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
-    left = [row for row in rows if row[3] == ObligationState.OUTSTANDING]
+    left = [row for row in rows if row[3] in DUE]
     if outcome == REJECTED and Status.INVALIDATED in TRANSITIONS[Status(root.status)]:
         root.status = str(Status.INVALIDATED)
     elif root.status == Status.DEBATED:
@@ -242,11 +242,13 @@ def _close(ledger: Ledger, debate: Open, state: DebateState, reason: str, outcom
         (ledger.no, debate.id, str(state), ledger.agent, ledger.now, reason, outcome),
     )
     yield sql("item_debated"), (ledger.no, root.number)
+    yield sql("watches_go_on"), (ledger.no, root.number)
     yield from guarding.release(ledger.no, debate.id)
     yield from waive(ledger, left, f"debate {state}")
     yield from pressing.resolve_if_over(ledger, root)
     if outcome == REJECTED:
         yield from retracting.retract(ledger, root, root.status)
+        yield from _leave_all(ledger, root, f"{root.id} fell")
 
 
 def close(ledger: Ledger, debate: Open, state: DebateState, reason: str) -> Steps[None]:
@@ -275,7 +277,11 @@ def settle(ledger: Ledger, debate: Open) -> Steps[bool]:
 
 
 def _settle_if_agreed(ledger: Ledger, debate: Open) -> Steps[bool]:
-    """CONSENSUS when every watcher acknowledged, and neither the author nor who wrote the version did so alone."""
+    """CONSENSUS when every critique was answered and then every watcher acknowledged, one of them at least acting
+    neither for the author nor for who wrote the version.
+    """
+    if (yield from unanswered(ledger.no, debate.id)):
+        return False
     rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
     watching = [row for row in rows if row[2] == Duty.ACKNOWLEDGE]
     if any(row[3] == ObligationState.OUTSTANDING for row in watching):
@@ -301,7 +307,9 @@ def _settle_if_voted(ledger: Ledger, debate: Open) -> Steps[bool]:
     return True
 
 
-def withdraw_critique(ledger: Ledger, item: ItemRow, reason: str = "") -> Steps[None]:
+def withdraw_critique(
+    ledger: Ledger, item: ItemRow, reason: str = "", status: Status = Status.WITHDRAWN
+) -> Steps[None]:
     """The critique's own author takes it back; a debate with no critique left is WITHDRAWN.
 
     Raises:
@@ -313,38 +321,42 @@ def withdraw_critique(ledger: Ledger, item: ItemRow, reason: str = "") -> Steps[
             item=item.id,
             status=item.status,
         )
-    data: dict[str, object] = {"status": [item.status, "WITHDRAWN"]}
+    data: dict[str, object] = {"status": [item.status, str(status)]}
     if reason:
         data["reason"] = reason[:100]
     seq = yield from ledger.emit(EventType.ITEM_CHANGED, item, data=data, concerns=[item.author])
-    item.status, item.seq = str(Status.WITHDRAWN), seq
+    item.status, item.seq = str(status), seq
     yield sql("item_status"), (ledger.no, item.number, item.status, seq, ledger.now, ledger.agent)
     if item.zone == Zone.ARCHIVE:
         yield sql("outbox_add"), (ledger.no, item.number)
     yield from retracting.retract(ledger, item, item.status)
+    yield from _leave_all(ledger, item, reason)
+
+
+def _leave_all(ledger: Ledger, item: ItemRow, reason: str) -> Steps[None]:
+    """An item is taken back: no debate is about it as a critique any more."""
     for debate in (yield from _debates_about(ledger.no, item)):
         if item.number in debate.critiques:
             yield from _leave(ledger, debate, item, reason)
 
 
 def _leave(ledger: Ledger, debate: Open, item: ItemRow, reason: str) -> Steps[None]:
-    """What a debate makes of a critique that was withdrawn."""
+    """What a debate makes of a critique that was taken back."""
     critics = yield from load_any(ledger.no, debate.critiques)
-    if all(row.status == Status.WITHDRAWN for row in critics.values()) and not debate.explicit:
+    if all(row.status in TAKEN_BACK for row in critics.values()) and not debate.explicit:
         why = f"{item.id} withdrawn" + (f": {reason}" if reason else "")
         yield from _close(ledger, debate, DebateState.WITHDRAWN, why)
         return
     rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
-    still_critic = any(
-        row.author == ledger.agent and row.status != Status.WITHDRAWN for row in critics.values()
-    )
+    still_critic = any(row.author == item.author and row.status not in TAKEN_BACK for row in critics.values())
     for row in rows:
-        if row[3] != ObligationState.OUTSTANDING:
+        if row[3] not in DUE:
             continue
         answered_for = row[1] == item.number and row[2] == Duty.RESPOND
-        own_watch = row[0] == ledger.agent and row[2] == Duty.ACKNOWLEDGE and not still_critic
+        own_watch = row[0] == item.author and row[2] == Duty.ACKNOWLEDGE and not still_critic
         if answered_for or own_watch:
             yield from waive(ledger, [row], f"{item.id} withdrawn")
+    yield from summon(ledger, debate.id, debate.root.number)
     yield from moved(ledger, debate.id)
     yield from settle(ledger, debate)
 

@@ -8,7 +8,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import FOLLOWED_BOTH_WAYS, EdgeKind, Zone
 
-from . import debating, guarding, request_rows, retracting
+from . import answering, debating, guarding, request_rows, retracting
 from .ledger import Ledger
 from .rows import ItemRow, Steps, sql
 
@@ -58,7 +58,7 @@ def connect(
         if kind is EdgeKind.CRITIQUES and cited.public:
             yield from debating.critique(ledger, row, cited)
         if kind in FOLLOWED_BOTH_WAYS:
-            yield from debating.respond(ledger, cited)
+            yield from answering.answer(ledger, row, cited)
         if kind is EdgeKind.REPLIES_TO:
             yield from request_rows.answered_by_post(ledger, row, cited)
     return [(target, target.number in fallen) for target in listed if target.author == ledger.agent]

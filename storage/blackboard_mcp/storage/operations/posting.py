@@ -491,9 +491,10 @@ def _set_status(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:
             f"{row.id} is a critique in an open debate: only {row.author}, its author, may take it back. Nothing "
             "was changed; answer it with a REPLY."
         )
-    if status is Status.WITHDRAWN and row.type == ItemType.CRITIQUE:
+    argued = status is Status.INVALIDATED and (yield from debating.is_open(ledger, row))
+    if row.type == ItemType.CRITIQUE and (status is Status.WITHDRAWN or argued):
         noting.also(ledger, ChangeKind.WITHDRAW, row)
-        yield from debating.withdraw_critique(ledger, row)
+        yield from debating.withdraw_critique(ledger, row, status=status)
         return
     if status in (Status.RESOLVED, Status.ACTIVE) and (yield from debating.is_open(ledger, row)):
         raise Refused(

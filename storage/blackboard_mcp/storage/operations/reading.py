@@ -238,7 +238,7 @@ def snapshot(board: str, agent: str, look: int) -> Steps[Snapshot]:
     listed = yield from debate_views.debates(row.no, open_rows)
     wanted = dict.fromkeys([*law, *(n for n, _ in owed)])
     for debate in listed:
-        wanted.update(dict.fromkeys([debate.root, *debate.critiques]))
+        wanted.update(dict.fromkeys([debate.root, *debate.critiques, *(a for _, a in debate.answers)]))
     asked = yield from summarising.standing(row, MOST_REQUESTS)
     wanted.update(dict.fromkeys(min(request.seen) for request in asked))
     wanted.update(dict.fromkeys(top))

@@ -20,6 +20,14 @@ class Debating(Invariants):
         n = self.pick(back)
         self.both("acknowledge", self.at.acknowledge(agent, n), lambda m: m.acknowledge(agent, n))
 
+    @rule(place=near)
+    def judge(self, place: int) -> None:
+        """An acknowledgement by one who owes it."""
+        owed = [(a, n) for a in AGENTS for n, duty in sorted(self.model.owed_by(a)) if duty == "acknowledge"]
+        if owed:
+            agent, n = owed[place % len(owed)]
+            self.both("acknowledge", self.at.acknowledge(agent, n), lambda m: m.acknowledge(agent, n))
+
     @rule(agent=agents, back=near)
     def withdraw(self, agent: str, back: int) -> None:
         n = self.pick(back)

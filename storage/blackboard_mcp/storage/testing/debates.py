@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 from blackboard_mcp.protocols.debates import Duty, ObligationState
@@ -21,6 +22,13 @@ async def argue(at: Table) -> tuple[Item, Item]:
     return root, await at.post("bob", "no", "CRITIQUE", critiques=root)
 
 
+async def answered(at: Table) -> tuple[Item, Item]:
+    """The same, and what Alice says to it: Bob may judge."""
+    root, critique = await argue(at)
+    await at.answer("alice", critique)
+    return root, critique
+
+
 class DebateTests:
     async def test_a_critique_opens_a_debate(self, at: Table) -> None:
         root, critique = await argue(at)
@@ -29,7 +37,7 @@ class DebateTests:
         assert view.debate.critiques == (critique.number,)
         assert view.root.status is Status.DEBATED
         assert set(view.items) == {root.number, critique.number}
-        assert await at.owed("bob") == {(root.number, ACK)}
+        assert await at.owed("bob") == set(), "there is nothing to judge yet"
         assert await at.owed("alice") == {(critique.number, RESPOND)}
         assert (await at.debate(critique)).debate == view.debate
         assert (await at.item(critique)).debate == "OPEN"
@@ -67,8 +75,18 @@ class DebateTests:
         assert view.debate.critiques == (first.number, second.number, third.number)
         assert (await at.store.statistics(at.board, "alice")).open_debates == 1
         assert await at.owed("alice") == {(first.number, RESPOND), (second.number, RESPOND)}
-        assert await at.owed("bob") == {(root.number, ACK), (third.number, RESPOND)}
-        assert await at.owed("carol") == await at.owed("dave") == {(root.number, ACK)}
+        assert await at.owed("bob") == {(third.number, RESPOND)}
+        assert await at.owed("carol") == await at.owed("dave") == set()
+        assert view.debate.unanswered == view.debate.critiques
+        reply = await at.answer("alice", first)
+        await at.answer("bob", third)
+        view = await at.debate(root)
+        assert view.debate.answers[0] == (first.number, reply.number)
+        assert view.debate.unanswered == (second.number,)
+        assert await at.owed("carol") == set()
+        await at.answer("alice", second)
+        for agent in ("bob", "carol", "dave"):
+            assert await at.owed(agent) == {(root.number, ACK)}
 
     async def test_critiques_at_once_make_one_debate(self, at: Table) -> None:
         root = await at.post("alice", "root")
@@ -99,11 +117,119 @@ class DebateTests:
         await at.post("alice", "but", "REPLY", replies_to=critique)
         second = await at.post("bob", "still no", "CRITIQUE", critiques=root)
         assert await at.owed("alice") == {(second.number, RESPOND)}
+        assert await at.owed("bob") == set()
+
+    @pytest.mark.parametrize("who", ["alice2", "dan", "carol", "bob"])
+    async def test_the_criticised_side_answers(self, at: Table, who: str) -> None:
+        """Any agent of the author's owner, and who wrote the version that stands; nobody else."""
+        await at.store.set_owner("alice2", "alice")
+        root = await at.post("alice", "one", "PLAN", key="k")
+        await at.post("dan", "two", "PLAN", key="k")
+        critique = await at.post("bob", "no", "CRITIQUE", critiques=root)
+        reply = await at.answer(who, critique)
+        debate = (await at.debate(root)).debate
+        counts = who in ("alice2", "dan")
+        assert debate.answers == (((critique.number, reply.number),) if counts else ())
+        assert await at.owed("alice") == (set() if counts else {(critique.number, RESPOND)})
+        assert await at.owed("bob") == ({(root.number, ACK)} if counts else set())
+
+    async def test_the_newest_answer_is_named_and_told_to_those_who_judge(self, at: Table) -> None:
+        root, critique = await argue(at)
+        await at.watch("carol", root)
+        first = await at.answer("alice", critique)
+        told = (await at.events())[-1]
+        assert (told.event, told.item, told.data) == (
+            "obligation.met",
+            critique.id,
+            {"duty": "respond", "answer": first.id},
+        )
+        assert set(told.concerns) == {"bob", "carol"}
+        second = await at.answer("alice", critique, "and more")
+        view = await at.debate(root)
+        assert view.debate.answers == ((critique.number, second.number),)
+        assert view.items[second.number].text == "and more"
+
+    async def test_a_private_answer_is_none(self, at: Table) -> None:
+        _, critique = await argue(at)
+        await at.post("alice", "but", "REPLY", replies_to=critique, private=True)
+        assert await at.owed("alice") == {(critique.number, RESPOND)}
+
+    async def test_a_new_version_of_a_critique_asks_for_a_new_answer(self, at: Table) -> None:
+        root = await at.post("alice", "root")
+        critique = await at.post("bob", "no", "CRITIQUE", key="why", critiques=root)
+        await at.answer("alice", critique)
+        await at.acknowledge("alice", root)
+        await at.post("bob", "for another reason", "CRITIQUE", key="why")
+        assert await at.owed("alice") == {(critique.number, RESPOND)}
+        assert await at.owed("bob") == set()
+        assert (await at.debate(root)).debate.answers == ()
+
+    # Before there is an answer
+
+    async def test_nobody_acknowledges_before_every_critique_is_answered(self, at: Table) -> None:
+        root, first = await argue(at)
+        second = await at.post("carol", "nor I", "CRITIQUE", critiques=root)
+        await at.watch("dave", root)
+        for reply in (None, first):
+            if reply is not None:
+                await at.answer("alice", reply)
+            for agent in ("alice", "bob", "carol", "dave", "erin"):
+                before = await at.seq()
+                for target in (root, second):
+                    with pytest.raises(Refused, match=f"{second.id} has no answer yet"):
+                        await at.acknowledge(agent, target)
+                assert await at.seq() == before
+            assert {await at.state(root)} == {"OPEN"}
+        await at.answer("alice", second)
+        for agent in ("bob", "carol", "dave"):
+            await at.acknowledge(agent, root)
+        assert await at.state(root) == "CONSENSUS"
+
+    async def test_the_refusal_names_what_each_can_do_meanwhile(self, at: Table) -> None:
+        root, critique = await argue(at)
+        for agent, said in (
+            ("bob", f'debate(op="withdraw", id="{critique.id}")'),
+            ("bob", "alice owes the answer"),
+            ("carol", "a CRITIQUE of your own"),
+            ("alice", '"replies_to"'),
+        ):
+            with pytest.raises(Refused, match=re.escape(said)):
+                await at.acknowledge(agent, root)
+
+    async def test_watching_before_there_is_an_answer_protects_and_owes_nothing(self, at: Table) -> None:
+        root = await at.post("alice", "root")
+        await at.watch("carol", root)
+        critique = await at.post("bob", "no", "CRITIQUE", critiques=root)
+        assert await at.owed("carol") == set()
+        with pytest.raises(Refused):
+            await at.acknowledge("carol", root)
+        assert await at.held(root) == {root.number}
+        await at.withdraw("bob", critique)
+        assert await at.owed("carol") == {(root.number, ACK)}, "she goes on watching the item"
+        assert await at.held(root) == {root.number}
+
+    async def test_a_debate_by_request_asks_its_watchers_at_once(self, at: Table) -> None:
+        root = await at.post("alice", "root")
+        await at.open("alice", root, "bob")
+        assert await at.owed("bob") == {(root.number, ACK)}
+        critique = await at.post("carol", "no", "CRITIQUE", critiques=root)
+        assert await at.owed("bob") == set()
+        await at.withdraw("carol", critique)
+        assert await at.owed("bob") == {(root.number, ACK)}
+
+    async def test_a_critic_who_gives_up_by_status_leaves_nothing_to_answer(self, at: Table) -> None:
+        root, first = await argue(at)
+        second = await at.post("carol", "nor I", "CRITIQUE", critiques=root)
+        await at.answer("alice", second)
+        assert await at.owed("carol") == set()
+        await at.change("bob", first, status="INVALIDATED")
+        assert await at.owed("carol") == {(root.number, ACK)}
+        assert await at.owed("alice") == set()
 
     # Consensus
 
     async def test_consensus_is_when_every_watcher_acknowledged(self, at: Table) -> None:
-        root, _ = await argue(at)
+        root, _ = await answered(at)
         await at.watch("carol", root)
         await at.acknowledge("bob", root)
         assert await at.state(root) == "OPEN"
@@ -120,18 +246,24 @@ class DebateTests:
 
     async def test_what_was_still_owed_at_the_end_is_waived_in_sight(self, at: Table) -> None:
         root, critique = await argue(at)
-        await at.acknowledge("bob", root)
+        await at.decide("carol", root)
         waived = [o for o in (await at.debate(root)).debate.obligations if o.state is ObligationState.WAIVED]
-        assert [(o.agent, o.item, o.duty) for o in waived] == [("alice", critique.number, RESPOND)]
-        assert waived[0].reason
-        event = (await at.events())[-1]
-        assert (event.event, event.item, event.data["watcher"]) == ("obligation.waived", critique.id, "alice")
-        assert event.concerns == ("alice",)
+        assert {(o.agent, o.item, o.duty) for o in waived} == {
+            ("alice", critique.number, RESPOND),
+            ("bob", root.number, ACK),
+        }
+        assert all(o.reason for o in waived)
+        events = [e for e in await at.events() if e.event == "obligation.waived"]
+        assert {(e.item, e.data["watcher"], e.concerns) for e in events} == {
+            (critique.id, "alice", ("alice",)),
+            (root.id, "bob", ("bob",)),
+        }
 
     async def test_the_author_alone_never_closes(self, at: Table) -> None:
         root, critique = await argue(at)
-        await at.acknowledge("alice", root)
-        await at.post("alice", "but", "REPLY", replies_to=critique)
+        with pytest.raises(Refused):
+            await at.acknowledge("alice", root)
+        await at.answer("alice", critique)
         with pytest.raises(Conflict):
             await at.acknowledge("alice", await at.post("alice", "unrelated"))
         for attempt in (
@@ -156,6 +288,7 @@ class DebateTests:
         for agent in ("bob", "bob2"):
             with pytest.raises(Refused, match="who wrote it as it stands"):
                 await at.decide(agent, root)
+        await at.answer("bob", critique)
         await at.unwatch("carol", root)
         await at.acknowledge("bob", root)
         await at.acknowledge("bob2", root)
@@ -164,7 +297,6 @@ class DebateTests:
         view = await at.debate(root)
         assert (view.debate.state, view.tally.approving, view.tally.writers) == ("OPEN", (), ("bob",))
         await at.configure(quorum=0)
-        await at.acknowledge("alice", critique)
         await at.acknowledge("alice", root)
         assert await at.state(root) == "CONSENSUS", "two of them agree"
 
@@ -173,10 +305,11 @@ class DebateTests:
         await at.post("bob", "two", "PLAN", key="k")
         critique = await at.post("alice", "not so", "CRITIQUE", critiques=root)
         assert await at.owed("bob") == {(critique.number, RESPOND)}
+        assert await at.owed("alice") == set()
+        await at.answer("bob", critique)
         assert await at.owed("alice") == {(root.number, ACK)}
         await at.acknowledge("alice", root)
         assert await at.state(root) == "OPEN"
-        await at.acknowledge("bob", critique)
         await at.acknowledge("bob", root)
         assert await at.state(root) == "CONSENSUS"
 
@@ -193,7 +326,7 @@ class DebateTests:
         assert await at.state(root) == "CONSENSUS"
 
     async def test_agreement_nobody_asked_for_counts_in_every_new_debate(self, at: Table) -> None:
-        root, _ = await argue(at)
+        root, _ = await answered(at)
         await at.acknowledge("bob", root)
         await at.open("alice", root)
         await at.acknowledge("bob", root)
@@ -201,8 +334,9 @@ class DebateTests:
 
     async def test_an_agreement_by_way_of_a_critique_that_was_withdrawn_counts(self, at: Table) -> None:
         root, first = await argue(at)
-        await at.post("carol", "nor I", "CRITIQUE", critiques=root)
+        second = await at.post("carol", "nor I", "CRITIQUE", critiques=root)
         await at.withdraw("bob", first)
+        await at.answer("alice", second)
         await at.acknowledge("bob", first)
         obligations = (await at.debate(root)).debate.obligations
         assert [o.state for o in obligations if (o.agent, o.duty) == ("bob", ACK)] == ["acknowledged"]
@@ -214,7 +348,7 @@ class DebateTests:
             await at.acknowledge("bob", root)
 
     async def test_acknowledging_by_the_critique_means_its_debate(self, at: Table) -> None:
-        root, critique = await argue(at)
+        root, critique = await answered(at)
         await at.acknowledge("bob", critique)
         assert await at.state(root) == "CONSENSUS"
 
@@ -253,6 +387,7 @@ class DebateTests:
         assert await at.state(root) == "OPEN"
         assert await at.owed("bob") == set()
         assert await at.owed("alice") == {(second.number, RESPOND)}
+        await at.answer("alice", second)
         await at.acknowledge("carol", root)
         assert await at.state(root) == "CONSENSUS"
 
@@ -272,6 +407,7 @@ class DebateTests:
             with pytest.raises(Refused):
                 await at.change(other, critique, status="INVALIDATED")
         await at.change("bob", critique, status="INVALIDATED")
+        assert await at.state(critique) == "WITHDRAWN"
         with pytest.raises(Conflict):
             await at.withdraw("bob", critique)
         assert await at.status(critique) is Status.INVALIDATED
@@ -375,7 +511,7 @@ class DebateTests:
     async def test_who_watched_an_item_watches_the_debate_on_it(self, at: Table) -> None:
         root = await at.post("alice", "root")
         await at.watch("carol", root)
-        await at.post("bob", "no", "CRITIQUE", critiques=root)
+        await at.answer("alice", await at.post("bob", "no", "CRITIQUE", critiques=root))
         await at.acknowledge("bob", root)
         assert await at.state(root) == "OPEN"
         await at.acknowledge("carol", root)

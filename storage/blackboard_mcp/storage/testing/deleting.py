@@ -175,8 +175,8 @@ class DeletingTests:
         await at.post("alice", "hot", "HOT_ISSUE", key="hot")
         before = await at.standing()
         for key, who in (
-            ("debated", "bob"),
-            ("base", "bob"),
+            ("debated", "alice"),
+            ("base", "alice"),
             ("watched", "bob"),
             ("law", "alice"),
             ("hot", "alice"),

@@ -188,9 +188,11 @@ class EndorsementTests:
 
     async def test_a_critic_who_acknowledged_opposes_no_longer(self, at: Table) -> None:
         first = await at.post("alice", "a")
-        await at.post("bob", "no", "CRITIQUE", critiques=first)
-        await at.post("carol", "no, no", "CRITIQUE", critiques=first)
+        one = await at.post("bob", "no", "CRITIQUE", critiques=first)
+        other = await at.post("carol", "no, no", "CRITIQUE", critiques=first)
         assert (await at.item(first)).opponents == ("bob", "carol")
+        for critique in (one, other):
+            await at.answer("alice", critique)
         await at.acknowledge("bob", first)
         assert (await at.item(first)).opponents == ("carol",)
         await at.decide("dave", first, "enough")

@@ -191,6 +191,9 @@ class Table:
     async def acknowledge(self, agent: str, target: Target) -> None:
         await self.store.debate_acknowledge(self.board, agent, number(target))
 
+    async def answer(self, agent: str, critique: Target, text: str = "but") -> Item:
+        return await self.post(agent, text, "REPLY", replies_to=critique)
+
     async def withdraw(self, agent: str, target: Target, reason: str = "") -> None:
         await self.store.debate_withdraw(self.board, agent, number(target), reason)
 

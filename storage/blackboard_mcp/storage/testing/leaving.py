@@ -46,6 +46,19 @@ class LeavingTests:
         await at.withdraw("carol", critique)
         assert await at.state(made) == "WITHDRAWN"
 
+    async def test_what_the_server_wrote_anybody_but_the_critic_answers_for(self, at: Table) -> None:
+        items = await thread(at)
+        id_ = await at.store.apply_summary(at.board, summary(items[0].thread, seen(items)))
+        assert id_ is not None
+        made = await at.item(int(id_[2:]))
+        critique = await at.post("carol", "that is not what we said", "CRITIQUE", critiques=made)
+        await at.store.set_owner("carol2", "carol")
+        for agent in ("carol", "carol2"):
+            await at.answer(agent, critique)
+            assert (await at.debate(made)).debate.unanswered == (critique.number,)
+        await at.answer("bob", critique)
+        assert await at.owed("carol") == {(made.number, Duty.ACKNOWLEDGE)}
+
     async def test_superseding_ones_own_item_archives_it(self, at: Table) -> None:
         old = await at.post("alice", "old")
         new = await at.post("alice", "new", supersedes=old)

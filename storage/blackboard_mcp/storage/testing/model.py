@@ -15,6 +15,8 @@ from .footing import Footing
 
 BOTH_WAYS = ("replies_to", "critiques", "supports", "refutes")
 FINAL = ("WITHDRAWN", "INVALIDATED")
+DUE = ("outstanding", "watching")
+"""What may still be asked for: now, or once every critique is answered."""
 MOVES = {
     "ACTIVE": ("DEBATED", "RESOLVED", "WITHDRAWN", "INVALIDATED"),
     "DEBATED": ("ACTIVE", "RESOLVED", "WITHDRAWN", "INVALIDATED"),
@@ -74,6 +76,7 @@ class Quarrel:
     state: str = "OPEN"
     outcome: str = ""
     critiques: list[int] = field(default_factory=list)
+    answers: dict[int, int] = field(default_factory=dict)
     duties: dict[tuple[str, int, str], str] = field(default_factory=dict)
     since: dict[tuple[str, int, str], float] = field(default_factory=dict)
     votes: dict[str, tuple[str, int, bool]] = field(default_factory=dict)
@@ -353,10 +356,7 @@ class Model(Footing):
             if kind == "critiques" and thing.type == "CRITIQUE" and theirs and thing.status not in FINAL:
                 self.criticise(agent, number, target)
             if kind in BOTH_WAYS:
-                for debate in self.debates:
-                    if debate.duties.get((agent, target, "respond")) == "outstanding":
-                        debate.duties[agent, target, "respond"] = "acknowledged"
-                        debate.moved = self.now
+                self.answer(agent, number, target)
         return gone
 
     def replace(self, agent: str, number: int, edges: Said, gone: set[int]) -> None:
@@ -392,8 +392,10 @@ class Model(Footing):
             )
         ):
             raise Nope
-        elif status == "WITHDRAWN" and thing.type == "CRITIQUE":
-            self.take_back(number)
+        elif thing.type == "CRITIQUE" and (
+            status == "WITHDRAWN" or (status == "INVALIDATED" and self.about(number))
+        ):
+            self.take_back(number, status)
         elif status in ("RESOLVED", "ACTIVE") and self.about(number):
             raise Nope
         else:
@@ -410,9 +412,59 @@ class Model(Footing):
         debate.since[agent, item, duty] = self.now
 
     def ask_to_watch(self, debate: Quarrel, agent: str) -> None:
-        if debate.duties.get((agent, debate.root, "acknowledge")) != "outstanding":
+        if debate.duties.get((agent, debate.root, "acknowledge")) not in DUE:
             self.ask(debate, agent, debate.root)
+            self.call_on_judges(debate)
             debate.moved = self.now
+
+    def stand(self, debate: Quarrel) -> list[int]:
+        """Critiques that were not taken back."""
+        return [n for n in debate.critiques if self.things[n].status not in FINAL]
+
+    def unanswered(self, debate: Quarrel) -> list[int]:
+        return [n for n in self.stand(debate) if n not in debate.answers]
+
+    def call_on_judges(self, debate: Quarrel) -> None:
+        """Who watches is asked to agree when nothing is unanswered, and put off while something is."""
+        early = bool(self.unanswered(debate))
+        before, after = ("outstanding", "watching") if early else ("watching", "outstanding")
+        for key, state in debate.duties.items():
+            if key[2] == "acknowledge" and state == before:
+                debate.duties[key] = after
+                if not early:
+                    debate.since[key] = self.now
+        for who, number in list(self.watches):
+            if number == debate.root and self.watches[who, number] == before:
+                self.watches[who, number] = after
+                if not early:
+                    self.watched_since[who, number] = self.now
+
+    def answer(self, agent: str, number: int, target: int) -> None:
+        """What an item says to a critique counts where its author is on the criticised side."""
+        critique = self.things[target]
+        if critique.type != "CRITIQUE" or critique.author == agent or critique.status in FINAL:
+            return
+        for debate in [d for d in self.open_debates() if target in d.critiques]:
+            asked = [key for key in debate.duties if key[1:] == (target, "respond")]
+            may = {self.owner(key[0]) for key in asked}
+            for source, kind, other in self.edges:
+                if (source, kind) == (target, "critiques"):
+                    cited = self.things[other]
+                    if cited.author == "system":
+                        may |= {self.owner(agent)} - {self.owner(critique.author)}
+                    elif (cited.writer or cited.author) != critique.author:
+                        may.add(self.owner(cited.writer or cited.author))
+            if self.owner(agent) not in may:
+                continue
+            new = target in self.unanswered(debate)
+            debate.answers[target] = number
+            own = [key for key in asked if self.owner(key[0]) == self.owner(agent)] or asked
+            for key in own:
+                new = new or debate.duties[key] != "acknowledged"
+                debate.duties[key] = "acknowledged"
+            if new:
+                self.call_on_judges(debate)
+                debate.moved = self.now
 
     def ask_again(self, number: int) -> None:
         """After a new version: what was acknowledged was another text."""
@@ -421,7 +473,15 @@ class Model(Footing):
                 for key in [k for k, state in debate.duties.items() if state == "acknowledged"]:
                     if key[2] == "acknowledge":
                         self.ask(debate, key[0], key[1])
-                debate.moved = self.now
+            elif number in debate.critiques:
+                debate.answers.pop(number, None)
+                for key in [k for k in debate.duties if k[1:] == (number, "respond")]:
+                    self.ask(debate, *key)
+                self.ask(debate, self.things[number].author, debate.root)
+            else:
+                continue
+            self.call_on_judges(debate)
+            debate.moved = self.now
 
     def begin(self, root: int, opener: str, watchers: Iterable[str], *, explicit: bool) -> Quarrel:
         self.restore_one(root)
@@ -458,6 +518,7 @@ class Model(Footing):
             self.ask(debate, answers, number, "respond")
         if number not in debate.critiques:
             debate.critiques.append(number)
+        self.call_on_judges(debate)
 
     def open(self, agent: str, number: int, watchers: Sequence[str]) -> None:
         thing = self.see(agent, number)
@@ -483,7 +544,7 @@ class Model(Footing):
             self.ask_to_watch(about[0], agent)
             return
         self.restore_one(number)
-        if self.watches.get((agent, number)) != "outstanding":
+        if self.watches.get((agent, number)) not in DUE:
             self.watches[agent, number] = "outstanding"
             self.watched_since[agent, number] = self.now
 
@@ -491,14 +552,14 @@ class Model(Footing):
         self.see(agent, number)
         self.was_here(agent)
         about = self.about(number)
-        left = self.watches.get((agent, number)) == "outstanding"
+        left = self.watches.get((agent, number)) in DUE
         if left:
             self.watches[agent, number] = "waived"
         changed = []
         for debate in self.debates:
             for (who, item, duty), state in debate.duties.items():
                 named = item == number or (about and debate is about[0])
-                if who == agent and duty == "acknowledge" and state == "outstanding" and named:
+                if who == agent and duty == "acknowledge" and state in DUE and named:
                     debate.duties[who, item, duty] = "waived"
                     debate.moved = self.now
                     changed.append(debate)
@@ -544,13 +605,13 @@ class Model(Footing):
         for debate in self.debates:
             whole = about and debate is about[0]
             for (who, item, duty), state in debate.duties.items():
-                named = item == number or (whole and (debate.root == number or duty == "acknowledge"))
-                if who == agent and state == "outstanding" and named:
+                named = item == number or whole
+                if who == agent and duty == "acknowledge" and state == "outstanding" and named:
                     debate.duties[who, item, duty] = "acknowledged"
                     debate.moved = self.now
                     changed.append(debate)
                     met = True
-        if not about and not met:
+        if not met and (not about or self.unanswered(about[0])):
             raise Nope
         if about:
             debate = about[0]
@@ -573,7 +634,7 @@ class Model(Footing):
         debate.moved = self.now
         if self.quorum:
             for who, item, duty in list(debate.duties):
-                if (who, duty) == (agent, "acknowledge") and debate.duties[who, item, duty] == "outstanding":
+                if (who, duty) == (agent, "acknowledge") and debate.duties[who, item, duty] in DUE:
                     debate.duties[who, item, duty] = "acknowledged"
             self.settle(debate)
 
@@ -594,13 +655,17 @@ class Model(Footing):
             return
         watching = {k[0]: state for k, state in debate.duties.items() if k[2] == "acknowledge"}
         agreed = [self.owner(who) for who, state in watching.items() if state == "acknowledged"]
-        if all(set(agreed) - {who} for who in own) and "outstanding" not in watching.values():
+        still = self.unanswered(debate) or set(DUE) & set(watching.values())
+        if all(set(agreed) - {who} for who in own) and not still:
             self.close(debate, "CONSENSUS", "accepted")
 
     def close(self, debate: Quarrel, state: str, outcome: str = "") -> None:
         debate.state, debate.outcome = state, outcome
         for key, standing in debate.duties.items():
-            debate.duties[key] = "waived" if standing == "outstanding" else standing
+            debate.duties[key] = "waived" if standing in DUE else standing
+        for watch, standing in self.watches.items():
+            if watch[1] == debate.root and standing == "watching":
+                self.watches[watch] = "outstanding"
         root = self.things[debate.root]
         if outcome == "rejected" and root.status not in FINAL:
             root.status = "INVALIDATED"
@@ -608,15 +673,21 @@ class Model(Footing):
             root.status = "ACTIVE"
         if outcome == "rejected":
             self.retract(debate.root)
+            self.leave(debate.root)
 
-    def take_back(self, number: int) -> None:
+    def take_back(self, number: int, status: str = "WITHDRAWN") -> None:
         critique = self.things[number]
         if critique.status in FINAL:
             raise Nope
-        critique.status = "WITHDRAWN"
+        critique.status = status
         self.retract(number)
+        self.leave(number)
+
+    def leave(self, number: int) -> None:
+        """No debate is about it as a critique any more."""
+        critique = self.things[number]
         for debate in [d for d in self.open_debates() if number in d.critiques]:
-            left = [n for n in debate.critiques if self.things[n].status != "WITHDRAWN"]
+            left = self.stand(debate)
             if not left and not debate.explicit:
                 self.close(debate, "WITHDRAWN")
                 continue
@@ -624,8 +695,9 @@ class Model(Footing):
             for who, item, duty in list(debate.duties):
                 own = who == critique.author and duty == "acknowledge" and not argues
                 answer = item == number and duty == "respond"
-                if (own or answer) and debate.duties[who, item, duty] == "outstanding":
+                if (own or answer) and debate.duties[who, item, duty] in DUE:
                     debate.duties[who, item, duty] = "waived"
+            self.call_on_judges(debate)
             debate.moved = self.now
             self.settle(debate)
 
@@ -648,7 +720,7 @@ class Model(Footing):
             debate.explicit
             and debate.opener == agent
             and not self.speaks_for(agent, debate.root)
-            and all(c.status == "WITHDRAWN" for c in critics)
+            and not self.stand(debate)
         ):
             self.close(debate, "WITHDRAWN")
         else:

@@ -212,6 +212,8 @@ class ReadingTests:
         c = await at.post("bob", "no", "CRITIQUE", critiques=a)
         assert (await at.attention("alice"))[0] == c.id
         assert await at.attention("alice", look=await at.seq()) == (c.id,), "what is owed stays"
+        assert await at.attention("bob", look=await at.seq()) == (), "there is nothing to judge yet"
+        await at.answer("alice", c)
         assert await at.attention("bob", look=await at.seq()) == (a.id,)
         await at.acknowledge("bob", a)
         assert await at.attention("alice", look=await at.seq()) == ()

@@ -54,6 +54,9 @@ async def _debate(at: Table, op: str) -> Call:
     await at.post("dave", "of no matter")
     if op == "unwatch":
         await at.watch("carol", 4)
+    if op == "acknowledge":
+        for critique in (2, 3):
+            await at.answer("alice", critique)
     store, board = at.store, at.board
     calls: dict[str, Call] = {
         "open": lambda once: store.debate_open(board, "carol", 4, ["dave"], once=once),
@@ -300,7 +303,7 @@ class RepeatingTests:
         await at.post("alice", "a claim")
         with pytest.raises(Conflict):
             await at.store.debate_acknowledge(at.board, "bob", 1, once=ONCE)
-        await at.post("carol", "doubtful", "CRITIQUE", critiques=1)
+        await at.answer("alice", await at.post("carol", "doubtful", "CRITIQUE", critiques=1))
         view = await at.store.debate_acknowledge(at.board, "bob", 1, once=ONCE)
         assert isinstance(view, DebateView)
         assert "bob" in {o.agent for o in view.debate.obligations}

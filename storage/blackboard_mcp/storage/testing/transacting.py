@@ -63,11 +63,11 @@ class TransactionTests:
             draft("next", "PLAN", key="plan:b", expected=0, depends_on=-1),
             draft("not so", "CRITIQUE", critiques=claim),
             draft(None, on=plan, importance=5),
-            debates=[call("watch", -2), call("acknowledge", claim)],
+            debates=[call("watch", -2), call("withdraw", -3)],
         )
         assert [item.id for item in done.items] == [plan.id, "P-3", "C-4", plan.id]
         assert (done.items[0].version, done.items[0].importance, done.items[0].text) == (2, 5, "plan, second")
-        assert [(d.id, d.state) for d in done.debates] == [("P-3", None), (claim.id, "CONSENSUS")]
+        assert [(d.id, d.state) for d in done.debates] == [("P-3", None), ("C-4", "WITHDRAWN")]
         assert done.seq == await at.seq() == done.board.seq  # type: ignore[union-attr]
         assert list(done.items) == [await at.item(item.number) for item in done.items]
         assert (await at.owed("alice")) == {(3, "acknowledge")}

@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.debates import Duty, ObligationState
 from blackboard_mcp.protocols.errors import Conflict, Refused, UnknownReference
 from blackboard_mcp.protocols.items import Status, Zone
 
-from .debates import argue
+from .debates import answered, argue
 from .harness import Table
 
 ACK = Duty.ACKNOWLEDGE
@@ -183,12 +183,12 @@ class VotingTests:
 
     async def test_with_a_quorum_acknowledging_does_not_close(self, at: Table) -> None:
         await at.configure(quorum=1)
-        root, _ = await argue(at)
+        root, _ = await answered(at)
         await at.acknowledge("bob", root)
         assert await at.state(root) == "OPEN"
 
     async def test_without_a_quorum_votes_are_recorded_and_close_nothing(self, at: Table) -> None:
-        root, _ = await argue(at)
+        root, _ = await answered(at)
         for agent in ("bob", "carol", "dave"):
             await at.vote(agent, root)
         view = await at.debate(root)

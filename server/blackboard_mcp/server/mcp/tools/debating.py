@@ -37,8 +37,9 @@ class DebateTool:
             self.debate,
             name="debate",
             description=(
-                "Debate items: open, acknowledge (agree), vote, withdraw (own critique), decide (with reason), "
-                "status (who is missing), watch (id or topic: key:plan:**, tag:db)."
+                "Debate items: open, acknowledge (agree that the answers settle it: the item stands), vote, "
+                "withdraw (own critique), decide (with reason), status (who is missing), watch (id or topic: "
+                "key:plan:**, tag:db)."
             ),
             needs=TOOLS["debate"],
             annotations=ToolAnnotations(destructive_hint=False),
@@ -79,7 +80,7 @@ class DebateTool:
             structured = wire_debate(
                 item, state.debate, state.items, state.seq, tally=state.tally, closes=what_closes(state)
             )
-            return Answer(self._say.debate(state), structured)
+            return Answer(self._say.debate(state, caller.agent), structured)
         return await self._undebated(caller, name, state, op)
 
     async def _undebated(self, caller: Caller, name: str, item: Item, op: str) -> Answer:

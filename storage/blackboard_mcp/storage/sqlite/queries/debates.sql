@@ -37,9 +37,30 @@ CROSS JOIN debate d ON d.board = c.board AND d.id = c.debate
 WHERE c.board = ?1 AND c.critique = ?2 ORDER BY d.id;
 
 -- name: critiques_of
--- The critiques of some debates (a JSON list of debate ids).
-SELECT debate, critique FROM debate_critique
-WHERE board = ?1 AND debate IN (SELECT value FROM json_each(?2)) ORDER BY debate, critique;
+-- The critiques of some debates (a JSON list of debate ids), with the answer to each, and whether it was taken back.
+SELECT c.debate, c.critique, c.answer, i.status IN ('WITHDRAWN', 'INVALIDATED')
+FROM json_each(?2) w CROSS JOIN debate_critique c ON c.board = ?1 AND c.debate = w.value
+CROSS JOIN item i ON i.board = ?1 AND i.number = c.critique ORDER BY c.debate, c.critique;
+
+-- name: critique_answered
+-- A critique got an answer in a debate, or with 0 has none any more.
+UPDATE debate_critique SET answer = ?4 WHERE board = ?1 AND debate = ?2 AND critique = ?3;
+
+-- name: judges_put_off
+-- Whoever watches the root (?3) of a debate (?2) has nothing to judge yet.
+UPDATE obligation INDEXED BY obligation_item SET state = 'watching'
+WHERE board = ?1 AND item = ?3 AND debate IN (0, ?2) AND duty = 'acknowledge' AND state = 'outstanding';
+
+-- name: judges_asked
+-- Whoever watches the root (?3) of a debate (?2) is asked to judge from now on.
+UPDATE obligation INDEXED BY obligation_item SET state = 'outstanding', since = ?4
+WHERE board = ?1 AND item = ?3 AND debate IN (0, ?2) AND duty = 'acknowledge' AND state = 'watching'
+RETURNING agent;
+
+-- name: watches_go_on
+-- Whoever watched the root of a debate before it goes on watching it.
+UPDATE obligation INDEXED BY obligation_item SET state = 'outstanding'
+WHERE board = ?1 AND item = ?2 AND debate = 0 AND duty = 'acknowledge' AND state = 'watching';
 
 -- name: obligation_add
 -- Somebody owes something; owing it again makes it outstanding again.

@@ -103,7 +103,7 @@ FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
 -- Who watches some items (a JSON list) or acknowledged them. The order of the join is forced: by item.
 SELECT DISTINCT o.item, o.agent FROM json_each(?2) w CROSS JOIN obligation o
 WHERE o.board = ?1 AND o.item = w.value AND o.duty = 'acknowledge'
-  AND o.state IN ('outstanding', 'acknowledged') ORDER BY o.item, o.agent;
+  AND o.state IN ('outstanding', 'watching', 'acknowledged') ORDER BY o.item, o.agent;
 
 -- name: retraction_add
 -- An item rests on something that was retracted.

@@ -79,7 +79,8 @@ WHERE NOT EXISTS (SELECT 1 FROM debate d WHERE d.board = ?1 AND d.id = x.debate)
 -- name: history_unfit
 -- A row that the items and the log (up to ?2) deny: a request about no question, live in a state that is an end or
 -- the other way round, or with an answer that is not there; a group that is ahead of the log; what was handed out
--- and is no event that everybody sees, or one that the group has yet to come to.
+-- and is no event that everybody sees, or one that the group has yet to come to; an answer to a critique that is no
+-- item that everybody sees.
 SELECT 'request', r.number FROM request r WHERE r.board = ?1 AND (
     r.live <> (r.state IN ('OPEN', 'TAKEN'))
     OR NOT EXISTS (SELECT 1 FROM item i
@@ -95,6 +96,9 @@ UNION ALL
 SELECT 'delivery', d.seq FROM delivery d JOIN consumer_group g ON g.board = d.board AND g.name = d.consumers
 WHERE d.board = ?1 AND (d.seq > g.cursor OR NOT EXISTS (
     SELECT 1 FROM event e WHERE e.board = ?1 AND e.seq = d.seq AND PUBLIC(e.owner)))
+UNION ALL
+SELECT 'debate_critique', c.critique FROM debate_critique c WHERE c.board = ?1 AND c.answer <> 0
+  AND NOT EXISTS (SELECT 1 FROM item i WHERE i.board = ?1 AND i.number = c.answer AND PUBLIC(i.owner))
 LIMIT 1;
 
 -- name: history_let_go
@@ -159,3 +163,32 @@ WHERE NOT EXISTS (SELECT 1 FROM agent a WHERE a.name = p.agent) ON CONFLICT DO N
 -- Agents of the attached file that act for somebody else here.
 SELECT p.agent FROM staged.principal p LEFT JOIN principal o ON o.agent = p.agent
 WHERE coalesce(o.owner, p.agent) <> p.owner ORDER BY p.agent LIMIT 20;
+
+-- name: history_answers
+-- In a file from before answers were kept: the newest reply of who owed the answer is it.
+UPDATE debate_critique SET answer = coalesce((
+    SELECT max(e.source) FROM edge e
+    JOIN item i ON i.board = e.board AND i.number = e.source AND PUBLIC(i.owner)
+    JOIN obligation o ON o.board = e.board AND o.item = e.target AND o.duty = 'respond'
+        AND o.debate = debate_critique.debate AND o.agent = i.author AND o.state = 'acknowledged'
+    WHERE e.board = debate_critique.board AND e.target = debate_critique.critique
+      AND e.kind IN ('replies_to', 'critiques', 'supports', 'refutes')), 0)
+WHERE board = ?1 AND answer = 0
+  AND debate IN (SELECT id FROM debate WHERE board = ?1 AND state = 'OPEN');
+
+-- name: history_owed_again
+-- Where there was no such reply, the answer is owed again.
+UPDATE obligation SET state = 'outstanding', reason = ''
+WHERE board = ?1 AND duty = 'respond' AND state = 'acknowledged' AND EXISTS (
+    SELECT 1 FROM debate_critique c
+    JOIN debate d ON d.board = c.board AND d.id = c.debate AND d.state = 'OPEN'
+    JOIN item i ON i.board = c.board AND i.number = c.critique AND i.status NOT IN ('WITHDRAWN', 'INVALIDATED')
+    WHERE c.board = ?1 AND c.debate = obligation.debate AND c.critique = obligation.item AND c.answer = 0);
+
+-- name: history_watching
+-- Acknowledgements fall due when every critique has its answer.
+UPDATE obligation SET state = 'watching'
+WHERE board = ?1 AND duty = 'acknowledge' AND state = 'outstanding' AND EXISTS (
+    SELECT 1 FROM debate d JOIN debate_critique c ON c.board = d.board AND c.debate = d.id AND c.answer = 0
+    JOIN item i ON i.board = c.board AND i.number = c.critique AND i.status NOT IN ('WITHDRAWN', 'INVALIDATED')
+    WHERE d.board = ?1 AND d.root = obligation.item AND d.state = 'OPEN' AND obligation.debate IN (0, d.id));
