@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from blackboard_mcp.server.demo.process import Serving, command, environment
+from patience import PATIENCE
 
 READY = "blackboard-mcp serves "
 Start = Callable[..., Serving]
@@ -57,7 +58,7 @@ def running(data: Path, *options: str, said: list[str] | None = None) -> Iterato
         yield Serving(line.strip().removeprefix(READY), process.pid)
     finally:
         process.terminate()
-        assert process.wait(15) == 0, said
+        assert process.wait(PATIENCE) == 0, said
         draining.join()
         process.stderr.close()
         crashes = [line for line in said if "Traceback" in line or " ERROR " in line]

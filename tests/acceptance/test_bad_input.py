@@ -28,6 +28,7 @@ from blackboard_mcp.server.demo.process import (
 from blackboard_mcp.server.demo.replay import STRUCTURED, call, events, resource
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
+from patience import PATIENCE
 from unlisted import whole
 
 MODERN = "2026-07-28"
@@ -303,7 +304,7 @@ async def test_monsters_over_http_are_refused_and_change_nothing(tmp_path: Path)
     async with (
         http_server(tmp_path) as served,
         board_of(served) as (ada, _),
-        httpx2.AsyncClient(headers=headers, timeout=30, trust_env=False) as http,
+        httpx2.AsyncClient(headers=headers, timeout=PATIENCE, trust_env=False) as http,
     ):
         before = await fingerprint(ada)
         for name, arguments in RAW.items():
@@ -335,7 +336,7 @@ async def test_monsters_over_stdio_are_answered_and_change_nothing(tmp_path: Pat
     async def ask(text: str) -> dict[str, Any]:
         stdin.write(text.encode() + b"\n")
         await stdin.drain()
-        answer: dict[str, Any] = json.loads(await asyncio.wait_for(stdout.readline(), 30))
+        answer: dict[str, Any] = json.loads(await asyncio.wait_for(stdout.readline(), PATIENCE))
         return answer
 
     first = await ask(message(next(numbers), "post", '{"text": "a fact"}'))
@@ -347,7 +348,7 @@ async def test_monsters_over_stdio_are_answered_and_change_nothing(tmp_path: Pat
     last = await ask(message(next(numbers), "post", '{"text": "another"}'))
     assert last["result"]["structuredContent"]["seq"] == first["result"]["structuredContent"]["seq"] + 1
     stdin.close()
-    assert await asyncio.wait_for(process.wait(), 10) == 0
+    assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
     assert process.stderr is not None
     assert b"Traceback" not in await process.stderr.read()
 

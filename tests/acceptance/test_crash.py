@@ -15,6 +15,7 @@ from blackboard_mcp.server.demo.process import http_clients, http_server
 from blackboard_mcp.server.demo.replay import ToolFailed, call, connected, events, read_items
 from blackboard_mcp.server.demo.session import DEFAULT_EXAMPLE, examples, load_session
 from mcp.client import Client
+from patience import PATIENCE
 
 AGENTS = ("ada", "ben", "cyd", "dov")
 POSTS_OF_EACH = 120
@@ -64,12 +65,12 @@ async def killed_round(data: Path, workers: list[Worker], posts: int) -> None:
                     raise
 
         lives = [asyncio.create_task(life(worker)) for worker in workers]
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             for _ in range(posts):
                 await tell.get()
         os.kill(server.pid, signal.SIGKILL)
         dead.set()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await asyncio.gather(*lives)
 
 

@@ -32,6 +32,7 @@ from blackboard_mcp.server.settings import Settings
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
+from patience import PATIENCE
 
 LEGACY, MODERN = "legacy", "2026-07-28"
 Start = Callable[..., Serving]
@@ -205,7 +206,7 @@ async def test_clients_of_both_generations_come_in_over_tls(
 ) -> None:
     headers = {"Authorization": f"Bearer {token}"}
     async with (
-        httpx2.AsyncClient(headers=headers, verify=pki.context, timeout=30, trust_env=False) as http,
+        httpx2.AsyncClient(headers=headers, verify=pki.context, timeout=PATIENCE, trust_env=False) as http,
         plainly(Client(streamable_http_client(f"{encrypted}/mcp", http_client=http), mode=mode)) as client,
     ):
         posted = await call(client, "post", text=f"over TLS, {mode}")
@@ -214,7 +215,7 @@ async def test_clients_of_both_generations_come_in_over_tls(
 
 
 async def test_over_tls_nobody_comes_in_without_a_token_or_in_the_clear(encrypted: str, pki: Pki) -> None:
-    async with httpx2.AsyncClient(verify=pki.context, trust_env=False) as http:
+    async with httpx2.AsyncClient(verify=pki.context, timeout=PATIENCE, trust_env=False) as http:
         assert (await http.get(f"{encrypted}/healthz")).status_code == 200
         assert (await http.get(f"{encrypted}/boards/main/events")).status_code == 401
         assert (await http.post(f"{encrypted}/mcp", json={})).status_code == 401
@@ -228,9 +229,9 @@ async def test_a_handshake_that_does_not_end_is_cut_off_and_holds_up_nobody(encr
     for n, (_, writer) in enumerate(silent):
         # Nothing at all, or the beginning of a hello.
         writer.write(b"\x16\x03\x01\x02\x00\x01"[: n % 7])
-    async with httpx2.AsyncClient(verify=pki.context, trust_env=False) as http:
+    async with httpx2.AsyncClient(verify=pki.context, timeout=PATIENCE, trust_env=False) as http:
         assert (await http.get(f"{encrypted}/healthz")).status_code == 200
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         for reader, writer in silent:
             # Some stacks send an alert first; a reset is an end as well.
             with contextlib.suppress(ConnectionError):
@@ -312,7 +313,7 @@ async def test_a_board_client_takes_the_token_and_is_told_when_it_counts_no_more
         async with compose.credentials(Settings(data=data)) as store:
             await store.revoke_token(brief.split("_")[1])
         with pytest.raises(Unauthorized):
-            await asyncio.wait_for(view_for_ever(board), 5)
+            await asyncio.wait_for(view_for_ever(board), PATIENCE)
     with pytest.raises(Unauthorized, match="token create"):
         async with BoardClient.connect(served.url, agent="bob", token=brief):
             pass
@@ -340,9 +341,9 @@ async def raw(port: int, source: str, path: str = "/boards/main/events", **heade
     lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in rows.items())
     writer.write(f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode())
     await writer.drain()
-    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE)
     status = int(head.split()[1])
-    body = b"" if status == 200 and path != "/healthz" else await asyncio.wait_for(reader.read(), 10)
+    body = b"" if status == 200 and path != "/healthz" else await asyncio.wait_for(reader.read(), PATIENCE)
     writer.close()
     return status, json.loads(body) if body else None
 

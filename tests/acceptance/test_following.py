@@ -15,6 +15,7 @@ from blackboard_mcp.server.demo.process import Serving, http_clients, http_serve
 from blackboard_mcp.server.demo.replay import call, events
 from blackboard_mcp.server.settings import Settings
 from mcp.client import Client
+from patience import PATIENCE
 
 MODERN, LEGACY = "2026-07-28", "legacy"
 FILTER = {"event": "item.posted", "not": {"agent": "me"}}
@@ -135,7 +136,7 @@ async def test_I20_a_reader_that_confirms_loses_nothing_though_servers_are_kille
 
             following = [asyncio.create_task(follow(reader, server.url)) for reader in readers]
             await post(server.url, [f"{round_} {n}" for n in range(POSTS)])
-        ended = await asyncio.wait_for(asyncio.gather(*following, return_exceptions=True), 60)
+        ended = await asyncio.wait_for(asyncio.gather(*following, return_exceptions=True), PATIENCE)
         assert all(isinstance(end, Exception) for end in ended), "their server is dead"
     async with http_server(tmp_path) as server:
         for reader in readers:
@@ -165,7 +166,7 @@ async def test_I21_readers_at_another_process_get_everything_though_every_hint_i
                 while len(reader.got) < POSTS - POSTS // 4:
                     await reader.read(client, seconds=20)
 
-        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
             for reader in readers:
                 group.create_task(follow(reader))
             group.create_task(post(writing.url, [f"news {n}" for n in range(POSTS)]))
@@ -212,14 +213,14 @@ async def test_workers_of_both_generations_do_each_event_once_though_their_serve
             jobs = [item["id"] for item in (await call(writer, "post", items=posts))["items"]]
         dead = asyncio.Event()
         working = [asyncio.create_task(hand.work(server.url, dead)) for hand in hands]
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while sum(len(hand.done) for hand in hands) < 10:
                 await asyncio.wait(working, timeout=0.05)
         os.kill(server.pid, signal.SIGKILL)
         dead.set()
-        await asyncio.wait_for(asyncio.gather(*working, return_exceptions=True), 60)
+        await asyncio.wait_for(asyncio.gather(*working, return_exceptions=True), PATIENCE)
     async with http_server(tmp_path, *tools) as server:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await asyncio.gather(*(hand.work(server.url, asyncio.Event()) for hand in hands))
         async with http_clients(server.url)("writer") as writer:
             (state,) = (await call(writer, "consume"))["groups"]

@@ -15,6 +15,7 @@ from blackboard_mcp.server.demo.process import Serving, http_server, stdio_clien
 from blackboard_mcp.server.demo.replay import call
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
+from patience import PATIENCE
 
 pytestmark = pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")
 WORKING = "board://main/working"
@@ -23,7 +24,7 @@ LEGACY, MODERN = "legacy", "2026-07-28"
 
 @asynccontextmanager
 async def reader(serving: Serving, agent: str, mode: str, hear: Any = None) -> AsyncIterator[Client]:
-    http = httpx2.AsyncClient(headers={"X-Blackboard-Agent": agent}, trust_env=False, timeout=60)
+    http = httpx2.AsyncClient(headers={"X-Blackboard-Agent": agent}, trust_env=False, timeout=PATIENCE)
     wire = streamable_http_client(serving.url, http_client=http)
     async with http, Client(wire, mode=mode, message_handler=hear) as client:
         yield client
@@ -43,7 +44,7 @@ class Heard:
         self._news.set()
 
     async def every(self, ways: set[str]) -> None:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE):
             while not ways <= self.counts.keys():
                 self._news.clear()
                 await self._news.wait()
@@ -66,7 +67,7 @@ async def wait(client: Client, way: str, heard: Heard, since: int) -> None:
 
 async def stream(url: str, heard: Heard, agent: str) -> None:
     async with (
-        httpx2.AsyncClient(headers={"X-Blackboard-Agent": agent}, trust_env=False, timeout=60) as http,
+        httpx2.AsyncClient(headers={"X-Blackboard-Agent": agent}, trust_env=False, timeout=PATIENCE) as http,
         http.stream("GET", f"{url.removesuffix('/mcp')}/boards/main/events") as response,
     ):
         heard.note("streaming")
@@ -106,7 +107,7 @@ async def test_I21_a_post_through_one_process_reaches_every_kind_of_reader_of_an
             await call(poster, "post", text="canary", tags=["canary"], visibility="private")
             await call(poster, "post", text="the last", tags=["last"])
             await heard.every({"wait", "legacy wait", "sse"})
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(PATIENCE):
                 while not any("last" in text for text in heard.texts):
                     await heard.every(ways)
             assert not any("canary" in text for text in heard.texts)

@@ -13,6 +13,7 @@ import pytest
 from blackboard_mcp.server.demo.process import http_clients, http_server
 from blackboard_mcp.storage.store import SqlBoardStore
 from mcp.client import Client
+from patience import PATIENCE
 
 LEGACY, MODERN = "legacy", "2026-07-28"
 OPTIONS = ("--tools", "all", "--target-tokens", "4000")
@@ -84,7 +85,7 @@ async def unheard(data: Path, client: Client, agent: str, tool: str, arguments: 
     """A call whose caller leaves once it is committed, wherever its answer is by then."""
     store = await SqlBoardStore.open(data / "board.sqlite3")
     asking = asyncio.create_task(ask(client, tool, arguments, f"of {agent}"))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             seen = store.changes()
             kept = await store.engine.read(lambda: _kept(agent))

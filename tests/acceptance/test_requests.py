@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from blackboard_mcp.server.demo.process import http_clients, http_server, stdio_clients
 from blackboard_mcp.server.demo.replay import ToolFailed, call, connected, events, say
+from patience import PATIENCE
 
 TOOLS = ("--tools", "core,messages")
 ASKERS, WORKERS = 20, 5
@@ -21,7 +22,7 @@ MODES = ["legacy", "2026-07-28"]
 
 async def opened(client: Any, id_: str = "Q-1") -> dict[str, Any]:
     """The request, as soon as it is on the board."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while True:
             listed = await call(client, "respond")
             for request in listed["waiting"]:
@@ -47,11 +48,11 @@ async def test_asker_and_responder_in_two_processes_on_one_file(tmp_path: Path, 
         await opened(clients["ben"])
         assert "Which pump?" in await say(clients["ben"], "read")
         await call(clients["ben"], "respond", id="Q-1", text="Two of them would do.", partial=True)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not any("Two of them would do." in message for message in heard):
                 await call(clients["ben"], "wait", seconds=0.1)
         await call(clients["ben"], "respond", id="Q-1", text="I take the blue one.")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             answer = (await asking).structured_content
         assert answer is not None
         assert answer["answer"]["text"] == "Two of them would do.\nI take the blue one."
@@ -95,7 +96,7 @@ async def test_a_responder_killed_at_work_is_followed_by_another(tmp_path: Path)
             old = taken["request"]["lease"]
             await call(ben, "respond", id="Q-1", text="Let me see", partial=True, lease=old)
             os.kill(dying.pid, signal.SIGKILL)
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(PATIENCE):
             found = await call(clients["cyd"], "respond", skills=["pumps"], seconds=30)
         assert (found["request"]["id"], found["request"]["holder"]) == ("Q-1", "cyd")
         assert found["request"]["lease"] > old
@@ -131,7 +132,7 @@ async def test_twenty_askers_and_five_workers_each_request_answered_exactly_once
 
         async def ask(name: str, place: int) -> None:
             async with connects[place % 2](name) as client:
-                answer = await call(client, "request", text=f"sum of {name}", to="skill:sums", seconds=40)
+                answer = await call(client, "request", text=f"sum of {name}", to="skill:sums", seconds=50)
                 assert answer["request"]["state"] == "ANSWERED", answer
                 answers[name] = answer["answer"]["text"]
 
@@ -139,7 +140,7 @@ async def test_twenty_askers_and_five_workers_each_request_answered_exactly_once
         async with asyncio.timeout(90):
             await asyncio.gather(*(ask(f"asker{n}", n) for n in range(ASKERS)))
         over.set()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await asyncio.gather(*workers)
         async with connects[0]("zoe") as client:
             log = await events(client, "main")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from blackboard_mcp.server.demo.process import http_clients, http_server
 from blackboard_mcp.server.demo.replay import ToolFailed, call
+from patience import PATIENCE
 
 FILLER = "We looked at the seals, the flow and the price of every pump on the long list. " * 3
 ANSWER = "We take the blue pump with 60 litres [D-8].\nThe seals, flow and price were looked at [R-3]."
@@ -63,7 +64,7 @@ async def finished_thread(ada: Any) -> None:
 async def until_changed(agent: Any, event: str, by: str | None = None) -> Any:
     """The first event of that name, and of that agent where one is named, waited for."""
     place = 0
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while True:
             news = await call(agent, "wait", since=place, seconds=10, limit=200)
             for line in news["events"]:
@@ -80,7 +81,7 @@ async def test_f29_posts_go_on_and_a_critique_meanwhile_throws_the_summary_away(
         connect = http_clients(server.url)
         async with connect("ada") as ada, connect("ben") as ben:
             await finished_thread(ada)
-            await asyncio.wait_for(model.came.wait(), 30)
+            await asyncio.wait_for(model.came.wait(), PATIENCE)
             for n in range(10):
                 await call(ben, "post", text=f"meanwhile {n}", type="LOG", importance=1)
             if contested:

@@ -20,6 +20,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourceUpdated
+from patience import PATIENCE
 
 LEGACY, MODERN = "legacy", "2026-07-28"
 pytestmark = pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")
@@ -57,12 +58,12 @@ class Agent:
         """Subscribed to a resource; await what is yielded for the next URI told of."""
         if self.client.protocol_version != MODERN:
             await self.client.subscribe_resource(uri)
-            yield asyncio.wait_for(self.inbox.uris.get(), 10)
+            yield asyncio.wait_for(self.inbox.uris.get(), PATIENCE)
             return
         async with self.client.listen(resource_subscriptions=[uri]) as stream:
 
             async def heard() -> str:
-                async with asyncio.timeout(10):
+                async with asyncio.timeout(PATIENCE):
                     async for event in stream:
                         assert isinstance(event, ResourceUpdated)
                         return str(event.uri)
@@ -92,7 +93,7 @@ async def remote(served: Serving, mode: str, board: str, agent: str) -> AsyncIte
     inbox = Inbox()
     headers = {"X-Blackboard-Agent": agent}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False) as http,
+        httpx2.AsyncClient(headers=headers, timeout=PATIENCE, trust_env=False) as http,
         plainly(
             Client(streamable_http_client(served.url, http_client=http), mode=mode, message_handler=inbox)
         ) as client,
@@ -121,7 +122,7 @@ async def test_each_sees_the_others_post_by_waiting_and_by_notification(
             async with hearer.listening(f"board://{board}/working") as heard:
                 id_ = await sender.post(f"news for {hearer}")
                 assert await heard == f"board://{board}/working"
-            news = await asyncio.wait_for(waiting, 10)
+            news = await asyncio.wait_for(waiting, PATIENCE)
             assert [event["item"] for event in news["events"]] == [id_]
             page = await hearer.call("query", limit=1)
             assert page["items"][0]["text"] == f"news for {hearer}"

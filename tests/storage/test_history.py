@@ -27,6 +27,7 @@ from blackboard_mcp.storage.operations.rows import Steps
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.filling import DISTURBING, filled
 from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table, draft
+from patience import PATIENCE
 
 Line = dict[str, Any]
 
@@ -307,7 +308,7 @@ async def test_an_import_that_is_cancelled_leaves_nothing(good: bytes, tmp_path:
     def slow(limit: int) -> bytes:
         if source.tell() > len(good) // 2:
             loop.call_soon_threadsafe(begun.set)
-            go_on.wait(30)
+            go_on.wait(PATIENCE)
         return source.readline(limit)
 
     task = asyncio.create_task(import_board(store, slow, folder=tmp_path))

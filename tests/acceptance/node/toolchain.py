@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.server.demo.process import environment
+from patience import PATIENCE
 
 HERE = Path(__file__).parent
 CACHE = HERE.parents[2] / ".ci" / "node"
@@ -137,6 +138,6 @@ def http_server(data: Path, server: Sequence[str] = SERVER) -> Iterator[str]:
             raise AssertionError(f"the server did not start: {''.join(said)}")
     finally:
         process.terminate()
-        _, rest = process.communicate(timeout=20)
+        _, rest = process.communicate(timeout=PATIENCE)
     assert "Traceback" not in rest, rest
     assert process.returncode == 0, rest

@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from blackboard_mcp.protocols.items import content_hash
+from patience import PATIENCE
 
 
 def _load(name: str, path: Path) -> ModuleType:
@@ -88,7 +89,7 @@ def injected(pid: int, folder: Path, call: str, error: str, when: str, log: Path
         yield
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(10)
+        process.wait(PATIENCE)
         process.stderr.close()
 
 
@@ -164,7 +165,7 @@ def log_of(wire: Any) -> list[dict[str, Any]]:
 
 def health(url: str) -> tuple[int, str]:
     address = urlsplit(url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=20)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=PATIENCE)
     with contextlib.closing(connection):
         connection.request("GET", "/healthz")
         response = connection.getresponse()
@@ -229,7 +230,7 @@ class Server:
         if self.wire is not None:
             self.wire.close()
         self._process.send_signal(sent)
-        code = self._process.wait(20)
+        code = self._process.wait(PATIENCE)
         self.said()
         self._err.close()
         return code

@@ -8,13 +8,14 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from injecting import Poster, Server, health, tool, wires
+from patience import PATIENCE, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="tmpfs and prlimit are of Linux")
 
@@ -65,14 +66,17 @@ def running(server: Server) -> Iterator[Server]:
         server.abandon()
 
 
+def searched_by_meaning(wire: Any) -> bool:
+    found = tool(wire, "query_archive", text="which pump leaks")
+    return bool(found["items"]) and not found["notice"]
+
+
 def archived(server: Server) -> None:
     """A board that has an archive in its index."""
     items = [{"text": f"pump {n} leaks at the seal " + "and so on " * 30, "type": "LOG"} for n in range(30)]
     bob = wires.HttpWire(server.url, server.pid, "bob", modern=True)
     tool(bob, "post", items=items)
-    deadline = time.monotonic() + 60
-    while not (found := tool(bob, "query_archive", text="which pump leaks"))["items"] or found["notice"]:
-        assert time.monotonic() < deadline, found
+    until(lambda: searched_by_meaning(bob), "the index does not learn of the archive")
     bob.close()
 
 
@@ -135,17 +139,13 @@ def test_an_index_without_room_leaves_posts_and_search_by_words_and_catches_up(t
         with running(Server(tmp_path / "data", tmp_path / "log", "--target-tokens", "600")) as server:
             items = [{"text": f"pump {n} leaks " + "and so on " * 30, "type": "LOG"} for n in range(30)]
             tool(server.wire, "post", items=items)
-            deadline = time.monotonic() + 60
-            while not tool(server.wire, "query_archive", text="which pump leaks")["items"]:
-                assert time.monotonic() < deadline
+            until(lambda: tool(server.wire, "query_archive", text="which pump leaks")["items"])
             assert not list(index.glob("g-*/items.lance/data/*"))
             poster = Poster()
             assert poster.post(server.wire) is None
             assert health(server.url) == (200, "ok")
             filler.unlink()
-            while not list(index.glob("g-*/items.lance/data/*")):
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+            until(lambda: list(index.glob("g-*/items.lance/data/*")))
             assert tool(server.wire, "query_archive", text="which pump leaks")["items"]
             assert "Traceback" not in server.said()
 
@@ -178,15 +178,14 @@ def test_a_log_without_room_changes_nothing_for_anybody(disk: Path, tmp_path: Pa
             [*words, "--log-level", "DEBUG"], stdin=subprocess.DEVNULL, stderr=log, env=wires.environment()
         )
     try:
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                assert health(f"http://127.0.0.1:{port}/mcp") == (200, "ok")
-                break
-            except ConnectionError:
-                assert process.poll() is None
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+
+        def up() -> bool:
+            assert process.poll() is None
+            with suppress(ConnectionError):
+                return bool(health(f"http://127.0.0.1:{port}/mcp") == (200, "ok"))
+            return False
+
+        until(up)
         wire = wires.HttpWire(f"http://127.0.0.1:{port}/mcp", process.pid, "ada", modern=True)
         poster = Poster()
         for _ in range(3):
@@ -194,7 +193,7 @@ def test_a_log_without_room_changes_nothing_for_anybody(disk: Path, tmp_path: Pa
         poster.check(wire)
         wire.close()
         process.terminate()
-        assert process.wait(15) == 0
+        assert process.wait(PATIENCE) == 0
     finally:
         process.kill()
         process.wait()

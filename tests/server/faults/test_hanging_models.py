@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,17 +12,16 @@ from typing import Any
 
 import pytest
 from injecting import Poster, Server, tool, wires
+from patience import until
 
 FILLER = "We looked at the seals, the flow and the price of every pump on the long list. " * 3
-LONGEST = 5.0
-"""Seconds that a call may take on a busy machine: the models hang for longer."""
 
 
 class Silence:
-    """Listens and never answers; `asked` are the paths of who tried."""
+    """Listens and never answers; `asked` has the path of each request."""
 
     def __init__(self) -> None:
-        self.asked: set[str] = set()
+        self.asked: list[str] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1"
         self._held: list[socket.socket] = []
@@ -39,13 +37,10 @@ class Silence:
 
     def _hear(self, connection: socket.socket) -> None:
         with suppress(OSError, IndexError):
-            self.asked.add(connection.recv(65_536).split(b" ")[1].decode())
+            self.asked.append(connection.recv(65_536).split(b" ")[1].decode())
 
     def wait_for(self, path: str) -> None:
-        deadline = time.monotonic() + 60
-        while path not in self.asked:
-            assert time.monotonic() < deadline, self.asked
-            time.sleep(0.02)
+        until(lambda: path in self.asked)
 
     def close(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
@@ -71,7 +66,7 @@ def hung(tmp_path: Path, silence: Silence) -> Iterator[Server]:
         tmp_path / "log",
         *("--summariser", "openai", "--summary-url", silence.url, "--summary-model", "m"),
         *("--embedder", "openai", "--embedding-url", silence.url, "--embedding-model", "m"),
-        *("--target-tokens", "400", "--summary-timeout-seconds", "60"),
+        *("--target-tokens", "400", "--summary-timeout-seconds", "300"),
     )
     server.start()
     yield server
@@ -87,26 +82,21 @@ def test_no_call_waits_for_models_that_hang(hung: Server, silence: Silence) -> N
     silence.wait_for("/v1/embeddings")
     tool(bob, "post", items=[{"text": "Which pump?", "type": "QUESTION"}, *replies, decision])
     silence.wait_for("/v1/chat/completions")
-    poster = Poster()
-    slowest = 0.0
+    poster, before = Poster(), len(silence.asked)
     while len(poster.journal) < 100:
         for call in (
             lambda: poster.post(hung.wire),
             lambda: tool(hung.wire, "read"),
             lambda: tool(hung.wire, "query", text="pump"),
         ):
-            began = time.monotonic()
             call()
-            slowest = max(slowest, time.monotonic() - began)
-    assert slowest < LONGEST
+    # What asks meanwhile is the upkeep; a call that asked would wait for longer than a wire waits for its answer.
+    assert len(silence.asked) - before < len(poster.journal) // 5, silence.asked
     poster.check(hung.wire)
     # A search waits for a vector as long as it may, and then finds by words.
     found = tool(bob, "query_archive", text="which pump leaks")
     assert found["items"]
     assert "words" in found["notice"]
     bob.close()
-    print(
-        f"{len(poster.journal)} posts beside two models that hang: the slowest call took {slowest * 1000:.0f} ms"
-    )
     assert hung.stop() == 0
     assert "Traceback" not in json.dumps(hung.log.read_text())

@@ -6,12 +6,12 @@ import contextlib
 import os
 import socket
 import sys
-import time
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from injecting import Poster, Server, health, tool, wires
+from patience import PATIENCE, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="prlimit is of Linux")
 
@@ -30,12 +30,9 @@ def test_a_server_without_file_handles_survives_and_takes_clients_again_when_the
     with contextlib.ExitStack() as stack:
         # They take all that is left, and more wait to be accepted.
         for _ in range(30):
-            taken = socket.create_connection((address.hostname, address.port), timeout=10)
+            taken = socket.create_connection((address.hostname, address.port), timeout=PATIENCE)
             stack.callback(taken.close)
-        deadline = time.monotonic() + 20
-        while len(os.listdir(f"/proc/{server.pid}/fd")) < used + 8:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        until(lambda: len(os.listdir(f"/proc/{server.pid}/fd")) >= used + 8)
         # Who is connected works on.
         for _ in range(5):
             assert poster.post(server.wire) is None
@@ -43,10 +40,7 @@ def test_a_server_without_file_handles_survives_and_takes_clients_again_when_the
         with pytest.raises(OSError):  # noqa: PT011 - nobody answers
             answer_within(server.url, 1.0)
     # All are given back, once the server has seen that they left: until then it closes who comes.
-    deadline = time.monotonic() + 20
-    while len(os.listdir(f"/proc/{server.pid}/fd")) > used + 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: len(os.listdir(f"/proc/{server.pid}/fd")) <= used + 2)
     answered = wires.HttpWire(server.url, server.pid, "bob", modern=True)
     with contextlib.closing(answered):
         assert tool(answered, "read")

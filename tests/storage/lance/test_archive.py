@@ -18,6 +18,7 @@ from blackboard_mcp.storage.lance import pending as pending_module
 from blackboard_mcp.storage.lance.index import NO_MODEL, LanceArchiveIndex
 from blackboard_mcp.storage.lance.indexer import Indexer
 from blackboard_mcp.storage.lance.pending import search_archive
+from patience import PATIENCE
 
 Make = Callable[..., ArchiveDocument]
 
@@ -44,7 +45,7 @@ async def search(archive: SearchableArchive) -> list[int] | None:
 
 async def mended(archive: SearchableArchive, wanted: list[int]) -> None:
     """Return when everything is found; meanwhile nothing but a refusal is an answer."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             found = await search(archive)
             if found is not None:

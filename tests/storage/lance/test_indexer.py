@@ -21,6 +21,7 @@ from blackboard_mcp.protocols.errors import ArchiveUnavailable, StoreBusy
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 from blackboard_mcp.storage.lance.indexer import LEASE, Indexer
 from blackboard_mcp.storage.lance.pending import search_archive
+from patience import PATIENCE
 
 Make = Callable[..., ArchiveDocument]
 
@@ -41,7 +42,7 @@ class MemoryIndex:
 
     async def holding(self, wanted: set[tuple[str, int]]) -> None:
         """Return when the index holds exactly these."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while set(self.documents) != wanted:
                 self.changed.clear()
                 await self.changed.wait()
@@ -116,7 +117,7 @@ async def test_an_idle_board_never_touches_the_index(journal: Any) -> None:
 
     journal.outbox_wait = noticed
     async with running(Indexer(journal, index, "me")):
-        await asyncio.wait_for(waiting.wait(), 20)
+        await asyncio.wait_for(waiting.wait(), PATIENCE)
         assert index.calls == []
 
 
@@ -266,7 +267,7 @@ async def test_cancelling_gives_the_lease_back(journal: Any, document: Make) -> 
     index.upsert = hang  # type: ignore[method-assign]
     async with running(Indexer(journal, index, "me")):
         journal.archive([document(1)])
-        await asyncio.wait_for(begun.wait(), 20)
+        await asyncio.wait_for(begun.wait(), PATIENCE)
         assert not await journal.lease(LEASE, "other", 10)
     assert await journal.lease(LEASE, "other", 10)
     assert journal.outbox_size() == 1
@@ -309,7 +310,7 @@ async def test_a_killed_indexer_loses_nothing_and_doubles_nothing(
         )
         assert process.stdout is not None
         for _ in range(kill_after):
-            assert await asyncio.wait_for(process.stdout.readline(), 60)
+            assert await asyncio.wait_for(process.stdout.readline(), PATIENCE)
         process.send_signal(signal.SIGKILL)
         await process.communicate()
     journal.now = lambda: 1e12

@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import sys
-import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -48,6 +47,7 @@ def post(author: str, text: str = "") -> Any:
 
 async def play(role: str, path: Path, number: int) -> None:
     from blackboard_mcp.protocols.errors import StoreError
+    from blackboard_mcp.storage.sqlite import wakeup
     from blackboard_mcp.storage.sqlite.engine import SqliteEngine
 
     async def open_engine() -> SqliteEngine:
@@ -83,14 +83,14 @@ async def play(role: str, path: Path, number: int) -> None:
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(engine.close)
         if role == "write":
-            slowest = 0.0
-            numbers = []
-            begun = time.perf_counter()
-            for _ in range(number):
-                at = time.perf_counter()
+            # Says when it has written so much, and goes on until it is told to stop.
+            stop = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
+            numbers: list[int] = []
+            while len(numbers) < number or not stop.done():
                 numbers.append(await engine.write(post(author)))
-                slowest = max(slowest, time.perf_counter() - at)
-            say(numbers=numbers, slowest=slowest, took=time.perf_counter() - begun)
+                if len(numbers) == number:
+                    say(written=number)
+            say(numbers=numbers)
         elif role == "journal":
 
             async def forever() -> None:
@@ -99,20 +99,14 @@ async def play(role: str, path: Path, number: int) -> None:
 
             await asyncio.gather(*(forever() for _ in range(8)))
         elif role == "wake":
-            # Each change is told with the instant it was noticed at: one clock for all processes here.
-            seen = engine.changes()
+            # Past the look that whoever waits causes by coming, it never looks by itself: only a word wakes it.
+            wakeup._WAITING = wakeup._SURE = 3_600.0
+            seen = await engine.wait_for_change(engine.changes(), 0.2)
             say(listening=True)
             for _ in range(number):
-                seen = await engine.wait_for_change(seen, 30)
-                say(at=time.monotonic())
-        elif role == "idle":
-            before = time.process_time()
-            await asyncio.sleep(number)
-            say(share=(time.process_time() - before) / number)
-        elif role == "idle-waiting":
-            before = time.process_time()
-            await engine.wait_for_change(engine.changes(), number)
-            say(share=(time.process_time() - before) / number)
+                now = await engine.wait_for_change(seen, 3_600)
+                say(heard=now - seen)
+                seen = now
 
 
 def entries() -> Generator[tuple[str, tuple[Any, ...]], list[tuple[Any, ...]], int]:

@@ -23,6 +23,7 @@ from blackboard_mcp.protocols.errors import (
 )
 from blackboard_mcp.storage.sqlite import driver, migrate, place
 from blackboard_mcp.storage.sqlite.engine import SqliteEngine
+from patience import PATIENCE
 
 MIGRATIONS = [
     """
@@ -92,10 +93,10 @@ class Gate:
 
     def __call__(self) -> None:
         self.entered.set()
-        assert self._leave.wait(20)
+        assert self._leave.wait(PATIENCE)
 
     async def until_entered(self) -> None:
-        assert await asyncio.to_thread(self.entered.wait, 20)
+        assert await asyncio.to_thread(self.entered.wait, PATIENCE)
 
     def open(self) -> None:
         self._leave.set()
@@ -285,7 +286,7 @@ async def test_a_read_may_not_write(engine: SqliteEngine) -> None:
 
 async def test_a_wait_ends_with_a_commit_of_this_process(engine: SqliteEngine) -> None:
     seen = engine.changes()
-    waiting = [asyncio.create_task(engine.wait_for_change(seen, 20)) for _ in range(50)]
+    waiting = [asyncio.create_task(engine.wait_for_change(seen, PATIENCE)) for _ in range(50)]
     await asyncio.sleep(0)
     await engine.write(post())
     assert await asyncio.gather(*waiting) == [seen + 1] * 50
@@ -297,7 +298,7 @@ async def test_a_wait_ends_with_a_commit_of_another_engine(
     first, second = pair
     for _ in range(20):
         seen = second.changes()
-        waiting = asyncio.create_task(second.wait_for_change(seen, 20))
+        waiting = asyncio.create_task(second.wait_for_change(seen, PATIENCE))
         await asyncio.sleep(0)
         await first.write(post())
         assert await waiting > seen
@@ -310,7 +311,7 @@ async def test_a_wait_ends_without_any_datagram(
     assert first._peers is not None
     monkeypatch.setattr(first._group, "_committed", lambda: None)
     seen = second.changes()
-    waiting = asyncio.create_task(second.wait_for_change(seen, 20))
+    waiting = asyncio.create_task(second.wait_for_change(seen, PATIENCE))
     # Past the look that the first waiter causes by coming: only the regular ones are left.
     assert await second.wait_for_change(seen, 0.1) == seen
     await first.write(post())
@@ -321,7 +322,7 @@ async def test_a_change_made_before_the_wait_is_not_missed(pair: tuple[SqliteEng
     first, second = pair
     seen = second.changes()
     await first.write(post())
-    assert await second.wait_for_change(seen, 20) > seen
+    assert await second.wait_for_change(seen, PATIENCE) > seen
 
 
 async def test_a_wait_without_change_ends_at_its_timeout(engine: SqliteEngine) -> None:
@@ -365,7 +366,7 @@ async def test_a_peer_for_whom_no_file_handle_is_left_holds_up_no_write(
     (peers / f"9-{os.getpid()}-{own.split('-')[2]}").touch()
     with monkeypatch.context() as patch:
         patch.setattr("blackboard_mcp.storage.sqlite.wakeup.socket.socket", exhausted)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             assert await engine.write(post(1)) == 1
     assert await engine.write(post(2)) == 2
     await engine.close()
@@ -381,7 +382,7 @@ async def test_a_writer_that_ends_leaves_nobody_waiting(
 
     # After the commit: the operation is written, and its caller must hear that this is not known.
     monkeypatch.setattr(engine._group, "_committed", ends)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         outcomes = await asyncio.gather(*(engine.write(post(n)) for n in (1, 2)), return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [StoreClosed, StoreClosed]
         with pytest.raises(StoreClosed):
@@ -577,7 +578,7 @@ async def test_close_finishes_what_was_asked_and_ends_the_threads(tmp_path: Path
     engine = await open_engine(tmp_path / "board.db")
     pending = [asyncio.create_task(engine.write(post(n))) for n in range(100)]
     reading = asyncio.create_task(engine.read(ENTRIES))
-    waiting = asyncio.create_task(engine.wait_for_change(10**9, 60))
+    waiting = asyncio.create_task(engine.wait_for_change(10**9, PATIENCE))
     await asyncio.sleep(0)
     await asyncio.gather(engine.close(), engine.close())
     assert sorted(await asyncio.gather(*pending)) == list(range(100))

@@ -8,13 +8,13 @@ import json
 import random
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from blackboard_mcp.storage.sqlite.engine import SqliteEngine
+from patience import PATIENCE
 
 CHILD = Path(__file__).with_name("child.py")
 _spec = importlib.util.spec_from_file_location("engine_child", CHILD)
@@ -84,7 +84,7 @@ async def open_engine(path: Path) -> SqliteEngine:
 
 
 def report(process: subprocess.Popen[str]) -> Any:
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, output
     return json.loads(output)
 
@@ -102,25 +102,26 @@ def test_eight_processes_writing_at_once_lose_nothing_and_starve_nobody(
     children: Children, tmp_path: Path, library: list[str]
 ) -> None:
     started = children.start(8, "write", tmp_path / "board.db", 60, *library)
+    # Each comes to its sixty while the seven others write without end.
+    for process in started:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline()) == {"written": 60}
     reports = [report(process) for process in started]
-    assert sorted(n for each in reports for n in each["numbers"]) == list(range(1, 8 * 60 + 1))
-    # Far above what a busy machine shows, far below the deadline that a starved process would meet.
-    assert max(each["slowest"] for each in reports) < 5
+    numbers = sorted(n for each in reports for n in each["numbers"])
+    assert numbers == list(range(1, len(numbers) + 1))
 
 
-async def test_a_waiting_process_learns_of_a_commit_in_under_fifty_milliseconds(
+async def test_a_waiting_process_learns_of_every_commit_without_looking_by_itself(
     children: Children, engine: SqliteEngine, tmp_path: Path
 ) -> None:
     rounds = 41
     (process,) = await asyncio.to_thread(children.start, 1, "wake", tmp_path / "board.db", rounds)
     assert process.stdout is not None
     assert json.loads(await asyncio.to_thread(process.stdout.readline)) == {"listening": True}
-    delays = []
     for _ in range(rounds):
         await engine.write(child.post("parent"))
-        committed = time.monotonic()
-        delays.append(json.loads(await asyncio.to_thread(process.stdout.readline))["at"] - committed)
-    assert sorted(delays)[rounds // 2] < 0.05
+        async with asyncio.timeout(PATIENCE):
+            assert json.loads(await asyncio.to_thread(process.stdout.readline)) == {"heard": 1}
 
 
 async def test_killed_processes_keep_every_acknowledged_write(children: Children, tmp_path: Path) -> None:

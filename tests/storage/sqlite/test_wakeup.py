@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from blackboard_mcp.storage.sqlite.wakeup import Changes, Watcher
+from patience import PATIENCE
 
 if sys.platform == "win32":
     LOOPS: list[Callable[[], asyncio.AbstractEventLoop]] = [asyncio.new_event_loop]
@@ -31,7 +32,7 @@ def test_a_look_asked_for_twice_at_once_is_made(new_loop: Callable[[], asyncio.A
         watcher.start()
         changes.on_waiting()
         changes.on_waiting()
-        await asyncio.wait_for(looked.wait(), 5)
+        await asyncio.wait_for(looked.wait(), PATIENCE)
         await watcher.close()
 
     with asyncio.Runner(loop_factory=new_loop) as runner:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -228,7 +227,7 @@ def test_a_flood_is_cut_off(served: Endpoint, model: EndpointEmbedder) -> None:
 
 
 def hang(handler: Handler, _: dict[str, Any]) -> None:
-    handler.server.closing.wait(60)
+    handler.server.closing.wait()
 
 
 def drip(handler: Handler, _: dict[str, Any]) -> None:
@@ -246,10 +245,8 @@ def test_a_query_waits_for_its_limit_and_the_next_not_at_all(
     model.embed_documents(["the first connection"])
     served.asked.clear()
     served.says = says
-    started = time.monotonic()
     with pytest.raises(EndpointError):
         model.embed_query("one")
-    assert time.monotonic() - started < 15
     with pytest.raises(EndpointError, match="a moment ago"):
         model.embed_query("two")
     assert len(served.asked) == 1
