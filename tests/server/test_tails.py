@@ -317,6 +317,61 @@ async def test_what_was_committed_before_the_call_is_never_missed_without_waitin
         await other.close()
 
 
+async def test_who_is_let_go_waits_no_more_nor_does_who_comes_later(
+    store: SqlBoardStore, tails: Tails
+) -> None:
+    table = Table(store)
+    await table.post("alice", "a")
+    end = await table.seq()
+    wanted = matcher(parse_event_filter({}), Viewer("bob"))
+    waiting = asyncio.create_task(tails.after("main", wanted, end, end=end, limit=50, seconds=3_600))
+    await asyncio.sleep(0)
+    tails.release()
+    async with asyncio.timeout(PATIENCE):
+        assert (await waiting).events == ()
+        late = await tails.after("main", wanted, end, end=end, limit=50, seconds=3_600)
+    assert (late.events, late.cursor) == ((), end)
+
+
+async def test_a_reader_far_behind_with_a_dear_filter_lets_others_have_their_turn_and_is_told_how_far_it_got(
+    store: SqlBoardStore, tails: Tails, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each event costs a millisecond here: the clock goes on with the matches alone."""
+    table = Table(store)
+    await burst(table, 800, batch=100)
+    end = await table.seq()
+    asked = turns = in_a_turn = most = 0
+
+    def wanted(event: Event) -> bool:
+        nonlocal asked, in_a_turn, most
+        asked += 1
+        in_a_turn += 1
+        most = max(most, in_a_turn)
+        return False
+
+    async def others() -> None:
+        nonlocal turns, in_a_turn
+        while True:
+            await asyncio.sleep(0)
+            turns, in_a_turn = turns + 1, 0
+
+    monkeypatch.setattr(tails_module, "thread_time", lambda: asked / 1_000)
+    beside = asyncio.create_task(others())
+    place, calls = 0, 0
+    while place < end:
+        await asyncio.sleep(0)
+        before = asked
+        heard = await tails.after("main", wanted, place, end=end, limit=50, seconds=0)
+        assert heard.cursor > place
+        assert asked - before <= 1_000 * tails_module._LOOK_SECONDS + 4
+        place, calls = heard.cursor, calls + 1
+    beside.cancel()
+    assert asked == end
+    assert most <= 4
+    assert turns >= end // 4 - calls
+    assert calls <= end / (1_000 * tails_module._LOOK_SECONDS) + 1
+
+
 async def test_a_cancelled_reader_takes_nobody_with_it(store: SqlBoardStore, tails: Tails) -> None:
     table = Table(store)
     await table.post("alice", "a")

@@ -179,7 +179,6 @@ class Consumers:
         deadline = started + seconds
         next_report = math.inf if report is None else started + _REPORT_EVERY
         tails = self._board.following.tails
-        released = tails.released
         seen = self._store.changes()
         taken = await self._consume(name, agent, group, turn, once)
         turn = replace(turn, ack=(), fail={}, release={}, extend=(), filter=None)
@@ -197,7 +196,7 @@ class Consumers:
             if outlook.next_due is not None:
                 until = (outlook.next_due - self._board.activity.clock.now()).total_seconds()
                 patience = min(patience, until + _AFTER)
-            if tails.released != released:
+            if tails.released:
                 break
             waiting = self._store.wait_for_change(seen, max(_LEAST, patience))
             seen = await tails.unless_released(waiting, seen)

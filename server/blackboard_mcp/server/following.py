@@ -264,7 +264,6 @@ class Following:
         loop = asyncio.get_running_loop()
         started = deadline - seconds
         next_report = math.inf if report is None else loop.time() + _REPORT_EVERY
-        released = self.tails.released
         look = self._looks.of(board, agent)
         wanted = matcher(condition, await self.viewers.of(agent))
         log = await self._store.log(board, agent, _END, 1, look=look)
@@ -273,7 +272,7 @@ class Following:
             heard = await self.tails.after(board, wanted, place, end=log.seq, limit=limit, seconds=patience)
             place = heard.cursor
             now = loop.time()
-            if heard.events or now >= deadline or self.tails.released != released:
+            if heard.events or now >= deadline or self.tails.released:
                 if place > log.seq or now - started > _FRESH:
                     log = await self._store.log(board, agent, _END, 1, look=look)
                 events = heard.events[: fitting_events(heard.events)]

@@ -159,7 +159,6 @@ class Messaging:
         loop = asyncio.get_running_loop()
         started = loop.time()
         tails = self._board.following.tails
-        released = tails.released
         known, first = 0, True
         while True:
             stands = await self._asked(name, agent, number)
@@ -169,7 +168,7 @@ class Messaging:
             if report is not None and (request.parts > known or not first):
                 await report(round(now - started, 1), seconds, _progress(stands, known))
             known, first = request.parts, False
-            if tails.released != released:
+            if tails.released:
                 return stands
             await self._wait(
                 name,
@@ -227,7 +226,6 @@ class Messaging:
         loop = asyncio.get_running_loop()
         started = loop.time()
         tails = self._board.following.tails
-        released = tails.released
         first = True
         while True:
             found = await self._store.find_board(name)
@@ -237,13 +235,13 @@ class Messaging:
                 async with self.delivering(name, agent, *taken, keyed=once is not None):
                     return await self._asked(name, agent, taken[0])
             now = loop.time()
-            if now >= started + seconds or tails.released != released:
+            if now >= started + seconds or tails.released:
                 self._board.activity.seen(name, agent)
                 return None
             if report is not None and not first:
                 await report(round(now - started, 1), seconds, "waiting for a request")
             first = False
-            if tails.released != released:
+            if tails.released:
                 continue
             await self._wait(
                 name,

@@ -103,8 +103,8 @@ class Tails:
         self._reading = asyncio.Lock()
         self._waiting = 0
         self._letting_go: set[asyncio.Future[Any]] = set()
-        self.released = 0
-        """How often all who waited were let go."""
+        self.released = False
+        """Whether nobody waits here any more."""
         self._pump: asyncio.Task[None] | None = None
         self._advancing: set[asyncio.Task[bool]] = set()
         self._sweep: asyncio.TimerHandle | None = None
@@ -121,7 +121,6 @@ class Tails:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         tail = self._follow(board, end)
-        released = self.released
         try:
             while True:
                 while tail.end < end:
@@ -129,7 +128,7 @@ class Tails:
                 events, place = await self._collect(tail, wanted, place, limit)
                 if events or place < tail.end:
                     return Heard(tuple(events), place)
-                if loop.time() >= deadline or self.released != released:
+                if loop.time() >= deadline or self.released:
                     return Heard((), place)
                 place = await self._wait(tail, wanted, place, deadline)
         finally:
@@ -148,8 +147,8 @@ class Tails:
         self._pages.clear()
 
     def release(self) -> None:
-        """Let all go who wait now, as if their time were over."""
-        self.released += 1
+        """Let all go who wait, and whoever comes to wait, as if their time were over."""
+        self.released = True
         for task in self._letting_go:
             task.cancel()
         for tail in self._tails.values():
