@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from blackboard_mcp.server.demo.process import environment, http_clients
 from blackboard_mcp.server.demo.replay import call, connected
-from patience import PATIENCE
+from patience import PATIENCE, WOKEN
 
 UNHURRIED = """
 from blackboard_mcp.server.cli import main
@@ -60,7 +60,7 @@ async def test_who_waits_is_answered_when_the_server_stops_and_nothing_is_cut_of
                     told |= {event["event"] for event in news["events"]}
                     seq = news["cursor"]
             process.send_signal(signal.SIGTERM)
-            async with asyncio.timeout(45):  # sooner than any of them ends by itself
+            async with asyncio.timeout(WOKEN):
                 answers = await asyncio.gather(*calls)
         assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
         assert answers[0]["events"] is not None
