@@ -1,31 +1,28 @@
-"""Counting work in the place of timing it: lines of the product's own code that a call runs."""
+"""Counting work in the place of timing it: lines of the product's code that a call runs, calls, growth."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 import blackboard_mcp.protocols
 import blackboard_mcp.server
 import blackboard_mcp.storage
 
-_FOLDERS = tuple(
-    folder
-    for part in (blackboard_mcp.protocols, blackboard_mcp.server, blackboard_mcp.storage)
-    for folder in part.__path__
-)
+PRODUCT = (blackboard_mcp.protocols, blackboard_mcp.server, blackboard_mcp.storage)
 
 
 class Lines:
-    """Lines of the product that this thread runs within `with`, those of generators and comprehensions too.
+    """Lines of the product, and of packages beside it, that this thread runs within `with`.
 
     What is written in C counts as the line that calls it: bound what that is handed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *packages: ModuleType) -> None:
         self.lines = 0
+        self._folders = tuple(folder for package in (*PRODUCT, *packages) for folder in package.__path__)
         self._before: Any = None
 
     def __enter__(self) -> Lines:
@@ -37,16 +34,16 @@ class Lines:
         sys.settrace(self._before)
 
     def _enter(self, frame: FrameType, event: str, _: Any) -> Any:
-        return self._line if frame.f_code.co_filename.startswith(_FOLDERS) else None
+        return self._line if frame.f_code.co_filename.startswith(self._folders) else None
 
     def _line(self, frame: FrameType, event: str, _: Any) -> Any:
         self.lines += event == "line"
         return self._line
 
 
-def lines_of(call: Callable[[], object]) -> int:
-    """How many lines of the product a call runs in this thread."""
-    with Lines() as run:
+def lines_of(call: Callable[[], object], *packages: ModuleType) -> int:
+    """How many lines of the product, and of packages beside it, a call runs in this thread."""
+    with Lines(*packages) as run:
         call()
     return run.lines
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
+import jsonschema
 import pytest
+import referencing
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.server.validation import schemas
+from counting import lines_of
 from jsonschema import Draft202012Validator
 
 PLAN: dict[str, Any] = {
@@ -159,19 +161,18 @@ BOMB = {
 )
 def test_what_costs_too_much_is_a_fault_and_ends_soon(schema: Any, document: Any, why: str) -> None:
     schemas.check_schema(schema, "schema")
-    began = time.process_time()
-    ((_, said),) = schemas.faults(schema, document)
+    found: list[Any] = []
+    lines = lines_of(lambda: found.extend(schemas.faults(schema, document)), jsonschema, referencing)
+    ((_, said),) = found
     assert why in said
-    assert time.process_time() - began < 5
+    assert lines < 25 * schemas.MAX_STEPS
 
 
-def test_a_pattern_takes_time_in_proportion_to_the_text() -> None:
+def test_a_pattern_that_tries_for_ever_elsewhere_ends_here() -> None:
     schema = {"pattern": "^(a+)+$"}
     schemas.check_schema(schema, "schema")
-    began = time.process_time()
     assert schemas.faults(schema, "a" * 100_000 + "!")
     assert not schemas.faults(schema, "a" * 100_000)
-    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize(
