@@ -33,6 +33,7 @@ class Counted:
     def __init__(self, store: BoardStore) -> None:
         self._store = store
         self.calls = self.rows = 0
+        self.boards: set[str] = set()
         self.fails: Exception | None = None
 
     async def stretches(self, places: Mapping[str, int], limit: int) -> dict[str, Stretch]:
@@ -40,6 +41,7 @@ class Counted:
             raise self.fails
         found = await self._store.stretches(places, limit)
         self.calls += 1
+        self.boards |= set(places)
         self.rows += sum(len(stretch.events) for stretch in found.values())
         return found
 
@@ -79,6 +81,13 @@ async def follow(
         got += heard.events
         place = heard.cursor
     return got
+
+
+async def parked(tails: Tails, count: int) -> None:
+    """Returns when so many calls wait for news."""
+    async with asyncio.timeout(PATIENCE):
+        while tails._waiting < count:  # noqa: ASYNC110 - the calls set no event
+            await asyncio.sleep(0.001)
 
 
 async def expected(table: Table, agent: str, filter_: dict[str, Any], after: int = 0) -> list[Event]:
@@ -404,10 +413,12 @@ async def test_a_board_that_nobody_follows_any_more_is_forgotten(
     async with asyncio.timeout(PATIENCE):
         while tails.weight or tails._tails or tails._pages:  # noqa: ASYNC110 - a timer of the tails ends it
             await asyncio.sleep(0.01)
-    calls = counted.calls
+    counted.boards.clear()
     await table.post("alice", "nobody reads this")
-    await asyncio.sleep(0.1)
-    assert counted.calls == calls
+    other = Table(store, "other")
+    await other.post("alice", "this is read")
+    await follow(tails, "other", "bob", {}, to=await other.seq())
+    assert counted.boards == {"other"}
 
 
 async def test_a_failed_read_is_told_to_those_who_wait_and_the_next_begin_anew(
@@ -424,7 +435,7 @@ async def test_a_failed_read_is_told_to_those_who_wait_and_the_next_begin_anew(
         )
 
     first = [call(), call()]
-    await asyncio.sleep(0.05)
+    await parked(tails, 2)
     counted.fails = StoreBusy("somebody else holds the file")
     await table.post("alice", "b")
     for task in first:
@@ -435,7 +446,7 @@ async def test_a_failed_read_is_told_to_those_who_wait_and_the_next_begin_anew(
     assert [event.seq for event in heard.events] == [place + 1]
     place += 1
     last = call()
-    await asyncio.sleep(0.05)
+    await parked(tails, 1)
     await store.close()
     with pytest.raises(StoreClosed):
         await asyncio.wait_for(last, PATIENCE)

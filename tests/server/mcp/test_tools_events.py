@@ -238,7 +238,9 @@ async def test_I20_a_cancelled_wait_moves_no_cursor(board: Any, monkeypatch: pyt
         return int((await alice.do("subscribe"))["subscriptions"][0]["cursor"])
 
     idle = waiting()
-    await asyncio.wait({idle}, timeout=0.05)
+    async with asyncio.timeout(PATIENCE):
+        while not following.tails._waiting:  # noqa: ASYNC110 - the call sets no event
+            await asyncio.sleep(0.001)
     idle.cancel()
     await asyncio.wait({idle})
     assert await stands() == held["cursor"]

@@ -1,0 +1,56 @@
+"""What one text costs against another a quarter as long: about 4 where the time is in proportion, 16 by the square.
+
+    python benchmarks/proportion.py [characters]
+
+For what is written in C or Rust and cannot be counted step by step, as tests do with everything else. Prints the least
+CPU time of five runs for each kind of text and the ratio of the two.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+from blackboard_mcp.server.mcp.adapter_values import holds_too_much
+from blackboard_mcp.server.tokens import BpeTokenizer, pieces
+from blackboard_mcp.server.validation import schemas
+
+TIMES = 5
+UNITS = ("the cache was cold after each deploy. ", "a", "-", " ", "\n", "|\t", "e\u0301", "\u1a5d", "\ud800")
+VOCABULARY = BpeTokenizer()
+
+
+def count_tokens(text: str) -> object:
+    """Without what is remembered of equal pieces."""
+    return [VOCABULARY._count(piece) for piece in pieces(text)]
+
+
+def match_pattern(text: str) -> object:
+    return list(schemas.faults({"pattern": "^(a+)+$"}, text + "!"))
+
+
+def weigh_message(text: str) -> object:
+    return holds_too_much(("[" + '"a",' * len(text) + "0]").encode())
+
+
+def least(work: Callable[[str], object], text: str) -> float:
+    """CPU milliseconds."""
+    taken = []
+    for _ in range(TIMES):
+        begun = time.process_time()
+        work(text)
+        taken.append(time.process_time() - begun)
+    return 1_000 * min(taken)
+
+
+def main() -> None:
+    size = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
+    cases = [(count_tokens, unit) for unit in UNITS] + [(match_pattern, "a"), (weigh_message, "a")]
+    for work, unit in cases:
+        few, many = (least(work, (unit * length)[:length]) for length in (size, 4 * size))
+        print(f"{work.__name__:14} {unit!a:45} {few:8.2f} {many:8.2f} ms  ×{many / few:.1f}")
+
+
+if __name__ == "__main__":
+    main()
