@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import Any
 
 from blackboard_mcp.protocols.answers import (
     Once,
@@ -11,7 +12,7 @@ from blackboard_mcp.protocols.answers import (
 )
 from blackboard_mcp.protocols.items import Draft
 
-from .harness import Table, draft
+from .harness import PATIENCE, Table, draft
 
 CALLS = 1_000
 AT_ONCE = 8
@@ -42,6 +43,13 @@ class CancellationTests:
         async def debate(call: int, once: Once) -> None:
             await at.store.debate_open(at.board, "carol", claims[call // 5], ["dave"], once=once)
 
+        async def commit_or(task: asyncio.Future[None]) -> None:
+            """Waits for a commit, whosever it is, but for no longer than the task takes."""
+            change = asyncio.ensure_future(at.store.wait_for_change(at.store.changes(), PATIENCE))
+            either: list[asyncio.Future[Any]] = [task, change]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            change.cancel()
+
         async def tried(call: int) -> None:
             """The call, cancelled somewhere, and then once more with the same key."""
             nonlocal cancelled
@@ -49,7 +57,7 @@ class CancellationTests:
             once = Once(f"call-{call}", f"{call}")
             task = asyncio.ensure_future(work(call, once))
             for _ in range(dice.randrange(12)):
-                await asyncio.sleep(0 if dice.random() < 0.7 else dice.random() * 0.004)
+                await (asyncio.sleep(0) if dice.random() < 0.85 else commit_or(task))
             cancelled += task.cancel()
             await asyncio.wait({task})
             await work(call, once)

@@ -29,7 +29,7 @@ from blackboard_mcp.protocols.groups import (
     parse_handle,
 )
 
-from .harness import HandClock, Table, draft
+from .harness import PATIENCE, HandClock, Table, draft
 
 FACTS = {"event": "item.posted", "type": "FACT"}
 LEASE = 60
@@ -616,8 +616,8 @@ class ConsumerGroupTests:
         await take(one, "bob")
         assert not (await two.store.group_outlook(two.board, "g")).ready
         seen = two.store.changes()
-        waiting = asyncio.create_task(two.store.wait_for_change(seen, 30))
+        waiting = asyncio.create_task(two.store.wait_for_change(seen, PATIENCE))
         await take(one, "bob", 0, fail=["3.1"])
-        await asyncio.wait_for(waiting, 30)
+        await asyncio.wait_for(waiting, PATIENCE)
         assert (await two.store.group_outlook(two.board, "g")).ready
         assert await take(two, "carol") == ["3.2"]

@@ -13,7 +13,7 @@ from blackboard_mcp.protocols.errors import Conflict
 from blackboard_mcp.protocols.items import Zone
 from blackboard_mcp.protocols.pruning import Move, Plan, Workspace
 
-from .harness import HandClock, Table, draft
+from .harness import PATIENCE, HandClock, Table, draft
 
 Handles = tuple[Table, Table]
 
@@ -68,9 +68,9 @@ class HandleTests:
         one, two = handles
         await one.post("alice", "a")
         seen = two.store.changes()
-        waiting = asyncio.create_task(two.store.wait_for_change(seen, 30))
+        waiting = asyncio.create_task(two.store.wait_for_change(seen, PATIENCE))
         await one.post("alice", "b")
-        await asyncio.wait_for(waiting, 30)
+        await asyncio.wait_for(waiting, PATIENCE)
         assert (await two.item(2)).text == "b"
 
     async def test_a_lease_excludes_over_both_handles(self, handles: Handles, clock: HandClock) -> None:

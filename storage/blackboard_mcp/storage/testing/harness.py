@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from blackboard_mcp.protocols.answers import (
     DebateView,
@@ -35,6 +35,8 @@ Target = Item | int
 Targets = Target | Sequence[Target]
 
 CONFIG = BoardConfig()
+PATIENCE: Final = 60.0
+"""Seconds after which something that is waited for is taken for missing."""
 
 
 class HandClock:
