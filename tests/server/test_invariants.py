@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from blackboard_mcp.protocols.board import Core
 from blackboard_mcp.protocols.pruning import PassOutcome, Plan
-from blackboard_mcp.server import pruner, views
+from blackboard_mcp.server import pruner
 from blackboard_mcp.server.policies import ordering
 from blackboard_mcp.server.pruner import Pruner
 from blackboard_mcp.server.pruning import decide
 from blackboard_mcp.server.stewardship import Stewardship
+from blackboard_mcp.server.views import law, rendering
 from blackboard_mcp.storage.testing.machine import Outcome, walk
 from blackboard_mcp.storage.testing.walks import inline, stride
 from profiles import NIGHTLY
@@ -142,17 +143,17 @@ def core_without_a_cap(patch: pytest.MonkeyPatch) -> None:
 
 
 def cut_law_short(patch: pytest.MonkeyPatch) -> None:
-    honest = views._lines
-    patch.setattr(views, "_lines", lambda lead, text: honest(lead, text[:6]))
+    honest = law.labelled
+    patch.setattr(law, "labelled", lambda lead, text: honest(lead, text[:6]))
 
 
 def outgrow_budgets(patch: pytest.MonkeyPatch) -> None:
-    honest = views._Renderer
+    honest = rendering.Renderer
 
-    def renderer(snapshot: Any, agent: str, budget: int, *rest: Any) -> Any:
-        return honest(snapshot, agent, 2 * budget, *rest)
+    def renderer(standing: Any, budget: int, *rest: Any, **more: Any) -> Any:
+        return honest(standing, 2 * budget, *rest, **more)
 
-    patch.setattr(views, "_Renderer", renderer)
+    patch.setattr(rendering, "Renderer", renderer)
 
 
 @pytest.mark.parametrize(

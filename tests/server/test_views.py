@@ -23,6 +23,7 @@ from blackboard_mcp.server import text as text_module
 from blackboard_mcp.server.text import quoted
 from blackboard_mcp.server.tokens import BpeTokenizer
 from blackboard_mcp.server.views import View, render_view
+from blackboard_mcp.server.views.passages import is_code
 from counting import PROPORTION, growth, lines_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,8 +32,11 @@ BPE = BpeTokenizer()
 START = datetime(2026, 11, 21, 9, tzinfo=UTC)
 Make = Callable[..., Item]
 OURS = re.compile(
-    r"board main|objective:|constraint \d+:|flags:|waiting for you:|open debates:|items:|your private notes:|"
-    r"Nothing posted yet|> |>$|\d+ more: |whole texts: |[A-Z]-\d+"
+    r"board main|objective:|constraint \d+:|flags:|nobody else is here|last active: |since you looked at seq \d+|"
+    r"(came|changed|debates opened|settled|left for room): |waits for|you watch [A-Z]-\d+|"
+    r"open questions and problems|open debates:|"
+    r"(settled|decisions, answers, plans|summaries|hypotheses|facts, results|replies, critiques|logs)( \(@2.*\))?:$|"
+    r"your private notes|done with: |closes by \d|Nothing posted yet|> |>$|\d+ (\w+ )?more( |:)|whole texts: |[A-Z]-\d+"
 )
 
 
@@ -96,49 +100,52 @@ def dispute(make_item: Make) -> Snapshot:
 
 def test_a_view_says_the_law_then_what_waits_then_debates_then_the_rest(dispute: Snapshot) -> None:
     assert view(dispute).text == (
-        "board main seq 500, as of 2026-11-21 09:24Z\n"
+        "board main · seq 500 · as of 2026-11-21 09:24Z · you are alice\n"
+        "nobody else is here yet · 0 of 6,000 tokens\n"
         "objective: Measure the road.\n"
         "constraint 1: Use kilometres.\n"
         "constraint 2: Don’t guess. Ever.\n"
         "flags: dry_run=true\n"
-        "K-20 constraint by dora 4m !5: Never write outside the workspace.\n"
-        "I-21 hot issue by ci 3m !5: lint fails on main\n"
-        "waiting for you:\n"
-        'C-22 → post(type="REPLY", edges={"replies_to": ["C-22"]}, text="…") · critique by bob 2m !3 '
-        "(critiques H-3): You mixed the units.\n"
-        'F-5 → debate(op="acknowledge", id="F-5") · fact by alice 19m !4: Census data of 2020.\n'
+        "K-20 constraint by dora 4m: Never write outside the workspace.\n"
+        "I-21 hot issue by ci 3m: lint fails on main\n"
+        "waits for you:\n"
+        'C-22 by bob criticises H-3: "You mixed the units." → answer: post(type="REPLY", '
+        'edges={"replies_to": ["C-22"]}, text="…")\n'
+        'you watch F-5 by alice: "Census data of 2020." → seen enough: debate(op="acknowledge", id="F-5")\n'
         "open debates:\n"
-        "H-3 debated, critiques C-22, waits for carol, you to answer C-22 · hypothesis by alice 21m !3: "
-        "The figure is 12 miles.\n"
-        "items:\n"
-        "L-24 log by eve 0s !2: An old remark.\n"
+        "H-3 by you 21m: The figure is 12 miles.\n"
+        "waits for you: answer C-22; carol: judge\n"
+        "logs:\n"
+        "L-24 by eve 0s: An old remark.\n"
         "your private notes:\n"
-        "L-23 log private by alice 1m !2: my own note"
+        "L-23 by you 1m private: my own note"
     )
 
 
 def test_a_board_with_nothing_on_it_says_how_to_begin() -> None:
     lines = view(snapshot()).text.split("\n")
-    assert len(lines) == 2
-    assert lines[1].startswith("Nothing posted yet. Begin: post(")
+    assert len(lines) == 3
+    assert lines[-1].startswith("Nothing posted yet. Begin: post(")
 
 
 def test_a_smaller_view_keeps_what_waits_and_names_the_next_call(dispute: Snapshot, make_item: Make) -> None:
-    more = [make_item(n, "Detail after detail of the road. " * 30) for n in range(30, 60)]
+    more = [make_item(n, f"Detail {chr(n + 60)} of the road. " * 30) for n in range(30, 60)]
     there = snapshot(
         *dispute.items, *more, core=dispute.board.core, debates=dispute.debates, owed=dispute.owed, hidden=7
     )
     small = view(there, 400)
-    assert "C-22 → post" in small.text
-    assert "F-5 → debate" in small.text
-    assert "H-3 debated" in small.text
+    assert 'C-22 by bob criticises H-3: "You mixed the units." → answer: post(type="REPLY"' in small.text
+    assert (
+        'you watch F-5 by alice: "Census data of 2020." → seen enough: debate(op="acknowledge"' in small.text
+    )
+    assert "H-3 by you 56m: The figure is 12 miles." in small.text
     assert small.hidden >= 7
     last = small.text.split("\n")[-1]
-    assert last.startswith(f"{small.hidden} more: query(limit=20)")
+    assert re.match(rf'{small.hidden} more \(\d+ facts.* …\): query\(type="FACT"\)', last)
 
 
 def test_more_important_items_come_first_and_newer_ones_among_equals(make_item: Make) -> None:
-    items = [make_item(n, "x", importance=i) for n, i in ((1, 3), (2, 5), (3, 3), (4, 1))]
+    items = [make_item(n, "wxyz"[n - 1], importance=i) for n, i in ((1, 3), (2, 5), (3, 3), (4, 1))]
     assert re.findall(r"^F-\d", view(snapshot(*items)).text, re.M) == ["F-2", "F-3", "F-1", "F-4"]
 
 
@@ -164,7 +171,7 @@ def test_the_figures_of_a_view_do_not_count_what_others_keep_private(dispute: Sn
 
 def test_a_settled_board_says_so(dispute: Snapshot) -> None:
     settled = replace(dispute, board=replace(dispute.board, lifecycle=Lifecycle.SETTLED))
-    assert view(settled).text.startswith("board main (settled) seq 500")
+    assert view(settled).text.startswith("board main (settled) · seq 500 ·")
 
 
 def test_real_threads_fit_every_budget(threads: list[list[Item]]) -> None:
@@ -176,7 +183,9 @@ def test_real_threads_fit_every_budget(threads: list[list[Item]]) -> None:
             assert all(OURS.match(line) for line in shown.text.split("\n"))
             counted = len(shown.shown) + len(shown.excerpts) + len(shown.stubs) + shown.hidden
             assert counted == len(thread)
-        assert len(view(there, 6_000).shown) == len(thread)
+        large = view(there, 6_000)
+        assert {i.id for i in thread if i.tokens < 700 and not is_code(i)} <= set(large.shown)
+        assert (large.stubs, large.hidden) == ((), 0)
 
 
 def test_items_are_rendered_with_work_in_proportion_to_their_number(make_item: Make) -> None:

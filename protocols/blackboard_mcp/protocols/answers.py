@@ -11,7 +11,7 @@ from .board import Board
 from .debates import Debate, Duty, Tally
 from .events import Event
 from .guard import Protection
-from .items import Item, Status
+from .items import Item, ItemType, Status
 from .summaries import SummaryRequest
 
 
@@ -158,23 +158,71 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What a view of one agent is rendered from, all of one moment.
+class Archived:
+    """What an agent may see of a board's archive: how many items by type, and what the newest are about.
 
-    `items` are those of working memory the agent may see, most important first (at most
-    `SNAPSHOT_ITEMS`), always with the active constraints, the open hot issues, what the agent owes and
-    the roots, critiques and answers of open debates; `hidden` counts those left out.
+    `tags` are those of more than one of the newest items, most used first; `starts` is how the texts of some begin.
+    """
+
+    types: tuple[tuple[ItemType, int], ...] = ()
+    tags: tuple[str, ...] = ()
+    starts: tuple[str, ...] = ()
+
+    @property
+    def items(self) -> int:
+        return sum(count for _, count in self.types)
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What happened since an agent looked last, by others and by the server, oldest first.
+
+    `events` are the newest of them at most; `whole` when there are no more. `authors` are those of the items that left
+    working memory, by id.
+    """
+
+    events: tuple[Event, ...] = ()
+    whole: bool = True
+    authors: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a view of one agent is rendered from, all of one moment and all that the agent may see.
+
+    `items` are those of working memory, most important first (at most `SNAPSHOT_ITEMS`), always with the
+    active constraints, the open hot issues, what the agent owes, the roots, critiques and
+    answers of `debates` and the roots of `ended`, wherever these are; `hidden` counts those of working memory left out.
     """
 
     board: Board
     items: tuple[Item, ...]
     debates: tuple[Debate, ...]
+    """The open ones, oldest first."""
     owed: tuple[tuple[int, Duty], ...]
     protected: dict[int, Protection] = field(default_factory=dict)
     hidden: int = 0
     attention: Attention = field(default_factory=Attention)
     summaries: tuple[SummaryRequest, ...] = ()
     """Requests for summaries that the agent could meet, oldest first, at most three."""
+    look: int = 0
+    """The sequence up to which the agent had been shown the board; 0 when that is not known."""
+    at: datetime | None = None
+    """When the last event was; `None` when there is none."""
+    tokens: int = 0
+    """What working memory has."""
+    here: tuple[tuple[str, datetime], ...] = ()
+    """Who did something among the last events, and when last; who did so last first."""
+    news: News = field(default_factory=News)
+    ended: tuple[Debate, ...] = ()
+    """Debates that ended last, the latest first."""
+    types: Mapping[ItemType, int] = field(default_factory=dict)
+    """How many items working memory has, by type."""
+    answered: Mapping[int, str] = field(default_factory=dict)
+    """Questions and problems among `items` that somebody else replied to, with the id of the newest reply."""
+    replaced: Mapping[int, str] = field(default_factory=dict)
+    """Items that their authors superseded, with the id of what supersedes them."""
+    archived: Archived = field(default_factory=Archived)
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,6 +236,10 @@ class Item:
     seq: int
     updated_by: str = ""
     """Who wrote this version, or last changed what may change of it."""
+    written_by: str = ""
+    """Who wrote this version; its author, where that is not said."""
+    written_at: datetime | None = None
+    """When; at `created_at`, where that is not said."""
     edges: tuple[Edge, ...] = field(default=())
     incoming: tuple[Edge, ...] = field(default=())
     debate: str | None = None

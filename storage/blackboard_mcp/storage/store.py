@@ -61,6 +61,7 @@ from .operations import (
     trusting,
     using,
     versions,
+    viewing,
 )
 from .operations.rows import Steps, micros
 from .request_calls import RequestCalls
@@ -268,7 +269,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
         return await self.engine.read(lambda: reading.history(board, agent, number, limit))
 
     async def snapshot(self, board: str, agent: str, *, look: int = 0) -> Snapshot:
-        return await self.engine.read(lambda: reading.snapshot(board, agent, look))
+        return await self.engine.read(lambda: viewing.snapshot(board, agent, look))
 
     async def statistics(self, board: str, agent: str) -> Statistics:
         return await self.engine.read(lambda: reading.statistics(board, agent))

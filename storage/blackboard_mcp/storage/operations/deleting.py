@@ -98,6 +98,7 @@ def delete(ledger: Ledger, row: ItemRow, draft: Draft) -> Steps[int]:
     row.text, row.tags, row.metadata, row.tokens, row.sha256 = "", "[]", "{}", 0, _NOTHING
     row.ttl = row.expires_at = None
     row.updated_at, row.updated_by = ledger.now, ledger.agent
+    row.written_at, row.written_by = ledger.now, ledger.agent
     if not told:
         yield from retracting.retract(ledger, row, retracting.DELETED)
     return row.number

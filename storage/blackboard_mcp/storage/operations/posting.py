@@ -415,6 +415,8 @@ def _change(
             ]
         row.seq = yield from ledger.emit(event, row, data=data, concerns=concerns)
         row.updated_at, row.updated_by = ledger.now, ledger.agent
+        if versioned:
+            row.written_at, row.written_by = ledger.now, ledger.agent
         yield (
             sql("item_change"),
             (

@@ -171,6 +171,7 @@ def _write(ledger: Ledger, issue: ItemRow, found: Pressure, wording: Wording) ->
         issue.status = str(Status.ACTIVE)
     issue.seq = yield from ledger.emit(EventType.ITEM_VERSIONED, issue, concerns=_agents(found))
     issue.updated_at, issue.updated_by = ledger.now, SYSTEM
+    issue.written_at, issue.written_by = ledger.now, SYSTEM
     yield (
         sql("item_change"),
         (

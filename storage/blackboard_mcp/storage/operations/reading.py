@@ -10,26 +10,21 @@ from blackboard_mcp.protocols.answers import (
     Found,
     Log,
     Page,
-    Snapshot,
     Statistics,
     Stretch,
 )
 from blackboard_mcp.protocols.board import AgentInfo
-from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Ref, Zone
 from blackboard_mcp.protocols.keys import parse_key
 
-from . import debate_views, globbing, guarding, summarising
-from .ledger import attention, get_board, load, owed_by
+from . import globbing, guarding
+from .ledger import attention, get_board, load
 from .rows import ItemRow, Steps, dumps, event_of, instant, micros, numbers, sql
 from .showing import values
 from .sight import TIMES, expanded
-
-MOST_REQUESTS = 3
-SNAPSHOT_ITEMS = 400
 
 
 def read(board: str, agent: str, refs: Sequence[Ref], keys: Sequence[str], look: int) -> Steps[Found]:
@@ -87,7 +82,7 @@ def _versions(no: int, wanted: Sequence[tuple[ItemRow, int]]) -> Steps[dict[tupl
     items = {item.number: item for item, _ in wanted}
     listed = dumps(sorted({(item.number, version) for item, version in wanted}))
     found: dict[tuple[int, int], ItemRow] = {}
-    for number, version, text, tags, metadata, tokens, sha256, at, by, status, deleted in (
+    for number, version, text, tags, metadata, tokens, sha256, at, by, status, deleted, writer, written in (
         yield sql("versions"), (no, listed)
     ):
         item = items[number]
@@ -103,13 +98,16 @@ def _versions(no: int, wanted: Sequence[tuple[ItemRow, int]]) -> Steps[dict[tupl
             updated_by=by,
             status=status or item.status,
             deleted=deleted,
+            written_by=writer,
+            written_at=written,
         )
     return found
 
 
 _COLUMNS = (
     "board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata, "
-    "tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted"
+    "tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted, "
+    "written_by, written_at"
 )
 _SCAN = 500
 
@@ -226,38 +224,6 @@ def history(board: str, agent: str, number: int, limit: int) -> Steps[tuple[Even
     row = yield from get_board(board)
     listed = yield sql("events_of_item"), (row.no, number, agent, limit)
     return tuple(event_of(raw) for raw in listed)
-
-
-def snapshot(board: str, agent: str, look: int) -> Steps[Snapshot]:
-    row = yield from get_board(board)
-    top = [r[0] for r in (yield sql("top"), (row.no, agent, SNAPSHOT_ITEMS))]
-    law = [r[0] for r in (yield sql("law"), (row.no, agent))]
-    owed_rows = yield from owed_by(row.no, agent)
-    owed = tuple((r[0], Duty(r[1])) for r in owed_rows)
-    open_rows = yield sql("debates_open"), (row.no,)
-    listed = yield from debate_views.debates(row.no, open_rows)
-    wanted = dict.fromkeys([*law, *(n for n, _ in owed)])
-    for debate in listed:
-        wanted.update(dict.fromkeys([debate.root, *debate.critiques, *(a for _, a in debate.answers)]))
-    asked = yield from summarising.standing(row, MOST_REQUESTS)
-    wanted.update(dict.fromkeys(min(request.seen) for request in asked))
-    wanted.update(dict.fromkeys(top))
-    found = yield from load(row.no, wanted, agent)
-    items = yield from values(row, [found[n] for n in wanted if n in found], agent)
-    held = yield from guarding.protections(row.no, found, most=0)
-    own = yield sql("own_notes"), (row.no, agent)
-    visible = row.working_items - row.private_items + own[0][0]
-    waiting = yield from attention(row.no, agent, look)
-    return Snapshot(
-        board=row.value(),
-        items=tuple(items),
-        debates=tuple(d for d in listed if d.root in found),
-        owed=owed,
-        protected=held,
-        hidden=visible - sum(item.zone is Zone.WORKING for item in items),
-        attention=waiting,
-        summaries=tuple(asked),
-    )
 
 
 def statistics(board: str, agent: str) -> Steps[Statistics]:

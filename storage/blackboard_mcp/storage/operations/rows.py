@@ -192,6 +192,9 @@ class ItemRow:
     seq: int
     updated_by: str
     deleted: int = 0
+    written_by: str = ""
+    written_at: int = 0
+    """Of the version; its author and when it was posted, where they are not said."""
 
     @property
     def id(self) -> str:
@@ -243,6 +246,8 @@ class ItemRow:
             expires_at=None if self.expires_at is None else instant(self.expires_at),
             seq=self.seq,
             updated_by=self.updated_by,
+            written_by=self.written_by or self.author,
+            written_at=instant(self.written_at or self.created_at),
             edges=tuple(edge for edge, _ in leaving),
             incoming=tuple(edge for edge, _ in arriving),
             debate=debate,

@@ -3,7 +3,8 @@
 -- name: items_by_number
 -- Items by number (a JSON list) that an agent may see.
 SELECT board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata,
-       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted
+       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted, written_by,
+       written_at
 FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
 
 -- name: types_visible
@@ -20,14 +21,15 @@ FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND V
 -- Entries by key (a JSON list) that an agent may see: tombstones before what stands, shared ones before the
 -- team's, own private ones last.
 SELECT board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata,
-       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted
+       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted, written_by,
+       written_at
 FROM item WHERE board = ?1 AND key IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3)
 ORDER BY deleted DESC, NEAREST(owner, ?3);
 
 -- name: versions
 -- Former versions, by a JSON list of [number, version].
 SELECT v.number, v.version, v.text, v.tags, v.metadata, v.tokens, v.sha256, v.updated_at, v.updated_by, v.status,
-       v.deleted
+       v.deleted, v.written_by, v.written_at
 FROM json_each(?2) w CROSS JOIN item_version v
 WHERE v.board = ?1 AND v.number = json_extract(w.value, '$[0]') AND v.version = json_extract(w.value, '$[1]');
 
@@ -125,7 +127,8 @@ WHERE i.board = ?1 AND i.zone = 'working' AND VISIBLE(i.owner, ?2) GROUP BY t.va
 -- name: items_any
 -- Items by number (a JSON list), whoever may see them: for the server's own work.
 SELECT board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata,
-       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted
+       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted, written_by,
+       written_at
 FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
 
 -- name: types

@@ -1,0 +1,156 @@
+"""What the reader owes, each with the calls that meet it, and who is awaited in a debate.
+
+A line of a duty has the text in quotation marks that it cannot close, and the calls after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from blackboard_mcp.protocols.debates import Debate, Duty, ObligationState
+from blackboard_mcp.protocols.items import Item, ItemType
+from blackboard_mcp.protocols.tokens import Tokenizer
+
+from ..debate_text import duty_line
+from ..text import excerpt, word
+from .lines import circumstances, identity, in_quotes, listed, name
+from .room import Line
+from .standing import Standing
+
+
+class Duties:
+    """The lines on what `standing`'s reader owes. `responds`: it has the tool that answers requests."""
+
+    def __init__(self, standing: Standing, tokenizer: Tokenizer, *, responds: bool) -> None:
+        self._standing = standing
+        self._tokenizer = tokenizer
+        self._responds = responds
+
+    def lines(self) -> list[Line]:
+        """Duties, longest first, then questions that name the reader and summaries that it could write."""
+        standing = self._standing
+        lines = [
+            self._owed(standing.items[number], duty)
+            for number, duty in standing.snapshot.owed
+            if number in standing.items
+        ]
+        told = {line.item.number for line in lines}
+        for item in standing.items.values():
+            asks = (
+                item.type is ItemType.QUESTION and item.author != standing.agent and not standing.done(item)
+            )
+            if asks and item.number not in told and standing.agent in standing.asked(item):
+                lines.append(self._line(item, "asks you", answering(item)))
+        for request in standing.snapshot.summaries:
+            first = standing.items.get(min(request.seen))
+            if first is not None:
+                taken = request.holder not in (None, standing.agent)
+                holder = f", {word(str(request.holder))} is at it" if taken else ""
+                call = f'→ sum up its thread{holder}: summarize(thread="{request.name}")'
+                lines.append(self._line(first, "", call))
+        return lines
+
+    def _owed(self, item: Item, duty: Duty) -> Line:
+        standing = self._standing
+        if duty is Duty.ANSWER:
+            call = f'→ answer: respond(id="{item.id}")' if self._responds else answering(item)
+            return self._line(item, "asks you", call)
+        debate = self._debate(item, duty)
+        answers = [] if debate is None or duty is Duty.RESPOND else [a for _, a in debate.answers]
+        about = next((standing.items[a] for a in answers if a in standing.items), item)
+        quorum = standing.snapshot.board.config.quorum
+
+        def told(tokens: int) -> str:
+            return duty_line(
+                item.number,
+                duty,
+                debate,
+                standing.items,
+                standing.agent,
+                self._tokenizer,
+                quorum=quorum,
+                tokens=tokens,
+            )
+
+        return Line(about, partial(str, ""), sentence=told)
+
+    def _debate(self, item: Item, duty: Duty) -> Debate | None:
+        """The open debate in which the duty arose."""
+        for debate in self._standing.open_debates:
+            if item.number in ((*debate.critiques,) if duty is Duty.RESPOND else (debate.root,)):
+                return debate
+        return None
+
+    def _line(self, item: Item, what: str, call: str) -> Line:
+        lead = f"{identity(item, self._standing.now, self._standing.agent)}{f' {what}' if what else ''}"
+        return Line(item, partial(str, lead), sentence=self._quoting(item, lead, call))
+
+    def _quoting(self, item: Item, lead: str, call: str) -> Callable[[int], str]:
+        return lambda tokens: f"{lead}: {in_quotes(excerpt(item.text, tokens, self._tokenizer))} {call}"
+
+
+def answering(item: Item) -> str:
+    return f'→ answer: post(type="ANSWER", edges={{"replies_to": ["{item.id}"]}}, text="…")'
+
+
+def debate_lines(standing: Standing, told: set[int]) -> tuple[list[Line], list[Line]]:
+    """Open debates as they are shown, each followed by its critiques; and all claims before all critiques."""
+    shown: list[Line] = []
+    claims: list[Line] = []
+    critiques: list[Line] = []
+    told = set(told)
+    for debate in standing.open_debates:
+        root = standing.items[debate.root]
+        claim = Line(
+            root,
+            partial(_words, standing, root),
+            after=_awaited(standing, debate),
+            textless=root.number in told,
+        )
+        told.add(root.number)
+        claims.append(claim)
+        shown.append(claim)
+        for number in debate.critiques:
+            if number in standing.items and number not in told:
+                told.add(number)
+                critiques.append(
+                    Line(standing.items[number], partial(_words, standing, standing.items[number]))
+                )
+                shown.append(critiques[-1])
+    return shown, claims + critiques
+
+
+def _words(standing: Standing, item: Item) -> str:
+    return identity(item, standing.now, standing.agent) + circumstances(item, debated=False)
+
+
+def _awaited(standing: Standing, debate: Debate) -> str:
+    """`waits for coder: answer C-15, C-16; then critic, tester: judge`."""
+    answers: dict[str, list[str]] = {}
+    judges: list[str] = []
+    later: list[str] = []
+    for owed in debate.obligations:
+        who = name(owed.agent, standing.agent)
+        item = standing.items.get(owed.item)
+        if owed.state is ObligationState.WATCHING:
+            later.append(who)
+        elif owed.state is not ObligationState.OUTSTANDING:
+            continue
+        elif owed.duty is Duty.RESPOND:
+            answers.setdefault(who, []).append("a critique" if item is None else item.id)
+        else:
+            judges.append(who)
+    told = [f"{who}: answer {listed(ids)}" for who, ids in answers.items()]
+    if judges:
+        told.append(f"{listed(judges)}: judge")
+    if later:
+        told.append(f"then {listed(later)}: judge")
+    quorum = standing.snapshot.board.config.quorum
+    closes = f"closes by {quorum} votes on one side" if quorum else ""
+    if told:
+        return f"waits for {'; '.join(told)}{f' ({closes})' if closes else ''}"
+    return (
+        closes
+        or f'waits for nobody by name: debate(op="decide", id="{standing.items[debate.root].id}") ends it'
+    )

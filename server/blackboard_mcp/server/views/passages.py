@@ -1,0 +1,88 @@
+"""How much of a text a line shows: whole sentences first, and of code and logs three lines.
+
+What comes out stays on one line, or on lines that all carry `QUOTE`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from blackboard_mcp.protocols.items import Item, ItemType
+from blackboard_mcp.protocols.tokens import Tokenizer
+
+from ..text import ELLIPSIS, QUOTE, clip, excerpt, one_line, quoted
+
+SENTENCE = 24
+"""Tokens up to which a line has as many whole sentences as fit, before any line has more."""
+LONGEST_SENTENCE = 44
+"""Tokens of a first sentence that is still shown whole."""
+CODE_LINES = 3
+_CODE_WIDTH = 100
+_REACH = 900
+_CODE_REACH = 10_000
+_END = re.compile(
+    r"(?<!\s\d)(?<!\s\d\d)[.!?](?=[\"'”’)\]*_]*(?:\s|$))|(?<=[.!?][\"'”’)\]*_])(?=\s|$)|[。！？]"
+)
+_FENCE = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
+_OUTPUT = frozenset({ItemType.LOG, ItemType.RESULT})
+
+
+def sentences(text: str, tokenizer: Tokenizer) -> str:
+    """The first whole sentences of `text` on one line, about `SENTENCE` tokens; `…` at the end when there is more.
+
+    A first sentence that is too long is cut between words.
+    """
+    start = text.lstrip()
+    flat = one_line(start[:_REACH])
+    whole = len(start) <= _REACH
+    if whole and tokenizer.count(flat) <= SENTENCE:
+        return flat
+    best = ""
+    for match in _END.finditer(flat):
+        end = match.end()
+        # The last sentence may go on beyond what was looked at.
+        if end < SENTENCE // 2 or (end == len(flat) and not whole):
+            continue
+        told = flat[:end]
+        size = tokenizer.count(told)
+        if size > (SENTENCE if best else LONGEST_SENTENCE):
+            break
+        best = told
+        if size > SENTENCE:
+            break
+    if not best:
+        return excerpt(text, SENTENCE + 8, tokenizer)
+    return best if whole and best == flat else f"{best} {ELLIPSIS}"
+
+
+def opening(text: str, tokens: int, tokenizer: Tokenizer) -> str:
+    """The start of `text` on one line, at most `tokens`, to the end of a sentence where one is near."""
+    cut = excerpt(text, tokens, tokenizer)
+    if not cut.endswith(ELLIPSIS):
+        return cut
+    ends = [match.end() for match in _END.finditer(cut)]
+    return f"{cut[: ends[-1]]} {ELLIPSIS}" if ends and ends[-1] > 0.6 * len(cut) else cut
+
+
+def is_code(item: Item) -> bool:
+    """Whether the text is to be cut at `CODE_LINES` lines: output, and what has code in it."""
+    many = item.text.count("\n") >= CODE_LINES
+    return many and (item.type in _OUTPUT or _FENCE.search(item.text[:_CODE_REACH]) is not None)
+
+
+def prose(item: Item) -> str:
+    """What the text says before its code begins; all of it where it has no code or begins with it."""
+    fence = _FENCE.search(item.text[:_CODE_REACH]) if item.type not in _OUTPUT else None
+    before = item.text[: fence.start()] if fence is not None else ""
+    return before if before.strip() else item.text
+
+
+def first_lines(text: str) -> tuple[list[str], int]:
+    """The first lines of code or output, quoted and each cut where it is long, and how many lines there are."""
+    lines = [line for line in text[:_CODE_REACH].split("\n") if line.strip()]
+    return [QUOTE + clip(line, _CODE_WIDTH) for line in lines[:CODE_LINES]], text.count("\n") + 1
+
+
+def whole(text: str) -> list[str]:
+    """All of `text`, each line quoted where it has several."""
+    return quoted(text)

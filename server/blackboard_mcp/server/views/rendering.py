@@ -1,0 +1,274 @@
+"""A view put together, inside its budget.
+
+The same for the same sequence, agent, budget and place up to which the agent has looked: ages count from the
+newest change that the agent may see, which the first line names, and not from the reader's clock.
+
+Every line starts with a word of ours: an id, a heading, or `QUOTE` before each line of a text that is
+shown over several. A text stands at the end of its line, and nothing of ours follows it there, so no text can
+pass for the board's own words. Figures that would count what the agent may not see are left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from blackboard_mcp.protocols.answers import Snapshot
+from blackboard_mcp.protocols.errors import Refused
+from blackboard_mcp.protocols.items import Item, ItemType, Zone
+from blackboard_mcp.protocols.tokens import Tokenizer
+
+from . import law, news
+from .room import ABSENT, START, STUB, WHOLE, Room, Section
+from .sections import Sections
+from .standing import Standing
+
+DEFAULT_BUDGET = 1_500
+_ROOMY = 260
+"""Tokens beside the beginning from which on who is here and what the archive has come before all else."""
+_NEWS_SHARE = 0.12
+_DONE_SHARE = 0.04
+_DONE = "done with: "
+_HELD = "not shown, but held by debates and duties: "
+_HELD_SHARE = 0.06
+_ID = 6
+"""Tokens of an id in a row of them, rather more than less."""
+_NOTES_SHARE = 0.15
+"""Part of the room kept for the agent's own private notes and its team's, as far as there are any."""
+_TAIL = 40
+_CITED = 3
+_TYPES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A rendered view. `tokens` counts `text` and is within the budget.
+
+    `shown` are the ids of items whose text stands there whole, `excerpts` of those with its start,
+    `stubs` of those with none of it; `hidden` counts the items of working memory that are not named at all.
+    """
+
+    text: str
+    tokens: int
+    shown: tuple[str, ...]
+    excerpts: tuple[str, ...]
+    stubs: tuple[str, ...]
+    hidden: int
+
+
+def render_view(
+    snapshot: Snapshot,
+    *,
+    agent: str,
+    budget: int = DEFAULT_BUDGET,
+    reserve: int = 0,
+    tokenizer: Tokenizer,
+    responds: bool = False,
+) -> View:
+    """The board as `agent` sees it, in at most `budget` tokens less `reserve`, which the caller adds.
+
+    `responds`: the agent has the tool that answers requests; without it an ANSWER posted as a reply does.
+
+    Raises:
+        Refused: core, constraints and hot issues alone need more; `facts["needed"]` is enough a budget.
+    """
+    return Renderer(Standing(snapshot, agent), budget, reserve, tokenizer, responds=responds).render()
+
+
+class Renderer:
+    """One view under way."""
+
+    def __init__(
+        self, standing: Standing, budget: int, reserve: int, tokenizer: Tokenizer, *, responds: bool
+    ) -> None:
+        self._standing = standing
+        self._budget = budget - reserve
+        self._reserve = reserve
+        self._tokenizer = tokenizer
+        self._law = law.beginning(standing)
+        self._whole = law.law_items(standing)
+        self._sections = Sections(standing, tokenizer, responds=responds)
+        self._working = [item for item in standing.items.values() if item.zone is Zone.WORKING]
+        self._surroundings = ""
+        self._news: list[str] = []
+        self._done: list[tuple[Item, str]] = []
+        self._held: list[Item] = []
+
+    def render(self) -> View:
+        least = self._compose()
+        if least.tokens > self._budget:
+            needed = least.tokens + self._reserve
+            budget = self._budget + self._reserve
+            raise Refused(
+                f"This view needs at least {needed} tokens, because objective, constraints and hot "
+                f"issues are never shortened; the budget was {budget}. Nothing was changed. Call "
+                f"read(budget={max(needed, DEFAULT_BUDGET)}); resolving hot issues or retiring "
+                "constraints makes it less.",
+                needed=needed,
+                budget=budget,
+            )
+        self._fill(self._budget - least.tokens)
+        while True:
+            view = self._compose()
+            if view.tokens <= self._budget:
+                return view
+            self._shed(view.tokens - self._budget)
+
+    # How much of it
+
+    def _all(self) -> tuple[Section, ...]:
+        return (*self._sections.listed, self._sections.notes)
+
+    def _fill(self, free: int) -> None:
+        sections = [section for section in self._all() if section.lines]
+        if sections:
+            free -= sum(self._count(section.heading) + 1 for section in sections) + _TAIL
+        surroundings = law.surroundings(self._standing)
+        if free >= _ROOMY or not sections:
+            free -= self._place_surroundings(surroundings, free)
+        duties = self._sections.listed[0]
+        room = Room(
+            [section for section in self._all() if section.lines], free, self._budget, self._tokenizer
+        )
+        room.stubs(duties)
+        if free >= _ROOMY:
+            room.tokens -= self._place_news(min(room.tokens, int(free * _NEWS_SHARE)))
+            room.tokens -= self._place_done(min(room.tokens, int(self._budget * _DONE_SHARE)))
+        held = self._for_held(free)
+        kept = self._kept(room.tokens) + held
+        room.tokens -= kept
+        room.share_out()
+        room.tokens += kept - held
+        room.share_out()
+        room.tokens += held - self._place_held(held)
+        room.share_out()
+        if not self._surroundings:
+            self._place_surroundings(surroundings, room.tokens)
+
+    def _kept(self, tokens: int) -> int:
+        notes = self._sections.notes.lines
+        return min(int(tokens * _NOTES_SHARE), sum(line.item.tokens + 20 for line in notes))
+
+    def _for_held(self, free: int) -> int:
+        held = sum(item.number in self._standing.snapshot.protected for item in self._standing.items.values())
+        return min(int(free * _HELD_SHARE), self._count(_HELD) + _ID * held) if held else 0
+
+    def _place_held(self, free: int) -> int:
+        """Names what may not leave and has no line: it may matter in a debate."""
+        levels = self._levels()
+        spent = self._count(_HELD) + 1
+        for item in self._standing.items.values():
+            if item.number in self._standing.snapshot.protected and not levels.get(item.number, ABSENT):
+                spent += self._count(f" {item.id}")
+                if spent > free:
+                    break
+                self._held.append(item)
+        return spent if self._held else 0
+
+    def _place_surroundings(self, told: str, free: int) -> int:
+        cost = self._count(told) + 1
+        if cost > free:
+            return 0
+        self._surroundings = told
+        return cost
+
+    def _place_news(self, free: int) -> int:
+        lines = news.news_lines(self._standing)
+        spent = self._count(news.heading(self._standing)) + 1
+        for line in lines:
+            cost = self._count(line) + 1
+            if spent + cost > free:
+                break
+            spent += cost
+            self._news.append(line)
+        return spent if self._news else 0
+
+    def _place_done(self, free: int) -> int:
+        spent = self._count(_DONE) + 1
+        for item, clause in self._sections.done:
+            cost = self._count(f"{clause}; ")
+            if spent + cost > free:
+                break
+            spent += cost
+            self._done.append((item, clause))
+        return spent if self._done else 0
+
+    def _shed(self, over: int) -> None:
+        """Takes back at least one thing, and about `over` tokens, from the end of the ranking."""
+        for section in reversed(self._all()):
+            for line in reversed(section.order):
+                if over <= 0:
+                    return
+                if line.level != ABSENT:
+                    over -= max(line.cost, 1)
+                    line.lines, line.level, line.cost = [], ABSENT, 0
+        if over > 0:
+            self._surroundings, self._news, self._done, self._held = "", [], [], []
+
+    def _count(self, text: str) -> int:
+        return self._tokenizer.count(text)
+
+    # The text
+
+    def _compose(self) -> View:
+        first, *law_lines = self._law
+        lines = [first]
+        if self._surroundings:
+            lines.append(self._surroundings)
+        lines += law_lines
+        if self._news:
+            lines += [news.heading(self._standing), *self._news]
+        for section in self._all():
+            there = [line for line in section.lines if line.level != ABSENT]
+            if there:
+                lines.append(section.heading)
+            for line in there:
+                lines += line.lines
+        if self._done:
+            lines.append(_DONE + "; ".join(clause for _, clause in self._done))
+        if self._held:
+            lines.append(_HELD + " ".join(item.id for item in self._held))
+        levels = self._levels()
+        absent = Counter(item.type for item in self._working if item.number not in levels)
+        hidden = self._standing.snapshot.hidden + absent.total()
+        lines += self._tail(levels, hidden, absent)
+        text = "\n".join(lines)
+
+        def ids(wanted: int) -> tuple[str, ...]:
+            return tuple(self._standing.items[n].id for n, level in levels.items() if level == wanted)
+
+        return View(text, self._count(text), ids(WHOLE), ids(START), ids(STUB), hidden)
+
+    def _levels(self) -> dict[int, int]:
+        """How much of each item that is named stands there."""
+        levels = {item.number: WHOLE for item in self._whole}
+        named = [item for item, _ in self._done] + self._held
+        for section in self._all():
+            for line in section.lines:
+                if line.level != ABSENT:
+                    levels[line.item.number] = max(levels.get(line.item.number, ABSENT), line.level)
+                    named += line.folded
+        for item in named:
+            levels.setdefault(item.number, STUB)
+        return levels
+
+    def _tail(self, levels: dict[int, int], hidden: int, absent: Counter[ItemType]) -> list[str]:
+        """How many items have no line, by type, and the calls that show them and whole texts."""
+        if not levels and not hidden and not self._standing.items:
+            return ['Nothing posted yet. Begin: post(type="PROBLEM", text="…"); then wait() for others.']
+        parts = []
+        if hidden:
+            kinds = sorted(absent, key=lambda type_: (-absent[type_], type_))[:_TYPES]
+            told = ", ".join(law.counted(type_, absent[type_]) for type_ in kinds)
+            if not kinds:
+                parts.append(f"{hidden} more: query(limit=20)")
+            elif absent[kinds[0]] == hidden:
+                parts.append(f'{told} more: query(type="{kinds[0]}")')
+            else:
+                rest = "" if sum(absent[kind] for kind in kinds) == hidden else " …"
+                parts.append(f'{hidden} more ({told}{rest}): query(type="{kinds[0]}")')
+        cut = [n for n, level in levels.items() if level == START]
+        if cut:
+            cited = ", ".join(f'"{self._standing.items[n].id}"' for n in cut[:_CITED])
+            parts.append(f"whole texts: read(ids=[{cited}])")
+        return [" · ".join(parts)] if parts else []

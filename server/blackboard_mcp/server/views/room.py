@@ -1,0 +1,196 @@
+"""Sharing out a view's tokens: every section its floor, then up to its ceiling, then whatever is left, by rank.
+
+A line has its words and a sentence before any line has more, and no line more than `ONE_LINE` of the view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from blackboard_mcp.protocols.items import Item
+from blackboard_mcp.protocols.tokens import Tokenizer
+
+from ..text import ELLIPSIS, one_line
+from .passages import SENTENCE, first_lines, is_code, opening, prose, sentences, whole
+
+ABSENT, STUB, START, WHOLE = range(4)
+"""How much of an item stands in a view: nothing, its name, the start of its text, all of it."""
+ONE_LINE = 0.13
+"""Part of the budget that one item may take."""
+USUAL = {5: 96, 4: 60, 3: 40, 2: 24, 1: 16}
+"""Tokens of text by importance that lines have before any has more."""
+LEAST = 10
+"""Tokens below which no line is tried any more."""
+_SMALLEST_CAP = 90
+_SHORTEST = 8
+"""Tokens of text that a line has at least whose words are around it."""
+
+
+@dataclass(slots=True)
+class Line:
+    """An item's place in the view: what may stand there, and what stands there now."""
+
+    item: Item
+    words: Callable[[], str]
+    """What stands before the text; asked for when the line is about to be shown."""
+    after: str = ""
+    """A line of ours below the text."""
+    textless: bool = False
+    """The text stands elsewhere in the view."""
+    sentence: Callable[[int], str] | None = None
+    """The whole line with so many tokens of text in quotation marks, where the text is not at its end."""
+    most: int = 0
+    """Most tokens of its text; 0: as the view allows."""
+    folded: tuple[Item, ...] = ()
+    """Items that the lead names and that have no line of their own."""
+    lines: list[str] = field(default_factory=list)
+    level: int = ABSENT
+    cost: int = 0
+    tokens: int = 0
+    _lead: str = ""
+
+    @property
+    def spoken(self) -> bool:
+        """It has had its sentence."""
+        return self.level == WHOLE or (self.level == START and self.tokens >= SENTENCE)
+
+    @property
+    def lead(self) -> str:
+        self._lead = self._lead or self.words()
+        return self._lead
+
+
+@dataclass(slots=True)
+class Section:
+    """Lines under a heading, in the order in which they are shown; `order`, where it is another, is by rank.
+
+    `floor` and `ceiling` are parts of the room that all sections share.
+    """
+
+    heading: str
+    lines: list[Line]
+    floor: float
+    ceiling: float
+    order: list[Line] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.order = self.order or self.lines
+
+    @property
+    def cost(self) -> int:
+        return sum(line.cost for line in self.lines)
+
+
+class Room:
+    """So many tokens, for `sections` in the order of their weight."""
+
+    def __init__(self, sections: Sequence[Section], tokens: int, budget: int, tokenizer: Tokenizer) -> None:
+        self.sections = sections
+        self.tokens = tokens
+        self._all = tokens
+        self._cap = max(int(budget * ONE_LINE), _SMALLEST_CAP)
+        self._tokenizer = tokenizer
+
+    def share_out(self) -> None:
+        self._sentences(lambda section: section.floor)
+        self._sentences(lambda section: section.ceiling)
+        for section in self.sections:
+            for line in section.order:
+                if self.tokens < LEAST or section.cost >= section.ceiling * self._all:
+                    break
+                if line.level == START:
+                    self.show(line, USUAL[line.item.importance])
+        self._sentences(lambda _: 1.0)
+        for section in self.sections:
+            for line in section.order:
+                if self.tokens < LEAST:
+                    return
+                if line.level == START:
+                    self.show(line, self._cap)
+
+    def stubs(self, section: Section) -> None:
+        """The words of its lines without their texts, as far as there is room."""
+        for line in section.order:
+            self.show(line, 0)
+
+    def _sentences(self, share: Callable[[Section], float]) -> None:
+        """A sentence for each line that has none, up to a share of the room; the first line in any case."""
+        for section in self.sections:
+            limit = share(section) * self._all
+            spent = section.cost
+            for line in section.order:
+                if self.tokens < LEAST:
+                    return
+                if line.spoken or (line.textless and line.level == STUB):
+                    continue
+                if spent and spent + SENTENCE + LEAST > limit:
+                    break
+                spent += self.show(line, SENTENCE) or self.show(line, LEAST) or self.show(line, 0)
+
+    def show(self, line: Line, tokens: int) -> int:
+        """Shows about `tokens` of the line's text if there is room for it; what that cost, 0 if it did not."""
+        free = self.tokens + line.cost
+        if line.sentence is None and self._count(line.lead) > free:
+            return 0
+        lines, level = self._shape(line, tokens)
+        if line.after:
+            lines = [*lines, line.after]
+        cost = sum(self._count(text) + 1 for text in lines)
+        if level <= STUB < line.level or cost <= line.cost or cost > free:
+            return 0
+        if tokens > SENTENCE and cost > self._cap:
+            return self._within_cap(line, tokens, cost)
+        grown = cost - line.cost
+        self.tokens -= grown
+        line.lines, line.level, line.cost, line.tokens = lines, level, cost, max(line.tokens, tokens)
+        return grown
+
+    def _within_cap(self, line: Line, tokens: int, cost: int) -> int:
+        smaller = min(tokens, line.item.tokens) - (cost - self._cap)
+        return self.show(line, smaller) if SENTENCE < smaller < tokens else 0
+
+    def _shape(self, line: Line, tokens: int) -> tuple[list[str], int]:
+        """What would stand there with about `tokens` of text."""
+        item, lead = line.item, line.lead
+        if line.most:
+            tokens = min(tokens, line.most)
+        if line.sentence is not None:
+            tokens = max(tokens, _SHORTEST)
+            told = line.sentence(tokens)
+            all_there = item.tokens <= tokens and one_line(item.text) in told
+            return [told], WHOLE if all_there and "\n" not in item.text.strip() else START
+        if line.textless or tokens <= 0:
+            return [lead], STUB
+        if tokens < SENTENCE:
+            told = opening(prose(item), tokens, self._tokenizer)
+        elif tokens == SENTENCE:
+            told = sentences(prose(item), self._tokenizer)
+        elif is_code(item):
+            return self._code(line, tokens)
+        elif item.tokens <= tokens:
+            lines = whole(item.text)
+            return ([f"{lead}: {lines[0]}"] if len(lines) == 1 else [f"{lead}:", *lines]), WHOLE
+        else:
+            told = opening(item.text, tokens, self._tokenizer)
+        if not told:
+            return [lead], STUB
+        if not told.endswith(ELLIPSIS) and is_code(item):
+            told += f" {ELLIPSIS}"
+        complete = not told.endswith(ELLIPSIS) and "\n" not in item.text.strip()
+        return [f"{lead}: {told}"], WHOLE if complete else START
+
+    def _code(self, line: Line, tokens: int) -> tuple[list[str], int]:
+        """The words before the code, or its first lines with the call that reads on."""
+        before = prose(line.item)
+        if before is not line.item.text:
+            told = opening(before, tokens, self._tokenizer)
+            return [f"{line.lead}: {told.removesuffix(ELLIPSIS).rstrip()} {ELLIPSIS}"], START
+        shown, count = first_lines(line.item.text)
+        return [
+            f'{line.lead}, {len(shown)} of {count} lines (all: read(ids=["{line.item.id}"])):',
+            *shown,
+        ], START
+
+    def _count(self, text: str) -> int:
+        return self._tokenizer.count(text)

@@ -1,0 +1,197 @@
+"""What a view has besides its beginning, section by section, the weightiest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from blackboard_mcp.protocols.debates import Debate, DebateState
+from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility, Zone
+from blackboard_mcp.protocols.tokens import Tokenizer
+
+from ..text import relative_age, word
+from .duties import Duties, debate_lines
+from .lines import circumstances, identity, in_quotes, listed
+from .room import Line, Section
+from .standing import Standing
+
+_OUTCOMES = {"accepted": "stands", "rejected": "falls"}
+_ENDED = {
+    DebateState.CONSENSUS: "by agreement",
+    DebateState.WITHDRAWN: "its critics withdrew",
+    DebateState.EXPIRED: "nobody decided in time",
+}
+_FALLEN = 12
+"""Tokens of text of a claim that fell."""
+_REASON = 80
+_ALIKE = frozenset({ItemType.FACT, ItemType.LOG, ItemType.RESULT})
+_NAMED = 3
+_REPLACING = frozenset({EdgeKind.SUPERSEDES})
+_WORK = (ItemType.DECISION, ItemType.ANSWER, ItemType.PLAN)
+_VERSIONS = " (@2: its second version)"
+
+
+class Sections:
+    """Chooses the lines of every section. `done` are the clauses on what no longer stands."""
+
+    def __init__(self, standing: Standing, tokenizer: Tokenizer, *, responds: bool) -> None:
+        self._standing = standing
+        self._told = {item.number for item in standing.items.values() if standing.is_law(item)}
+        self._folded = self._successions()
+        duties = self._take(Duties(standing, tokenizer, responds=responds).lines())
+        shown, order = debate_lines(standing, self._told)
+        self._take(shown)
+        live = [
+            item
+            for item in standing.items.values()
+            if item.number not in self._told and item.zone is Zone.WORKING and not standing.done(item)
+        ]
+        public = [item for item in live if item.visibility is Visibility.BOARD]
+        asked = self._take(
+            self._line(item, self._open(item))
+            for item in standing.ranked(self._of(public, "QUESTION", "PROBLEM"))
+        )
+        work = self._of(public, *map(str, _WORK))
+        settled = self._take(self._settled({item.number for item in work}))
+        self.listed = [
+            Section("waits for you:", duties, 0.30, 0.40),
+            Section(_asking(asked), asked, 0.20, 0.30),
+            Section("open debates:", shown, 0.20, 0.30, order),
+            Section("settled:", settled, 0.04, 0.08),
+            self._section("decisions, answers, plans", work, 0.16, 0.30),
+            self._section("summaries", self._of(public, "SUMMARY"), 0.05, 0.15),
+            self._section("hypotheses", self._of(public, "HYPOTHESIS"), 0.06, 0.20),
+            self._section("facts, results", self._of(public, "FACT", "RESULT"), 0.10, 0.50),
+            self._section("replies, critiques", self._of(public, "REPLY", "CRITIQUE"), 0.03, 0.15),
+            self._section("logs", self._of(public, "LOG"), 0.02, 0.10),
+        ]
+        notes = [
+            item for item in live if item.visibility is not Visibility.BOARD and item.number not in self._told
+        ]
+        private = all(item.visibility is Visibility.PRIVATE for item in notes)
+        heading = "your private notes" if private else "your private and team notes"
+        self.notes = self._section(heading, notes, 0.06, 0.15)
+        self.done = self._done()
+
+    def _take(self, lines: Iterable[Line]) -> list[Line]:
+        """The lines, whose items and what is folded into them need no line elsewhere."""
+        taken = list(lines)
+        for line in taken:
+            self._told |= {line.item.number, *(item.number for item in line.folded)}
+        return taken
+
+    def _of(self, items: Iterable[Item], *types: str) -> list[Item]:
+        return [item for item in items if item.type in types and item.number not in self._told]
+
+    def _section(self, heading: str, items: Iterable[Item], floor: float, ceiling: float) -> Section:
+        lines = self._take(self._lines(items))
+        versions = _VERSIONS if any(line.item.version > 1 for line in lines) else ""
+        return Section(f"{heading}{versions}:", lines, floor, ceiling)
+
+    # Lines
+
+    def _line(self, item: Item, said: str = "", alike: tuple[Item, ...] = ()) -> Line:
+        formers = tuple(i for i in self._folded.get(item.number, ()) if i.number not in self._told)
+        words = partial(self._words, item, said, formers, alike)
+        return Line(item, words, folded=(*formers[:_NAMED], *alike[:_NAMED]))
+
+    def _words(self, item: Item, said: str, formers: tuple[Item, ...], alike: tuple[Item, ...]) -> str:
+        standing = self._standing
+        lead = identity(item, standing.now, standing.agent) + said
+        lead += circumstances(item, without=_REPLACING)
+        superseded = [
+            (edge.target, id_)
+            for edge, (kind, id_) in zip(item.edges, item.cites, strict=False)
+            if kind is EdgeKind.SUPERSEDES
+        ]
+        agreed = [id_ for target, id_ in superseded if target in standing.snapshot.replaced]
+        claimed = [id_ for target, id_ in superseded if target not in standing.snapshot.replaced]
+        replaced = list(dict.fromkeys([*agreed, *(former.id for former in formers)]))
+        if replaced:
+            lead += f", replaces {listed(replaced, ' ', _NAMED)}"
+        if claimed:
+            lead += f", says it replaces {listed(claimed, ' ', _NAMED)}"
+        against = [id_ for kind, id_ in item.cited_by if kind is EdgeKind.SUPERSEDES]
+        if against:
+            lead += f", {listed(against, ' ', _NAMED)} says to replace it"
+        if alike:
+            lead += f", earlier ones like it {listed([i.id for i in alike], ' ', _NAMED)}"
+        debate = standing.ended.get(item.number)
+        return lead if debate is None else f"{lead}, {_verdict(item, debate)}"
+
+    def _lines(self, items: Iterable[Item]) -> Iterable[Line]:
+        """A line an item by rank; reports of one author that differ in their figures alone have one, the newest."""
+        groups: dict[tuple[object, ...], list[Item]] = {}
+        for item in self._standing.ranked(items):
+            single = item.type not in _ALIKE or item.key is not None or item.opponents
+            kind: tuple[object, ...] = (
+                (item.number,) if single else (item.author, item.importance, *self._standing.pattern(item))
+            )
+            groups.setdefault(kind, []).append(item)
+        for alike in groups.values():
+            alike.sort(key=lambda item: -item.number)
+            yield self._line(alike[0], alike=tuple(alike[1:]))
+
+    def _open(self, item: Item) -> str:
+        """Whom a question asks, and what answers there are to a problem."""
+        names = [word(agent) for agent in self._standing.asked(item)]
+        answer = self._standing.snapshot.answered.get(item.number)
+        told = f" asks {listed(names)}" if names and item.type is ItemType.QUESTION else ""
+        return told + (f", newest answer {answer}" if answer is not None else "")
+
+    def _settled(self, elsewhere: set[int]) -> Iterable[Line]:
+        """How debates ended, the latest first; what still stands as a decision or plan has its text there."""
+        standing = self._standing
+        for number, debate in standing.ended.items():
+            item = standing.items[number]
+            if number in self._told or number in elsewhere:
+                continue
+            fell = item.status in (Status.INVALIDATED, Status.WITHDRAWN) or bool(standing.done(item))
+            at = relative_age(debate.closed_at or debate.opened_at, standing.now)
+            lead = f"{item.id} by {word(item.author)} {_verdict(item, debate)} {at} ago"
+            yield Line(item, partial(str, lead), most=_FALLEN if fell else 0)
+
+    def _successions(self) -> dict[int, tuple[Item, ...]]:
+        """What each item takes the place of, step by step, newest first: of items that still stand."""
+        standing = self._standing
+        found: dict[int, list[Item]] = {}
+        for number, by in sorted(standing.snapshot.replaced.items(), reverse=True):
+            last, steps = by, 0
+            while (next_ := standing.snapshot.replaced.get(int(last.partition("-")[2]))) and steps < 50:
+                last, steps = next_, steps + 1
+            successor = standing.items.get(int(last.partition("-")[2]))
+            item = standing.items.get(number)
+            if item is not None and successor is not None and not standing.done(successor):
+                found.setdefault(successor.number, []).append(item)
+        return {number: tuple(items) for number, items in found.items()}
+
+    def _done(self) -> list[tuple[Item, str]]:
+        """What no longer stands and is named nowhere else, newest change first: a clause each."""
+        standing = self._standing
+        rest = [
+            (item, clause)
+            for item in standing.items.values()
+            if item.number not in self._told and item.zone is Zone.WORKING and (clause := standing.done(item))
+        ]
+        return [(item, f"{item.id} {clause}") for item, clause in sorted(rest, key=lambda pair: -pair[0].seq)]
+
+
+def _verdict(item: Item, debate: Debate) -> str:
+    """What became of the claim, by whom and why: `falls, decided by ann ("units mixed")`."""
+    outcome = _OUTCOMES.get(debate.outcome, debate.outcome)
+    if not outcome:
+        fell = item.status in (Status.INVALIDATED, Status.WITHDRAWN)
+        outcome = "falls" if fell else "open again" if debate.state is DebateState.EXPIRED else "stands"
+    how = _ENDED.get(debate.state) or f"decided by {word(debate.closed_by or '')}"
+    why = f" ({in_quotes(debate.reason[:_REASON])})" if debate.reason else ""
+    return f"{outcome}, {how}{why}"
+
+
+def _asking(lines: list[Line]) -> str:
+    questions = [line.item.id for line in lines if line.item.type is ItemType.QUESTION]
+    how = (
+        f' (answer: post(type="ANSWER", edges={{"replies_to": ["{questions[0]}"]}}, text="…"))'
+        if questions
+        else ""
+    )
+    return f"open questions and problems{how}:"

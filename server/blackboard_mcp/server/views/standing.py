@@ -1,0 +1,98 @@
+"""What of a board still stands, and what weighs most: read off a snapshot once for a whole view."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+
+from blackboard_mcp.protocols.answers import Snapshot
+from blackboard_mcp.protocols.debates import Debate
+from blackboard_mcp.protocols.items import FINISHED, EdgeKind, Item, ItemType, Status, Zone
+
+LAW = (ItemType.CONSTRAINT, ItemType.HOT_ISSUE)
+_RESTS = frozenset({EdgeKind.DEPENDS_ON, EdgeKind.DERIVED_FROM, EdgeKind.SUPPORTS, EdgeKind.REPLIES_TO})
+_MENTION = re.compile(r"(?<![\w@])@([A-Za-z0-9._@-]{0,63}[A-Za-z0-9_])")
+_FIGURES = re.compile(r"\d+(?:[.,:]\d+)*")
+_LOOKED_AT = 2_000
+_MOST_COUNTED = 2
+_ALIKE = 160
+"""Characters by which reports are told to be of the same kind."""
+
+
+class Standing:
+    """A snapshot's items by what they are to a reader. `now` is when the board last changed."""
+
+    def __init__(self, snapshot: Snapshot, agent: str) -> None:
+        self.snapshot = snapshot
+        self.agent = agent
+        self.items = {item.number: item for item in snapshot.items}
+        stamps = [item.updated_at for item in snapshot.items]
+        self.now: datetime = snapshot.at or max(stamps, default=snapshot.board.created_at)
+        self.open_debates = [debate for debate in snapshot.debates if debate.root in self.items]
+        running = {debate.root for debate in self.open_debates}
+        self.ended: dict[int, Debate] = {}
+        for debate in snapshot.ended:
+            if debate.root in self.items and debate.root not in running:
+                self.ended.setdefault(debate.root, debate)
+        self._patterns: dict[int, tuple[str, str]] = {}
+        self._resting = Counter(
+            edge.target
+            for item in snapshot.items
+            if item.status not in FINISHED and item.number not in snapshot.replaced
+            for edge in item.edges
+            if edge.kind in _RESTS
+        )
+
+    def is_law(self, item: Item) -> bool:
+        """An active constraint or an open hot issue: in every view, whole."""
+        return item.type in LAW and item.status not in FINISHED and item.zone is not Zone.ARCHIVE
+
+    def done(self, item: Item) -> str:
+        """Why it is done with, as a clause: `replaced by D-9`; empty for what still stands."""
+        by = self.snapshot.replaced.get(item.number)
+        if by is not None:
+            return f"replaced by {by}"
+        answer = self.snapshot.answered.get(item.number)
+        if item.type is ItemType.QUESTION and answer is not None and item.status is not Status.DEBATED:
+            return f"answered by {answer}"
+        if item.status not in FINISHED:
+            return ""
+        if item.status is Status.RESOLVED:
+            return f"resolved ({answer})" if answer is not None else "resolved"
+        return "withdrawn" if item.status is Status.WITHDRAWN else "rejected"
+
+    def asked(self, item: Item) -> list[str]:
+        """Whom a question names."""
+        return list(dict.fromkeys(_MENTION.findall(item.text[:_LOOKED_AT])))
+
+    def unread(self, item: Item) -> bool:
+        """Posted or rewritten by somebody else since the agent looked."""
+        return item.seq > self.snapshot.look > 0 and item.author != self.agent
+
+    def ranked(self, items: Iterable[Item]) -> list[Item]:
+        """The items, what weighs most first, newer ones among equals; what says the same as one before it, later.
+
+        Importance counts most, then what rests on it and who supports or opposes it, then that it is unread.
+        """
+        listed = sorted(items, key=lambda i: (-i.created_at.timestamp(), -i.number))
+        seen: Counter[tuple[str, str]] = Counter()
+        weights: dict[int, int] = {}
+        for item in listed:
+            likeness = self.pattern(item)
+            weights[item.number] = self._weight(item) - 3 * min(seen[likeness], _MOST_COUNTED)
+            seen[likeness] += 1
+        return sorted(listed, key=lambda i: -weights[i.number])
+
+    def pattern(self, item: Item) -> tuple[str, str]:
+        """What reports of the same kind have in common: the text without its figures."""
+        found = self._patterns.get(item.number)
+        if found is None:
+            found = self._patterns[item.number] = item.type, _FIGURES.sub("#", item.text[:_ALIKE])
+        return found
+
+    def _weight(self, item: Item) -> int:
+        standing = len(item.supporters) - 2 * len(item.opponents)
+        weight = 2 * item.importance + min(self._resting[item.number], _MOST_COUNTED)
+        return weight + max(-4, min(standing, _MOST_COUNTED)) + self.unread(item)

@@ -1,0 +1,137 @@
+"""What a view is rendered from: the most important items, what is owed and debated, and what happened lately.
+
+Its cost does not grow with the board: every statement is bounded, and what it is bounded by is chosen among what
+the agent may see, so that nothing hidden from it changes an answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+
+from blackboard_mcp.protocols.answers import Archived, News, Snapshot
+from blackboard_mcp.protocols.debates import Duty
+from blackboard_mcp.protocols.events import EventType
+from blackboard_mcp.protocols.items import EdgeKind, ItemType, Zone, item_id
+
+from . import debate_views, guarding, summarising
+from .ledger import attention, get_board, load, owed_by
+from .rows import Steps, event_of, instant, numbers, sql
+from .showing import values
+
+SNAPSHOT_ITEMS = 300
+MOST_REQUESTS = 3
+MOST_NEWS = 400
+_OF_TYPE = 40
+_ENDED = 12
+_ACTS = 200
+_ARCHIVED = 60
+_START = 160
+_TAGS = 8
+_OPEN_WORK = (
+    ItemType.QUESTION,
+    ItemType.PROBLEM,
+    ItemType.DECISION,
+    ItemType.PLAN,
+    ItemType.ANSWER,
+    ItemType.SUMMARY,
+)
+_LEFT = frozenset({EventType.ITEM_ARCHIVED, EventType.ITEM_EXPIRED})
+
+
+def snapshot(board: str, agent: str, look: int) -> Steps[Snapshot]:
+    row = yield from get_board(board)
+    no = row.no
+    law = [r[0] for r in (yield sql("law"), (no, agent))]
+    owed = tuple((r[0], Duty(r[1])) for r in (yield from owed_by(no, agent)))
+    running = yield sql("debates_open"), (no,)
+    ended = yield sql("debates_ended"), (no, agent, _ENDED)
+    debates = yield from debate_views.debates(no, [*running, *ended])
+    current = len(running)
+    wanted = dict.fromkeys([*law, *(number for number, _ in owed)])
+    for debate in debates[:current]:
+        wanted.update(
+            dict.fromkeys([debate.root, *debate.critiques, *(answer for _, answer in debate.answers)])
+        )
+    wanted.update(dict.fromkeys(debate.root for debate in debates[current:]))
+    asked = yield from summarising.standing(row, MOST_REQUESTS)
+    wanted.update(dict.fromkeys(min(request.seen) for request in asked))
+    wanted.update(dict.fromkeys((yield from _most_important(no, agent))))
+    found = yield from load(no, wanted, agent)
+    items = yield from values(row, [found[n] for n in wanted if n in found], agent)
+    held = yield from guarding.protections(no, found, most=0)
+    asking = [i.number for i in items if i.type in (ItemType.QUESTION, ItemType.PROBLEM)]
+    superseded = (e.target for i in items for e in i.edges if e.kind is EdgeKind.SUPERSEDES)
+    replaceable = {*superseded, *(i.number for i in items)}
+    last = yield sql("last_acts"), (no, agent, row.seq, _ACTS)
+    live, live_tokens, archived = yield from _figures(no, agent)
+    waiting = yield from attention(no, agent, look)
+    return Snapshot(
+        board=row.value(),
+        items=tuple(items),
+        debates=tuple(d for d in debates[:current] if d.root in found),
+        ended=tuple(d for d in debates[current:] if d.root in found),
+        owed=owed,
+        protected=held,
+        hidden=sum(live.values()) - sum(item.zone is Zone.WORKING for item in items),
+        attention=waiting,
+        summaries=tuple(asked),
+        look=look,
+        at=instant(max(r[1] for r in last)) if last else None,
+        tokens=live_tokens,
+        here=tuple((r[0], instant(r[1])) for r in last),
+        news=(yield from _news(no, agent, look)),
+        types=live,
+        answered=(yield from _sources("answers_to", no, asking, agent)),
+        replaced=(yield from _sources("replaced_by", no, replaceable, agent)),
+        archived=archived,
+    )
+
+
+def _most_important(no: int, agent: str) -> Steps[list[int]]:
+    """Numbers of working memory: some of each kind of open work, then the most important of all."""
+    chosen: dict[int, None] = {}
+    for type_ in _OPEN_WORK:
+        rows = yield sql("top_of_type"), (no, agent, str(type_), _OF_TYPE)
+        chosen.update(dict.fromkeys(r[0] for r in rows))
+    for (number,) in (yield sql("top"), (no, agent, SNAPSHOT_ITEMS)):
+        if len(chosen) == SNAPSHOT_ITEMS:
+            break
+        chosen[number] = None
+    return list(chosen)
+
+
+def _sources(name: str, no: int, targets: Iterable[int], agent: str) -> Steps[dict[int, str]]:
+    rows = yield sql(name), (no, numbers(targets), agent)
+    return {target: item_id(type_, source) for target, source, type_ in rows}
+
+
+def _news(no: int, agent: str, look: int) -> Steps[News]:
+    if not look:
+        return News()
+    rows = yield sql("news"), (no, look, agent, MOST_NEWS + 1)
+    events = tuple(event_of(raw) for raw in reversed(rows[:MOST_NEWS]))
+    left = {int(e.item.partition("-")[2]) for e in events if e.item is not None and e.event in _LEFT}
+    authors: dict[str, str] = {}
+    if left:
+        for number, type_, author in (yield sql("authors"), (no, numbers(left), agent)):
+            authors[item_id(type_, number)] = author
+    return News(events, len(rows) <= MOST_NEWS, authors)
+
+
+def _figures(no: int, agent: str) -> Steps[tuple[dict[ItemType, int], int, Archived]]:
+    """Items of working memory by type, their tokens, and what the archive has."""
+    live: Counter[ItemType] = Counter()
+    gone: Counter[ItemType] = Counter()
+    tokens = 0
+    for zone, type_, _status, items, size in (yield sql("status_counts"), (no, agent)):
+        (live if zone == Zone.WORKING else gone)[ItemType(type_)] += items
+        tokens += size if zone == Zone.WORKING else 0
+    if not gone:
+        return dict(live), tokens, Archived()
+    newest = yield sql("newest_archived"), (no, agent, _ARCHIVED, _START)
+    used = Counter(tag for tags, _ in newest for tag in json.loads(tags))
+    tags = sorted((tag for tag, times in used.items() if times > 1), key=lambda tag: (-used[tag], tag))
+    types = tuple(sorted(gone.items(), key=lambda pair: (-pair[1], pair[0])))
+    return dict(live), tokens, Archived(types, tuple(tags[:_TAGS]), tuple(start for _, start in newest))

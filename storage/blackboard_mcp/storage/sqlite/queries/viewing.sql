@@ -1,0 +1,58 @@
+-- What a view says besides items. Values are bound by position: ?1, ?2, …
+
+-- name: top_of_type
+-- The most important items of one type in working memory that an agent may see and that are not done with,
+-- newest first among equals.
+SELECT number FROM item INDEXED BY item_type
+WHERE board = ?1 AND zone = 'working' AND type = ?3 AND status IN ('ACTIVE', 'DEBATED') AND VISIBLE(owner, ?2)
+ORDER BY importance DESC, seq DESC LIMIT ?4;
+
+-- name: debates_ended
+-- The debates that ended last, on items that an agent may see, newest first.
+SELECT d.id, d.root, d.state, d.opened_by, d.explicit, d.opened_at, d.closed_by, d.closed_at, d.reason, d.outcome
+FROM debate d INDEXED BY debate_ended CROSS JOIN item i ON i.board = d.board AND i.number = d.root
+WHERE d.board = ?1 AND d.state <> 'OPEN' AND VISIBLE(i.owner, ?2)
+ORDER BY d.closed_at DESC, d.id DESC LIMIT ?3;
+
+-- name: answers_to
+-- The newest reply to each of some items (a JSON list) by somebody other than its author.
+SELECT e.target, max(e.source), a.type
+FROM edge e INDEXED BY edge_target
+CROSS JOIN item a ON a.board = e.board AND a.number = e.source
+CROSS JOIN item q ON q.board = e.board AND q.number = e.target
+WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2)) AND e.kind = 'replies_to'
+  AND a.type IN ('ANSWER', 'REPLY') AND a.author <> q.author
+  AND a.status NOT IN ('WITHDRAWN', 'INVALIDATED') AND VISIBLE(a.owner, ?3)
+GROUP BY e.target;
+
+-- name: replaced_by
+-- What the authors of some items (a JSON list) superseded them by: the newest item of each.
+SELECT e.target, max(e.source), a.type
+FROM edge e INDEXED BY edge_target
+CROSS JOIN item a ON a.board = e.board AND a.number = e.source
+CROSS JOIN item i ON i.board = e.board AND i.number = e.target
+WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2)) AND e.kind = 'supersedes'
+  AND a.author = i.author AND a.status NOT IN ('WITHDRAWN', 'INVALIDATED') AND VISIBLE(a.owner, ?3)
+GROUP BY e.target;
+
+-- name: last_acts
+-- Who did something among the last ?4 events up to one that an agent may see, and when last.
+SELECT agent, max(at), max(seq) FROM (
+    SELECT agent, at, seq FROM event WHERE board = ?1 AND seq <= ?3 AND VISIBLE(owner, ?2)
+    ORDER BY seq DESC LIMIT ?4)
+GROUP BY agent ORDER BY max(seq) DESC;
+
+-- name: news
+-- The last events after a sequence that an agent may see and did not cause, newest first.
+SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
+FROM event WHERE board = ?1 AND seq > ?2 AND VISIBLE(owner, ?3) AND agent <> ?3 ORDER BY seq DESC LIMIT ?4;
+
+-- name: authors
+-- Who wrote some items (a JSON list) that an agent may see.
+SELECT number, type, author FROM item
+WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
+
+-- name: newest_archived
+-- Tags and how the texts begin of the newest items of the archive that an agent may see.
+SELECT tags, substr(text, 1, ?4) FROM item INDEXED BY item_archived
+WHERE board = ?1 AND zone = 'archive' AND deleted = 0 AND VISIBLE(owner, ?2) ORDER BY number DESC LIMIT ?3;
