@@ -48,6 +48,8 @@ OF_TYPE: dict[str, list[Any]] = {
     "array": [["words"]],
     "object": [{"a": 1}],
 }
+LISTS = {"tags", "any_tags", "no_tags", "ids", "keys"}
+"""Arguments that take one string for a list of one."""
 FREE = {"text", "author", "name", "reason", "objective", "title", "idempotency_key", "metadata", "flags"}
 """Arguments that take any words."""
 WORDS: dict[str, list[Any]] = {
@@ -65,6 +67,7 @@ WORDS: dict[str, list[Any]] = {
     "seconds": [-0.1, 51, 3600],
     "ttl_seconds": [0, -1, 1e12],
     "id": ["", "H", "H-", "X-999999", "1e3", "H-1@x", "999999", "-1", "１"],
+    "of": ["", "H", "everything", "F-1..", "F-1..x", "999999"],
     "thread": ["", "H", "999999999999999999"],
     "ids": [["H"], [""], ["1@"], ["x" * 41]],
     "keys": [["a b"], [":a"], ["a*"], [""]],
@@ -72,7 +75,7 @@ WORDS: dict[str, list[Any]] = {
     "tags": [[""], ["a,b"], [" a"], ["a\nb"], ["x" * 65]],
     "any_tags": [[""], ["x" * 65]],
     "no_tags": [[""], ["x" * 65]],
-    "edges": [{"likes": ["1"]}, {"critiques": ["999999"]}, {"depends_on": ["x"]}, {"replies_to": "1"}],
+    "edges": [{"likes": ["1"]}, {"critiques": ["999999"]}, {"depends_on": ["x"]}, {"replies_to": 1}],
     "cursor": ["next", "-1", "1.5", ""],
     "after": ["yesterday", "2026-13-01", ""],
     "before": ["tomorrow", "12:00", ""],
@@ -157,7 +160,7 @@ def wrong_values(tool: str, name: str, schema: dict[str, Any]) -> Iterator[Any]:
     """What an argument must refuse: by its type, then by its meaning."""
     allowed = kinds(schema)
     for kind, values in OF_TYPE.items():
-        if kind not in allowed:
+        if kind not in allowed and not (kind == "string" and name in LISTS):
             # 1 and 1.0 are the same number in JSON.
             yield from (
                 v for v in values if not (allowed & {"integer", "number"} and kind == "number" and v == 1)

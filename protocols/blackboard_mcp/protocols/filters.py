@@ -18,7 +18,7 @@ class ItemQuery:
     """Which items to list, newest first. Every given condition must hold; `limit` is 1 to 200.
 
     `key` is a glob. `tags` must all be present, one of `any_tags`, none of `no_tags`. `text` matches
-    when every word of it occurs, in any case. `zone` `None` means every zone. `cursor` is the number
+    when every word of it occurs as a whole word, in any case. `zone` `None` means every zone. `cursor` is the number
     that the former page ended with. With `deleted` tombstones are listed, and without it they are not.
     """
 

@@ -147,10 +147,11 @@ _REF = re.compile(r"(?:(?P<letter>[A-Za-z])-)?(?P<number>[0-9]{1,15})(?:@(?P<ver
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A parsed reference to an item: its number, and the version when one was named."""
+    """A parsed reference to an item: its number, the version when one was named, and the letter that was written."""
 
     number: int
     version: int | None = None
+    letter: str | None = field(default=None, compare=False)
 
 
 def parse_ref(text: str) -> Ref:
@@ -166,8 +167,17 @@ def parse_ref(text: str) -> Ref:
             f"'{shown}' is not an item id. Ids look like H-17 (or 17, or H-17@2 for a version).",
             value=shown,
         )
-    version = match["version"]
-    return Ref(int(match["number"]), None if version is None else int(version))
+    version, letter = match["version"], match["letter"]
+    return Ref(
+        int(match["number"]),
+        None if version is None else int(version),
+        None if letter is None else letter.upper(),
+    )
+
+
+def is_misnamed(ref: Ref, type_: ItemType | str) -> bool:
+    """Whether the reference has the letter of another type than the item's."""
+    return ref.letter is not None and ref.letter != LETTERS[ItemType(type_)]
 
 
 def item_id(type_: ItemType | str, number: int) -> str:
@@ -294,5 +304,7 @@ class Draft:
     tokens: int = 0
     sha256: str = ""
     checked: str = ""
+    letters: tuple[Ref, ...] = ()
+    """References of the edges and the target that were written with a letter: one of another type is refused."""
     delete: bool = False
     """Deletes the entry that `key` or `target` names; only `expected_version` and `visibility` go with it."""

@@ -25,7 +25,7 @@ from blackboard_mcp.protocols.answers import (
 from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.board import Board, BoardConfig
 from blackboard_mcp.protocols.debates import StandingWatch
-from blackboard_mcp.protocols.errors import InvalidInput, QuotaExceeded, UnknownReference
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, QuotaExceeded, UnknownReference
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.findings import FINDINGS, MAX_FINDING, fingerprint
@@ -38,6 +38,7 @@ from blackboard_mcp.protocols.topics import is_topic, parse_topic
 from .access.judging import AccessJudge
 from .access.registry import AccessPolicies
 from .activity import Activity
+from .conflicts import with_texts
 from .following import Following
 from .limits import Limits
 from .looks import Looks
@@ -184,6 +185,8 @@ class Blackboard:
             )
         except UnknownReference as error:
             raise as_asked(error, posts) from None
+        except Conflict as error:
+            raise await with_texts(self.store, name, agent, error) from None
         self.activity.seen(name, agent)
         self.looks.told(name, agent, posted.seq, posted.attention)
         for fields in posts:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from blackboard_mcp.protocols.answers import Found, Versions
@@ -11,7 +11,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.guard import Protection
-from blackboard_mcp.protocols.items import Ref, Zone, parse_ref
+from blackboard_mcp.protocols.items import Ref, Zone, is_misnamed, parse_ref
 from blackboard_mcp.protocols.keys import check_key, parse_key, parse_listing
 from blackboard_mcp.protocols.store import BoardStore
 
@@ -32,6 +32,8 @@ class Reading:
     left: dict[int, Event]
     versions: tuple[Versions, ...] = ()
     """Lists of versions that were asked for, in that order, ids before keys."""
+    misnamed: Mapping[str, str] = field(default_factory=dict)
+    """Ids that were written with the letter of another type, with the right ones."""
 
 
 class Reader:
@@ -47,8 +49,15 @@ class Reader:
         asked: dict[str, str] = {}
         refs: list[Ref] = []
         for id_ in ids:
-            refs.append(parse_ref(id_))
-            asked[_plain(refs[-1])] = id_
+            try:
+                ref = parse_ref(id_)
+            except InvalidInput:
+                if ":" not in id_:
+                    raise
+                keys = [*keys, id_]  # a key among the ids is read as what it is
+                continue
+            refs.append(ref)
+            asked[_plain(ref)] = id_
         for key in keys:
             parse_key(key)
         found = await self._store.read(board, agent, refs, keys, look=self._looks.of(board, agent))
@@ -60,7 +69,13 @@ class Reader:
         protected = await self._store.guarded(board, numbers) if numbers else {}
         archived = [item.number for item in found.items if item.zone is Zone.ARCHIVE]
         left = await self._store.why_left(board, agent, archived) if archived else {}
-        return Reading(found, protected, left, versions)
+        types = {item.number: item for item in found.items}
+        misnamed = {
+            asked[_plain(ref)]: types[ref.number].id
+            for ref in refs
+            if ref.number in types and is_misnamed(ref, types[ref.number].type)
+        }
+        return Reading(found, protected, left, versions, misnamed)
 
     async def explain(
         self, agent: str, board: str, ids: Sequence[str], keys: Sequence[str] = ()

@@ -193,6 +193,8 @@ class Rendering:
             lines = version_lines(history, now, max(left, 0), self._tokenizer)
             parts.append("\n".join(lines))
             left -= self._tokenizer.count(parts[-1])
+        for written, right in list(reading.misnamed.items())[:10]:
+            parts.append(f"{one_line(written)} is {right}: the number decides, the letter names the type")
         if reading.found.missing:
             named = ", ".join(one_line(name) for name in reading.found.missing[:20])
             parts.append(f"not found: {named}")

@@ -20,6 +20,7 @@ from blackboard_mcp.protocols.items import (
     Draft,
     EdgeKind,
     ItemType,
+    Ref,
     Status,
     Visibility,
     content_hash,
@@ -28,7 +29,7 @@ from blackboard_mcp.protocols.items import (
 from blackboard_mcp.protocols.keys import MAX_KEY, check_key
 from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.wire import DELETED
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 MAX_TTL = 10 * 365 * 86_400
 
@@ -38,10 +39,24 @@ _ANY_TEXT = WithJsonSchema({"type": "string", "maxLength": 64})
 _ANY_INTEGER = WithJsonSchema({"type": "integer"})
 _ANY_NUMBER = WithJsonSchema({"type": "number"})
 
+
+def _in_capitals(value: object) -> object:
+    """A name of a type or status in any case."""
+    return value.upper() if isinstance(value, str) else value
+
+
+def _listed(value: object) -> object:
+    """One string where a list of them is meant."""
+    return [value] if isinstance(value, str) else value
+
+
+ANY_CASE = BeforeValidator(_in_capitals)
+ONE_OR_MORE = BeforeValidator(_listed)
+
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Id = Annotated[str, Field(max_length=40)]
 Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG)]
-Tags = Annotated[list[Tag], Field(max_length=MAX_TAGS)]
+Tags = Annotated[list[Tag], Field(max_length=MAX_TAGS), ONE_OR_MORE]
 Key = Annotated[str, Field(max_length=MAX_KEY)]
 EdgeName = Literal[
     "depends_on",
@@ -54,7 +69,7 @@ EdgeName = Literal[
     "analyzed_by",
 ]
 Edges = Annotated[
-    dict[EdgeName, Annotated[list[Id], Field(max_length=MAX_EDGES)]],
+    dict[EdgeName, Annotated[list[Id], Field(max_length=MAX_EDGES), ONE_OR_MORE]],
     Field(max_length=8),
     WithJsonSchema(
         {
@@ -82,15 +97,17 @@ PostType = Literal[
 """The types agents may post; the server writes SUMMARY."""
 PostedType = Annotated[
     PostType,
+    ANY_CASE,
     WithJsonSchema({"type": "string", "maxLength": 16, "description": " ".join(get_args(PostType))}),
 ]
 """The same, named in the schema as it costs least."""
 TypeName = Literal[PostType, "SUMMARY"]
 StatusName = Annotated[
     Literal["ACTIVE", "DEBATED", "RESOLVED", "WITHDRAWN", "INVALIDATED", "DELETED"],
+    ANY_CASE,
     WithJsonSchema({"type": "string", "maxLength": 11}),
 ]
-AnyType = Annotated[TypeName, _ANY_TEXT]
+AnyType = Annotated[TypeName, ANY_CASE, _ANY_TEXT]
 """A type, where the schema need not list them again."""
 Importance = Annotated[int, Field(ge=1, le=5), _ANY_INTEGER]
 Metadata = Annotated[dict[str, Any], Field(max_length=200)]
@@ -160,6 +177,11 @@ def draft(fields: PostFields, tokenizer: Tokenizer, place: int) -> Draft:
             "ttl_seconds=0 ends the time to live of an item that is there: it goes with id or key. Nothing was "
             "changed; a new item lasts unless ttl_seconds is above 0."
         )
+    if fields.type == "CRITIQUE" and target is None and not (fields.edges or {}).get("critiques"):
+        raise InvalidInput(
+            'A CRITIQUE names the item it criticises: post(type="CRITIQUE", edges={"critiques": ["H-17"]}, text="…"). '
+            "Nothing was changed."
+        )
     edges: list[tuple[EdgeKind, int]] = []
     for kind, targets in (fields.edges or {}).items():
         for name in targets:
@@ -181,7 +203,17 @@ def draft(fields: PostFields, tokenizer: Tokenizer, place: int) -> Draft:
         metadata=None if fields.metadata is None else _metadata(fields.metadata),
         tokens=0 if text is None else tokenizer.count(text),
         sha256="" if text is None else content_hash(text),
+        letters=_lettered([*(() if fields.id is None else (fields.id,)), *_cited(fields)]),
     )
+
+
+def _cited(fields: PostFields) -> list[str]:
+    """The items that the edges name, without those of the same batch."""
+    return [name for names in (fields.edges or {}).values() for name in names if not name.startswith("$")]
+
+
+def _lettered(names: list[str]) -> tuple[Ref, ...]:
+    return tuple(ref for ref in map(parse_ref, names) if ref.letter is not None)
 
 
 _WITH_DELETE = {"key", "id", "expected_version", "visibility", "status"}
@@ -210,6 +242,7 @@ def _delete(fields: PostFields, target: int | None) -> Draft:
         target=target,
         visibility=None if fields.visibility is None else Visibility(fields.visibility),
         delete=True,
+        letters=_lettered([] if fields.id is None else [fields.id]),
     )
 
 

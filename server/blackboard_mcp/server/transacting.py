@@ -10,7 +10,7 @@ from blackboard_mcp.protocols.answers import (
     Committed,
 )
 from blackboard_mcp.protocols.debates import DebateCall, DebateOp
-from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, UnknownReference
 from blackboard_mcp.protocols.items import parse_ref
 from blackboard_mcp.protocols.transactions import (
     MAX_WRITES,
@@ -22,6 +22,7 @@ from blackboard_mcp.protocols.wire import TransactionAnswer, WireDebated, wire_i
 from pydantic import BaseModel, ConfigDict, Field
 
 from .blackboard import Blackboard, as_asked
+from .conflicts import with_texts
 from .mcp.adapter_arguments import Arguments
 from .once import once_of
 from .requests import Id, PostFields, check_agent, check_board, check_text
@@ -103,6 +104,8 @@ class Transactions:
             )
         except UnknownReference as error:
             raise as_asked(error, writes) from None
+        except Conflict as error:
+            raise await with_texts(self._board.store, name, agent, error) from None
         if done.board is not None:
             self._board.activity.seen(name, agent)
             self._board.looks.told(name, agent, done.seq, done.attention)

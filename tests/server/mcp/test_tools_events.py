@@ -372,7 +372,7 @@ async def test_a_wait_that_matches_nothing_goes_on_over_what_does_not_match(boar
     for n in range(20):
         await bob.post(f"{n}")
     assert not call.done()
-    await bob.post("no", "CRITIQUE")
+    await bob.post("no", "CRITIQUE", edges={"critiques": ["F-1"]})
     async with asyncio.timeout(WOKEN):
         assert [e["item"] for e in (await call)["events"]] == ["C-21"]
 

@@ -43,6 +43,7 @@ from . import (
     trusting,
 )
 from .ledger import Ledger, attention, create_ledger, load_any, load_visible, standing
+from .naming import check_letters
 from .principals import mark, marks
 from .reading import at_version
 from .rows import ItemRow, Steps, dumps, sql
@@ -184,8 +185,10 @@ def _place(ledger: Ledger, draft: Draft, placed: list[int], endorsed: list[int])
     edges = tuple(dict.fromkeys(said))
     wanted = {target for _, target in edges}
     targets = yield from load_visible(ledger.no, wanted, ledger.agent, ledger.board.id)
+    check_letters(draft, targets)
     if draft.target is not None:
         found = yield from load_visible(ledger.no, [draft.target], ledger.agent, ledger.board.id)
+        check_letters(draft, found)
         return (yield from _write(ledger, found[draft.target], draft, edges, targets))
     if draft.key is not None:
         existing = yield from _entry(ledger, draft.key, draft.visibility)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -110,13 +111,15 @@ _COLUMNS = (
     "written_by, written_at"
 )
 _SCAN = 500
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+"""Scripts that write words without spaces between them."""
 
 
 def query(board: str, agent: str, wanted: ItemQuery, look: int) -> Steps[Page]:
     """One page. Conditions that SQL does not have (globs, words of the text) are checked row by row."""
     row = yield from get_board(board)
     text, fixed = _where(row.no, agent, wanted)
-    words = [word.casefold() for word in (wanted.text or "").split()]
+    words = [_whole(word) for word in (wanted.text or "").split()]
     before: int | None = wanted.cursor if wanted.cursor is not None else (1 << 62)
     rows: list[ItemRow] = []
     batch = wanted.limit + 1 if not words else _SCAN
@@ -146,9 +149,18 @@ def query(board: str, agent: str, wanted: ItemQuery, look: int) -> Steps[Page]:
     return Page(tuple(items), rows[-1].number if more else None, row.seq, waiting)
 
 
-def _has_words(item: ItemRow, words: list[str]) -> bool:
-    haystack = f"{item.id} {item.key or ''} {item.text}".casefold()
-    return all(word in haystack for word in words)
+def _whole(word: str) -> re.Pattern[str]:
+    """Finds a word as a whole; within others only where a script has no spaces between words."""
+    plain = re.escape(word.casefold())
+    if _UNSPACED.search(word):
+        return re.compile(plain)
+    return re.compile(rf"(?<!\w){plain}(?!\w)")
+
+
+def _has_words(item: ItemRow, words: Sequence[re.Pattern[str]]) -> bool:
+    """Whether every word stands in the item's text or key."""
+    haystack = f"{item.key or ''}\n{item.text}".casefold()
+    return all(word.search(haystack) for word in words)
 
 
 def _where(no: int, agent: str, wanted: ItemQuery) -> tuple[str, list[Any]]:

@@ -31,6 +31,7 @@ from ...fitting import check_fits, fitting_found, fitting_page
 from ...needs import TOOLS
 from ...rendering import FOOTER_TOKENS, Rendering
 from ...requests import (
+    ONE_OR_MORE,
     AnyType,
     Edges,
     ExpectedVersion,
@@ -238,8 +239,8 @@ class CoreTools:
     async def read(
         self,
         caller: Caller,
-        ids: Annotated[list[Id], Field(max_length=100)] | None = None,
-        keys: Annotated[list[KeyRef], Field(max_length=100)] | None = None,
+        ids: Annotated[list[Id], Field(max_length=100), ONE_OR_MORE] | None = None,
+        keys: Annotated[list[KeyRef], Field(max_length=100), ONE_OR_MORE] | None = None,
         budget: Budget | None = None,
         since: Sequence | None = None,
         explain: bool | None = None,

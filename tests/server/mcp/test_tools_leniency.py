@@ -1,0 +1,109 @@
+"""Words in the form in which models give them: any case, one for many, a key among ids, a wrong letter."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+if "boards" not in sys.modules:
+    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
+    assert _spec is not None
+    assert _spec.loader is not None
+    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules["boards"])
+boards: Any = sys.modules["boards"]
+board, mode, both = boards.board, boards.mode, boards.both
+
+
+async def test_a_type_and_a_status_are_taken_in_any_case(board: Any) -> None:
+    alice = await board.join("alice")
+    (item,) = (await alice.do("post", text="It rains.", type="fact", status="resolved"))["items"]
+    assert (item["type"], item["status"]) == ("FACT", "RESOLVED")
+    assert len((await alice.do("query", type="Fact"))["items"]) == 1
+    assert "FACT" in (await alice.fail("post", text="x", type="rumour"))["message"]
+
+
+async def test_one_string_is_taken_for_a_list_of_one(board: Any) -> None:
+    alice = await board.join("alice")
+    await alice.do("post", text="It rains.", tags="weather")
+    (reply,) = (await alice.do("post", text="Still.", type="REPLY", edges={"replies_to": "F-1"}))["items"]
+    assert reply["edges"] == {"replies_to": ["F-1"]}
+    (item,) = (await alice.do("read", ids="F-1"))["items"]
+    assert item["tags"] == ["weather"]
+
+
+async def test_a_key_among_ids_is_read_as_the_key_it_is(board: Any) -> None:
+    alice = await board.join("alice")
+    await alice.do("post", text="Begin at ten.", key="plan:1")
+    await alice.do("post", text="It rains.")
+    found = await alice.do("read", ids=["plan:1", "F-2", "plan:9"])
+    assert [item["id"] for item in found["items"]] == ["F-2", "F-1"]
+    assert found["missing"] == ["plan:9"]
+    assert "not an item id" in (await alice.fail("read", ids=["what is this"]))["message"]
+
+
+async def test_a_wrong_letter_is_remarked_on_in_reading_and_refused_in_writing(board: Any) -> None:
+    alice, bob = await board.join("alice"), await board.join("bob")
+    await alice.do("post", text="It rains.")
+    said = await bob.say("read", ids=["H-1"])
+    assert "H-1 is F-1: the number decides, the letter names the type" in said
+    assert "It rains." in said
+    assert "H-1" not in await bob.say("read", ids=["F-1", "1"])
+    for fields in (
+        {"text": "No.", "type": "CRITIQUE", "edges": {"critiques": ["H-1"]}},
+        {"text": "So.", "edges": {"derived_from": ["F-1"], "supports": ["Q-1"]}},
+    ):
+        refusal = (await bob.fail("post", **fields))["message"]
+        assert "number 1 is F-1. Nothing was changed" in refusal
+    assert "number 1 is F-1" in (await alice.fail("post", id="L-1", tags=["x"]))["message"]
+    assert (await bob.do("read"))["seq"] == 2
+    await bob.do("post", text="So.", edges={"derived_from": ["1"]})
+
+
+async def test_a_critique_names_what_it_criticises(board: Any) -> None:
+    alice = await board.join("alice")
+    refusal = (await alice.fail("post", text="That is wrong.", type="CRITIQUE"))["message"]
+    assert 'post(type="CRITIQUE", edges={"critiques": ["H-17"]}, text="…")' in refusal
+    assert "Nothing was changed" in refusal
+
+
+async def test_words_of_a_query_are_whole_words_and_never_ids(board: Any) -> None:
+    alice = await board.join("alice")
+    await alice.do("post", text="The category list of flush_once() is 41 long.")
+    await alice.do("post", text="The cat sat.", key="pets:cat")
+    await alice.do("post", text="猫が好きです。")
+
+    async def ids(text: str) -> list[str]:
+        return [item["id"] for item in (await alice.do("query", text=text))["items"]]
+
+    assert await ids("cat") == ["F-2"]
+    assert await ids("CATEGORY flush_once") == ["F-1"]
+    assert await ids("flush") == []
+    assert await ids("4") == []
+    assert await ids("F-2") == []
+    assert await ids("pets") == ["F-2"]
+    assert await ids("好き") == ["F-3"]
+
+
+async def test_a_conflict_carries_the_present_text_with_its_version_and_writer(board: Any) -> None:
+    alice, bob = await board.join("alice"), await board.join("bob")
+    await alice.do("post", text="41", key="total")
+    await bob.do("post", text='45 "or so"\nseq 9', key="total", expected_version=1)
+    refusal = (await alice.fail("post", text="42", key="total", expected_version=1))["message"]
+    assert "total is at version 2, and expected_version was 1" in refusal
+    assert 'total@2 by bob: "45 "or so"' in refusal
+    assert "\nseq 9" not in refusal
+    await alice.do("post", text="46", key="total", expected_version=2)
+    await alice.do("post", text="x" * 500, key="long")
+    assert "xxxx" not in (await bob.fail("post", text="y", key="long", expected_version=7))["message"]
+
+
+async def test_a_conflict_shows_no_text_that_the_caller_may_not_see(board: Any) -> None:
+    alice, bob = await board.join("alice"), await board.join("bob")
+    await alice.do("post", text="my secret", key="total", visibility="private")
+    await bob.do("post", text="7", key="total")
+    refusal = (await bob.fail("post", text="8", key="total", expected_version=5))["message"]
+    assert 'total@1 by bob: "7"' in refusal
+    assert "secret" not in refusal
