@@ -16,11 +16,12 @@ from blackboard_mcp.server.demo.replay import ToolFailed, call, connected, event
 from blackboard_mcp.server.demo.session import DEFAULT_EXAMPLE, examples, load_session
 from mcp.client import Client
 from patience import PATIENCE
+from profiles import NIGHTLY
 
 AGENTS = ("ada", "ben", "cyd", "dov")
-POSTS_OF_EACH = 120
-ROUNDS = 5
+ROUNDS, POSTS_OF_EACH = (5, 120) if NIGHTLY else (3, 60)
 BOARD = "main"
+STEPS = [post.text[:600] for post in load_session(examples()[DEFAULT_EXAMPLE]).posts]
 
 
 @dataclass
@@ -32,8 +33,7 @@ class Worker:
     repeated: int = 0
 
     def text(self, n: int) -> str:
-        steps = [post.text for post in load_session(examples()[DEFAULT_EXAMPLE]).posts]
-        return f"{self.agent} {n}: {steps[n % len(steps)][:600]}"
+        return f"{self.agent} {n}: {STEPS[n % len(STEPS)]}"
 
     async def work(self, client: Client, dead: asyncio.Event, tell: asyncio.Queue[int]) -> None:
         """Posts on from where its journal ends, until done or the server is dead."""
