@@ -79,7 +79,7 @@ async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 async def pair(tmp_path: Path) -> AsyncIterator[tuple[SqliteEngine, SqliteEngine]]:
     """Two engines on one file, as two processes would have."""
     path = tmp_path / "board.db"
-    first, second = await open_engine(path, deadline=0.3), await open_engine(path, deadline=0.3)
+    first, second = await open_engine(path), await open_engine(path)
     yield first, second
     await first.close()
     await second.close()
@@ -391,9 +391,10 @@ async def test_a_writer_that_ends_leaves_nobody_waiting(
 
 
 async def test_the_deadline_for_the_lock_is_kept_and_changes_nothing(
-    pair: tuple[SqliteEngine, SqliteEngine],
+    pair: tuple[SqliteEngine, SqliteEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = pair
+    monkeypatch.setattr(second._group, "_deadline", 0.3)
     gate = Gate()
     holding = asyncio.create_task(first.write(post(1, then=gate)))
     await gate.until_entered()
