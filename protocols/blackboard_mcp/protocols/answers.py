@@ -12,6 +12,7 @@ from .debates import Debate, Duty, Tally
 from .events import Event
 from .guard import Protection
 from .items import Item, ItemType, Status
+from .remarks import Remark
 from .summaries import SummaryRequest
 
 
@@ -34,6 +35,8 @@ class Posted:
     """The idempotency key had been used: nothing was done again."""
     endorsed: tuple[int, ...] = ()
     """Places in `items` of those that were there already: the post is counted as support of them."""
+    remarks: tuple[Remark, ...] = ()
+    """What the board remarks on the posts, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,8 @@ class Committed:
     """The idempotency key had been used: nothing was done again."""
     endorsed: tuple[int, ...] = ()
     """Places in `items` of those that were there already: the write is counted as support of them."""
+    remarks: tuple[Remark, ...] = ()
+    """What the board remarks on the writes, in their order."""
 
 
 @dataclass(frozen=True, slots=True)

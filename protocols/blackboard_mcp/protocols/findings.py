@@ -37,6 +37,7 @@ _TOKEN = re.compile(r"\S+")
 _PLAIN = re.compile(r"([\"'“‘«(\[*]*)([^\W\d_]+(?:['’-][^\W\d_]+)*)([\"'”’»)\]*.,;:!?…]*)")
 """A word as prose has it; addresses, paths, options and identifiers are none, and their case counts."""
 _WORD = re.compile(r"[^\W_]+")
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _STOP = re.compile(r"(?<=[\w%)\]}\"'”’»`])\.\Z")
 _UNIT = 5
 """Longest word after a number that is taken for a unit, whose case counts (mW, MW)."""
@@ -67,6 +68,16 @@ def _spaced(text: str, *, indented: bool) -> str:
 def fingerprint(text: str) -> str:
     """The sha256 of the normal form, in hexadecimal; that of a text asked for lately costs nothing."""
     return hashlib.sha256(normal_form(text).encode()).hexdigest()
+
+
+@lru_cache(maxsize=256)
+def outline(text: str) -> str:
+    """A digest of what a text says but for its numbers; empty where it has none, or nothing else."""
+    said = normal_form(text)
+    without = _NUMBER.sub("#", said)
+    if without == said or not _WORD.search(without):
+        return ""
+    return "#" + hashlib.sha256(without.encode()).hexdigest()
 
 
 def _plain(text: str) -> str:

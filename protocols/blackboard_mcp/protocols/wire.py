@@ -161,6 +161,22 @@ def wire_event(event: Event) -> WireEvent:
     )
 
 
+class WireRemark(_Wire):
+    """What the board remarks on a post; nothing is refused for it."""
+
+    id: str = Field(description="what was posted")
+    kind: str = Field(
+        description="same (posted before by the caller, not stored again), criticised (open critiques of what it "
+        "criticises), fallen (says the same and was withdrawn or invalidated), numbers (says the same but for "
+        "numbers), near (posts of the call that nearly repeat it)"
+    )
+    about: list[str] = Field(description="ids, oldest first")
+    more: int = Field(default=0, description="how many are not listed")
+    fields: list[str] = Field(
+        default_factory=list, description="fields of a repeated post that differ and were left as they are"
+    )
+
+
 class PostAnswer(_Wire):
     items: list[WireItem]
     seq: int
@@ -168,6 +184,7 @@ class PostAnswer(_Wire):
     endorsed: list[str] = Field(
         default_factory=list, description="ids that were there already and got this post as support"
     )
+    remarks: list[WireRemark] = Field(default_factory=list)
     cut: bool = Field(
         default=False,
         description="texts and metadata are left out, for the answer would have more than 1 MiB; read has them",
@@ -192,6 +209,7 @@ class TransactionAnswer(_Wire):
     endorsed: list[str] = Field(
         default_factory=list, description="ids that were there already and got a write as support"
     )
+    remarks: list[WireRemark] = Field(default_factory=list)
     cut: bool = Field(
         default=False,
         description="texts and metadata are left out, for the answer would have more than 1 MiB; read has them",

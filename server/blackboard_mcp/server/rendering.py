@@ -23,6 +23,7 @@ from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.items import Item, ItemType, Visibility, item_id
 from blackboard_mcp.protocols.pruning import PassOutcome
+from blackboard_mcp.protocols.remarks import RemarkKind
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from . import explaining
@@ -30,6 +31,7 @@ from .debate_text import debate_lines, standing_lines
 from .following import News
 from .looks import NAMED_IN_FOOTER
 from .reading import Reading
+from .remarks import remark_lines
 from .searching import Around, Found
 from .text import QUOTE, excerpt, filter_line, item_line, notices, one_line, quoted, relative_age, word
 from .validation.rules import rules_of, shown
@@ -91,12 +93,15 @@ class Rendering:
     # Answers
 
     def posted(self, posted: Posted, agent: str) -> str:
-        return self.with_footer("\n".join(self.written(posted)), posted.seq, posted.attention)
+        return self.with_footer("\n".join(self.written(posted, agent)), posted.seq, posted.attention)
 
-    def written(self, posted: Posted | Committed) -> list[str]:
-        """The items that were written, a line each."""
+    def written(self, posted: Posted | Committed, agent: str) -> list[str]:
+        """The items that were written, a line each, and what is remarked on them."""
         lines = []
+        same = {remark.place for remark in posted.remarks if remark.kind is RemarkKind.SAME}
         for place, item in enumerate(posted.items):
+            if place in same:
+                continue
             if place in posted.endorsed:
                 lines.append(_endorsed(item, repeated=posted.repeated))
                 continue
@@ -118,11 +123,11 @@ class Rendering:
             if item.retracted:
                 words.append(notices(item, _NAMED_APART))
             lines.append(" ".join(words))
-        return lines
+        return lines + remark_lines(posted, agent)
 
-    def committed(self, done: Committed) -> str:
+    def committed(self, done: Committed, agent: str) -> str:
         """What a transaction wrote, and how the debates stand that it was about."""
-        lines = self.written(done)
+        lines = self.written(done, agent)
         lines += [
             f"debate on {debated.id} {debated.state}" if debated.state else f"no debate on {debated.id}"
             for debated in done.debates

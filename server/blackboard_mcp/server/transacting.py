@@ -25,6 +25,7 @@ from .blackboard import Blackboard, as_asked
 from .conflicts import with_texts
 from .mcp.adapter_arguments import Arguments
 from .once import once_of
+from .remarks import wire_remarks
 from .requests import Id, PostFields, check_agent, check_board, check_text
 from .text import one_line
 
@@ -189,4 +190,5 @@ def wire_committed(done: Committed) -> TransactionAnswer:
         seq=done.seq,
         repeated=done.repeated,
         endorsed=[done.items[place].id for place in done.endorsed],
+        remarks=wire_remarks(done),
     )

@@ -50,6 +50,7 @@ from ..debate_text import what_closes
 from ..explaining import wire_explained
 from ..mcp.adapter_arguments import Arguments
 from ..needs import TOOLS
+from ..remarks import wire_remarks
 from ..rendering import Rendering
 from ..requests import (
     AnyType,
@@ -177,6 +178,7 @@ class LocalTools:
             seq=posted.seq,
             repeated=posted.repeated,
             endorsed=[posted.items[place].id for place in posted.endorsed],
+            remarks=wire_remarks(posted),
         )
 
     def _post_fields(self, place: int, item: dict[str, Any]) -> PostFields:

@@ -14,6 +14,7 @@ from blackboard_mcp.protocols.findings import (
     SHARED_EDGES,
     fingerprint,
     normal_form,
+    outline,
 )
 from blackboard_mcp.protocols.items import Draft, EdgeKind, ItemType, Visibility, Zone
 
@@ -31,7 +32,13 @@ def _comparable(kind: str, text: str) -> bool:
 def remember(ledger: Ledger, row: ItemRow) -> Steps[None]:
     """Keeps what a new item says, where somebody else may come to find the same."""
     if row.public and row.key is None and _comparable(row.type, row.text):
-        yield sql("finding_add"), (ledger.no, fingerprint(row.text), row.number)
+        yield from _remember(ledger.no, row.number, row.text)
+
+
+def _remember(no: int, number: int, text: str) -> Steps[None]:
+    yield sql("finding_add"), (no, fingerprint(text), number)
+    if but_for := outline(text):
+        yield sql("finding_add"), (no, but_for, number)
 
 
 def fill() -> Steps[None]:
@@ -41,7 +48,7 @@ def fill() -> Steps[None]:
         rows = yield sql("findings_page"), (*place, dumps(sorted(FINDINGS)), _PAGE)
         for board, number, text in rows:
             if len(text) <= MAX_FINDING:
-                yield sql("finding_add"), (board, fingerprint(text), number)
+                yield from _remember(board, number, text)
         if len(rows) < _PAGE:
             return
         place = (rows[-1][0], rows[-1][1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from blackboard_mcp.protocols.access import Trust
@@ -33,6 +34,7 @@ from blackboard_mcp.protocols.visibility import visible_with
 from . import (
     debating,
     deleting,
+    duplicates,
     endorsing,
     linking,
     noting,
@@ -60,6 +62,19 @@ _SEEN_BY = {
 }
 
 
+@dataclass(slots=True)
+class Written:
+    """What drafts came to: in their order the number of the item that each made, changed, endorsed or repeated.
+
+    `endorsed` are the places (from 0) of those that endorsed an item, `same` of those that repeat one of the
+    agent's own, with the fields in which they differ from it.
+    """
+
+    placed: list[int] = field(default_factory=list)
+    endorsed: list[int] = field(default_factory=list)
+    same: dict[int, tuple[str, ...]] = field(default_factory=dict)
+
+
 def post(
     board: str,
     agent: str,
@@ -82,21 +97,25 @@ def post(
         kept = yield from repeating.recall(ledger.board, agent, once, now)
         if kept is not None:
             return (yield from _repeated(ledger, kept, look))
-    placed, endorsed = yield from apply(ledger, drafts)
+    written = yield from apply(ledger, drafts)
     yield from ledger.close()
-    items = yield from _answer(ledger, drafts, placed)
+    items = yield from _answer(ledger, drafts, written)
     if once is not None:
-        answer = [[[item.number, item.version] for item in items], ledger.board.seq, endorsed]
+        listed = [[item.number, item.version] for item in items]
+        answer = [listed, ledger.board.seq, written.endorsed, list(written.same.items())]
         yield from repeating.remember(ledger.board, agent, once, answer, now)
-    waiting = yield from attention(ledger.no, agent, look)
-    return Posted(tuple(items), ledger.board.seq, ledger.board.value(), waiting, endorsed=tuple(endorsed))
+    return Posted(
+        tuple(items),
+        ledger.board.seq,
+        ledger.board.value(),
+        (yield from attention(ledger.no, agent, look)),
+        endorsed=tuple(written.endorsed),
+        remarks=(yield from duplicates.remarks(ledger, items, written.endorsed, written.same)),
+    )
 
 
-def apply(ledger: Ledger, drafts: Sequence[Draft]) -> Steps[tuple[list[int], list[int]]]:
+def apply(ledger: Ledger, drafts: Sequence[Draft]) -> Steps[Written]:
     """Writes the drafts in order within an open ledger: what `post` does between opening and closing it.
-
-    Returns, in the order of the drafts, the number of the item that each made, changed or endorsed, and the
-    places (from 0) of those that endorsed one.
 
     Raises:
         UnknownReference: an edge or id names what is not there.
@@ -114,14 +133,14 @@ def apply(ledger: Ledger, drafts: Sequence[Draft]) -> Steps[tuple[list[int], lis
             f"What is to be written on '{ledger.board.id}' was not checked against its present rules. Nothing was "
             "changed."
         )
-    placed: list[int] = []
+    written = Written()
+    placed = written.placed
     first = ledger.board.last_number
-    endorsed: list[int] = []
     for place, draft in enumerate(drafts, 1):
         if ledger.changes is not None:
             ledger.changes.place = place if len(drafts) > 1 else 0
         try:
-            placed.append((yield from _place(ledger, draft, placed, endorsed)))
+            placed.append((yield from _place(ledger, draft, written)))
         except (InvalidInput, Conflict, Refused) as error:
             if len(drafts) == 1:
                 raise
@@ -136,11 +155,12 @@ def apply(ledger: Ledger, drafts: Sequence[Draft]) -> Steps[tuple[list[int], lis
         if n > first and d.visibility in (None, Visibility.BOARD)
     }
     yield sql("agent_seen"), (ledger.no, ledger.agent, len(shown), ledger.now)
-    return placed, endorsed
+    return written
 
 
-def _answer(ledger: Ledger, drafts: Sequence[Draft], placed: list[int]) -> Steps[list[Item]]:
+def _answer(ledger: Ledger, drafts: Sequence[Draft], written: Written) -> Steps[list[Item]]:
     """The items as they stand now. New ones that cite nothing are as they were written: no need to look."""
+    placed = written.placed
     if all(
         n in ledger.fresh and not d.edges and d.status is None for n, d in zip(placed, drafts, strict=True)
     ):
@@ -156,13 +176,21 @@ def _answer(ledger: Ledger, drafts: Sequence[Draft], placed: list[int]) -> Steps
 
 
 def _repeated(ledger: Ledger, kept: Any, look: int) -> Steps[Posted]:
-    listed, seq, *endorsed = kept  # older files have numbers alone, the oldest no endorsements
+    listed, seq, *more = kept  # older files have numbers alone, the oldest no endorsements
     items = yield from as_written(
         ledger, [pair if isinstance(pair, list) else [pair, None] for pair in listed]
     )
     waiting = yield from attention(ledger.no, ledger.agent, look)
-    places = tuple(*endorsed)
-    return Posted(tuple(items), seq, ledger.board.value(), waiting, repeated=True, endorsed=places)
+    endorsed, same = [*more, [], []][:2]
+    return Posted(
+        tuple(items),
+        seq,
+        ledger.board.value(),
+        waiting,
+        repeated=True,
+        endorsed=tuple(endorsed),
+        remarks=duplicates.repeated(items, same),
+    )
 
 
 def as_written(ledger: Ledger, named: Sequence[Sequence[Any]]) -> Steps[list[Item]]:
@@ -179,8 +207,9 @@ def as_written(ledger: Ledger, named: Sequence[Sequence[Any]]) -> Steps[list[Ite
     return (yield from values(ledger.board, rows, ledger.agent))
 
 
-def _place(ledger: Ledger, draft: Draft, placed: list[int], endorsed: list[int]) -> Steps[int]:
-    """The number of the item that the draft made, changed or endorsed."""
+def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
+    """The number of the item that the draft made, changed, endorsed or repeated."""
+    placed = written.placed
     said = ((kind, target if target >= 0 else _earlier(placed, target)) for kind, target in draft.edges)
     edges = tuple(dict.fromkeys(said))
     wanted = {target for _, target in edges}
@@ -199,10 +228,14 @@ def _place(ledger: Ledger, draft: Draft, placed: list[int], endorsed: list[int])
         if draft.expected_version:
             raise deleting.expected_none(draft)
     noting.new(ledger, draft, edges, targets)
+    own = yield from duplicates.find(ledger, draft, edges)
+    if own is not None:
+        written.same[len(placed)] = yield from duplicates.repeat(ledger, own, draft)
+        return own.number
     same = yield from endorsing.find(ledger, draft, edges)
     if same is not None:
         yield from endorsing.endorse(ledger, same, draft)
-        endorsed.append(len(placed))
+        written.endorsed.append(len(placed))
         return same.number
     return (yield from _create(ledger, draft, edges, targets))
 

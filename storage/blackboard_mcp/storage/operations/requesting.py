@@ -82,8 +82,7 @@ def _post(
         sha256=new.sha256,
         checked=ledger.board.config.validation,  # it has a form of its own, which rules are not about
     )
-    placed, _ = yield from posting.apply(ledger, [draft])
-    return placed[0]
+    return (yield from posting.apply(ledger, [draft])).placed[0]
 
 
 # Asking

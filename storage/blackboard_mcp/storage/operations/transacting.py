@@ -18,7 +18,7 @@ from blackboard_mcp.protocols.items import Draft, Item, Visibility, item_id
 from blackboard_mcp.protocols.transactions import Transaction, check_transaction
 from blackboard_mcp.protocols.visibility import visibility_of
 
-from . import debate_calls, posting, repeating
+from . import debate_calls, duplicates, posting, repeating
 from .holding import Moved, Sides, Standing, entries, hold, shown
 from .ledger import Ledger, attention, create_ledger, find_board, load_any
 from .principals import marks
@@ -94,19 +94,19 @@ def transact(
     moved.refuse(before)
     if wrong is not None:
         raise wrong
-    placed: list[int] = []
-    endorsed: list[int] = []
+    written = posting.Written()
     if transaction.writes:
-        placed, endorsed = yield from posting.apply(ledger, transaction.writes)
-    about = yield from _debate(ledger, transaction.debates, placed)
+        written = yield from posting.apply(ledger, transaction.writes)
+    about = yield from _debate(ledger, transaction.debates, written.placed)
     yield from ledger.close()
-    items, debated = yield from _standing(ledger, placed, about)
+    items, debated = yield from _standing(ledger, written.placed, about)
     if once is not None:
         answer = [
             [[item.number, item.version] for item in items],
             [[debate.id, debate.state] for debate in debated],
             ledger.board.seq,
-            endorsed,
+            written.endorsed,
+            list(written.same.items()),
         ]
         yield from repeating.remember(ledger.board, agent, once, answer, now)
     return Committed(
@@ -115,7 +115,8 @@ def transact(
         seq=ledger.board.seq,
         board=ledger.board.value(),
         attention=(yield from attention(ledger.no, agent, look)),
-        endorsed=tuple(endorsed),
+        endorsed=tuple(written.endorsed),
+        remarks=(yield from duplicates.remarks(ledger, items, written.endorsed, written.same)),
     )
 
 
@@ -145,15 +146,17 @@ def _standing(ledger: Ledger, placed: list[int], about: list[int]) -> Steps[tupl
 
 
 def _repeated(ledger: Ledger, kept: Any, look: int) -> Steps[Committed]:
-    written, debated, seq, endorsed = kept
+    written, debated, seq, endorsed, *same = kept  # older files have no repetitions
+    items = yield from posting.as_written(ledger, written)
     return Committed(
-        items=tuple((yield from posting.as_written(ledger, written))),
+        items=tuple(items),
         debates=tuple(Debated(id_, state) for id_, state in debated),
         seq=seq,
         board=ledger.board.value(),
         attention=(yield from attention(ledger.no, ledger.agent, look)),
         repeated=True,
         endorsed=tuple(endorsed),
+        remarks=duplicates.repeated(items, *same[:1]),
     )
 
 

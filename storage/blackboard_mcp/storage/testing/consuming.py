@@ -509,8 +509,8 @@ class ConsumerGroupTests:
             looks += 1
         assert looks > 1
         assert [d.event.type for d in last.deliveries] == ["LOG"]
-        for _ in range(300):
-            await at.post("carol", "mine", private=True)
+        for place in range(300):
+            await at.post("carol", f"mine {place}", private=True)
         assert (await at.store.group_outlook(at.board, "g")).ready
         assert (await turn(at, "bob")).deliveries == ()
         assert not (await at.store.group_outlook(at.board, "g")).ready

@@ -31,7 +31,8 @@ class ExplainTests:
         log = await at.post("alice", "one two", "LOG", analyzed_by=note)
         done = await at.post("alice", "one two three", status="RESOLVED", importance=1)
         old, new = [
-            (await at.batch("alice", draft("one two three four", importance=2))).items[0] for _ in "12"
+            (await at.batch("alice", draft(f"one two three {name}", importance=2))).items[0]
+            for name in ("four", "five")
         ]
         five = await at.post("alice", "five", importance=5)
         brief = await at.post("alice", "brief", "LOG", ttl=10)

@@ -28,6 +28,7 @@ class Footing:
     things: dict[int, Any]
     edges: set[tuple[int, str, int]]
     debates: list[Any]
+    watches: dict[tuple[str, int], str]
 
     def __init__(self) -> None:
         self.owners: dict[str, str] = {}
@@ -46,6 +47,58 @@ class Footing:
             and target == number
             and self.things[source].author == thing.author
             and not self.things[source].private
+            for source, kind, target in self.edges
+        )
+
+    # What is said again
+
+    def versions(self, number: int) -> int:
+        return sum(bool(text) for text in self.things[number].texts)
+
+    def owing_to(self, agent: str, number: int) -> bool:
+        return any(
+            who == agent and item == number and state == "outstanding"
+            for debate in self.debates
+            for (who, item, _), state in debate.duties.items()
+        ) or (self.watches.get((agent, number)) == "outstanding")
+
+    def said_before(
+        self, agent: str, text: str, type_: str, said: Sequence[tuple[str, int]], *, private: bool
+    ) -> int | None:
+        """The newest item of the agent that says just this, while all is as it was."""
+        for number, thing in sorted(self.things.items(), reverse=True):
+            words = thing.texts[-1]
+            finding = type_ in FINDINGS and not private
+            critique = type_ == "CRITIQUE"
+            awaited = any(
+                item == number and duty == "respond" and state == "outstanding"
+                for debate in self.debates
+                for (_, item, duty), state in debate.duties.items()
+            )
+            if (
+                (thing.author, thing.type, thing.private) == (agent, type_, private)
+                and type_ not in ("LOG", "RESULT", "SUMMARY")
+                and (words == text or (finding and spelt(words) == spelt(text)))
+                and thing.key is None
+                and thing.status in ("ACTIVE", "DEBATED")
+                and thing.expires is None
+                and not self.replaced(number)
+                and {(kind, target) for n, kind, target in self.edges if n == number} == set(said)
+                and (awaited or private or not critique)
+                and all(self.versions(target) == thing.then.get(target, 1) for _, target in said)
+                and (critique or not any(self.owing_to(agent, target) for _, target in said))
+            ):
+                return number
+        return None
+
+    def replaced(self, number: int) -> bool:
+        """Superseded by its own author in sight of all who see it."""
+        thing = self.things[number]
+        return any(
+            kind == "supersedes"
+            and target == number
+            and self.things[source].author == thing.author
+            and (not self.things[source].private or thing.private)
             for source, kind, target in self.edges
         )
 

@@ -18,6 +18,7 @@ from .consuming import ConsumerGroupTests
 from .credentials import CredentialTests
 from .debates import DebateTests
 from .deleting import DeletingTests
+from .duplicating import DuplicateTests
 from .endorsing import EndorsementTests
 from .events import EventTests
 from .explaining import ExplainTests
@@ -63,6 +64,7 @@ class BoardStoreKit(
     WatchingTests,
     GuardTests,
     EndorsementTests,
+    DuplicateTests,
     RetractionTests,
     LeavingTests,
     SummaryTests,

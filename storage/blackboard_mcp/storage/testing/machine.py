@@ -13,6 +13,7 @@ from blackboard_mcp.protocols.answers import (
     Once,
 )
 from blackboard_mcp.protocols.board import Core
+from blackboard_mcp.protocols.remarks import RemarkKind
 from hypothesis import seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
@@ -102,7 +103,7 @@ class BoardMachine(Commissioning, Finding, Dealing, Joining):
     def critique(self, agent: str, back: int) -> None:
         self.say(agent, "CRITIQUE", "critiques", self.pick(back))
 
-    @rule(agent=agents, back=near, against=st.sampled_from(["", "", "", "refutes", "critiques"]))
+    @rule(agent=agents, back=near, against=st.sampled_from(["", "", "", "refutes", "critiques", "the same"]))
     def say_again(self, agent: str, back: int, against: str) -> None:
         """The same words once more: support, when another agent's finding stands; never when it contradicts."""
         thing = self.model.things[self.pick(back)]
@@ -110,6 +111,8 @@ class BoardMachine(Commissioning, Finding, Dealing, Joining):
             return
         text, type_ = thing.texts[-1], thing.type
         pairs = [(against, thing.number)] if against else []
+        if against == "the same":
+            agent, pairs = thing.author, sorted((k, t) for n, k, t in self.model.edges if n == thing.number)
         expected: list[int] = []
         posted = self.both(
             "say again",
@@ -118,6 +121,7 @@ class BoardMachine(Commissioning, Finding, Dealing, Joining):
         )
         if posted is not None:
             self.outcome.happened["endorsed"] += bool(posted.endorsed)
+            self.outcome.happened["same"] += any(r.kind is RemarkKind.SAME for r in posted.remarks)
             self.check("I40", [posted.items[0].number] == expected, (posted.items[0], expected))
 
     @rule(agent=agents, back=near)

@@ -53,6 +53,8 @@ class Thing:
     """Who wrote the last version that is no tombstone, if it is not the first."""
     gone: bool = False
     """The last version is a tombstone."""
+    then: dict[int, int] = field(default_factory=dict)
+    """How many versions entries had when it was posted, tombstones aside."""
 
     def leads_to(self, other: Thing) -> bool:
         """Whether all who see the other item see this one."""
@@ -246,8 +248,12 @@ class Model(Footing):
         if expected and key is not None:
             raise Nope
         self.was_here(agent)
-        if key is None and not private and ttl is None and status is None and expected is None:
-            known = self.found_before(agent, text, type_, edges)
+        if key is None and ttl is None and status is None and expected is None:
+            again = self.said_before(agent, text, type_, edges, private=private)
+            if again is not None:
+                self.restore_one(again)
+                return again
+            known = None if private else self.found_before(agent, text, type_, edges)
             if known is not None:
                 self.endorse(agent, known)
                 self.restore_one(known)
@@ -260,6 +266,7 @@ class Model(Footing):
                 break
         self.things[number] = Thing(number, type_, agent, private, key, [text], thread)
         self.things[number].importance = importance or (5 if type_ in ("CONSTRAINT", "HOT_ISSUE") else 3)
+        self.things[number].then = {n: self.versions(n) for n, thing in self.things.items() if thing.key}
         self.things[number].ttl = ttl or None
         self.things[number].expires = self.now + ttl if ttl else None
         gone = self.connect(agent, number, edges)

@@ -160,8 +160,8 @@ class PostingTests:
 
     async def test_numbers_are_never_used_again(self, at: Table) -> None:
         used: set[int] = set()
-        for _ in range(3):
-            posted = await at.batch("alice", draft("a"), draft("b"))
+        for turn in range(3):
+            posted = await at.batch("alice", draft(f"a {turn}"), draft(f"b {turn}"))
             fresh = {item.number for item in posted.items}
             assert not fresh & used
             used |= fresh

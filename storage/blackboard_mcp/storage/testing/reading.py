@@ -158,8 +158,8 @@ class ReadingTests:
         issue = await at.post("alice", "issue", "HOT_ISSUE", importance=1)
         root = await at.post("alice", "root", importance=1)
         critique = await at.post("bob", "no", "CRITIQUE", critiques=root, importance=1)
-        for _ in range(5):
-            await at.batch("carol", *(draft("filler", importance=5) for _ in range(100)))
+        for call in range(5):
+            await at.batch("carol", *(draft(f"filler {call} {n}", importance=5) for n in range(100)))
         shown = await at.store.snapshot(at.board, "alice")
         numbers = {item.number for item in shown.items}
         assert {rule.number, issue.number, root.number, critique.number} <= numbers
@@ -220,8 +220,8 @@ class ReadingTests:
 
     async def test_attention_is_short_and_names_each_item_once(self, at: Table) -> None:
         a = await at.post("alice", "a")
-        for _ in range(60):
-            await at.post("bob", "@alice", "REPLY", replies_to=a)
+        for place in range(60):
+            await at.post("bob", f"@alice {place}", "REPLY", replies_to=a)
         named = await at.attention("alice")
         assert len(named) == len(set(named)) == 50
         assert named[0] == "R-61"

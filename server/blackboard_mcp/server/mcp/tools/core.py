@@ -29,6 +29,7 @@ from ...blackboard import VIEW_BUDGET, Blackboard
 from ...explaining import wire_explained
 from ...fitting import check_fits, fitting_found, fitting_page
 from ...needs import TOOLS
+from ...remarks import wire_remarks
 from ...rendering import FOOTER_TOKENS, Rendering
 from ...requests import (
     ONE_OR_MORE,
@@ -226,6 +227,7 @@ class CoreTools:
                 seq=posted.seq,
                 repeated=posted.repeated,
                 endorsed=[posted.items[place].id for place in posted.endorsed],
+                remarks=wire_remarks(posted),
             ),
             shortens=True,
         )

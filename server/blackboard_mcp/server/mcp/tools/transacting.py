@@ -112,7 +112,7 @@ class TransactionTool:
             once_key,
         )
         return Answer(
-            self._say.committed(done),
+            self._say.committed(done, caller.agent),
             lambda: wire_committed(done),
             shortens=True,
         )

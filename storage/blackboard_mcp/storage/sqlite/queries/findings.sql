@@ -2,7 +2,7 @@
 
 -- name: finding_add
 -- What a finding says, so that it is recognised when it is said again.
-INSERT INTO finding(board, fingerprint, number) VALUES (?1, ?2, ?3);
+INSERT INTO finding(board, fingerprint, number) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING;
 
 -- name: findings_page
 -- Items of some types (a JSON list) that everybody sees and that have no key, after a place.

@@ -1,0 +1,38 @@
+"""What a board remarks on a post beside storing it: that it was said before, or what it stands against.
+
+A remark refuses nothing: whoever posted decides what to make of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from .items import Item
+
+
+class RemarkKind(StrEnum):
+    """Why the items of a remark are named."""
+
+    SAME = "same"
+    """The agent posted it before, and it stands: nothing was stored again."""
+    CRITICISED = "criticised"
+    """Open critiques that what the post criticises had already."""
+    FALLEN = "fallen"
+    """They say the same, and were withdrawn or invalidated."""
+    NUMBERS = "numbers"
+    """They say the same but for the numbers, and stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A remark on the post at `place` (from 0) of its call: the items it is about, oldest first, and how many `more`.
+
+    `fields` are those of a repeated post that differ from the item as it stands, and were left as they are.
+    """
+
+    place: int
+    kind: RemarkKind
+    about: tuple[Item, ...]
+    more: int = 0
+    fields: tuple[str, ...] = ()

@@ -1,0 +1,127 @@
+"""What the answer to a post says beside the items: what repeats, what was criticised already, what fell before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from blackboard_mcp.protocols.answers import Committed, Posted
+from blackboard_mcp.protocols.items import Item, ItemType
+from blackboard_mcp.protocols.remarks import Remark, RemarkKind
+from blackboard_mcp.protocols.wire import WireRemark
+
+from .text import clip, word
+
+LEAST_ALIKE = 3
+"""Posts of one call that nearly repeat each other before it is pointed out."""
+_ALIKE = 0.8
+"""Part of their pairs of words that two texts share from which they nearly repeat each other."""
+_COMPARED = 2_000
+"""Characters of a text that are compared."""
+_NAMED = 5
+_WIDTH = 80
+_WORDS = re.compile(r"\w+")
+
+
+def remark_lines(done: Posted | Committed, agent: str) -> list[str]:
+    """A line or a few for each remark, then what nearly repeats; every text of an item ends its line."""
+    lines: list[str] = []
+    same: dict[str, list[Remark]] = {}
+    for remark in done.remarks:
+        if remark.kind is RemarkKind.SAME:
+            same.setdefault(remark.about[0].id, []).append(remark)
+        else:
+            lines += _lines(remark, done.items[remark.place], agent)
+    alike = nearly_alike(done.items)
+    if alike:
+        named = ", ".join(item.id for item in alike[:_NAMED]) + (", …" if len(alike) > _NAMED else "")
+        lines.append(
+            f"{len(alike)} of {len(done.items)} nearly repeat each other: {named}; one item with all of it reads better"
+        )
+    return [_same(id_, listed) for id_, listed in same.items()] + lines
+
+
+def _same(id_: str, listed: Sequence[Remark]) -> str:
+    times = f" ({len(listed)} times)" if len(listed) > 1 else ""
+    fields = sorted({name for remark in listed for name in remark.fields})
+    kept = f'; its {", ".join(fields)} stay as they are, post(id="{id_}", …) changes them' if fields else ""
+    return f"same as {id_}{times}: you posted it before, nothing stored{kept}"
+
+
+def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
+    first = remark.about[0]
+    if remark.kind is RemarkKind.CRITICISED:
+        more = f" (+{remark.more})" if remark.more else ""
+        return [
+            f'already criticised{more}, if {item.id} adds nothing: debate(op="withdraw", id="{item.id}")',
+            *(_named(critique, agent) for critique in remark.about),
+        ]
+    if remark.kind is RemarkKind.FALLEN:
+        against = [id_ for kind, id_ in first.cited_by if kind in ("refutes", "critiques")]
+        why = f" after {', '.join(against[:_NAMED])}" if against else ""
+        return [
+            f"{item.id} repeats {first.id} by {_who(first, agent)}, which is {first.status}{why}: say what is new, or "
+            f'post(id="{item.id}", status="WITHDRAWN")'
+        ]
+    newer = (
+        f', newer? post(id="{item.id}", edges={{"supersedes": ["{first.id}"]}})'
+        if first.author == agent
+        else ""
+    )
+    return [f"{item.id} differs in numbers only{newer} from {_named(first, agent)}"]
+
+
+def _named(item: Item, agent: str) -> str:
+    return f"{item.id} by {_who(item, agent)}: {clip(item.text, _WIDTH)}"
+
+
+def _who(item: Item, agent: str) -> str:
+    return "you" if item.author == agent else word(item.author)
+
+
+def nearly_alike(items: Sequence[Item]) -> tuple[Item, ...]:
+    """The largest group of new items of one call and type that nearly repeat each other, but for their numbers.
+
+    Empty where there are fewer than `LEAST_ALIKE` of them. Logs and results are not compared: they tell what
+    happened, again and again.
+    """
+    new = [i for i in {item.number: item for item in items}.values() if i.key is None]
+    listed = [(i, _pairs(i.text)) for i in new if i.type not in (ItemType.LOG, ItemType.RESULT)]
+    best: list[Item] = []
+    for item, said in listed:
+        group = [other for other, says in listed if other.type is item.type and _share(said, says) >= _ALIKE]
+        if len(group) > len(best):
+            best = group
+    return tuple(best) if len(best) >= LEAST_ALIKE else ()
+
+
+def _pairs(text: str) -> frozenset[tuple[str, str]]:
+    said = ("#" if w.isdigit() else w for w in _WORDS.findall(text[:_COMPARED].casefold()))
+    return frozenset(pairwise(["", *said, ""]))
+
+
+def _share(one: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]]) -> float:
+    return len(one & other) / len(one | other)
+
+
+def wire_remarks(done: Posted | Committed) -> list[WireRemark]:
+    """The same remarks in structured form."""
+    listed = [
+        WireRemark(
+            id=done.items[remark.place].id,
+            kind=str(remark.kind),
+            about=_ids(remark.about),
+            more=remark.more,
+            fields=list(remark.fields),
+        )
+        for remark in done.remarks
+    ]
+    alike = nearly_alike(done.items)
+    if alike:
+        listed.append(WireRemark(id=alike[0].id, kind="near", about=_ids(alike[1:])))
+    return listed
+
+
+def _ids(items: Iterable[Item]) -> list[str]:
+    return [item.id for item in items]

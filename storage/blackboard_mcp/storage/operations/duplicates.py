@@ -1,0 +1,130 @@
+"""Duplicates: an agent's own post again is not stored twice, and what a new post repeats or joins is remarked on.
+
+A post is the same when type, text, edges and sight are, what it answers did not change since, and nothing is owed
+that it would meet. What happens may happen again in the same words: logs and results are never the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from blackboard_mcp.protocols.findings import FINDINGS, MAX_FINDING, fingerprint, outline
+from blackboard_mcp.protocols.items import Draft, EdgeKind, Item, ItemType, Visibility
+from blackboard_mcp.protocols.remarks import Remark, RemarkKind
+
+from .ledger import Ledger, load_any
+from .principals import mark
+from .rows import ItemRow, Steps, dumps, numbers, sql
+from .showing import values
+
+_AGAIN = frozenset({ItemType.LOG, ItemType.RESULT})
+_CRITIQUES = 5
+"""Most critiques that a remark names."""
+_BY_NUMBERS = 3
+"""Most remarks of a call on what differs in numbers only."""
+
+
+def find(ledger: Ledger, draft: Draft, edges: Sequence[tuple[EdgeKind, int]]) -> Steps[ItemRow | None]:
+    """The agent's own item that a draft says once more, if it stands and nothing happened to it since."""
+    kind = draft.type or ItemType.FACT
+    if (
+        draft.text is None
+        or kind in _AGAIN
+        or draft.key is not None
+        or draft.status is not None
+        or draft.expected_version is not None
+        or draft.ttl_seconds is not None
+    ):
+        return None
+    bears = yield from mark(ledger.agent, draft.visibility)
+    finding = draft.visibility in (None, Visibility.BOARD) and _is_finding(kind, draft.text)
+    said = fingerprint(draft.text) if finding and draft.text.strip() else ""
+    asked = (ledger.no, draft.sha256, ledger.agent, str(kind), bears, said)
+    listed = [row[0] for row in (yield sql("said_before"), asked)]
+    if not listed:
+        return None
+    leaving: dict[int, set[tuple[str, int]]] = {number: set() for number in listed}
+    for source, way, target in (yield sql("edges_touching"), (ledger.no, numbers(listed))):
+        if source in leaving:
+            leaving[source].add((way, target))
+    wanted = {(str(way), target) for way, target in edges}
+    same = [number for number in listed if leaving[number] == wanted]
+    return (yield from load_any(ledger.no, same[:1]))[same[0]] if same else None
+
+
+def repeat(ledger: Ledger, row: ItemRow, draft: Draft) -> Steps[tuple[str, ...]]:
+    """Brings the item back where it was archived; the fields of the draft that differ from it and are left alone."""
+    if row.zone == "archive":
+        yield from ledger.restore(row, why=f"posted again by {ledger.agent}")
+    differs = {
+        "importance": draft.importance not in (None, row.importance),
+        "tags": draft.tags is not None and dumps(list(draft.tags)) != row.tags,
+        "metadata": draft.metadata is not None and dumps(draft.metadata) != dumps(json.loads(row.metadata)),
+    }
+    return tuple(name for name, other in differs.items() if other)
+
+
+def remarks(
+    ledger: Ledger, items: Sequence[Item], endorsed: Iterable[int], same: Mapping[int, tuple[str, ...]]
+) -> Steps[tuple[Remark, ...]]:
+    """What there is to say of what was just written, in order."""
+    found: list[Remark] = []
+    old = {*endorsed, *same}
+    by_numbers = 0
+    for place, item in enumerate(items):
+        if place in same:
+            found.append(Remark(place, RemarkKind.SAME, (item,), fields=same[place]))
+        if place in old or item.number not in ledger.fresh or item.visibility is not Visibility.BOARD:
+            continue
+        if item.type is ItemType.CRITIQUE:
+            found += yield from _criticised(ledger, place, item)
+        if item.key is None and _is_finding(item.type, item.text):
+            alike = yield from _alike(ledger, place, item, numbers_too=by_numbers < _BY_NUMBERS)
+            by_numbers += sum(remark.kind is RemarkKind.NUMBERS for remark in alike)
+            found += alike
+    return tuple(found)
+
+
+def repeated(items: Sequence[Item], same: Iterable[Sequence[Any]] = ()) -> tuple[Remark, ...]:
+    """What an idempotency key gives back of it: places and fields as they were remembered."""
+    return tuple(
+        Remark(place, RemarkKind.SAME, (items[place],), fields=tuple(fields)) for place, fields in same
+    )
+
+
+def _criticised(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
+    targets = [edge.target for edge in item.edges if edge.kind is EdgeKind.CRITIQUES]
+    if not targets:
+        return []
+    asked = (ledger.no, numbers(targets), item.number, ledger.agent)
+    listed = [row[0] for row in (yield sql("critiques_before"), asked)]
+    if not listed:
+        return []
+    about = yield from _shown(ledger, listed[:_CRITIQUES])
+    return [Remark(place, RemarkKind.CRITICISED, about, max(0, len(listed) - _CRITIQUES))]
+
+
+def _alike(ledger: Ledger, place: int, item: Item, *, numbers_too: bool) -> Steps[list[Remark]]:
+    known = {edge.target for edge in item.edges}
+    said, but_for = fingerprint(item.text), outline(item.text) if numbers_too else ""
+    kinds: dict[RemarkKind, list[int]] = {}
+    asked = (ledger.no, said, but_for, str(item.type), item.number)
+    for number, fallen in (yield sql("findings_alike"), asked):
+        if number not in known:
+            kinds.setdefault(RemarkKind.FALLEN if fallen else RemarkKind.NUMBERS, []).append(number)
+    found: list[Remark] = []
+    for kind, listed in kinds.items():
+        about = yield from _shown(ledger, listed[:1])
+        found.append(Remark(place, kind, about))
+    return found
+
+
+def _shown(ledger: Ledger, wanted: Sequence[int]) -> Steps[tuple[Item, ...]]:
+    rows = yield from load_any(ledger.no, wanted)
+    return tuple((yield from values(ledger.board, [rows[number] for number in wanted], ledger.agent)))
+
+
+def _is_finding(kind: ItemType, text: str) -> bool:
+    return kind in FINDINGS and len(text) <= MAX_FINDING

@@ -1,0 +1,48 @@
+-- What was said before. Values are bound by position: ?1, ?2, …
+
+-- name: said_before
+-- Items that stand of one author, type and sight with a text (its sha256 ?2, or ?6, what a finding says), which
+-- the same post would only repeat, newest first: nothing that they cite got another version since, the author owes
+-- nothing to what they cite, no request that they answer is open, and a critique still waits for its answer.
+SELECT i.number FROM (
+    SELECT number FROM item INDEXED BY item_said
+    WHERE board = ?1 AND sha256 = ?2 AND author = ?3 AND key IS NULL AND type NOT IN ('LOG', 'RESULT', 'SUMMARY')
+    UNION
+    SELECT number FROM finding WHERE board = ?1 AND fingerprint = ?6
+) s CROSS JOIN item i ON i.board = ?1 AND i.number = s.number
+WHERE i.author = ?3 AND i.type = ?4 AND i.owner = ?5 AND i.key IS NULL AND i.expires_at IS NULL
+  AND i.status IN ('ACTIVE', 'DEBATED') AND i.superseded = 0
+  AND (i.type <> 'CRITIQUE' OR HIDDEN(i.owner) OR EXISTS (
+      SELECT 1 FROM obligation o WHERE o.board = ?1 AND o.item = i.number AND o.duty = 'respond'
+        AND o.state = 'outstanding'))
+  AND NOT EXISTS (
+      SELECT 1 FROM edge e WHERE e.board = ?1 AND e.source = i.number AND (
+          EXISTS (SELECT 1 FROM obligation o WHERE o.board = ?1 AND o.item = e.target AND o.agent = ?3
+                    AND o.state = 'outstanding' AND i.type <> 'CRITIQUE')
+          OR EXISTS (SELECT 1 FROM request q WHERE q.board = ?1 AND q.number = e.target AND q.live = 1)
+          OR EXISTS (SELECT 1 FROM event v WHERE v.board = ?1 AND v.item = e.target AND v.event = 'item.versioned'
+                       AND v.seq > (SELECT min(p.seq) FROM event p WHERE p.board = ?1 AND p.item = i.number))))
+ORDER BY i.number DESC LIMIT 20;
+
+-- name: critiques_before
+-- Critiques of some items (a JSON list) in open debates, older than an item, that an agent may see; oldest first.
+SELECT DISTINCT i.number FROM json_each(?2) t
+CROSS JOIN edge e INDEXED BY edge_target ON e.board = ?1 AND e.target = t.value AND e.kind = 'critiques'
+CROSS JOIN item i ON i.board = ?1 AND i.number = e.source AND i.type = 'CRITIQUE'
+CROSS JOIN debate_critique c ON c.board = ?1 AND c.critique = i.number
+CROSS JOIN debate d ON d.board = ?1 AND d.id = c.debate AND d.state = 'OPEN'
+WHERE i.number < ?3 AND i.status IN ('ACTIVE', 'DEBATED') AND VISIBLE(i.owner, ?4)
+ORDER BY i.number;
+
+-- name: findings_alike
+-- Findings of one type, older than one, that say the same and fell, or that stand and say the same but for the
+-- numbers; newest first.
+SELECT i.number, 1 AS fallen FROM finding f CROSS JOIN item i ON i.board = f.board AND i.number = f.number
+WHERE f.board = ?1 AND f.fingerprint = ?2 AND i.type = ?4 AND i.number < ?5
+  AND i.status IN ('WITHDRAWN', 'INVALIDATED')
+UNION ALL
+SELECT i.number, 0 FROM finding f CROSS JOIN item i ON i.board = f.board AND i.number = f.number
+WHERE f.board = ?1 AND f.fingerprint = ?3 AND i.type = ?4 AND i.number < ?5
+  AND i.status IN ('ACTIVE', 'DEBATED') AND i.superseded = 0
+  AND NOT EXISTS (SELECT 1 FROM finding s WHERE s.board = ?1 AND s.number = i.number AND s.fingerprint = ?2)
+ORDER BY 1 DESC LIMIT 20;
