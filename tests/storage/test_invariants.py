@@ -77,7 +77,7 @@ def test_the_walk_is_long_and_comes_by_everything(walked: Outcome, request: pyte
         *("delete", "delete refused", "recreated"),
         "left a final status",
         "summary applied",
-        *("find again", "endorsed", "same", "doubted", "deal", "deal refused"),
+        *("find again", "endorsed", "same", "gave up", "doubted", "deal", "deal refused"),
         *("unwatch", "vote", "follow", "unfollow", "own", "legislate", "be there", "lapse"),
         *("vote refused", "unwatch refused", "expired", "left by lease", "accepted", "rejected"),
         "ask",

@@ -29,6 +29,7 @@ class EventType(StrEnum):
     ITEM_RESTORED = "item.restored"
     ITEM_ENDORSED = "item.endorsed"
     ITEM_DOUBTED = "item.doubted"
+    CLAIM_AGREED = "claim.agreed"
     DEBATE_OPENED = "debate.opened"
     DEBATE_JOINED = "debate.joined"
     DEBATE_CLOSED = "debate.closed"

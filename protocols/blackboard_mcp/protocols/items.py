@@ -95,6 +95,10 @@ FINISHED = frozenset({Status.RESOLVED, Status.WITHDRAWN, Status.INVALIDATED})
 """Statuses that let the first step of a pruning pass take an item."""
 
 
+FALLEN = frozenset({Status.WITHDRAWN, Status.INVALIDATED})
+"""Statuses of what is no longer stood by."""
+
+
 class Zone(StrEnum):
     """Where an item lives: one zone at a time."""
 
@@ -216,6 +220,20 @@ class Retraction:
 
 
 @dataclass(frozen=True, slots=True)
+class Contest:
+    """That another item, `by`, supersedes or refutes the item.
+
+    Of another author's item that is a claim, until the item's author or a debate on it agrees. A claim changes
+    nothing of the item.
+    """
+
+    kind: EdgeKind
+    by: str
+    author: str
+    agreed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """An item as it stands, with the content of one of its versions.
 
@@ -270,10 +288,26 @@ class Item:
     """This version is a tombstone: no text, no tags, in the archive and taken back by `updated_by`."""
     trust: Trust = Trust.NORMAL
     """How far it is to be relied on: as far as the least of those who wrote it; of a summary, of its sources too."""
+    contested: tuple[Contest, ...] = field(default=())
+    """What supersedes or refutes it and stands, oldest first."""
+    former: int = 0
+    """How many items of its author it has replaced, one after the other."""
+    fell: tuple[str, ...] = field(default=())
+    """Those of the ids in `cites` that were withdrawn or invalidated."""
+    undecided: bool = False
+    """A DECISION by who is no decider, where deciders were named."""
+    adopted_in: str | None = None
+    """What its author made of this reply to a plan: the plan or decision that took it over."""
 
     @property
     def id(self) -> str:
         return item_id(self.type, self.number)
+
+    @property
+    def replaced_by(self) -> str | None:
+        """What superseded it, by its author's word or with the author's agreement; the newest of several."""
+        agreed = [c.by for c in self.contested if c.agreed and c.kind is EdgeKind.SUPERSEDES]
+        return agreed[-1] if agreed else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,5 +340,7 @@ class Draft:
     checked: str = ""
     letters: tuple[Ref, ...] = ()
     """References of the edges and the target that were written with a letter: one of another type is refused."""
+    undecided: bool = False
+    """Deciders are named, and who posts it is none of them: a DECISION says so."""
     delete: bool = False
     """Deletes the entry that `key` or `target` names; only `expected_version` and `visibility` go with it."""

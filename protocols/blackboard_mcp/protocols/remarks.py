@@ -22,6 +22,8 @@ class RemarkKind(StrEnum):
     """They say the same, and were withdrawn or invalidated."""
     NUMBERS = "numbers"
     """They say the same but for the numbers, and stand."""
+    CLAIM = "claim"
+    """It supersedes or refutes them, which is a claim until their authors agree."""
 
 
 @dataclass(frozen=True, slots=True)

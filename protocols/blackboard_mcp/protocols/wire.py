@@ -37,6 +37,15 @@ class WireRetraction(_Wire):
     by: str | None = Field(default=None, description="what superseded it")
 
 
+class WireContest(_Wire):
+    """What supersedes or refutes an item; of another author's it is a claim until that author or a debate agrees."""
+
+    kind: str = Field(description="supersedes or refutes")
+    by: str = Field(description="id of what says so")
+    author: str
+    agreed: bool
+
+
 class WireItem(_Wire):
     """An item with the content of one version."""
 
@@ -79,6 +88,16 @@ class WireItem(_Wire):
     trust: str = Field(
         default="normal", description="low, normal or high; of a summary the lowest of its sources"
     )
+    contested: list[WireContest] = Field(
+        default_factory=list, description="what supersedes or refutes it, at most 32"
+    )
+    superseded_by: str | None = Field(default=None, description="the newest that is agreed to supersede it")
+    former: int = Field(default=0, description="how many items of its author it replaced one after the other")
+    fell: list[str] = Field(
+        default_factory=list, description="what it cites that was withdrawn or invalidated"
+    )
+    undecided: bool = Field(default=False, description="a DECISION by no decider, where deciders are named")
+    adopted_in: str | None = Field(default=None, description="the plan that took this reply over")
 
 
 _LISTED = 32
@@ -130,6 +149,15 @@ def wire_item(item: Item) -> WireItem:
         ],
         deleted=item.deleted,
         trust=str(item.trust),
+        contested=[
+            WireContest(kind=str(c.kind), by=c.by, author=c.author, agreed=c.agreed)
+            for c in item.contested[:_LISTED]
+        ],
+        superseded_by=item.replaced_by,
+        former=item.former,
+        fell=list(item.fell),
+        undecided=item.undecided,
+        adopted_in=item.adopted_in,
     )
 
 
@@ -168,7 +196,7 @@ class WireRemark(_Wire):
     kind: str = Field(
         description="same (posted before by the caller, not stored again), criticised (open critiques of what it "
         "criticises), fallen (says the same and was withdrawn or invalidated), numbers (says the same but for "
-        "numbers), near (posts of the call that nearly repeat it)"
+        "numbers), claim (supersedes or refutes what others wrote), near (posts of the call that nearly repeat it)"
     )
     about: list[str] = Field(description="ids, oldest first")
     more: int = Field(default=0, description="how many are not listed")

@@ -169,7 +169,7 @@ class Blackboard:
         check_agent(agent)
         name = check_board(board) if board is not None else self.default_board
         self.quotas.charge(agent, name, len(posts))
-        drafts = await self.drafts(posts)
+        drafts = self.signed(agent, await self.drafts(posts))
         once = None
         if idempotency_key is not None:
             once = Once(check_once_key(idempotency_key), digest(list(posts)))
@@ -229,6 +229,16 @@ class Blackboard:
         if characters > _COUNTED_INLINE:
             return await asyncio.to_thread(check)
         return check()
+
+    def signed(self, agent: str, drafts: Sequence[Draft]) -> list[Draft]:
+        """The drafts, which say of the agent that it decides nothing where deciders are named and it is none."""
+        grant = GRANTED.get()
+        decides = agent in self.deciders or (
+            grant is not None and Action.DECIDE in grant.powers.get(grant.member, frozenset())
+        )
+        if decides or not self.deciders:
+            return list(drafts)
+        return [replace(draft, undecided=True) for draft in drafts]
 
     async def debate(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from blackboard_mcp.protocols.answers import Committed, Posted
-from blackboard_mcp.protocols.items import Item, ItemType
+from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 from blackboard_mcp.protocols.wire import WireRemark
 
@@ -64,12 +64,27 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
             f"{item.id} repeats {first.id} by {_who(first, agent)}, which is {first.status}{why}: say what is new, or "
             f'post(id="{item.id}", status="WITHDRAWN")'
         ]
+    if remark.kind is RemarkKind.CLAIM:
+        return [_claim(remark, item)]
     newer = (
         f', newer? post(id="{item.id}", edges={{"supersedes": ["{first.id}"]}})'
         if first.author == agent
         else ""
     )
     return [f"{item.id} differs in numbers only{newer} from {_named(first, agent)}"]
+
+
+def _claim(remark: Remark, item: Item) -> str:
+    targets = {about.number for about in remark.about}
+    kinds = {edge.target: edge.kind for edge in item.edges if edge.target in targets}
+    said = ", ".join(
+        f"{'supersedes' if kinds.get(about.number) is EdgeKind.SUPERSEDES else 'refutes'} {about.id} by "
+        f"{word(about.author)}"
+        for about in remark.about[:_NAMED]
+    )
+    return (
+        f"{item.id} {said}: your claim, shown there; it changes nothing until the author or a debate agrees"
+    )
 
 
 def _named(item: Item, agent: str) -> str:

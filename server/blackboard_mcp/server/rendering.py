@@ -33,7 +33,18 @@ from .looks import NAMED_IN_FOOTER
 from .reading import Reading
 from .remarks import remark_lines
 from .searching import Around, Found
-from .text import QUOTE, excerpt, filter_line, item_line, notices, one_line, quoted, relative_age, word
+from .text import (
+    QUOTE,
+    contests,
+    excerpt,
+    filter_line,
+    item_line,
+    notices,
+    one_line,
+    quoted,
+    relative_age,
+    word,
+)
 from .validation.rules import rules_of, shown
 from .version_text import version_lines
 
@@ -241,7 +252,15 @@ class Rendering:
         if item.expires_at is not None:
             words.append(f"expires {item.expires_at:%Y-%m-%dT%H:%M:%SZ}")
         lines = [" ".join(words)]
-        edges = [f"{kind} {id_}" for kind, id_ in item.cites]
+        if item.undecided:
+            lines.append(f"{item.author} is no decider")
+        if item.contested:
+            lines.append(contests(item, _NAMED) + _how_to_agree(item))
+        if item.adopted_in is not None:
+            lines.append(f"adopted in {item.adopted_in}")
+        if item.former:
+            lines.append(f"replaced {item.former} older of its author")
+        edges = [f"{kind} {id_}{' (fell)' if id_ in item.fell else ''}" for kind, id_ in item.cites]
         edges += [f"{id_} {kind} it" for kind, id_ in item.cited_by]
         if edges:
             lines.append("; ".join(edges[:20]) + (f"; {len(edges) - 20} more" if len(edges) > 20 else ""))
@@ -398,6 +417,13 @@ class Rendering:
         return debate_lines(debate, items, self._tokenizer)
 
 
+def _how_to_agree(item: Item) -> str:
+    claims = [contest.by for contest in item.contested if not contest.agreed]
+    if not claims:
+        return ""
+    return f'; {item.author} agrees by a post with edges {{"supports": ["{claims[0]}"]}}'
+
+
 def _endorsed(item: Item, *, repeated: bool) -> str:
     count = len(item.supporters)
     many = "s" if count > 1 else "" if count else " yet"
@@ -423,4 +449,5 @@ def _plain(value: object) -> str:
 def _quoted(text: str) -> str:
     """A text of an item, each line marked, so that it cannot pass for a line of ours."""
     lines = quoted(text)
-    return QUOTE + lines[0] if len(lines) == 1 else "\n".join(lines)
+    alone = len(lines) == 1 and not lines[0].startswith(QUOTE)
+    return QUOTE + lines[0] if alone else "\n".join(lines)

@@ -36,6 +36,20 @@ _HIDDEN = re.compile(
 )
 _LINES = re.compile("\r\n|[\n\r\v\f\x85\u2028\u2029]")
 _SPACING = re.compile("[\t\n\r\v\f\x85\u2028\u2029]")
+_OURS = re.compile(
+    r"[\s>\"'`*_#(\[{-]*+(?:"
+    r"[A-Z]-\d+\b|seq\s*\d|\d+ [a-z]+\.[a-z]+\b|[→⚠✗✓]|\d+ more\b"
+    r"|(?:post|read|query|query_archive|subscribe|wait|debate|respond|consume|summarize)\s*\("
+    r"|(?:system|server|blackboard|error|objective|constraint \d+|flags|rules r\d+)\b\s*:|board \S+ .{0,12}seq"
+    r"|(?:you owe|(?:waiting |new )?for you|since your|new since|whole texts|already criticised|same as|stays|archived"
+    r"|back with|nothing (?:matches|was changed|posted yet)|no news)\b"
+    r"|(?:[a-z]+,? ){0,4}(?:debates|questions|problems|issues|settled|answers|plans|summaries|items|facts|notes):\s*$)",
+    re.IGNORECASE,
+)
+"""How lines of the server's begin: an id, a number of the log, a call, a label, a heading alone on its line. What an
+agent writes so stands behind `QUOTE`, also where all of it is shown on one line."""
+_LIKE = 80
+"""How much of a line is looked at for it."""
 _HALF_ESCAPE = re.compile(r"\\(?:u[0-9a-f]{0,3}|U[0-9a-f]{0,7})?\Z")
 
 
@@ -95,23 +109,35 @@ def one_line(text: str) -> str:
 def quoted(text: str) -> list[str]:
     """`text` whole, line for line: as it is when it is one line, else each line behind `QUOTE`.
 
-    Line ends at the end are left off.
+    A single line that begins like one of the server's is quoted as well. Line ends at the end are left off.
     """
     lines = _LINES.split(visible(text).rstrip("\r\n"))
-    return lines if len(lines) == 1 else [QUOTE + line if line else QUOTE.rstrip() for line in lines]
+    if len(lines) == 1 and not _like_ours(lines[0]):
+        return lines
+    return [QUOTE + line if line else QUOTE.rstrip() for line in lines]
+
+
+def flat(text: str) -> str:
+    """`one_line` of an item's text: each of its lines that begins like one of the server's stands behind `QUOTE`."""
+    lines = _LINES.split(text)
+    return one_line(" ".join(QUOTE + line if _like_ours(line) else line for line in lines))
+
+
+def _like_ours(line: str) -> bool:
+    return _OURS.match(visible(line[:200]).strip()[:_LIKE]) is not None
 
 
 def clip(text: str, width: int) -> str:
     """The start of `text` on one line of at most `width` characters, cut between words where it can be."""
     start = text.lstrip()
-    flat = one_line(start[: 2 * width + 64])
-    if len(flat) <= width and len(start) <= 2 * width + 64:
-        return flat
+    line = flat(start[: 2 * width + 64])
+    if len(line) <= width and len(start) <= 2 * width + 64:
+        return line
     if width <= 0:
         return ""
-    flat = flat[:width]
-    space = flat.rfind(" ", width // 2)
-    return _tidy(flat[:space] if space > 0 else flat[:-1]) + ELLIPSIS
+    line = line[:width]
+    space = line.rfind(" ", width // 2)
+    return _tidy(line[:space] if space > 0 else line[:-1]) + ELLIPSIS
 
 
 def excerpt(text: str, tokens: int, tokenizer: Tokenizer) -> str:
@@ -124,20 +150,20 @@ def excerpt(text: str, tokens: int, tokenizer: Tokenizer) -> str:
         return ""
     reach = 12 * tokens + 200
     start = text.lstrip()
-    flat = one_line(start[:reach])
-    if len(start) <= reach and tokenizer.count(flat) <= tokens:
-        return flat
+    line = flat(start[:reach])
+    if len(start) <= reach and tokenizer.count(line) <= tokens:
+        return line
 
     def fits(end: int) -> bool:
-        return tokenizer.count(flat[:end] + ELLIPSIS) <= tokens
+        return tokenizer.count(line[:end] + ELLIPSIS) <= tokens
 
-    ends = [m.start() for m in re.finditer(" ", flat)]
+    ends = [m.start() for m in re.finditer(" ", line)]
     if len(start) > reach:
-        ends.append(len(flat))
+        ends.append(len(line))
     end = _last(ends, fits)
     if end is None:
-        end = _last(range(1, ends[0] if ends else len(flat)), fits)
-    cut = (_tidy(flat[:end]) if end else "") + ELLIPSIS
+        end = _last(range(1, ends[0] if ends else len(line)), fits)
+    cut = (_tidy(line[:end]) if end else "") + ELLIPSIS
     return cut if tokenizer.count(cut) <= tokens else ""
 
 
@@ -176,8 +202,9 @@ def head(item: Item, now: datetime | None = None) -> str:
     """What a line says of an item before its text: `H-17 hypothesis by bob 3m !4 [db] (critiques F-3)`.
 
     Entries show version and key, `F-3@2 fact key plan/db …`; the status stands there unless ACTIVE.
-    After the importance comes how many owners support and oppose it, `+2 −1`, where any do; at the end
-    what it rests on that was retracted. Of a tombstone there is but who deleted it, and as which version.
+    Behind it stands what superseded or refuted it or claims to. After the importance comes how many owners
+    support and oppose it, `+2 −1`, where any do; at the end what it rests on that was retracted. Of a
+    tombstone there is but who deleted it, and as which version.
     Without `now` there is no age.
     """
     return f"{item.id if item.key is None else f'{item.id}@{item.version}'} {description(item, now)}"
@@ -193,11 +220,19 @@ def description(item: Item, now: datetime | None = None) -> str:
         return " ".join([*parts, gone, *([] if now is None else [relative_age(item.updated_at, now)])])
     if item.status is not Status.ACTIVE:
         parts.append(item.status)
+    if item.contested:
+        parts.append(contests(item, CONTESTS_SHOWN))
+    if item.adopted_in is not None:
+        parts.append(f"adopted in {item.adopted_in}")
+    if item.former and item.replaced_by is None:
+        parts.append(f"newest of {item.former + 1}")
     if item.zone is Zone.ARCHIVE:
         parts.append("archived")
     if item.visibility is not Visibility.BOARD:
         parts.append(str(item.visibility))
     parts.append(f"by {word(item.author)}")
+    if item.undecided:
+        parts.append("(no decider)")
     if item.trust is Trust.LOW:
         parts.append("low trust")
     if now is not None:
@@ -230,7 +265,24 @@ def notices(item: Item, most: int) -> str:
     return f"⚠ {', '.join(told)}{_more(item.retracted, most)}" if told else ""
 
 
+def contests(item: Item, most: int) -> str:
+    """What superseded or refuted the item, then who claims it: `superseded by F-9, F-2 by ben disputes it`.
+
+    Empty where nothing does.
+    """
+    told = []
+    for contest in sorted(item.contested, key=lambda c: not c.agreed)[:most]:
+        replaces = contest.kind is EdgeKind.SUPERSEDES
+        if contest.agreed:
+            told.append(f"{'superseded' if replaces else 'refuted'} by {contest.by}")
+        else:
+            claim = "claims to supersede" if replaces else "disputes"
+            told.append(f"{contest.by} by {word(contest.author)} {claim} it")
+    return f"{', '.join(told)}{_more(item.contested, most)}"
+
+
 TAGS_SHOWN = 5
+CONTESTS_SHOWN = 2
 EDGES_SHOWN = 5
 _TYPES = {type_: type_.lower().replace("_", " ") for type_ in ItemType}
 
@@ -243,7 +295,7 @@ def _edges(item: Item) -> str:
     cited = item.cites or tuple((edge.kind, str(edge.target)) for edge in item.edges)
     told: dict[str, list[str]] = {}
     for kind, target in cited[:EDGES_SHOWN]:
-        told.setdefault(kind, []).append(target)
+        told.setdefault(kind, []).append(f"{target} fell" if target in item.fell else target)
     said = ", ".join(f"{kind} {' '.join(targets)}" for kind, targets in told.items())
     return said + _more(cited, EDGES_SHOWN)
 

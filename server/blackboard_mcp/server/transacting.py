@@ -86,7 +86,7 @@ class Transactions:
         wanted = Transaction(dict(reads), (), calls)
         check_transaction(wanted)
         self._board.quotas.charge(agent, name, len(writes) + len(debates))
-        wanted = replace(wanted, writes=await self._board.drafts(writes))
+        wanted = replace(wanted, writes=self._board.signed(agent, await self._board.drafts(writes)))
         look = self._board.looks.of(name, agent)
         try:
             done = await self._board.validation.write(

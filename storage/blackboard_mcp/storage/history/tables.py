@@ -206,6 +206,17 @@ TABLES: tuple[Table, ...] = (
         item="item",
     ),
     Table(
+        "agreed_claim",
+        Role.TRUTH,
+        ("target", "kind", "source"),
+        {
+            **{"source": ITEM, "kind": word((EdgeKind.SUPERSEDES, EdgeKind.REFUTES)), "target": ITEM},
+            **{"agent": TEXT, "at": INSTANT},
+        },
+        item="target",
+    ),
+    Table("undecided", Role.TRUTH, ("number",), {"number": ITEM}, item="number"),
+    Table(
         "spreading",
         Role.TRUTH,
         ("source", "item"),

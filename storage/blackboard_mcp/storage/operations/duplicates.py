@@ -78,6 +78,7 @@ def remarks(
             found.append(Remark(place, RemarkKind.SAME, (item,), fields=same[place]))
         if place in old or item.number not in ledger.fresh or item.visibility is not Visibility.BOARD:
             continue
+        found += yield from _claimed(ledger, place, item)
         if item.type is ItemType.CRITIQUE:
             found += yield from _criticised(ledger, place, item)
         if item.key is None and _is_finding(item.type, item.text):
@@ -92,6 +93,15 @@ def repeated(items: Sequence[Item], same: Iterable[Sequence[Any]] = ()) -> tuple
     return tuple(
         Remark(place, RemarkKind.SAME, (items[place],), fields=tuple(fields)) for place, fields in same
     )
+
+
+def _claimed(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
+    targets = [e.target for e in item.edges if e.kind in (EdgeKind.SUPERSEDES, EdgeKind.REFUTES)]
+    rows = yield from load_any(ledger.no, targets)
+    others = [n for n in dict.fromkeys(targets) if rows[n].author != item.author and rows[n].public]
+    if not others:
+        return []
+    return [Remark(place, RemarkKind.CLAIM, (yield from _shown(ledger, others)))]
 
 
 def _criticised(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:

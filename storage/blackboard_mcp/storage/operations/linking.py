@@ -8,12 +8,10 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import FOLLOWED_BOTH_WAYS, EdgeKind, Zone
 
-from . import answering, debating, guarding, request_rows, retracting
+from . import answering, claims, debating, guarding, request_rows, retracting
+from .claims import Replaced
 from .ledger import Ledger
 from .rows import ItemRow, Steps, sql
-
-Replaced = tuple[ItemRow, bool]
-"""An item that its author supersedes, and whether it was retracted before."""
 
 
 def fresh(
@@ -35,7 +33,7 @@ def connect(
 ) -> Steps[list[Replaced]]:
     """Writes edges and does what follows from them for debates, answers and citations.
 
-    What the author replaces is returned for `supersede`.
+    What is replaced, by its author's word or agreement, is returned for `supersede`.
     """
     listed = [targets[number] for kind, number in edges if kind is EdgeKind.SUPERSEDES]
     fallen = (yield from retracting.fallen(ledger, listed)) if listed else {}
@@ -53,31 +51,35 @@ def connect(
     yield from retracting.cite(ledger, row, edges, targets)
     if not row.public:
         return []  # what not everybody sees moves nothing that others see
+    agreed: list[Replaced] = []
     for kind, number in edges:
         cited = targets[number]
+        if kind is EdgeKind.SUPPORTS:
+            agreed += yield from claims.agree(ledger, row, cited)
         if kind is EdgeKind.CRITIQUES and cited.public:
             yield from debating.critique(ledger, row, cited)
         if kind in FOLLOWED_BOTH_WAYS:
             yield from answering.answer(ledger, row, cited)
         if kind is EdgeKind.REPLIES_TO:
             yield from request_rows.answered_by_post(ledger, row, cited)
-    return [(target, target.number in fallen) for target in listed if target.author == ledger.agent]
+    own = [target for target in listed if target.author == ledger.agent]
+    return [(target, row, target.number in fallen) for target in own] + agreed
 
 
-def supersede(ledger: Ledger, row: ItemRow, replaced: Iterable[Replaced]) -> Steps[None]:
+def supersede(ledger: Ledger, replaced: Iterable[Replaced]) -> Steps[None]:
     """Takes off the board what `connect` said is replaced, and tells those that cite it.
 
     Comes last in a post, when the guard knows of the debates that the post opened or closed.
     """
-    for target, fallen in replaced:
-        yield from _supersede(ledger, row, target)
+    for target, by, fallen in replaced:
+        yield from _supersede(ledger, by, target)
         if not fallen:
-            yield from retracting.retract(ledger, target, retracting.SUPERSEDED, row.number)
+            yield from retracting.retract(ledger, target, retracting.SUPERSEDED, by.number)
 
 
-def _supersede(ledger: Ledger, row: ItemRow, target: ItemRow) -> Steps[None]:
+def _supersede(ledger: Ledger, by: ItemRow, target: ItemRow) -> Steps[None]:
     if target.zone != Zone.WORKING:
         return
     if (yield from guarding.protected_among(ledger.no, [target.number])):
         return  # it leaves in a later pass, once nothing holds it
-    yield from ledger.archive(target, EventType.ITEM_SUPERSEDED, data={"by": row.id})
+    yield from ledger.archive(target, EventType.ITEM_SUPERSEDED, data={"by": by.id})

@@ -32,6 +32,7 @@ from blackboard_mcp.protocols.pruning import exempt
 from blackboard_mcp.protocols.visibility import visible_with
 
 from . import (
+    claims,
     debating,
     deleting,
     duplicates,
@@ -162,7 +163,8 @@ def _answer(ledger: Ledger, drafts: Sequence[Draft], written: Written) -> Steps[
     """The items as they stand now. New ones that cite nothing are as they were written: no need to look."""
     placed = written.placed
     if all(
-        n in ledger.fresh and not d.edges and d.status is None for n, d in zip(placed, drafts, strict=True)
+        n in ledger.fresh and not d.edges and d.status is None and not d.undecided
+        for n, d in zip(placed, drafts, strict=True)
     ):
         relied = yield from trusting.trusts(ledger.no, placed)
         return [
@@ -329,10 +331,11 @@ def _create(
         data = {}  # the log says nothing of an item to those who may not see it
     yield from ledger.add(row, data=_short(data), concerns=concerns)
     yield from endorsing.remember(ledger, row)
+    yield from claims.sign(ledger, row, undecided=draft.undecided)
     replaced = yield from linking.connect(ledger, row, edges, targets)
     if draft.status is not None and draft.status is not Status.ACTIVE:
         yield from _set_status(ledger, row, draft.status)
-    yield from linking.supersede(ledger, row, replaced)
+    yield from linking.supersede(ledger, replaced)
     return number
 
 
@@ -478,11 +481,12 @@ def _change(
             yield sql("outbox_add"), (ledger.no, row.number)
     if versioned:
         yield from trusting.rewritten(ledger.no, row.number, ledger.agent)
+        yield from claims.sign(ledger, row, undecided=draft.undecided)
         yield from debating.new_version(ledger, row)
     replaced = yield from linking.connect(ledger, row, edges, targets)
     if draft.status is not None and draft.status != row.status:
         yield from _set_status(ledger, row, draft.status)
-    yield from linking.supersede(ledger, row, replaced)
+    yield from linking.supersede(ledger, replaced)
     return row.number
 
 

@@ -15,6 +15,7 @@ from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.board import Board, BoardConfig, Core, Lifecycle
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.items import (
+    Contest,
     Edge,
     EdgeKind,
     Item,
@@ -223,6 +224,11 @@ class ItemRow:
         opponents: tuple[str, ...] = (),
         retracted: tuple[Retraction, ...] = (),
         trust: Trust = Trust.NORMAL,
+        contested: tuple[Contest, ...] = (),
+        former: int = 0,
+        fell: tuple[str, ...] = (),
+        undecided: bool = False,
+        adopted_in: str | None = None,
     ) -> Item:
         return Item(
             board=board,
@@ -259,6 +265,11 @@ class ItemRow:
             retracted=retracted,
             deleted=bool(self.deleted),
             trust=trust,
+            contested=contested,
+            former=former,
+            fell=fell,
+            undecided=undecided,
+            adopted_in=adopted_in,
         )
 
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.errors import StoreDamaged
-from blackboard_mcp.protocols.items import Edge, EdgeKind, Item, content_hash, item_id
+from blackboard_mcp.protocols.items import (
+    FALLEN,
+    Contest,
+    Edge,
+    EdgeKind,
+    Item,
+    ItemType,
+    content_hash,
+    item_id,
+)
 
-from . import endorsing, retracting, trusting
+from . import claims, endorsing, retracting, trusting
 from .rows import BoardRow, Cited, ItemRow, Steps, numbers, sql
 
 
@@ -33,11 +43,14 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
     asked = numbers(row.number for row in listed)
     leaving: dict[int, list[Cited]] = {}
     arriving: dict[int, list[Cited]] = {}
+    fell: dict[int, list[str]] = {}
     touching = yield sql("edges_visible"), (board.no, asked, agent)
-    for source, kind, target, source_type, target_type in sorted(touching):
+    for source, kind, target, source_type, target_type, status in sorted(touching):
         edge = Edge(source, EdgeKind(kind), target)
         leaving.setdefault(source, []).append((edge, item_id(target_type, target)))
         arriving.setdefault(target, []).append((edge, item_id(source_type, source)))
+        if status in FALLEN:
+            fell.setdefault(source, []).append(item_id(target_type, target))
     states: dict[int, str] = {}
     for debate in (yield sql("debates_of_critiques"), (board.no, asked)):
         states[debate[0]] = debate[1]
@@ -51,6 +64,7 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
     stances = yield from endorsing.stances(board.no, asked, {row.number: row.author for row in listed})
     retracted = yield from retracting.notices(board.no, asked, agent)
     relied = yield from trusting.trusts(board.no, [row.number for row in listed])
+    said = yield from _claims(board.no, listed, leaving, arriving, agent)
     return [
         row.value(
             board.id,
@@ -61,9 +75,47 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
             *stances.get(row.number, ((), ())),
             tuple(retracted.get(row.number, ())),
             relied.get(row.number, Trust.NORMAL),
+            said.contests.get(row.number, ()),
+            said.former.get(row.number, 0),
+            tuple(dict.fromkeys(fell.get(row.number, ()))),
+            row.number in said.undecided,
+            said.adopted.get(row.number),
         )
         for row in listed
     ]
+
+
+@dataclass(slots=True)
+class _Said:
+    contests: dict[int, tuple[Contest, ...]]
+    former: dict[int, int]
+    undecided: set[int]
+    adopted: dict[int, str]
+
+
+def _claims(
+    no: int,
+    rows: Sequence[ItemRow],
+    leaving: Mapping[int, Sequence[Cited]],
+    arriving: Mapping[int, Sequence[Cited]],
+    agent: str,
+) -> Steps[_Said]:
+    """What others say of the items and what became of them, asked for where an edge makes it possible."""
+
+    def touched(edges: Mapping[int, Sequence[Cited]], *kinds: EdgeKind) -> list[int]:
+        return [r.number for r in rows if any(edge.kind in kinds for edge, _ in edges.get(r.number, ()))]
+
+    said = _Said({}, {}, set(), {})
+    if decisions := [row.number for row in rows if row.type == ItemType.DECISION]:
+        said.undecided = yield from claims.undecided(no, numbers(decisions))
+    if about := touched(arriving, EdgeKind.SUPERSEDES, EdgeKind.REFUTES):
+        said.contests = yield from claims.contests(no, numbers(about), agent)
+    if newer := touched(leaving, EdgeKind.SUPERSEDES):
+        said.former = yield from claims.former(no, numbers(newer), agent)
+    replies = {row.number for row in rows if row.type == ItemType.REPLY}
+    if taken := replies.intersection(touched(arriving, EdgeKind.DERIVED_FROM)):
+        said.adopted = yield from claims.adopted(no, numbers(taken), agent)
+    return said
 
 
 def _is_intact(text: object, sha256: str) -> bool:

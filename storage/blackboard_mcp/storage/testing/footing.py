@@ -29,6 +29,7 @@ class Footing:
     edges: set[tuple[int, str, int]]
     debates: list[Any]
     watches: dict[tuple[str, int], str]
+    agreed: set[tuple[int, str, int]]
 
     def __init__(self) -> None:
         self.owners: dict[str, str] = {}
@@ -42,13 +43,21 @@ class Footing:
     def fallen(self, number: int) -> bool:
         """Withdrawn, invalidated, or superseded by its own author for all to see."""
         thing = self.things[number]
-        return thing.status in FALLEN or any(
-            kind == "supersedes"
-            and target == number
-            and self.things[source].author == thing.author
-            and not self.things[source].private
-            for source, kind, target in self.edges
+        return (
+            thing.status in FALLEN
+            or any(
+                kind == "supersedes"
+                and target == number
+                and self.things[source].author == thing.author
+                and not self.things[source].private
+                for source, kind, target in self.edges
+            )
+            or self.given_up(number)
         )
+
+    def given_up(self, number: int) -> bool:
+        """Its author agreed that another's item supersedes it."""
+        return any(kind == "supersedes" and target == number for _, kind, target in self.agreed)
 
     # What is said again
 
@@ -92,9 +101,9 @@ class Footing:
         return None
 
     def replaced(self, number: int) -> bool:
-        """Superseded by its own author in sight of all who see it."""
+        """Superseded by its own author in sight of all who see it, or with the author's agreement."""
         thing = self.things[number]
-        return any(
+        return self.given_up(number) or any(
             kind == "supersedes"
             and target == number
             and self.things[source].author == thing.author

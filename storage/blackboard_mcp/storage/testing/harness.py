@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -120,6 +121,10 @@ class Table:
 
     async def batch(self, agent: str, *drafts: Draft, once: Once | None = None, look: int = 0) -> Posted:
         return await self.store.post(self.board, agent, drafts, config=CONFIG, once=once, look=look)
+
+    async def batch_of(self, agent: str, *drafts: Draft, undecided: bool) -> tuple[Item, ...]:
+        """Posts of an agent that is, or is not, a decider where deciders are named."""
+        return (await self.batch(agent, *(replace(d, undecided=undecided) for d in drafts))).items
 
     async def post(self, agent: str, text: str, type: str | None = None, **said: Any) -> Item:
         return (await self.batch(agent, draft(text, type, **said))).items[0]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from .asking import RequestTests
 from .cancelling import CancellationTests
+from .claiming import ClaimTests, SuggestionTests
 from .consuming import ConsumerGroupTests
 from .credentials import CredentialTests
 from .debates import DebateTests
@@ -65,6 +66,8 @@ class BoardStoreKit(
     GuardTests,
     EndorsementTests,
     DuplicateTests,
+    ClaimTests,
+    SuggestionTests,
     RetractionTests,
     LeavingTests,
     SummaryTests,

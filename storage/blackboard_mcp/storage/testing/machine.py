@@ -140,6 +140,16 @@ class BoardMachine(Commissioning, Finding, Dealing, Joining):
     def lean(self, agent: str, back: int, kind: str) -> None:
         self.say(agent, "FACT", kind, self.pick(back))
 
+    @rule(back=near, reply=st.sampled_from(["REPLY", "FACT", "CRITIQUE"]))
+    def give_up(self, back: int, reply: str) -> None:
+        """The author of an item supports what supersedes or refutes it."""
+        claims = [e for e in sorted(self.model.edges) if e[1] in ("supersedes", "refutes")]
+        if claims:
+            source, _, target = claims[-1 - back % len(claims)]
+            before = len(self.model.agreed)
+            self.say(self.model.things[target].author, reply, "supports", source)
+            self.outcome.happened["gave up"] += len(self.model.agreed) - before
+
     @rule(agent=agents, back=near)
     def supersede(self, agent: str, back: int) -> None:
         self.say(agent, "FACT", "supersedes", self.pick(back))

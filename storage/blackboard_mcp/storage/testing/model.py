@@ -110,6 +110,10 @@ class Model(Footing):
         self.last_seen: dict[str, float] = {}
         self.quorum = self.expiry = 0
         self.lease = 86_400
+        self.agreed: set[tuple[int, str, int]] = set()
+        """Claims on others' items that their authors agreed to, as edges."""
+        self.leaving: list[tuple[int, bool]] = []
+        """What the post under way has its author's agreement to supersede, and whether it had fallen before."""
         self.asked: dict[int, Asked] = {}
         self.roles: dict[str, str] = {}
         """What the board says of agents, all of whom have an admin's credential."""
@@ -355,10 +359,13 @@ class Model(Footing):
             if kind == "depends_on" and number in self.leans_on(number):
                 raise Nope
         self.cite(number, edges)
+        self.leaving = []
         if thing.private:
             return gone
         for kind, target in edges:
             cited = self.things[target]
+            if kind == "supports" and thing.type != "CRITIQUE" and not cited.private:
+                self.give_up(agent, target)
             theirs = {agent} != cited.behind() and not cited.private
             if kind == "critiques" and thing.type == "CRITIQUE" and theirs and thing.status not in FINAL:
                 self.criticise(agent, number, target)
@@ -366,8 +373,32 @@ class Model(Footing):
                 self.answer(agent, number, target)
         return gone
 
+    def give_up(self, agent: str, by: int) -> None:
+        """Who supports what supersedes or refutes an item of his agrees to that."""
+        own = self.owner(agent)
+        if own == self.owner(self.things[by].author):
+            return
+        claims = [edge for edge in self.edges if edge[0] == by and edge[1] in ("supersedes", "refutes")]
+        for edge in sorted(set(claims) - self.agreed):
+            thing = self.things[edge[2]]
+            if thing.private or self.owner(thing.author) != own:
+                continue
+            told = self.fallen(thing.number)
+            self.agreed.add(edge)
+            if edge[1] == "supersedes":
+                self.leaving.append((thing.number, told))
+            elif thing.status not in FINAL and not self.about(thing.number):
+                thing.status = "INVALIDATED"
+                self.retract(thing.number)
+
     def replace(self, agent: str, number: int, edges: Said, gone: set[int]) -> None:
         """After everything else: what one's own item supersedes leaves, unless something holds it by then."""
+        leaving, self.leaving = self.leaving, []
+        for target, told in leaving:
+            if target not in self.protected():
+                self.things[target].zone = "archive"
+            if not told:
+                self.retract(target)
         for kind, target in [] if self.things[number].private else edges:
             cited = self.things[target]
             if kind == "supersedes" and cited.author == agent:

@@ -15,9 +15,7 @@ ORDER BY board, number LIMIT ?4;
 SELECT f.number FROM finding f JOIN item i ON i.board = f.board AND i.number = f.number
 WHERE f.board = ?1 AND f.fingerprint = ?2 AND i.type = ?3 AND i.author <> ?4
   AND i.status IN ('ACTIVE', 'DEBATED') AND (i.ttl IS NULL OR i.zone = 'archive')
-  AND NOT EXISTS (SELECT 1 FROM edge e JOIN item a ON a.board = e.board AND a.number = e.source
-                  WHERE e.board = f.board AND e.target = f.number AND e.kind = 'supersedes'
-                    AND a.author = i.author AND PUBLIC(a.owner))
+  AND i.superseded = 0
 ORDER BY f.number LIMIT 20;
 
 -- name: endorsement_add
@@ -44,9 +42,7 @@ FROM (
       AND e.kind IN ('supports', 'refutes', 'critiques')
       AND PUBLIC(i.owner) AND i.status NOT IN ('WITHDRAWN', 'INVALIDATED')
       AND (e.kind = 'supports' OR i.status <> 'RESOLVED')
-      AND NOT EXISTS (SELECT 1 FROM edge r JOIN item a ON a.board = r.board AND a.number = r.source
-                      WHERE r.board = e.board AND r.target = e.source AND r.kind = 'supersedes'
-                        AND a.author = i.author AND PUBLIC(a.owner))
+      AND i.superseded = 0
       AND NOT (e.kind = 'critiques' AND EXISTS (
           SELECT 1 FROM debate_critique c CROSS JOIN debate d ON d.board = c.board AND d.id = c.debate
           CROSS JOIN obligation o ON o.board = d.board AND o.agent = i.author AND o.item = d.root
@@ -60,12 +56,15 @@ FROM (
 ORDER BY s.item, s.at, s.agent;
 
 -- name: successors
--- By what the authors of some items (a JSON list) superseded them: the first item of each.
+-- By what some items (a JSON list) were superseded, on their authors' word or agreement: the first item of each.
 SELECT e.target, min(e.source) FROM edge e
 JOIN item i ON i.board = e.board AND i.number = e.target
 JOIN item a ON a.board = e.board AND a.number = e.source
 WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2)) AND e.kind = 'supersedes'
-  AND a.author = i.author AND PUBLIC(a.owner) GROUP BY e.target;
+  AND (a.author = i.author AND PUBLIC(a.owner)
+       OR EXISTS (SELECT 1 FROM agreed_claim c WHERE c.board = e.board AND c.source = e.source
+                    AND c.kind = 'supersedes' AND c.target = e.target))
+GROUP BY e.target;
 
 -- name: superseding
 -- What supersedes an item, whoever says so.

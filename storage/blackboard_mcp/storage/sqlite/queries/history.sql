@@ -111,11 +111,13 @@ WHERE i.board = ?1 AND i.zone = 'archive'
        OR i.number IN (SELECT partial FROM request WHERE board = ?1 AND live = 1)) LIMIT 1;
 
 -- name: history_superseded
--- Which items their authors supersede.
+-- Which items are superseded, on their authors' word or agreement.
 UPDATE item SET superseded = 1 WHERE board = ?1 AND EXISTS (
     SELECT 1 FROM edge e JOIN item s ON s.board = e.board AND s.number = e.source
     WHERE e.board = item.board AND e.target = item.number AND e.kind = 'supersedes'
-      AND s.author = item.author AND SHARED(s.owner, item.owner));
+      AND (s.author = item.author AND SHARED(s.owner, item.owner)
+           OR EXISTS (SELECT 1 FROM agreed_claim a WHERE a.board = e.board AND a.source = e.source
+                        AND a.kind = 'supersedes' AND a.target = e.target)));
 
 -- name: history_analysed
 -- Which items an `analyzed_by` edge touches.

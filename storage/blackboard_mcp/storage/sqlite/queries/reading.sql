@@ -88,7 +88,7 @@ WHERE board = ?1 AND target IN (SELECT value FROM json_each(?2));
 
 -- name: edges_visible
 -- The same, where an agent may see both ends. The order of the joins is forced: edges first.
-SELECT e.source, e.kind, e.target, a.type, b.type FROM (
+SELECT e.source, e.kind, e.target, a.type, b.type, b.status FROM (
     SELECT source, kind, target FROM edge WHERE board = ?1 AND source IN (SELECT value FROM json_each(?2))
     UNION
     SELECT source, kind, target FROM edge INDEXED BY edge_target
