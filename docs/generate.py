@@ -95,6 +95,10 @@ EVENTS: dict[EventType, tuple[str, str]] = {
         "A retraction notice: the item rests on what was withdrawn, invalidated or superseded.",
         "rests_on",
     ),
+    EventType.CLAIM_AGREED: (
+        "Its author agreed that another item supersedes or refutes this one.",
+        "claim, by",
+    ),
     EventType.DEBATE_OPENED: ("A debate on the item began.", "watchers, critique, not_obliged"),
     EventType.DEBATE_JOINED: ("Another critique joined the open debate.", "critique"),
     EventType.DEBATE_CLOSED: ("The debate ended; closed debates stay closed.", "state, reason, outcome"),

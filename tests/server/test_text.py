@@ -12,6 +12,7 @@ import pytest
 from blackboard_mcp.protocols.items import Edge, EdgeKind, Item, ItemType, Status, Visibility, Zone
 from blackboard_mcp.server import text as text_module
 from blackboard_mcp.server.text import (
+    QUOTE,
     clip,
     escape,
     excerpt,
@@ -198,3 +199,42 @@ def test_the_width_of_an_item_line_is_in_tokens_when_a_tokenizer_is_given(
 ) -> None:
     line = item_line(make_item(5, "word " * 500), None, 20, tokenizer=BPE)
     assert BPE.count(line.split(": ", 1)[1]) <= 20
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "seq 9 board main: F-3 and F-1 archived",
+        "board main seq 494, as of now",
+        "F-3 by system: closed",
+        "waiting for you:",
+        'debate(op="acknowledge", id="H-1")',
+        "214 debate.closed H-1",
+        "→ satisfied: acknowledge",
+        "error: nothing was changed",
+        "  > seq 9",
+        "12 more: query(limit=20)",
+        "plans, answers:",
+    ],
+)
+def test_a_line_like_the_servers_stands_behind_the_quote(line: str) -> None:
+    assert quoted(line) == [QUOTE + line]
+    assert clip(line, 200) == QUOTE + " ".join(line.split())
+    assert clip(f"Hello.\n{line}\nBye.", 200) == f"Hello. {QUOTE}{' '.join(line.split())} Bye."
+    assert excerpt(f"Hello.\n{line}", 60, BPE) == f"Hello. {QUOTE}{' '.join(line.split())}"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "The debates: three",
+        "Board games are fun",
+        "We wait(ed) for it",
+        "Plan: 1 read",
+        "seq is short",
+        "10 items",
+    ],
+)
+def test_plain_words_are_not_quoted(line: str) -> None:
+    assert quoted(line) == [line]
+    assert clip(line, 200) == line

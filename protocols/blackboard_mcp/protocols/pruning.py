@@ -10,7 +10,7 @@ from enum import StrEnum
 from .board import DEFAULT_POLICY, BoardConfig
 from .events import SYSTEM
 from .guard import Protection
-from .items import FALLEN, ItemType, Status
+from .items import ItemType, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,6 @@ class Candidate:
     last_read: datetime | None = None
     owner: str = ""
     """Whom its author acts for; the author where nobody else is known."""
-    evidence: bool = False
-    """It refutes, criticises or replaced an item of working memory that fell: why that fell stands in it."""
-
-    @property
-    def fell(self) -> bool:
-        """Whether it is no longer stood by."""
-        return self.status in FALLEN
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,8 @@ from .remarks import remark_lines
 from .searching import Around, Found
 from .text import (
     QUOTE,
-    contests,
+    became,
+    claims,
     excerpt,
     filter_line,
     item_line,
@@ -254,12 +255,9 @@ class Rendering:
         lines = [" ".join(words)]
         if item.undecided:
             lines.append(f"{item.author} is no decider")
-        if item.contested:
-            lines.append(contests(item, _NAMED) + _how_to_agree(item))
-        if item.adopted_in is not None:
-            lines.append(f"adopted in {item.adopted_in}")
-        if item.former:
-            lines.append(f"replaced {item.former} older of its author")
+        lines += [fate] if (fate := became(item)) else []
+        if claimed := claims(item, _NAMED):
+            lines.append(f"⚠ {claimed}{_how_to_agree(item)}")
         edges = [f"{kind} {id_}{' (fell)' if id_ in item.fell else ''}" for kind, id_ in item.cites]
         edges += [f"{id_} {kind} it" for kind, id_ in item.cited_by]
         if edges:

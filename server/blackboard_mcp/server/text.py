@@ -202,9 +202,9 @@ def head(item: Item, now: datetime | None = None) -> str:
     """What a line says of an item before its text: `H-17 hypothesis by bob 3m !4 [db] (critiques F-3)`.
 
     Entries show version and key, `F-3@2 fact key plan/db …`; the status stands there unless ACTIVE.
-    Behind it stands what superseded or refuted it or claims to. After the importance comes how many owners
-    support and oppose it, `+2 −1`, where any do; at the end what it rests on that was retracted. Of a
-    tombstone there is but who deleted it, and as which version.
+    Behind it stands in brackets what became of it. After the importance comes how many owners support and
+    oppose it, `+2 −1`, where any do; at the end who claims to supersede or refute it, and what it rests on that
+    was retracted. Of a tombstone there is but who deleted it, and as which version.
     Without `now` there is no age.
     """
     return f"{item.id if item.key is None else f'{item.id}@{item.version}'} {description(item, now)}"
@@ -220,12 +220,8 @@ def description(item: Item, now: datetime | None = None) -> str:
         return " ".join([*parts, gone, *([] if now is None else [relative_age(item.updated_at, now)])])
     if item.status is not Status.ACTIVE:
         parts.append(item.status)
-    if item.contested:
-        parts.append(contests(item, CONTESTS_SHOWN))
-    if item.adopted_in is not None:
-        parts.append(f"adopted in {item.adopted_in}")
-    if item.former and item.replaced_by is None:
-        parts.append(f"newest of {item.former + 1}")
+    if (fate := became(item)) != "":
+        parts.append(f"({fate})")
     if item.zone is Zone.ARCHIVE:
         parts.append("archived")
     if item.visibility is not Visibility.BOARD:
@@ -246,6 +242,8 @@ def description(item: Item, now: datetime | None = None) -> str:
         parts.append(f"[{' '.join(map(word, item.tags[:TAGS_SHOWN]))}{_more(item.tags, TAGS_SHOWN)}]")
     if item.edges:
         parts.append(f"({_edges(item)})")
+    if (claimed := claims(item, CONTESTS_SHOWN)) != "":
+        parts.append(f"⚠ {claimed}")
     if item.retracted:
         parts.append(notices(item, 1))
     return " ".join(parts)
@@ -265,20 +263,29 @@ def notices(item: Item, most: int) -> str:
     return f"⚠ {', '.join(told)}{_more(item.retracted, most)}" if told else ""
 
 
-def contests(item: Item, most: int) -> str:
-    """What superseded or refuted the item, then who claims it: `superseded by F-9, F-2 by ben disputes it`.
+def became(item: Item) -> str:
+    """What became of the item: `superseded by F-9, refuted by F-2`, `adopted in P-3`; empty where nothing did."""
+    told = [
+        f"{'superseded' if contest.kind is EdgeKind.SUPERSEDES else 'refuted'} by {contest.by}"
+        for contest in item.contested
+        if contest.agreed
+    ]
+    if item.adopted_in is not None:
+        told.append(f"adopted in {item.adopted_in}")
+    if item.former and item.replaced_by is None:
+        told.append(f"newest of {item.former + 1}")
+    return ", ".join(told[-CONTESTS_SHOWN:])
 
-    Empty where nothing does.
-    """
-    told = []
-    for contest in sorted(item.contested, key=lambda c: not c.agreed)[:most]:
-        replaces = contest.kind is EdgeKind.SUPERSEDES
-        if contest.agreed:
-            told.append(f"{'superseded' if replaces else 'refuted'} by {contest.by}")
-        else:
-            claim = "claims to supersede" if replaces else "disputes"
-            told.append(f"{contest.by} by {word(contest.author)} {claim} it")
-    return f"{', '.join(told)}{_more(item.contested, most)}"
+
+def claims(item: Item, most: int) -> str:
+    """Who claims to supersede or refute the item, which its author has not agreed to; empty where nobody does."""
+    listed = [contest for contest in item.contested if not contest.agreed]
+    told = [
+        f"{contest.by} by {word(contest.author)} "
+        f"{'claims to supersede' if contest.kind is EdgeKind.SUPERSEDES else 'disputes'} it"
+        for contest in listed[:most]
+    ]
+    return f"{', '.join(told)}{_more(listed, most)}"
 
 
 TAGS_SHOWN = 5

@@ -119,16 +119,12 @@ def _criticised(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
 def _alike(ledger: Ledger, place: int, item: Item, *, numbers_too: bool) -> Steps[list[Remark]]:
     known = {edge.target for edge in item.edges}
     said, but_for = fingerprint(item.text), outline(item.text) if numbers_too else ""
-    kinds: dict[RemarkKind, list[int]] = {}
     asked = (ledger.no, said, but_for, str(item.type), item.number)
-    for number, fallen in (yield sql("findings_alike"), asked):
+    for number, fell in (yield sql("findings_alike"), asked):  # what fell comes first
         if number not in known:
-            kinds.setdefault(RemarkKind.FALLEN if fallen else RemarkKind.NUMBERS, []).append(number)
-    found: list[Remark] = []
-    for kind, listed in kinds.items():
-        about = yield from _shown(ledger, listed[:1])
-        found.append(Remark(place, kind, about))
-    return found
+            kind = RemarkKind.FALLEN if fell else RemarkKind.NUMBERS
+            return [Remark(place, kind, (yield from _shown(ledger, [number])))]
+    return []
 
 
 def _shown(ledger: Ledger, wanted: Sequence[int]) -> Steps[tuple[Item, ...]]:

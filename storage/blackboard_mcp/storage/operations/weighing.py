@@ -8,7 +8,6 @@ as many as it moves. The protected are left out in SQL, by the view `protected`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from blackboard_mcp.protocols.items import ItemType, Status
@@ -41,7 +40,6 @@ def workspace(board: BoardRow, now: int, reach: Reach = Reach.ALL) -> Steps[Work
         wanted = yield from search.candidates(reach)
         shown = sorted(wanted.values(), key=lambda c: (c.seq, c.number))
         threads = frozenset(search.threads)
-    shown = yield from _marked(board.no, shown)
     among = yield from guarding.protected_among(board.no, [c.number for c in shown])
     held = yield from guarding.protections(board.no, among, most=0)
     return Workspace(
@@ -51,13 +49,6 @@ def workspace(board: BoardRow, now: int, reach: Reach = Reach.ALL) -> Steps[Work
         tokens=board.working_tokens,
         threads=threads,
     )
-
-
-def _marked(no: int, shown: Sequence[Candidate]) -> Steps[list[Candidate]]:
-    """The candidates, with those marked that say why something fell."""
-    rows = yield sql("evidence_among"), (no, numbers(c.number for c in shown))
-    evidence = {row[0] for row in rows}
-    return [replace(c, evidence=True) if c.number in evidence else c for c in shown]
 
 
 def _somebody_has_too_much(board: BoardRow) -> Steps[bool]:

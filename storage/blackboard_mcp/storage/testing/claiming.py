@@ -108,24 +108,6 @@ class ClaimTests:
         assert [contest.agreed for contest in (await at.item(first, "alice")).contested] == [False]
         assert (await at.item(first)).zone is Zone.WORKING
 
-    async def test_a_pass_is_told_what_fell_and_why(self, at: Table) -> None:
-        fell = await at.post("alice", "wrong")
-        against = await at.post("bob", "it is not", refutes=fell)
-        other = await at.post("bob", "unrelated", refutes=against)
-        await at.change("alice", fell, status="INVALIDATED")
-        found: dict[int, tuple[bool, bool]] = {}
-
-        def look(space: Workspace) -> Plan:
-            found.update({c.number: (c.fell, c.evidence) for c in space.candidates})
-            return Plan()
-
-        await at.prune(look)
-        assert found == {
-            fell.number: (True, False),
-            against.number: (False, True),
-            other.number: (False, False),
-        }
-
     async def test_a_decision_by_who_decides_nothing_says_so(self, at: Table) -> None:
         first, other = await at.batch_of(
             "alice", draft("We go", "DECISION"), draft("We wait", "FACT"), undecided=True
@@ -165,7 +147,7 @@ class SuggestionTests:
 
 
 def flagged(space: Workspace, number: int) -> Plan:
-    """Moves nothing; an `AssertionError` when the item looks superseded or fallen to a pass."""
+    """Moves nothing; an `AssertionError` when the item looks superseded to a pass."""
     (shown,) = [c for c in space.candidates if c.number == number]
-    assert (shown.superseded, shown.fell) == (False, False)
+    assert not shown.superseded
     return Plan()

@@ -59,15 +59,6 @@ SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, H
 FROM item i LEFT JOIN item_use u ON u.board = i.board AND u.number = i.number
 WHERE i.board = ?1 AND i.number IN (SELECT value FROM json_each(?2)) AND i.zone = 'working';
 
--- name: evidence_among
--- Those of some items (a JSON list) that say why an item of working memory fell.
-SELECT DISTINCT e.source FROM json_each(?2) w
-CROSS JOIN edge e ON e.board = ?1 AND e.source = w.value AND e.kind IN ('refutes', 'critiques', 'supersedes')
-CROSS JOIN item t ON t.board = ?1 AND t.number = e.target AND t.zone = 'working'
-  AND t.status IN ('WITHDRAWN', 'INVALIDATED')
-CROSS JOIN item s ON s.board = ?1 AND s.number = e.source AND s.status NOT IN ('WITHDRAWN', 'INVALIDATED')
-WHERE e.kind <> 'supersedes' OR t.superseded = 1;
-
 -- name: going_expired
 -- What step 1 takes whatever the level: the expired, but for the protected.
 SELECT number FROM item i WHERE board = ?1 AND expires_at IS NOT NULL AND expires_at <= ?2 AND zone = 'working'

@@ -1,0 +1,140 @@
+"""What the answer to a post remarks: repetitions, critiques that stand, what fell, claims on others' items."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+if "boards" not in sys.modules:
+    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
+    assert _spec is not None
+    assert _spec.loader is not None
+    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules["boards"])
+boards: Any = sys.modules["boards"]
+board, mode, both = boards.board, boards.mode, boards.both
+
+
+def remarks(answer: Any) -> list[tuple[str, str, list[str]]]:
+    return [(remark["id"], remark["kind"], remark["about"]) for remark in answer["remarks"]]
+
+
+@both
+async def test_the_same_post_again_is_not_stored_and_the_answer_says_so(board: Any, mode: str) -> None:
+    ada = await board.join("ada")
+    await ada.post("The pool is exhausted.", tags=["db"])
+    text = await ada.say("post", text="The pool is exhausted.", tags=["db", "late"])
+    assert text.splitlines()[0] == (
+        'same as F-1: you posted it before, nothing stored; its tags stay as they are, post(id="F-1", …) changes them'
+    )
+    answer = await ada.do("post", text="The pool is exhausted.")
+    assert remarks(answer) == [("F-1", "same", ["F-1"])]
+    assert (answer["items"][0]["tags"], answer["endorsed"]) == (["db"], [])
+    assert [item["id"] for item in (await ada.do("query"))["items"]] == ["F-1"]
+
+
+async def test_twenty_equal_posts_of_one_call_make_one_item(board: Any) -> None:
+    ada = await board.join("ada")
+    text = await ada.say("post", items=[{"text": "All included: 39,000", "importance": 5}] * 20)
+    assert text.splitlines()[:2] == ["F-1", "same as F-1 (19 times): you posted it before, nothing stored"]
+
+
+async def test_posts_of_one_call_that_nearly_repeat_each_other_are_pointed_out(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    noise = [{"text": f"All is included in the price: 39,00{n}"} for n in range(9)]
+    answer = await ada.do(
+        "post", items=[*noise, {"text": "The hotel has a pool"}, {"text": "Trains run hourly"}]
+    )
+    near = [remark for remark in answer["remarks"] if remark["kind"] == "near"]
+    assert [(remark["id"], len(remark["about"])) for remark in near] == [("F-1", 8)]
+    text = await ben.say("post", items=[{"text": f"No: item {n} says that it is not"} for n in range(4)])
+    assert (
+        "4 of 4 nearly repeat each other: F-12, F-13, F-14, F-15; one item with all of it reads better"
+        in text
+    )
+    assert "nearly" not in await ben.say(
+        "post", items=[{"text": "Rome has seven hills"}, {"text": "Athens has one"}, {"text": "It rains"}]
+    )
+
+
+async def test_a_critique_is_told_who_criticised_before_and_how_to_take_it_back(board: Any) -> None:
+    ada, ben, cleo = await board.join("ada", "ben", "cleo")
+    claim = await ada.post("The cache is stale", "HYPOTHESIS")
+    edges = {"critiques": [claim["id"]]}
+    first = await ben.say("post", type="CRITIQUE", text="The trace\nsays otherwise", edges=edges)
+    assert "already" not in first
+    text = await cleo.say("post", type="CRITIQUE", text="No evidence", edges=edges)
+    assert text.splitlines()[1:3] == [
+        'already criticised, if C-3 adds nothing: debate(op="withdraw", id="C-3")',
+        "C-2 by ben: The trace says otherwise",
+    ]
+
+
+async def test_what_fell_or_differs_in_numbers_is_named(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    wrong = await ada.post("The port is 5432")
+    text = await ben.say("post", text="The port is 5433")
+    assert text.splitlines()[1] == "F-2 differs in numbers only from F-1 by ada: The port is 5432"
+    text = await ada.say("post", text="The port is 5434")
+    assert text.splitlines()[1] == ("F-3 differs in numbers only from F-2 by ben: The port is 5433")
+    await ada.post(id=wrong["id"], status="INVALIDATED")
+    text = await ben.say("post", text="the port is 5432.")
+    assert text.splitlines()[1] == (
+        'F-4 repeats F-1 by ada, which is INVALIDATED: say what is new, or post(id="F-4", status="WITHDRAWN")'
+    )
+
+
+async def test_a_claim_is_told_as_one_and_shown_where_its_item_is(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ada.post("All included: 39,000", importance=5)
+    text = await ben.say("post", text="Without tax: 31,000", edges={"supersedes": ["F-1"]})
+    assert text.splitlines()[1] == (
+        "F-2 supersedes F-1 by ada: your claim, shown there; it changes nothing until the author or a debate agrees"
+    )
+    for shown in (await ada.say("query"), await ada.say("read")):
+        assert "F-1 fact by ada 0s !5 ⚠ F-2 by ben claims to supersede it: All" in shown
+    whole = await ada.say("read", ids=["F-1"])
+    assert (
+        '⚠ F-2 by ben claims to supersede it; ada agrees by a post with edges {"supports": ["F-2"]}'
+        in whole.splitlines()
+    )
+    (item,) = (await ada.do("read", ids=["F-1"]))["items"]
+    assert item["contested"] == [{"kind": "supersedes", "by": "F-2", "author": "ben", "agreed": False}]
+    assert item["superseded_by"] is None
+    await ada.post("Right.", "REPLY", edges={"supports": ["F-2"]})
+    (item,) = (await ben.do("read", ids=["F-1"]))["items"]
+    assert (item["superseded_by"], item["zone"]) == ("F-2", "archive")
+    assert "F-1 fact (superseded by F-2) archived by ada" in await ben.say("query", zone="archive")
+
+
+async def test_an_agreed_refutation_falls_and_shows_in_what_cites_it(board: Any) -> None:
+    ada, ben, eve = await board.join("ada", "ben", "eve")
+    await ada.post("The disk is full")
+    await ben.post("df says 40 %", edges={"refutes": ["F-1"]})
+    assert "F-1 fact by ada 0s !4 −1 ⚠ F-2 by ben disputes it: The" in await eve.say("query")
+    await ada.post("I misread it", "REPLY", edges={"supports": ["F-2"]})
+    await eve.post("Delete the logs", "PLAN", edges={"derived_from": ["F-1"]})
+    shown = await eve.say("query")
+    assert "F-1 fact INVALIDATED (refuted by F-2) by ada" in shown
+    assert "(derived_from F-1 fell)" in shown
+
+
+async def test_newer_measurements_of_one_author_say_how_many_they_follow(board: Any) -> None:
+    ada = await board.join("ada")
+    await ada.post("queue 10")
+    await ada.post("queue 12", edges={"supersedes": ["F-1"]})
+    text = await ada.say("post", text="queue 9", edges={"supersedes": ["F-2"]})
+    assert text.splitlines()[0] == "F-3"
+    assert "F-3 fact (newest of 3) by ada" in await ada.say("query")
+
+
+async def test_a_suggestion_is_taken_over_in_one_call(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ada.post("1 count 2 verify", "PLAN")
+    await ben.post("Read the history first", "REPLY", edges={"replies_to": ["P-1"]})
+    assert (await ada.item("P-1"))["debate"] is None
+    await ada.post("1 read 2 count 3 verify", "PLAN", edges={"supersedes": ["P-1"], "derived_from": ["R-2"]})
+    assert "R-2 reply (adopted in P-3) by ben" in await ben.say("query")
+    assert (await ben.item("R-2"))["adopted_in"] == "P-3"
