@@ -74,6 +74,10 @@ async def filled(store: BoardStore, clock: HandClock, *, resting: int = 3) -> Ta
     )
     await store.create_group("main", "alice", "workers", {"type": "LOG"}, since=0)
     await store.consume("main", "bob", "workers", Turn(limit=2))
+    figure = await at.post("alice", "a figure")
+    newer = await at.post("bob", "a newer figure", supersedes=figure)
+    await at.post("alice", "so it is", "REPLY", supports=newer)
+    await at.batch_of("carol", draft("we go", "DECISION"), undecided=True)
     ground = await at.post("bob", "the ground")
     for n in range(resting):
         await at.batch("bob", *[draft(f"{n} {m}", "LOG", derived_from=ground) for m in range(100)])

@@ -80,7 +80,7 @@ WHERE NOT EXISTS (SELECT 1 FROM debate d WHERE d.board = ?1 AND d.id = x.debate)
 -- A row that the items and the log (up to ?2) deny: a request about no question, live in a state that is an end or
 -- the other way round, or with an answer that is not there; a group that is ahead of the log; what was handed out
 -- and is no event that everybody sees, or one that the group has yet to come to; an answer to a critique that is no
--- item that everybody sees.
+-- item that everybody sees; a claim that was agreed to and that no item makes; who decides noted of what is no decision.
 SELECT 'request', r.number FROM request r WHERE r.board = ?1 AND (
     r.live <> (r.state IN ('OPEN', 'TAKEN'))
     OR NOT EXISTS (SELECT 1 FROM item i
@@ -99,6 +99,13 @@ WHERE d.board = ?1 AND (d.seq > g.cursor OR NOT EXISTS (
 UNION ALL
 SELECT 'debate_critique', c.critique FROM debate_critique c WHERE c.board = ?1 AND c.answer <> 0
   AND NOT EXISTS (SELECT 1 FROM item i WHERE i.board = ?1 AND i.number = c.answer AND PUBLIC(i.owner))
+UNION ALL
+SELECT 'agreed_claim', a.target FROM agreed_claim a WHERE a.board = ?1
+  AND NOT EXISTS (SELECT 1 FROM edge e JOIN item s ON s.board = e.board AND s.number = e.source AND PUBLIC(s.owner)
+                  WHERE e.board = ?1 AND e.source = a.source AND e.kind = a.kind AND e.target = a.target)
+UNION ALL
+SELECT 'undecided', u.number FROM undecided u WHERE u.board = ?1
+  AND NOT EXISTS (SELECT 1 FROM item i WHERE i.board = ?1 AND i.number = u.number AND i.type = 'DECISION')
 LIMIT 1;
 
 -- name: history_let_go
