@@ -132,8 +132,8 @@ async def test_a_tag_that_would_break_a_line_shows_as_one_word(board: Any) -> No
 
 async def test_a_footer_has_at_most_thirty_tokens_however_much_waits(board: Any) -> None:
     alice, bob = await board.join("alice", "bob")
-    for _ in range(3):
-        facts = await alice.do("post", items=[{"text": "x"}] * 30)
+    for turn in range(3):
+        facts = await alice.do("post", items=[{"text": f"{turn} {n}"} for n in range(30)])
         critiques = [
             {"text": "no", "type": "CRITIQUE", "edges": {"critiques": [f["id"]]}} for f in facts["items"]
         ]

@@ -62,8 +62,8 @@ async def test_entries_have_versions_and_are_compared_and_set(board: Any) -> Non
 async def test_a_query_asks_for_page_after_page(board: Any) -> None:
     posted = [
         item
-        for _ in range(2)
-        for item in (await board.post_all([{"text": f"t{n}"} for n in range(30)])).items
+        for turn in range(2)
+        for item in (await board.post_all([{"text": f"t{turn} {n}"} for n in range(30)])).items
     ]
     listed = [item.id async for item in board.query(page=7)]
     assert listed == [item.id for item in reversed(posted)] + ["F-1"]

@@ -193,7 +193,7 @@ async def test_an_item_is_found_by_number_and_by_version_with_why_it_left(board:
 async def test_events_go_on_after_a_sequence(board: Any) -> None:
     alice = await board.join("alice")
     for n in range(6):
-        await alice.do("post", items=[{"text": f"{n}"}] * 100)
+        await alice.do("post", items=[{"text": f"{n} {m}"} for m in range(100)])
     first = await alice.facts("board://main/events.json")
     assert (len(first["events"]), first["cursor"], first["seq"]) == (500, 500, 601)
     assert (await alice.resource("board://main/events")).splitlines()[
@@ -226,7 +226,7 @@ async def test_templates_are_listed_with_their_kinds(board: Any, mode: str) -> N
 @both
 async def test_boards_agents_ids_and_places_are_completed(board: Any, mode: str) -> None:
     alice, bob = await board.join("alice", "bob")
-    await alice.do("post", items=[{"text": "x"}] * 3)
+    await alice.do("post", items=[{"text": text} for text in "xyz"])
     await bob.post("secret", "LOG", visibility="private")
     await alice.post("y", "LOG", board="many-more")
 

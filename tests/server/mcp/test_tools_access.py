@@ -232,8 +232,8 @@ async def test_restoring_and_summarising_are_asked_about(tmp_path: Path, mode: s
     async with opened(tmp_path, mode, table, target_tokens=200, summariser="agent") as there:
         ada, sam, bob = await there.join("ada", "sam", "bob")
         first = await bob.post("first " + "word " * 30, "QUESTION")
-        for _ in range(5):
-            await bob.post("again " + "word " * 30, "REPLY", edges={"replies_to": [first["id"]]})
+        for n in range(5):
+            await bob.post(f"again {n} " + "word " * 30, "REPLY", edges={"replies_to": [first["id"]]})
         await denied(ada, "prune")
         await bob.do("post", id=first["id"], status="RESOLVED")
         gone = await bob.post("gone " + "word " * 30, "LOG")

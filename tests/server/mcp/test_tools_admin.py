@@ -253,7 +253,7 @@ async def test_figures_count_nothing_that_is_private_to_others(small: Any) -> No
     await small.opened.pruner.close()
     small.opened.pruner.kick = lambda _: None  # the pass is run by hand
     public = [await alice.post(f"log {n} " + "word " * 60, "LOG", importance=1 + n % 2) for n in range(6)]
-    notes = [await bob.post("zebra " * 60, visibility="private", importance=1) for _ in range(2)]
+    notes = [await bob.post(f"{n} zebra " * 40, visibility="private", importance=1) for n in range(2)]
     law = await bob.post("hush " * 20, "CONSTRAINT", visibility="private")
     tokens = sum(item["tokens"] for item in public)
     own = tokens + sum(item["tokens"] for item in [*notes, law])

@@ -97,7 +97,8 @@ async def test_a_batch_and_a_repeated_call_say_what_was_endorsed(board: Any) -> 
     ]
     answers = [await ben.do("post", items=items, idempotency_key="once") for _ in range(2)]
     for answer, repeated in zip(answers, (False, True), strict=True):
-        assert [i["id"] for i in answer["items"]] == ["F-1", "F-2", "F-3", "F-4"]
+        assert [i["id"] for i in answer["items"]] == ["F-1", "F-2", "F-2", "F-3"]
+        assert [(r["id"], r["kind"]) for r in answer["remarks"]] == [("F-2", "same")]
         assert (answer["endorsed"], answer["repeated"]) == (["F-1"], repeated)
         assert answer["items"][3]["edges"] == {"depends_on": ["F-1", "F-2"]}
     assert await board.seq() == answers[0]["seq"]

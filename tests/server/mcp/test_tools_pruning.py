@@ -26,8 +26,9 @@ FILLER = "word " * 30
 
 async def flood(agent: Any, count: int = 20, type: str = "LOG", **more: Any) -> list[str]:
     """Ids of so many free items, together far over the budget of a small board."""
+    said = " ".join(("", *more.get("tags", ())))
     posted = await agent.do(
-        "post", items=[{"text": f"{n} {FILLER}", "type": type, **more} for n in range(count)]
+        "post", items=[{"text": f"{n}{said} {FILLER}", "type": type, **more} for n in range(count)]
     )
     return [item["id"] for item in posted["items"]]
 

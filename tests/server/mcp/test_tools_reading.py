@@ -46,7 +46,7 @@ async def test_without_arguments_read_is_the_view_of_who_reads(board: Any, mode:
 async def test_a_view_keeps_to_the_budget_it_is_asked_for(board: Any) -> None:
     alice = await board.join("alice")
     for n in range(4):
-        await alice.do("post", items=[{"text": f"Finding {n} " + "word " * 60}] * 10)
+        await alice.do("post", items=[{"text": f"Finding {n}.{m} " + "word " * 60} for m in range(10)])
     for budget in (100, 300, 1_500, 5_000):
         answer = await alice.do("read", budget=budget)
         assert answer["tokens"] <= budget
@@ -296,7 +296,7 @@ async def test_a_walk_by_cursor_sees_everything_once_whatever_is_posted_meanwhil
 
 async def test_the_last_page_that_is_just_full_has_no_cursor(board: Any) -> None:
     alice = await board.join("alice")
-    await alice.do("post", items=[{"text": "x"}] * 10)
+    await alice.do("post", items=[{"text": f"x{n}"} for n in range(10)])
     assert (await alice.do("query", limit=10))["cursor"] is None
     assert (await alice.do("query", limit=9))["cursor"] is not None
 

@@ -107,8 +107,9 @@ async def test_numbers_alone_find_exactly_those_items_in_the_archive(board: Any)
 
 async def test_resources_of_a_full_board_say_where_they_go_on(board: Any) -> None:
     ann = await board.join("ann")
-    for _ in range(3):
-        await ann.do("post", items=[{"text": "never", "type": "CONSTRAINT"}] * 100)
+    for n in range(3):
+        never = [{"text": f"never {n} {m}", "type": "CONSTRAINT"} for m in range(100)]
+        await ann.do("post", items=never)
     constraints = await ann.facts("board://main/constraints.json")
     assert len(constraints["items"]) == 300
 
