@@ -42,8 +42,10 @@ async def test_supporters_and_opponents_show_wherever_an_item_does(board: Any) -
     await ben.post("The queue drops messages")
     await eve.post("I saw it as well", edges={"supports": ["F-1"]})
     await dan.post("It does not: they are late", edges={"refutes": ["F-1"]})
-    assert "F-1 fact by ada 0s !4 +2 −1: The queue drops messages" in await ada.say("query")
-    assert "F-1 fact by ada 0s !4 +2 −1: The queue" in await ada.say("read")
+    assert "F-1 fact by ada 0s !4 +2 −1 ⚠ F-3 by dan disputes it: The queue drops messages" in await ada.say(
+        "query"
+    )
+    assert "F-1 fact by ada 0s !4 +2 −1 ⚠ F-3 by dan disputes it: The queue" in await ada.say("read")
     assert "+2 −1" in await ada.resource("board://main/outline")
     whole = await ada.say("read", ids=["F-1"])
     assert "supported by ben, eve; opposed by dan" in whole.splitlines()

@@ -357,7 +357,9 @@ async def test_without_text_the_archive_lists_newest_first_with_why_each_left(bo
     assert answer["left"]["F-1"].endswith("superseded by F-6")
     text = await alice.say("query_archive", limit=1)
     assert re.match(
-        r"H-5 hypothesis archived by alice 2s !3.*\(left seq \d+: superseded by F-9\)\nmode listing\n", text
+        r"H-5 hypothesis \(superseded by F-9\) archived by alice 2s !3.*"
+        r"\(left seq \d+: superseded by F-9\)\nmode listing\n",
+        text,
     )
     assert "F-4" in [i["id"] for i in (await bob.do("query_archive", text=" "))["items"]]
 

@@ -60,10 +60,8 @@ class Commissioning(Debating):
             lambda m: taken.append(m.take_on(agent, number, 15, now)),
         )
         if got is not None:
-            shown = {i.number for i in got[1]} - {
-                got[0].thread
-            }  # the thread's first item is shown even archived
-            self.check("I14", shown == got[0].seen.keys() - {got[0].thread}, got)
+            wanted = {*got[0].seen, *self.model.beginning(got[0].thread, list(got[0].seen))}
+            self.check("I14", {i.number for i in got[1]} == wanted, got)
             self.model.asked[taken[0]].lease = got[0].lease
 
     def write_up(self, agent: str, number: int, stale: bool) -> None:
@@ -86,4 +84,5 @@ class Commissioning(Debating):
         if id_ is not None:
             item = self.run(self.at.item(int(id_[2:])))
             self.check("I14", item.number == made[0], (id_, made))
-            self.check("I13", sorted(e.target for e in item.edges) == sorted(places), item)
+            first = self.before.beginning(thread, list(places))
+            self.check("I13", sorted(e.target for e in item.edges) == sorted({*places, *first}), item)

@@ -379,7 +379,8 @@ class BoardMachine(Commissioning, Finding, Dealing, Joining):
         self.check("I14", id_ == (None if made[0] is None else f"S-{made[0]}"), (id_, made, chosen))
         if id_ is not None:
             item = self.run(self.at.item(int(id_[2:])))
-            self.check("I13", sorted(e.target for e in item.edges) == chosen, item)
+            wanted = sorted({*chosen, *self.before.beginning(thread, chosen)})
+            self.check("I13", sorted(e.target for e in item.edges) == wanted, item)
 
     @rule(right=st.booleans())
     def set_core(self, right: bool) -> None:

@@ -849,12 +849,19 @@ class Model(Footing):
             return None
         number = len(self.things) + 1
         self.things[number] = Thing(number, "SUMMARY", author, False, None, [text], thread)
+        cited = [("derived_from", source) for source in (*sources, *self.beginning(thread, sources))]
         for source in sources:
             self.things[source].zone = "archive"
-            self.edges.add((number, "derived_from", source))
-        self.cite(number, [("derived_from", source) for source in sources], aware=True)
+        self.edges |= {(number, kind, source) for kind, source in cited}
+        self.cite(number, cited, aware=True)
         self.asked.pop(thread, None)
         return number
+
+    def beginning(self, thread: int, sources: Sequence[int]) -> list[int]:
+        """What the thread began with, where it left before the others: a source as well."""
+        first = self.things[thread]
+        there = thread in sources or first.zone != "archive"
+        return [] if there or first.private or first.gone or first.type == "CONSTRAINT" else [thread]
 
     # Summaries that agents are asked for; `now` is what items stand at
 
