@@ -34,7 +34,7 @@ Make = Callable[..., Item]
 OURS = re.compile(
     r"board main|objective:|constraint \d+:|flags:|nobody else is here|last active: |since you looked at seq \d+|"
     r"(came|changed|debates opened|settled|left for room): |waits for|you watch [A-Z]-\d+|"
-    r"open questions and problems|open debates:|"
+    r"open questions and problems|open debates:|not shown, but held |"
     r"(settled|decisions, answers, plans|summaries|hypotheses|facts, results|replies, critiques|logs)( \(@2.*\))?:$|"
     r"your private notes|done with: |closes by \d|Nothing posted yet|> |>$|\d+ (\w+ )?more( |:)|whole texts: |[A-Z]-\d+"
 )

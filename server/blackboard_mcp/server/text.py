@@ -41,9 +41,12 @@ _OURS = re.compile(
     r"[A-Z]-\d+\b|seq\s*\d|\d+ [a-z]+\.[a-z]+\b|[→⚠✗✓]|\d+ more\b"
     r"|(?:post|read|query|query_archive|subscribe|wait|debate|respond|consume|summarize)\s*\("
     r"|(?:system|server|blackboard|error|objective|constraint \d+|flags|rules r\d+)\b\s*:|board \S+ .{0,12}seq"
-    r"|(?:you owe|(?:waiting |new )?for you|since your|new since|whole texts|already criticised|same as|stays|archived"
-    r"|back with|nothing (?:matches|was changed|posted yet)|no news)\b"
-    r"|(?:[a-z]+,? ){0,4}(?:debates|questions|problems|issues|settled|answers|plans|summaries|items|facts|notes):\s*$)",
+    r"|(?:you owe|(?:waiting |new )?for you|you watch|since you(?:r| looked)|new since|whole texts|already criticised"
+    r"|same as|back with|not shown, but|nothing (?:matches|was changed|posted yet)|no news|closes by \d)\b"
+    r"|(?:stays|archived|came|changed|settled|left for room|last active|done with|waits for|debates opened)\b"
+    r"[^.]{0,12}:"
+    r"|(?:[a-z]+,? ){0,4}(?:debates|questions|problems|issues|settled|answers|plans|summaries|items|facts|results|notes"
+    r"|hypotheses|critiques|logs):\s*$)",
     re.IGNORECASE,
 )
 """How lines of the server's begin: an id, a number of the log, a call, a label, a heading alone on its line. What an

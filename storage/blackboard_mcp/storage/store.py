@@ -72,7 +72,7 @@ from .token_calls import TokenCalls
 APPLICATION_ID = 0x42424D43
 """Marks a SQLite file as a board file."""
 
-FILLS = {20: guarding.rebuild, 24: endorsing.fill}
+FILLS = {20: guarding.rebuild, 25: endorsing.fill}
 """Work on the data of an older file, by the migration it belongs to."""
 
 _EXPIRY_BATCH = 200

@@ -45,7 +45,7 @@ async def test_supporters_and_opponents_show_wherever_an_item_does(board: Any) -
     assert "F-1 fact by ada 0s !4 +2 −1 ⚠ F-3 by dan disputes it: The queue drops messages" in await ada.say(
         "query"
     )
-    assert "F-1 fact by ada 0s !4 +2 −1 ⚠ F-3 by dan disputes it: The queue" in await ada.say("read")
+    assert "F-1 by you 0s disputed by F-3, supported by ben eve: The queue" in await ada.say("read")
     assert "+2 −1" in await ada.resource("board://main/outline")
     whole = await ada.say("read", ids=["F-1"])
     assert "supported by ben, eve; opposed by dan" in whole.splitlines()

@@ -93,8 +93,10 @@ async def test_a_claim_is_told_as_one_and_shown_where_its_item_is(board: Any) ->
     assert text.splitlines()[1] == (
         "F-2 supersedes F-1 by ada: your claim, shown there; it changes nothing until the author or a debate agrees"
     )
-    for shown in (await ada.say("query"), await ada.say("read")):
-        assert "F-1 fact by ada 0s !5 ⚠ F-2 by ben claims to supersede it: All" in shown
+    assert "F-1 fact by ada 0s !5 ⚠ F-2 by ben claims to supersede it: All" in await ada.say("query")
+    view = await ada.say("read")
+    assert "F-1 by you 0s, F-2 says to replace it: All included" in view
+    assert "F-2 by ben 0s, says it replaces F-1: Without tax" in view
     whole = await ada.say("read", ids=["F-1"])
     assert (
         '⚠ F-2 by ben claims to supersede it; ada agrees by a post with edges {"supports": ["F-2"]}'
@@ -114,11 +116,13 @@ async def test_an_agreed_refutation_falls_and_shows_in_what_cites_it(board: Any)
     await ada.post("The disk is full")
     await ben.post("df says 40 %", edges={"refutes": ["F-1"]})
     assert "F-1 fact by ada 0s !4 −1 ⚠ F-2 by ben disputes it: The" in await eve.say("query")
+    assert "F-1 by ada 0s disputed by F-2: The disk" in await eve.say("read")
     await ada.post("I misread it", "REPLY", edges={"supports": ["F-2"]})
     await eve.post("Delete the logs", "PLAN", edges={"derived_from": ["F-1"]})
     shown = await eve.say("query")
     assert "F-1 fact INVALIDATED (refuted by F-2) by ada" in shown
     assert "(derived_from F-1 fell)" in shown
+    assert "from F-1 (fell)" in await ada.say("read")
 
 
 async def test_newer_measurements_of_one_author_say_how_many_they_follow(board: Any) -> None:
@@ -137,4 +141,5 @@ async def test_a_suggestion_is_taken_over_in_one_call(board: Any) -> None:
     assert (await ada.item("P-1"))["debate"] is None
     await ada.post("1 read 2 count 3 verify", "PLAN", edges={"supersedes": ["P-1"], "derived_from": ["R-2"]})
     assert "R-2 reply (adopted in P-3) by ben" in await ben.say("query")
+    assert "R-2 by ben 0s on P-1, adopted in P-3: Read the history" in await ada.say("read")
     assert (await ben.item("R-2"))["adopted_in"] == "P-3"

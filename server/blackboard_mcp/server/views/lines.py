@@ -51,6 +51,8 @@ def circumstances(item: Item, *, without: frozenset[EdgeKind] = frozenset(), deb
         parts.append(str(item.visibility))
     if item.zone is Zone.ARCHIVE:
         parts.append("archived")
+    if item.undecided:
+        parts.append("by no decider")
     if item.trust is Trust.LOW:
         parts.append("low trust")
     lowered = one_line(item.text[:400]).casefold() if item.tags else ""
@@ -60,11 +62,14 @@ def circumstances(item: Item, *, without: frozenset[EdgeKind] = frozenset(), deb
     told: dict[str, list[str]] = {}
     for kind, target in item.cites:
         if kind not in without:
-            told.setdefault(_EDGES[kind], []).append(target)
+            told.setdefault(_EDGES[kind], []).append(f"{target} (fell)" if target in item.fell else target)
     parts += [f"{verb} {' '.join(ids[:3])}{more(ids, 3)}" for verb, ids in told.items()]
-    against = [id_ for kind, id_ in item.cited_by if kind is EdgeKind.REFUTES]
-    if against:
-        parts.append(f"refuted by {' '.join(against[:3])}{more(against, 3)}")
+    for agreed, verb in ((True, "refuted"), (False, "disputed")):
+        against = [c.by for c in item.contested if c.kind is EdgeKind.REFUTES and c.agreed is agreed]
+        if against:
+            parts.append(f"{verb} by {' '.join(against[:3])}{more(against, 3)}")
+    if item.adopted_in is not None:
+        parts.append(f"adopted in {item.adopted_in}")
     if item.supporters:
         parts.append(f"supported by {' '.join(map(word, item.supporters[:2]))}{more(item.supporters, 2)}")
     if debated and item.status is Status.DEBATED:

@@ -111,7 +111,7 @@ class Sections:
             lead += f", replaces {listed(replaced, ' ', _NAMED)}"
         if claimed:
             lead += f", says it replaces {listed(claimed, ' ', _NAMED)}"
-        against = [id_ for kind, id_ in item.cited_by if kind is EdgeKind.SUPERSEDES]
+        against = [c.by for c in item.contested if c.kind is EdgeKind.SUPERSEDES and not c.agreed]
         if against:
             lead += f", {listed(against, ' ', _NAMED)} says to replace it"
         if alike:

@@ -26,13 +26,16 @@ WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2)) AND e.kind 
 GROUP BY e.target;
 
 -- name: replaced_by
--- What the authors of some items (a JSON list) superseded them by: the newest item of each.
+-- What some items (a JSON list) were superseded by, on their authors' word or agreement: the newest item of each.
 SELECT e.target, max(e.source), a.type
 FROM edge e INDEXED BY edge_target
 CROSS JOIN item a ON a.board = e.board AND a.number = e.source
 CROSS JOIN item i ON i.board = e.board AND i.number = e.target
 WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2)) AND e.kind = 'supersedes'
-  AND a.author = i.author AND a.status NOT IN ('WITHDRAWN', 'INVALIDATED') AND VISIBLE(a.owner, ?3)
+  AND (a.author = i.author
+       OR EXISTS (SELECT 1 FROM agreed_claim c WHERE c.board = e.board AND c.source = e.source
+                    AND c.kind = 'supersedes' AND c.target = e.target))
+  AND a.status NOT IN ('WITHDRAWN', 'INVALIDATED') AND VISIBLE(a.owner, ?3)
 GROUP BY e.target;
 
 -- name: last_acts
