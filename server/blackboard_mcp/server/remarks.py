@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from zlib import crc32
 
 from blackboard_mcp.protocols.answers import Committed, Posted
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType
@@ -21,7 +23,11 @@ _COMPARED = 2_000
 """Characters of a text that are compared."""
 _NAMED = 5
 _WIDTH = 80
+_DRAWN = 4
 _WORDS = re.compile(r"\w+")
+
+Pairs = frozenset[tuple[str, str]]
+"""The pairs of words that stand side by side in a text."""
 
 
 def remark_lines(done: Posted | Committed, agent: str) -> list[str]:
@@ -104,19 +110,29 @@ def nearly_alike(items: Sequence[Item]) -> tuple[Item, ...]:
     new = [i for i in {item.number: item for item in items}.values() if i.key is None]
     listed = [(i, _pairs(i.text)) for i in new if i.type not in (ItemType.LOG, ItemType.RESULT)]
     best: list[Item] = []
-    for item, said in listed:
-        group = [other for other, says in listed if other.type is item.type and _share(said, says) >= _ALIKE]
-        if len(group) > len(best):
-            best = group
+    for group in _candidates(listed):
+        first = group[0][1]
+        alike = [item for item, said in group if _share(first, said) >= _ALIKE]
+        if len(alike) > len(best):
+            best = alike
     return tuple(best) if len(best) >= LEAST_ALIKE else ()
 
 
-def _pairs(text: str) -> frozenset[tuple[str, str]]:
+def _candidates(listed: Sequence[tuple[Item, Pairs]]) -> Iterable[Sequence[tuple[Item, Pairs]]]:
+    """Posts of one type that share one of a few pairs drawn from each: all that are nearly alike share one."""
+    groups: dict[tuple[str, int], list[tuple[Item, Pairs]]] = {}
+    for item, said in listed:
+        for drawn in heapq.nsmallest(_DRAWN, (crc32(" ".join(pair).encode()) for pair in said)):
+            groups.setdefault((str(item.type), drawn), []).append((item, said))
+    return groups.values()
+
+
+def _pairs(text: str) -> Pairs:
     said = ("#" if w.isdigit() else w for w in _WORDS.findall(text[:_COMPARED].casefold()))
     return frozenset(pairwise(["", *said, ""]))
 
 
-def _share(one: frozenset[tuple[str, str]], other: frozenset[tuple[str, str]]) -> float:
+def _share(one: Pairs, other: Pairs) -> float:
     return len(one & other) / len(one | other)
 
 

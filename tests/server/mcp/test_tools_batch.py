@@ -49,7 +49,7 @@ async def test_a_batch_takes_work_in_proportion_to_its_posts(board: Any) -> None
     await ada.post("first", key="run:0")
     writer = board.opened.store.engine._writer
 
-    async def taken(count: int) -> tuple[int, int]:
+    async def taken(run_: str, count: int) -> tuple[int, int]:
         """Lines of the server, and instructions of SQLite's machine by the hundred."""
         instructions = 0
 
@@ -58,15 +58,15 @@ async def test_a_batch_takes_work_in_proportion_to_its_posts(board: Any) -> None
             instructions += 1
             return 0
 
-        items = [{"text": f"step {n} of {count}", "edges": {"replies_to": ["F-1"]}} for n in range(count)]
+        items = [{"text": f"step {n} of {run_}", "edges": {"replies_to": ["F-1"]}} for n in range(count)]
         await writer.run(lambda raw: raw.set_progress_handler(tick, 100))
         with Lines() as run:
             await ada.do("post", items=items)
         await writer.run(lambda raw: raw.set_progress_handler(None, 0))
         return run.lines, instructions
 
-    await taken(25)
-    few, many = await taken(25), await taken(100)
+    await taken("the first", 25)
+    few, many = await taken("the second", 25), await taken("the third", 100)
     assert [more < PROPORTION * less for less, more in zip(few, many, strict=True)] == [True, True], (
         few,
         many,

@@ -37,12 +37,15 @@ ORDER BY i.number;
 -- name: findings_alike
 -- Findings of one type, older than one, that say the same and fell, or that stand and say the same but for the
 -- numbers; what fell first, and the newest of each.
-SELECT i.number AS number, 1 AS fallen FROM finding f CROSS JOIN item i ON i.board = f.board AND i.number = f.number
-WHERE f.board = ?1 AND f.fingerprint = ?2 AND i.type = ?4 AND i.number < ?5
-  AND i.status IN ('WITHDRAWN', 'INVALIDATED')
+SELECT number, fell FROM (
+    SELECT f.number, 1 AS fell FROM finding f CROSS JOIN item i ON i.board = f.board AND i.number = f.number
+    WHERE f.board = ?1 AND f.fingerprint = ?2 AND f.number < ?5 AND i.type = ?4
+      AND i.status IN ('WITHDRAWN', 'INVALIDATED')
+    ORDER BY f.number DESC LIMIT 20)
 UNION ALL
-SELECT i.number, 0 FROM finding f CROSS JOIN item i ON i.board = f.board AND i.number = f.number
-WHERE f.board = ?1 AND f.fingerprint = ?3 AND i.type = ?4 AND i.number < ?5
-  AND i.status IN ('ACTIVE', 'DEBATED') AND i.superseded = 0
-  AND NOT EXISTS (SELECT 1 FROM finding s WHERE s.board = ?1 AND s.number = i.number AND s.fingerprint = ?2)
-ORDER BY fallen DESC, number DESC LIMIT 20;
+SELECT number, fell FROM (
+    SELECT f.number, 0 AS fell FROM finding f CROSS JOIN item i ON i.board = f.board AND i.number = f.number
+    WHERE f.board = ?1 AND f.fingerprint = ?3 AND f.number < ?5 AND i.type = ?4
+      AND i.status IN ('ACTIVE', 'DEBATED') AND i.superseded = 0
+      AND NOT EXISTS (SELECT 1 FROM finding s WHERE s.board = ?1 AND s.fingerprint = ?2 AND s.number = i.number)
+    ORDER BY f.number DESC LIMIT 20);
