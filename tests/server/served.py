@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 from blackboard_mcp.protocols.board import BoardConfig
@@ -29,10 +30,22 @@ from blackboard_mcp.storage.testing.machine import AGENTS, BoardMachine
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-SMALL = BoardConfig(target_tokens=120, summarise_over=2, core_tokens=60, owner_held=1.0)
+SMALL = BoardConfig(target_tokens=120, summarise_over=2, core_tokens=60, owner_held=1.0, fresh_seconds=8)
 TOKENIZER = load_tokenizer("o200k_base")
 POLICIES = ("token-importance", "token-importance", "lru", "lfu", "size", "fair-share", "fair-share+lru")
-TYPES = ("FACT", "HYPOTHESIS", "LOG", "LOG", "REPLY", "DECISION", "ANSWER", "PROBLEM", "RESULT")
+TYPES = (
+    "FACT",
+    "HYPOTHESIS",
+    "LOG",
+    "LOG",
+    "REPLY",
+    "DECISION",
+    "ANSWER",
+    "PROBLEM",
+    "PLAN",
+    "QUESTION",
+    "RESULT",
+)
 LAWS = (
     "one line",
     "two\nlines",
@@ -53,6 +66,7 @@ class Served(BoardMachine):
     @initialize()
     def make(self) -> None:
         self.run(self.store.ensure_board(self.at.board, "alice", SMALL))
+        self.read_at: dict[int, datetime] = {}
         super().make()
         # The hot issue that tells of pressure, and what is refused under it, are not in the model.
         self.store.judge_pressure = calm  # type: ignore[method-assign]
@@ -101,6 +115,7 @@ class Served(BoardMachine):
         call = self.at.configure(policy=policy)
         self.both("policy", call, lambda m: None)
         reads = {self.pick(back): (1, self.clock.now())}
+        self.read_at |= {n: at for n, (_, at) in reads.items()}
         self.run(self.store.record_activity(self.at.board, {}, reads))
 
     def flood(self, agent: str, weights: list[int], words: int) -> None:
@@ -181,6 +196,7 @@ class Served(BoardMachine):
         self.outcome.happened["pass"] += 1
         began = len(self.log)
         self.catch_up()
+        self.lately = self.back_lately()
         made = self.told_by(self.log[began:])
         after = self.everything()
         moved = [line for outcome in outcomes for line in outcome.moved]
@@ -234,7 +250,8 @@ class Served(BoardMachine):
                 if self.model.things[n].zone == "archive":
                     continue
                 self.nothing_held_left({n})
-                self.check("guard", self.model.prune([n]) == {n}, f"{event.item} left although it is held")
+                left = self.model.prune([n], self.lately)
+                self.check("guard", left == {n}, f"{event.item} left although it is held")
         return made
 
     def id_of(self, n: int) -> str:
@@ -242,7 +259,7 @@ class Served(BoardMachine):
 
     def free(self, items: dict[int, Item]) -> list[Item]:
         """What a pass may take, by the model's opinion of the guard."""
-        held = self.model.protected()
+        held = self.model.protected() | self.lately
         return [i for n, i in items.items() if i.zone is Zone.WORKING and n not in held]
 
     def ended_well(
@@ -264,7 +281,7 @@ class Served(BoardMachine):
             self.check("I9", not any(i.status in FINISHED for i in free), free)
             self.check("I9", not any(superseded(i, after) for i in free), free)
             self.check("I9", not any(i.type == "LOG" and analysed(i, after) for i in free), free)
-            self.check("I9", all(i.importance > config.ceiling for i in free), (now, free))
+            self.check("I9", all(weight(i, after) > config.ceiling for i in free), (now, free))
         if now > config.high_tokens:
             self.outcome.happened["pass ended above high water"] += 1
             self.check("I9", all(i.importance == 5 for i in free), (now, free))
@@ -272,33 +289,79 @@ class Served(BoardMachine):
     def right_order(
         self, before: dict[int, Item], after: dict[int, Item], moved: Sequence[tuple[str, int, str]]
     ) -> None:
-        """I11: within each step, what left stood before what is left."""
-        policy = self.run(self.at.standing()).config.policy
+        """I11: within each step and class, what left stood before what is left."""
+        config = self.run(self.at.standing()).config
         free = self.free(after)
         by_step: dict[int, list[Item]] = {}
         beyond: dict[str, list[Item]] = {}
         for id_, step, why in moved:
-            if why.endswith("fair-share") and policy == "token-importance":
+            if why.endswith("fair-share") and config.policy == "token-importance":
                 item = before[number(id_)]
-                beyond.setdefault(item.author, []).append(item)
+                beyond.setdefault(self.model.owner(item.author), []).append(item)
             elif why != "expired" and number(id_) in before:
                 by_step.setdefault(step, []).append(before[number(id_)])
-        for author, taken in beyond.items():
-            most = max((i.importance, i.seq) for i in taken)
-            passed_over = [i for i in free if i.author == author and (i.importance, i.seq) < most]
+        plain = [i for i in free if i.number in before and not waits(before[i.number], before)]
+        for owner, taken in beyond.items():
+            left = [i for i in plain if self.model.owner(i.author) == owner]
+            most = max(
+                ((self.fresh(i, before), i.importance, i.seq) for i in taken if not waits(i, before)),
+                default=(),
+            )
+            passed_over = [i for i in left if (self.fresh(i, before), i.importance, i.seq) < most]
             self.check("I11", not passed_over, (taken, passed_over))
             self.outcome.happened["pass by share"] += 1
         if 1 in by_step:
-            left = [i for i in free if i.status in FINISHED or superseded(i, after)]
-            self.check("I11", older(by_step[1], left), (by_step[1], left))
+            for fell in (True, False):
+                gone = [i for i in by_step[1] if (i.status == "INVALIDATED") == fell]
+                left = [i for i in free if i.status in FINISHED or superseded(i, after)]
+                left = [i for i in left if (i.status == "INVALIDATED") >= fell]
+                self.check("I11", not gone or older(gone, left), (gone, left))
         if 2 in by_step:
             left = [i for i in free if i.type == "LOG" and analysed(i, after)]
             self.check("I11", older(by_step[2], left), (by_step[2], left))
-        if 4 in by_step and policy == "token-importance":
-            last = max((i.importance, i.seq) for i in by_step[4])
-            passed_over = [i for i in free if (i.importance, i.seq) < last]
+        if 4 in by_step and config.policy == "token-importance":
+            last = max((self.turn(i, before, config) for i in by_step[4] if not waits(i, before)), default=())
+            passed_over = [i for i in plain if i.importance < 5 and self.turn(i, before, config) < last]
             self.check("I11", not passed_over, (by_step[4], passed_over))
             self.outcome.happened["pass by importance"] += 1
+        self.what_waits(by_step.get(4, []), plain, before, after, config)
+
+    def what_waits(
+        self,
+        taken: Sequence[Item],
+        plain: Sequence[Item],
+        before: dict[int, Item],
+        after: dict[int, Item],
+        config: BoardConfig,
+    ) -> None:
+        """Open work left after all else of its owner's, and what something rests on after that."""
+        for item in taken:
+            most = config.ceiling if item.importance <= config.ceiling else 4
+            if open_work(item, before):
+                owner = self.model.owner(item.author)
+                left = [i for i in plain if self.model.owner(i.author) == owner and i.importance <= most]
+                self.check("I11", not left, (item, left))
+                self.outcome.happened["open work left"] += 1
+            if any(after[n].zone is Zone.WORKING for n in resting_on(item, before)):
+                left = [i for i in plain if i.importance <= 4]
+                self.check("I11", not left, (item, left))
+                self.outcome.happened["ground left"] += 1
+
+    def turn(self, item: Item, items: dict[int, Item], config: BoardConfig) -> tuple[bool, bool, int, int]:
+        """The place of an item that waits for nothing."""
+        return item.importance > config.ceiling, self.fresh(item, items), item.importance, item.seq
+
+    def fresh(self, item: Item, items: dict[int, Item]) -> bool:
+        """Changed, read or cited lately."""
+        lately = self.clock.now() - timedelta(seconds=SMALL.fresh_seconds)
+        cites = ("depends_on", "derived_from", "replies_to", "supports", "critiques", "refutes")
+        sources = [items[e.source] for e in item.incoming if e.kind in cites and e.source in items]
+        used = [s.created_at for s in sources if seen_with(item, s)]
+        used += [
+            self.log[item.seq - 1].at,
+            *([self.read_at[item.number]] if item.number in self.read_at else []),
+        ]
+        return max(used) >= lately
 
     # The core and views
 
@@ -384,6 +447,53 @@ def seen_with(item: Item, other: Item) -> bool:
     return other.visibility is Visibility.BOARD or (
         item.visibility is Visibility.PRIVATE and item.author == other.author
     )
+
+
+def open_work(item: Item, items: dict[int, Item]) -> bool:
+    """Work that is open: it leaves after all else of its owner's."""
+    if item.status != "ACTIVE" or superseded(item, items):
+        return False
+    cited = [(e.kind, items[e.source]) for e in item.incoming if seen_with(item, items[e.source])]
+    if any(kind == "depends_on" and x.zone is Zone.WORKING and x.status == "ACTIVE" for kind, x in cited):
+        return True
+    answers = [
+        x for kind, x in cited if kind == "replies_to" and x.status not in ("WITHDRAWN", "INVALIDATED")
+    ]
+    answered = any(
+        x.type == "ANSWER" or (x.type not in ("QUESTION", "CRITIQUE") and x.author != item.author)
+        for x in answers
+    )
+    return item.type in ("PROBLEM", "PLAN", "DECISION") or (item.type == "QUESTION" and not answered)
+
+
+def resting_on(item: Item, items: dict[int, Item]) -> set[int]:
+    """Live items of importance that rest on it, and claims that fell which it refutes."""
+    resting = {
+        x.number
+        for e in item.incoming
+        if e.kind in ("derived_from", "depends_on") and (x := items[e.source]).status in ("ACTIVE", "DEBATED")
+        if x.importance >= 3 and x.zone is Zone.WORKING and x.type != "SUMMARY" and not superseded(x, items)
+        if seen_with(item, x)
+    }
+    fell = [items[e.target] for e in item.edges if e.kind == "refutes"]
+    gone = {
+        x.number for x in fell if x.status == "INVALIDATED" and x.zone is Zone.WORKING and seen_with(item, x)
+    }
+    return resting | gone
+
+
+def waits(item: Item, items: dict[int, Item]) -> bool:
+    return open_work(item, items) or bool(resting_on(item, items))
+
+
+def weight(item: Item, items: dict[int, Item]) -> int:
+    """Its importance, or that of what rests on it: that goes first."""
+    reached, fresh = {item.number}, [item]
+    while fresh:
+        found = {n for x in fresh for n in resting_on(x, items)} - reached
+        reached |= found
+        fresh = [items[n] for n in found]
+    return max(items[n].importance for n in reached)
 
 
 def older(gone: Sequence[Item], left: Sequence[Item]) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from blackboard_mcp.protocols.board import Core
 from blackboard_mcp.protocols.pruning import PassOutcome, Plan
-from blackboard_mcp.server import pruner
+from blackboard_mcp.server import pruner, pruning
 from blackboard_mcp.server.policies import ordering
 from blackboard_mcp.server.pruner import Pruner
 from blackboard_mcp.server.pruning import decide
@@ -128,6 +128,14 @@ def most_important_first(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ordering, "token_importance", lambda c: (-c.importance, c.seq, c.number))
 
 
+def open_work_like_the_rest(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(pruning, "deferred", lambda listed, gone: list(listed))
+
+
+def age_does_not_count(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ordering, "token_importance", lambda c: (c.importance, c.seq, c.number))
+
+
 def foresee_nothing(patch: pytest.MonkeyPatch) -> None:
     async def preview(self: Pruner, board: str) -> PassOutcome:
         return await self._store.prune(board, lambda space: Plan(), apply=False)
@@ -161,6 +169,8 @@ def outgrow_budgets(patch: pytest.MonkeyPatch) -> None:
     [
         (stop_at_high_water, "I9"),
         (most_important_first, "I11"),
+        (open_work_like_the_rest, "I11"),
+        (age_does_not_count, "I11"),
         (foresee_nothing, "I10"),
         (core_without_a_cap, "I6"),
         (cut_law_short, "I7"),

@@ -50,7 +50,11 @@ def space(*candidates: Candidate, protected: tuple[int, ...] = (), target: int =
 
 def left(before: Workspace, plan: Plan) -> Workspace:
     gone = {move.number for move in plan.moves}
-    stay = tuple(c for c in before.candidates if c.number not in gone)
+    stay = tuple(
+        replace(c, bears=tuple(n for n in c.bears if n not in gone))
+        for c in before.candidates
+        if c.number not in gone
+    )
     return replace(before, candidates=stay, tokens=sum(c.tokens for c in stay))
 
 
@@ -118,12 +122,16 @@ def test_a_level_and_a_choice_of_steps_can_be_given() -> None:
 
 
 def thread(last: ItemType = ItemType.DECISION, **more: Any) -> list[Candidate]:
-    members = [candidate(n, thread=1, importance=5, **more) for n in range(1, 9)]
-    return [*members, candidate(9, thread=1, importance=5, type=last)]
+    members = [candidate(n, thread=1, **more) for n in range(1, 9)]
+    return [*members, candidate(9, thread=1, type=last)]
+
+
+EARLY = frozenset({1, 2, 3})
+"""All steps but the one by importance."""
 
 
 def test_a_long_finished_thread_is_proposed_for_a_summary_and_not_moved() -> None:
-    plan = decide(space(*thread()))
+    plan = decide(space(*thread()), steps=EARLY)
     assert plan.threads == ((1, tuple(range(1, 10))),)
     assert plan.moves == ()
 
@@ -138,9 +146,94 @@ def test_a_thread_is_not_finished_while_a_member_is_protected_or_nothing_was_set
 def test_a_resolved_member_finishes_a_thread_although_it_goes_before_the_summary() -> None:
     members = thread(last=ItemType.REPLY)
     members[0] = replace(members[0], status=Status.RESOLVED)
-    plan = decide(space(*members))
+    plan = decide(space(*members), steps=EARLY)
     assert moved(plan) == [1]
     assert plan.threads == ((1, tuple(range(2, 10))),)
+
+
+def test_a_summary_covers_neither_importance_5_nor_open_work_but_decisions() -> None:
+    members = thread()
+    members[0] = replace(members[0], type=ItemType.PROBLEM, open_work=True)
+    members[1] = replace(members[1], importance=5)
+    members[2] = replace(members[2], importance=5, status=Status.RESOLVED)
+    members[8] = replace(members[8], open_work=True)
+    plan = decide(space(*members), steps=frozenset({3}))
+    assert plan.threads == ((1, tuple(range(3, 10))),)
+
+
+# What waits for other things
+
+
+def test_what_is_not_fresh_goes_before_what_is() -> None:
+    items = [candidate(n, importance=4 if n < 6 else 3, fresh=n >= 6) for n in range(1, 12)]
+    assert moved(decide(space(*items))) == [1, 2, 3, 4, 5]
+    low = [candidate(n, importance=1 + n % 2, fresh=n % 4 > 1) for n in range(1, 9)]
+    assert moved(decide(space(*low), level=200)) == [4, 8, 1, 5, 2, 6]
+
+
+def test_claims_that_fell_go_first_of_what_is_finished() -> None:
+    items = [
+        candidate(1, status=Status.RESOLVED),
+        candidate(2, status=Status.INVALIDATED),
+        candidate(3, superseded=True),
+        *(candidate(n, importance=5) for n in range(4, 10)),
+    ]
+    assert moved(decide(space(*items))) == [2, 1, 3]
+
+
+def test_open_work_goes_after_all_else_of_its_owner_and_no_later_than_its_turn() -> None:
+    mine = [candidate(1, open_work=True, importance=3), candidate(2), candidate(5)]
+    theirs = [candidate(n, owner="bob") for n in (3, 4, 6, 7)]
+    items = [replace(c, owner="alice") for c in mine] + theirs
+    unshared = BoardConfig(target_tokens=500, owner_share=1.0)
+    assert moved(decide(replace(space(*items), config=unshared), level=0)) == [2, 3, 4, 5, 1, 6, 7]
+    alone = [replace(c, owner="alice") for c in mine[:1]] + theirs
+    assert moved(decide(replace(space(*alone), config=unshared), level=0)) == [1, 3, 4, 6, 7]
+
+
+def test_what_something_of_importance_rests_on_goes_after_it() -> None:
+    items = [
+        candidate(1, importance=3, bears=(2, 5)),
+        candidate(2, importance=3),
+        candidate(3, importance=3, bears=(1,)),
+        candidate(4),
+        candidate(5),
+        candidate(6),
+    ]
+    assert moved(decide(space(*items, target=500), level=0)) == [2, 4, 5, 1, 3, 6]
+
+
+def test_what_a_plan_rests_on_goes_after_the_plan() -> None:
+    items = [candidate(1, bears=(2,)), candidate(2, importance=3, open_work=True), candidate(3), candidate(4)]
+    assert moved(decide(space(*items, target=300), level=0)) == [3, 4, 2, 1]
+
+
+def test_what_something_rests_on_that_stays_goes_last_of_all() -> None:
+    items = [candidate(1, bears=(9,)), *(candidate(n) for n in range(2, 6)), candidate(9, importance=5)]
+    assert moved(decide(space(*items, target=300), level=0)) == [2, 3, 4, 5, 1]
+
+
+def test_a_log_that_a_hypothesis_rests_on_is_as_important() -> None:
+    log, hypothesis = candidate(1, importance=1, bears=(2,)), candidate(2, importance=3)
+    others = [candidate(n, importance=2) for n in range(3, 6)]
+    under_high_water = space(log, hypothesis, *others, target=700)
+    assert moved(decide(under_high_water)) == [3]
+    assert moved(decide(under_high_water, level=0)) == [3, 4, 5]
+    assert moved(decide(replace(under_high_water, config=BoardConfig(target_tokens=200)))) == [3, 4, 5, 2]
+    gone = replace(log, bears=())
+    assert moved(decide(space(gone, hypothesis, *others, target=700))) == [1]
+
+
+def test_a_circle_of_what_rests_on_each_other_ends() -> None:
+    items = [candidate(1, bears=(2,)), candidate(2, bears=(1,)), candidate(3)]
+    assert sorted(moved(decide(space(*items, target=200), level=0))) == [1, 2, 3]
+
+
+def test_beyond_a_share_open_work_goes_last_as_well() -> None:
+    mine = [candidate(n, owner="alice", importance=2, open_work=n < 4) for n in range(1, 12)]
+    assert moved(decide(space(*mine, candidate(20, owner="bob", importance=1)), steps=frozenset({4})))[
+        :4
+    ] == [4, 5, 6, 7]
 
 
 def test_no_thread_is_proposed_when_the_level_is_reached_without_it_or_the_step_is_not_wanted() -> None:
@@ -154,7 +247,7 @@ def test_private_items_and_constraints_are_no_part_of_a_summary() -> None:
     members = thread()
     members[2] = replace(members[2], private=True)
     members[3] = replace(members[3], type=ItemType.CONSTRAINT)
-    assert decide(space(*members)).threads == ((1, (1, 2, 5, 6, 7, 8, 9)),)
+    assert decide(space(*members), steps=EARLY).threads == ((1, (1, 2, 5, 6, 7, 8, 9)),)
 
 
 def test_a_private_afterthought_does_not_decide_whether_a_thread_is_finished() -> None:
@@ -180,6 +273,16 @@ def workspaces(draw: st.DrawFn) -> Workspace:
             superseded=draw(st.integers(0, 9)) == 0,
             analysed=draw(st.booleans()),
             debated_before=draw(st.booleans()),
+            owner=draw(st.sampled_from(["alice", "alice", "bob"])),
+            fresh=draw(st.booleans()),
+            open_work=draw(st.integers(0, 4)) == 0,
+            bears=tuple(
+                draw(
+                    st.sets(st.integers(1, count), max_size=2)
+                    if draw(st.integers(0, 4)) == 0
+                    else st.just(())
+                )
+            ),
         )
         for n in range(1, count + 1)
     ]
@@ -193,8 +296,11 @@ def test_i9_a_pass_ends_at_the_low_water_mark_or_with_only_what_may_not_go(befor
     config = before.config
     if after.tokens > config.low_tokens:
         ceiling = config.hard_ceiling if after.tokens > config.high_tokens else config.ceiling
+        there = {c.number for c in after.candidates}
         for c in after.candidates:
-            assert c.number in before.protected or c.importance > ceiling
+            assert (
+                c.number in before.protected or c.importance > ceiling or (ceiling < 4 and there & {*c.bears})
+            )
             assert c.number in before.protected or c.status not in FINISHED
 
 
@@ -217,9 +323,25 @@ def test_i11_nothing_goes_before_an_older_less_important_item_of_its_class(befor
         if move.step != 4:
             continue
         taken = by_number[move.number]
-        for other in before.candidates:
-            if other.number not in gone and other.number not in before.protected:
-                assert (other.importance, other.seq) > (taken.importance, taken.seq)
+        left_over = [
+            c for c in before.candidates if c.number not in gone and c.number not in before.protected
+        ]
+        plain = [c for c in left_over if not c.open_work and not c.bears]
+        if "fair-share" in move.why:
+            continue
+        if not taken.open_work and not taken.bears:
+            for other in plain:
+                assert turn(other) > turn(taken)
+        elif taken.open_work:
+            stage = 2 if taken.importance <= 2 else 4
+            assert not [c for c in plain if c.owner == taken.owner and c.importance <= stage]
+        if {*taken.bears} - gone & by_number.keys():
+            assert not [c for c in plain if c.importance <= 4]
+
+
+def turn(c: Candidate) -> tuple[bool, bool, int, int]:
+    """The place of what waits for nothing: by the ceiling that lets it go, its class, importance and age."""
+    return c.importance > 2, c.fresh, c.importance, c.seq
 
 
 @given(workspaces(), st.integers(0, 6_000), st.sets(st.integers(1, 4)))

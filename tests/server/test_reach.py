@@ -18,8 +18,14 @@ from blackboard_mcp.storage.operations import weighing
 from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
 
 AGENTS = ("alice", "bob", "carol")
-TYPES = ("FACT", "LOG", "LOG", "REPLY", "REPLY", "REPLY", "DECISION", "ANSWER", "CONSTRAINT")
-EDGES = ("replies_to",) * 6 + ("supersedes", "analyzed_by", "analyzed_by", None, None)
+TYPES = (
+    *("FACT", "LOG", "LOG", "REPLY", "REPLY", "REPLY", "DECISION", "ANSWER", "CONSTRAINT"),
+    *("PLAN", "PROBLEM", "QUESTION", "HYPOTHESIS"),
+)
+EDGES = ("replies_to",) * 6 + (
+    *("supersedes", "analyzed_by", "analyzed_by", None, None),
+    *("derived_from", "derived_from", "derived_from", "depends_on", "refutes"),
+)
 WANTED = (frozenset({1, 2, 3}), frozenset({1, 2, 4}), frozenset({1, 2, 3, 4}))
 
 
@@ -40,6 +46,9 @@ async def grown(at: Table, clock: HandClock, random: Random) -> None:
                 case 4 | 5 | 6:
                     status = random.choice(["RESOLVED", "INVALIDATED"])
                     await at.change((await at.item(near)).author, near, status=status)
+                case 7:
+                    await at.gone(near)
+                    await at.store.restore(at.board, agent, [near])
                 case _:
                     kind = random.choice(EDGES)
                     edges: dict[str, Any] = {} if kind is None else {kind: near}
@@ -63,6 +72,8 @@ def settings(random: Random, tokens: int) -> dict[str, Any]:
         "ceiling": random.randrange(1, 4),
         "hard_ceiling": random.randrange(3, 5),
         "summarise_over": random.randrange(2, 5),
+        "fresh_seconds": random.choice([0, 5, 15, 600]),
+        "restored_events": random.choice([5, 50]),
         "steps": random.choice([STEPS, STEPS, ("importance",), ("logs", "threads"), ("resolved", "threads")]),
         "policy": random.choice(["token-importance"] * 4 + ["lru", "size+lfu", "fair-share"]),
     }

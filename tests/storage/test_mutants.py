@@ -35,12 +35,14 @@ from blackboard_mcp.storage.operations import (
     members,
     posting,
     pruning,
+    questions,
     repeating,
     retracting,
     rows,
     sight,
     summarising,
     voting,
+    weighing,
 )
 from blackboard_mcp.storage.operations.ledger import Ledger, load_any, open_ledger
 from blackboard_mcp.storage.sqlite import group
@@ -432,6 +434,16 @@ def unchecked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(posting, "apply", apply)
 
 
+def nobody(*given: Any) -> rows.Steps[tuple[str, ...]]:
+    return ()
+    yield  # a generator
+
+
+def nothing_back(board: rows.BoardRow, now: int) -> rows.Steps[set[int]]:
+    return set()
+    yield  # a generator
+
+
 BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
     (
         "one-hop guard",
@@ -612,6 +624,24 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
         "test_a_summary_never_stands_for_what_it_must_not",
         {"what": "important"},
     ),
+    (
+        "a question that waits may leave",
+        lambda patch: patch.setattr(questions, "ask", nobody),
+        "test_a_question_stays_until_whom_it_names_answers",
+        {},
+    ),
+    (
+        "what was restored leaves at once",
+        lambda patch: patch.setattr(weighing, "restored", nothing_back),
+        "test_what_was_restored_stays_for_a_while",
+        {"clock": ...},
+    ),
+    (
+        "nobody is told of open work that left",
+        lambda patch: patch.setattr(pruning, "_concerned", nobody),
+        "test_who_is_concerned_by_open_work_that_leaves_is_told",
+        {},
+    ),
     ("a vote for each agent", vote_for_each_agent, "test_an_owner_has_one_vote_whatever_agents_it_has", {}),
     (
         "waive silently",
@@ -777,6 +807,12 @@ BY_THE_WALK: list[tuple[str, Mutate, str]] = [
     ("the same but for edges", same_but_for_edges, "model"),
     ("the same but for what is asked", same_whatever_is_asked, "I40"),
     ("notices go one step", one_step, "model"),
+    ("a question that waits may leave", lambda patch: patch.setattr(questions, "ask", nobody), "guard"),
+    (
+        "what was restored leaves at once",
+        lambda patch: patch.setattr(weighing, "restored", nothing_back),
+        "I12",
+    ),
 ]
 
 

@@ -58,6 +58,14 @@ class BoardConfig:
     """How long a watcher may be away before debates go on without it; 0: for ever."""
     debate_expiry_seconds: int = 0
     """How long a debate may stand still before it expires; 0: for ever."""
+    question_expiry_seconds: int = 604_800
+    """How long a question is owed an answer by those whom it asks; 0: for ever."""
+    fresh_seconds: int = 600
+    """What was posted, changed, read or cited in so many seconds leaves after the rest of its step; 0: no such rule."""
+    restored_seconds: int = 3_600
+    """How long no pass takes what came back from the archive; 0: not at all."""
+    restored_events: int = 50
+    """And after how many events of agents it ends, if that comes first; 0: time alone counts."""
     subscription_lease_seconds: int = 2_592_000
     """How long a subscription may go unused before it expires; 0: for ever."""
     idempotency_seconds: int = 604_800

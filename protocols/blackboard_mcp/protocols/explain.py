@@ -27,13 +27,16 @@ class Turn:
 
     `takes` names what would take it, of the words above; `None` when nothing would as it is now.
     `items` and `tokens` are what goes before it, of what the reader may see; `None` where the board's policy
-    orders the step and its order was not asked for. `more`: there is more than was counted.
+    orders the step and its order was not asked for, or where it comes after other things: what rests on it
+    (`after`), and as `open_work` all else of its owner. `more`: there is more than was counted.
     """
 
     takes: str | None
     items: int | None = None
     tokens: int | None = None
     more: bool = False
+    open_work: bool = False
+    after: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

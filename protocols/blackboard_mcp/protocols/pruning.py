@@ -37,11 +37,25 @@ class Candidate:
     last_read: datetime | None = None
     owner: str = ""
     """Whom its author acts for; the author where nobody else is known."""
+    fresh: bool = False
+    """It was posted, changed, read or cited lately, as the board's configuration has it."""
+    open_work: bool = False
+    """An open problem, an active plan, a standing decision, an unanswered question, or what an active item
+    depends on: of its owner's it leaves last."""
+    bears: tuple[int, ...] = ()
+    """Live items that it leaves after, `MOST_BORNE` at most: those of importance `BEARING` and more that rest on it,
+    and claims that fell which it refutes."""
+
+    @property
+    def fell(self) -> bool:
+        """It was found not to hold."""
+        return self.status is Status.INVALIDATED
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Working memory at the moment of the decision, oldest change first, and what the guard holds."""
+    """Working memory at the moment of the decision, oldest change first, and what may not go: what the guard holds,
+    and what came back from the archive a while ago."""
 
     config: BoardConfig
     candidates: tuple[Candidate, ...]
@@ -79,6 +93,12 @@ EXEMPT = 5
 """Importance from which an item leaves only when it is finished or expired, whatever the ceilings say."""
 
 
+BEARING = 3
+"""Importance from which an item keeps what it rests on until it leaves itself."""
+MOST_BORNE = 64
+"""Most items that are told to rest on one."""
+
+
 def exempt(status: Status | str, importance: int) -> bool:
     """Whether importance alone keeps an item from leaving. What it keeps so counts as held."""
     return status == Status.ACTIVE and importance >= EXEMPT
@@ -108,7 +128,7 @@ def finished(thread: Sequence[Candidate], protected: Container[int]) -> tuple[Ca
     Over: no member is protected, and a debate on one was closed, or one is resolved, or the newest is a
     DECISION or an ANSWER. `thread` is all of its live members in order of posting; private ones and
     CONSTRAINTs are not covered, and decide nothing, so that what is proposed does not tell of them. What
-    is ACTIVE and of importance `EXEMPT` may end a thread and is not covered.
+    is ACTIVE and of importance `EXEMPT` may end a thread and is not covered; nor is open work but decisions.
     """
     if any(c.number in protected for c in thread):
         return ()
@@ -118,7 +138,12 @@ def finished(thread: Sequence[Candidate], protected: Container[int]) -> tuple[Ca
     ended = known[-1].type in (ItemType.DECISION, ItemType.ANSWER)
     if not ended and not any(c.debated_before or c.status is Status.RESOLVED for c in known):
         return ()
-    return tuple(c for c in known if not exempt(c.status, c.importance))
+    return tuple(c for c in known if not exempt(c.status, c.importance) and not _undone(c))
+
+
+def _undone(member: Candidate) -> bool:
+    """Whether work is open that no summary closes. A decision is: the summary has it."""
+    return member.open_work and member.type is not ItemType.DECISION
 
 
 def beyond_shares(config: BoardConfig, used: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:

@@ -43,6 +43,26 @@ WHOLE = {
     ),
     "skill_lease_seconds": (0, 31_536_000, "an agent away for longer offers its skills no more; 0: for ever"),
     "debate_expiry_seconds": (0, 31_536_000, "a debate that stands still for so long expires; 0: never"),
+    "question_expiry_seconds": (
+        0,
+        31_536_000,
+        "so long those whom a question asks owe an answer, and it stays; 0: for ever",
+    ),
+    "fresh_seconds": (
+        0,
+        31_536_000,
+        "what was posted, changed, read or cited in so many seconds leaves after the rest of its step; 0: no such rule",
+    ),
+    "restored_seconds": (
+        0,
+        31_536_000,
+        "so long no pass takes what came back from the archive; 0: not at all",
+    ),
+    "restored_events": (
+        0,
+        10_000,
+        "and that ends after so many events of agents, if they come first; 0: time alone counts",
+    ),
     "subscription_lease_seconds": (
         0,
         315_360_000,

@@ -157,6 +157,8 @@ def _goes(item: Item, turn: Turn, explained: Explained) -> str:
         IMPORTANCE: f"importance {item.importance}",
     }[turn.takes]
     said = f"goes in step {STEPS[turn.takes]} of a pass ({why})"
+    if turn.open_work or turn.after:
+        return f"{said}, after {_afterwards(turn)}"
     if turn.items is None:
         return f"{said}, in the order of the policy {one_line(config.policy)}; a dry run of prune lists it"
     many = "more than " if turn.more else ""
@@ -168,6 +170,16 @@ def _goes(item: Item, turn: Turn, explained: Explained) -> str:
             f"{config.high_tokens:,} tokens"
         )
     return said
+
+
+def _afterwards(turn: Turn) -> str:
+    """What an item leaves after, whatever its importance."""
+    said = ["everything else of its owner that may leave, as open work"] if turn.open_work else []
+    if turn.after:
+        more = f" +{len(turn.after) - _NAMED}" if len(turn.after) > _NAMED else ""
+        rest = "rests" if len(turn.after) == 1 else "rest"
+        said.append(f"{', '.join(turn.after[:_NAMED])}{more}, which {rest} on it")
+    return " and after ".join(said)
 
 
 def _when(turn: Turn, explained: Explained) -> list[str]:

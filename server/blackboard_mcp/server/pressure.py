@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from blackboard_mcp.protocols.items import content_hash
+from blackboard_mcp.protocols.items import LETTERS, ItemType, content_hash
 from blackboard_mcp.protocols.pressure import Cause, Pressure, Unblocker, Wording
 from blackboard_mcp.protocols.tokens import Tokenizer
 
@@ -66,9 +66,9 @@ def _cause(cause: Cause) -> str:
 
 def _call(unblocker: Unblocker) -> str:
     match unblocker.duty:
-        case "respond":
+        case "respond" if not unblocker.item.startswith(LETTERS[ItemType.QUESTION]):
             return f'{unblocker.agent}: post a REPLY with edges {{"replies_to": ["{unblocker.item}"]}}'
-        case "answer":
+        case "answer" | "respond":
             # Everybody reads this, and only the set messages has respond.
             return f'{unblocker.agent}: post an ANSWER with edges {{"replies_to": ["{unblocker.item}"]}}'
         case "cancel":

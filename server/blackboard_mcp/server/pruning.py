@@ -22,6 +22,7 @@ from blackboard_mcp.protocols.pruning import (
     freed_by_summary,
 )
 
+from .policies.deferring import deferred, in_turn
 from .policies.ordering import SHARE
 from .policies.registry import TOKEN_IMPORTANCE, Ranking
 
@@ -56,15 +57,17 @@ def decide(
 ) -> Plan:
     """What to move, in order, until working memory is at `level` tokens (the low-water mark by default).
 
-    1. Expired items, all of them, whatever the level; then resolved, withdrawn, invalidated and
-       superseded ones, oldest change first.
+    1. Expired items, all of them, whatever the level; then claims that fell; then what is resolved, withdrawn
+       or superseded; oldest change first.
     2. Logs that have been analysed, oldest change first.
     3. Finished threads worth a summary are proposed in `Plan.threads`, not moved: the summary is
        written outside the transaction. Step 4 takes no account of them, so a caller that wants summaries
        runs steps 1 to 3 first and step 4 after the summaries.
     4. While several owners are there: what one of them has beyond its share, whatever importance up to
        the hard ceiling it claims. Then what is left up to the ceiling; then, only if that left more than
-       the high-water mark, up to the hard ceiling. Each in the order of `ranking`. Importance 5 stays.
+       the high-water mark, up to the hard ceiling. Each in the order of `ranking`, but open work after
+       everything else of its owner, and what something of importance rests on after that; up to the first
+       ceiling only where that goes as well. Importance 5 stays.
 
     Of `steps` those run that the board's configuration has as well; what expired goes in any case.
     """
@@ -79,8 +82,8 @@ def decide(
             if candidate.expired:
                 state.take(candidate, RESOLVED, "expired")
     if RESOLVED in steps:
-        done = (c for c in free if not c.expired and (c.status in FINISHED or c.superseded))
-        _take(state, done, level, RESOLVED)
+        done = [c for c in free if not c.expired and (c.status in FINISHED or c.superseded)]
+        _take(state, sorted(done, key=lambda c: not c.fell), level, RESOLVED)
     if LOGS in steps:
         logs = (c for c in free if c.number not in state.gone and c.type is ItemType.LOG and c.analysed)
         _take(state, logs, level, LOGS)
@@ -94,11 +97,19 @@ def decide(
             _take_beyond_shares(state, space, [c for c in free if c.importance <= hard], level, ranking)
         if state.tokens > level:
             soft = [c for c in free if c.number not in state.gone and c.importance <= ceiling]
-            _take(state, ranking.order(soft, _used(state.left(space))), level, IMPORTANCE, ranking.policy)
+            _take_by(ranking, state, space, in_turn(soft, state.gone), level)
         if state.tokens > space.config.high_tokens:
-            more = [c for c in free if c.number not in state.gone and ceiling < c.importance <= hard]
-            _take(state, ranking.order(more, _used(state.left(space))), level, IMPORTANCE, ranking.policy)
+            more = [c for c in free if c.number not in state.gone and c.importance <= hard]
+            _take_by(ranking, state, space, more, level)
     return Plan(tuple(state.moves), threads, ranking.policy, ranking.warning)
+
+
+def _take_by(
+    ranking: Ranking, state: _Pass, space: Workspace, candidates: Sequence[Candidate], level: int
+) -> None:
+    """In the order of the policy, but for what has to wait."""
+    ordered = ranking.order(candidates, _used(state.left(space)))
+    _take(state, deferred(ordered, state.gone), level, IMPORTANCE, ranking.policy)
 
 
 def _take_beyond_shares(
@@ -114,7 +125,9 @@ def _take_beyond_shares(
     allowed, beyond = beyond_shares(space.config, used)
     public = _used(c for c in state.left(space) if not c.private)
     mine = {owner: [c for c in free if c.owner == owner and c.number not in state.gone] for owner in beyond}
-    queues = {owner: iter(ranking.order(listed, used)) for owner, listed in mine.items()}
+    queues = {
+        owner: iter(deferred(ranking.order(listed, used), state.gone)) for owner, listed in mine.items()
+    }
     while queues and state.tokens > level:
         owner = min(queues, key=lambda name: (-used[name], name))
         candidate = next(queues[owner], None)
@@ -158,7 +171,8 @@ def why(candidate: Candidate, step: int, policy: str = DEFAULT_POLICY) -> str:
         return "log analysed"
     if step == IMPORTANCE:
         by = "oldest first" if policy == DEFAULT_POLICY else policy
-        return f"importance {candidate.importance}, {by}"[:_WHY]
+        work = "open work, " if candidate.open_work else ""
+        return f"{work}importance {candidate.importance}, {by}"[:_WHY]
     return "superseded" if candidate.status not in FINISHED else candidate.status.lower()
 
 

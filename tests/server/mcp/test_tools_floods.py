@@ -100,7 +100,7 @@ async def test_importance_5_of_one_owner_has_no_more_room_than_its_share(board: 
     refused = await flood(mallory, 400, importance=5)
     for refusal in refused:
         assert (refusal["error"], refusal["limit"], refusal["most"]) == ("quota", "owner_share", SHARE)
-        assert "Nothing was changed; post this with importance 4" in refusal["message"]
+        assert "Nothing was changed; post this with importance 4," in refusal["message"]
     five = [
         i for i in (await alice.do("query", author="mallory", limit=200))["items"] if i["importance"] == 5
     ]

@@ -25,8 +25,8 @@ class OutOfOrder(Exception):
 
 
 def token_importance(candidate: Candidate) -> Any:
-    """Least important first, oldest change first among equals."""
-    return candidate.importance, candidate.seq, candidate.number
+    """What is not fresh first; then the least important, oldest change first among equals."""
+    return candidate.fresh, candidate.importance, candidate.seq, candidate.number
 
 
 def least_recent(candidate: Candidate) -> Any:

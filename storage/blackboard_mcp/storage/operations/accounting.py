@@ -39,15 +39,15 @@ def check(ledger: Ledger) -> Steps[None]:
     config = ledger.board.config
     if config.owner_held >= 1 or ledger.agent == SYSTEM:
         return
-    important = yield sql("exempt_among"), (ledger.no, numbers(ledger.holding))
-    if not important and not (yield from protected_among(ledger.no, ledger.holding)):
+    chosen = yield sql("chosen_among"), (ledger.no, numbers(ledger.holding))
+    if not chosen and not (yield from protected_among(ledger.no, ledger.holding)):
         return
     owner = yield from owner_of(ledger.agent)
     agents = dumps((yield from agents_of(owner)))
     if not (yield sql("others_there"), (ledger.no, agents, SYSTEM)):
         return
-    if important and config.owner_share < 1:
-        yield from _check_important(ledger, owner, agents)
+    if chosen and config.owner_share < 1:
+        yield from _check_chosen(ledger, owner, agents)
     most = int(max(config.target_tokens, _ROOM) * config.owner_held)
     ((tokens,),) = yield sql("held_on_account"), (ledger.no, agents, OTHERS)
     if tokens > most:
@@ -63,21 +63,21 @@ def check(ledger: Ledger) -> Steps[None]:
         )
 
 
-def _check_important(ledger: Ledger, owner: str, agents: str) -> Steps[None]:
-    """What does not leave because its author calls it important has no more room than the owner's share."""
+def _check_chosen(ledger: Ledger, owner: str, agents: str) -> Steps[None]:
+    """What stays because its author says so has no more room than the owner's share."""
     config = ledger.board.config
     most = int(config.low_tokens * config.owner_share)
-    listed = yield sql("exempt_on_account"), (ledger.no, agents)
+    listed = yield sql("chosen_on_account"), (ledger.no, agents)
     tokens = sum(row[2] for row in listed)
     if tokens <= most:
         return
-    first = ledger.first_number
-    earlier = [item_id(type_, number) for number, type_, _ in listed if number < first][:_NAMED]
-    lower = f' or lower one: post(id="{earlier[0]}", importance={EXEMPT - 1})' if earlier else ""
+    earlier = [item_id(type_, number) for number, type_, _ in listed if number < ledger.first_number][:_NAMED]
+    named = f" (yours: {', '.join(earlier)})" if earlier else ""
     raise QuotaExceeded(
-        f"With this, the agents of {owner} would have {tokens:,} tokens of importance {EXEMPT} on '{ledger.board.id}', "
-        f"which never leave by themselves. One owner may have {most:,} while others are there. Nothing was changed; "
-        f"post this with importance {EXEMPT - 1}{lower}.",
+        f"With this, the agents of {owner} would have {tokens:,} tokens on '{ledger.board.id}' in items of importance "
+        f"{EXEMPT} and in questions that wait for an answer, which no pass takes. One owner may have {most:,} while "
+        f"others are there. Nothing was changed; post this with importance {EXEMPT - 1}, a QUESTION without @ and "
+        f"replies_to; or give up older ones{named}: post(id=…, importance={EXEMPT - 1}) or status RESOLVED.",
         limit="owner_share",
         most=most,
         tokens=tokens,

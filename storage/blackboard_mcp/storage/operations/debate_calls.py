@@ -10,6 +10,7 @@ from blackboard_mcp.protocols.errors import Conflict, Refused
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import TRANSITIONS, ItemType, Status, Zone
 
+from . import questions
 from .answering import too_early, unanswered
 from .debating import (
     DUE,
@@ -126,6 +127,7 @@ def _acknowledge(ledger: Ledger, number: int, version: int | None) -> Steps[None
         Refused: a critique in the debate has no answer that could be judged.
     """
     item = yield from _item(ledger, DebateOp.ACKNOWLEDGE, number, version)
+    yield from questions.want_words(ledger, item)
     debate = yield from debate_about(ledger.no, item)
     met: set[int] = set()
     rows = list((yield sql("obligations_of_item"), (ledger.no, item.number)))

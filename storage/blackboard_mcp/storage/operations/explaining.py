@@ -17,6 +17,7 @@ from blackboard_mcp.protocols.explain import (
     Explanation,
     Turn,
 )
+from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import FINISHED, Item, ItemType, Zone, item_id
 from blackboard_mcp.protocols.pruning import EXEMPT, Candidate, finished
 
@@ -39,7 +40,9 @@ def explain(board: str, agent: str, wanted: Sequence[int], now: int, look: int) 
     working = [item.number for item in items if item.zone is Zone.WORKING]
     held = yield from guarding.protections(row.no, working, most=guarding.WHOLE_CHAIN)
     held = yield from shown(row.no, agent, held)
-    candidates = yield from weighing.candidates(row.no, [n for n in working if n not in held], now)
+    candidates = yield from weighing.candidates(row, [n for n in working if n not in held], now)
+    back = yield from weighing.restored(row, now)
+    held |= {n: Protection(weighing.RESTORED) for n, c in candidates.items() if n in back and not c.expired}
     explanations: list[Explanation] = []
     for item in items:
         if item.number in held:
@@ -49,7 +52,7 @@ def explain(board: str, agent: str, wanted: Sequence[int], now: int, look: int) 
             root, waits = yield from _waits(row.no, item.number)
             explanations.append(Explanation(item, held[item.number], names, root, waits))
         elif item.zone is Zone.WORKING:
-            turn = yield from _turn(row, candidates[item.number], agent)
+            turn = yield from _turn(row, candidates[item.number], agent, now)
             explanations.append(Explanation(item, turn=turn))
         else:
             explanations.append(Explanation(item, left=(yield from _left(row.no, item))))
@@ -83,7 +86,7 @@ def _waits(no: int, number: int) -> Steps[tuple[str | None, tuple[Obligation, ..
     return root, tuple(owed.values())
 
 
-def _turn(board: BoardRow, item: Candidate, agent: str) -> Steps[Turn]:
+def _turn(board: BoardRow, item: Candidate, agent: str, now: int) -> Steps[Turn]:
     """What would take an item that nothing holds, and how much goes before it."""
     config, no = board.config, board.no
     if item.expired:
@@ -102,12 +105,19 @@ def _turn(board: BoardRow, item: Candidate, agent: str) -> Steps[Turn]:
             return _turned(LOGS, early)
     if THREADS in config.steps and (yield from _thread_is_over(board, item)):
         return _turned(THREADS, early)
-    if IMPORTANCE not in config.steps or item.importance > min(config.hard_ceiling, EXEMPT - 1):
+    hard = min(config.hard_ceiling, EXEMPT - 1)
+    if IMPORTANCE not in config.steps or item.importance > hard:
         return Turn(None)
     if config.policy != DEFAULT_POLICY:
         return Turn(IMPORTANCE)
+    if item.open_work or item.bears:
+        types = yield sql("types"), (no, numbers(item.bears), agent)
+        return Turn(IMPORTANCE, open_work=item.open_work, after=tuple(item_id(t, n) for n, t in types))
     flags = (int(DONE in config.steps), int(LOGS in config.steps))
-    bound = (no, item.importance, item.seq, item.number, COUNTED, *flags, agent)
+    since = yield from weighing.lately(board, now)
+    above = int(item.importance > config.ceiling)
+    rank = (above, int(item.fresh), item.importance, *place)
+    bound = (no, config.ceiling, *rank, since.seq, since.at, COUNTED, *flags, agent, hard)
     rows = yield sql("ahead_least"), bound
     return _turned(IMPORTANCE, [*early, (rows[0][0], rows[0][1])])
 
@@ -128,7 +138,7 @@ def _thread_is_over(board: BoardRow, item: Candidate) -> Steps[bool]:
     members = [row[0] for row in (yield sql("thread_members"), (board.no, item.thread))]
     if len(members) <= board.config.summarise_over:
         return False
-    everyone = yield from weighing.candidates(board.no, members, 0)
+    everyone = yield from weighing.candidates(board, members, 0)
     held = yield from guarding.protected_among(board.no, members)
     covered = finished([everyone[number] for number in sorted(everyone)], held)
     return len(covered) > board.config.summarise_over and item.number in {c.number for c in covered}

@@ -1,4 +1,4 @@
-"""What ends by time: the duties of watchers who left, and debates that stand still. Only as a board's settings say.
+"""What ends by time, as a board's settings say: duties of watchers who left, debates that stand still, answers awaited.
 
 A watcher has left when it was away longer than the board's lease, counted from when it was last there or
 became a watcher. What authors owe to critiques does not lapse so.
@@ -10,7 +10,7 @@ from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
 from blackboard_mcp.protocols.debates import DebateState
 from blackboard_mcp.protocols.events import SYSTEM
 
-from . import debating
+from . import debating, questions
 from .ledger import Ledger, open_ledger
 from .rows import Steps, sql
 from .topics import end_watch
@@ -24,7 +24,13 @@ def due(now: int) -> Steps[list[str]]:
     usual = BoardConfig()
     rows = yield (
         sql("lapsing_boards"),
-        (now, usual.watch_lease_seconds, usual.debate_expiry_seconds, str(Lifecycle.CLOSED)),
+        (
+            now,
+            usual.watch_lease_seconds,
+            usual.debate_expiry_seconds,
+            str(Lifecycle.CLOSED),
+            usual.question_expiry_seconds,
+        ),
     )
     return [row[0] for row in rows]
 
@@ -36,6 +42,8 @@ def lapse(board: str, now: int) -> Steps[bool]:
         yield from _end_leases(ledger, now - lease * 1_000_000)
     if expiry := ledger.board.config.debate_expiry_seconds:
         yield from _expire(ledger, expiry)
+    if patience := ledger.board.config.question_expiry_seconds:
+        yield from questions.lapse(ledger, patience, _BATCH)
     if ledger.board.seq < ledger.first_seq:
         return False
     yield from ledger.close()

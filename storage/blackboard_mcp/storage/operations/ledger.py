@@ -153,10 +153,16 @@ class Ledger:
         self._count(item, 1)
 
     def archive(
-        self, item: ItemRow, event: EventType, *, agent: str | None = None, data: dict[str, Any]
+        self,
+        item: ItemRow,
+        event: EventType,
+        *,
+        agent: str | None = None,
+        data: dict[str, Any],
+        concerns: Iterable[str] = (),
     ) -> Steps[None]:
         """Moves an item out of working memory: zone, event and outbox row together."""
-        seq = yield from self.emit(event, item, agent=agent, data=data)
+        seq = yield from self.emit(event, item, agent=agent, data=data, concerns=concerns)
         yield sql("item_move"), (self.no, item.number, str(Zone.ARCHIVE), seq)
         yield sql("outbox_add"), (self.no, item.number)
         item.zone, item.seq = str(Zone.ARCHIVE), seq

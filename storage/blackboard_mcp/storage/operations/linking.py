@@ -8,7 +8,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import FOLLOWED_BOTH_WAYS, EdgeKind, Zone
 
-from . import answering, claims, debating, guarding, request_rows, retracting
+from . import answering, claims, debating, guarding, questions, request_rows, retracting
 from .claims import Replaced
 from .ledger import Ledger
 from .rows import ItemRow, Steps, sql
@@ -49,6 +49,9 @@ def connect(
     if any(kind is EdgeKind.DEPENDS_ON or kind in FOLLOWED_BOTH_WAYS for kind, _ in edges):
         ledger.holding.add(row.number)
     yield from retracting.cite(ledger, row, edges, targets)
+    for kind, number in edges:
+        if kind is EdgeKind.REPLIES_TO:
+            yield from questions.answered(ledger, row, targets[number])
     if not row.public:
         return []  # what not everybody sees moves nothing that others see
     agreed: list[Replaced] = []
@@ -72,6 +75,7 @@ def supersede(ledger: Ledger, replaced: Iterable[Replaced]) -> Steps[None]:
     Comes last in a post, when the guard knows of the debates that the post opened or closed.
     """
     for target, by, fallen in replaced:
+        yield from questions.over(ledger, target, f"superseded by {by.id}")
         yield from _supersede(ledger, by, target)
         if not fallen:
             yield from retracting.retract(ledger, target, retracting.SUPERSEDED, by.number)

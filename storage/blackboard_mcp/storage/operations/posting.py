@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +16,7 @@ from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, RulesMoved
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import (
+    FINISHED,
     IMPORTANCE,
     TRANSITIONS,
     Draft,
@@ -40,6 +40,7 @@ from . import (
     linking,
     noting,
     pressing,
+    questions,
     repeating,
     request_rows,
     retracting,
@@ -53,8 +54,6 @@ from .rows import ItemRow, Steps, dumps, sql
 from .showing import values
 from .topics import watchers_of
 
-_MENTION = re.compile(r"(?<![\w@])@([A-Za-z0-9._@-]{0,63}[A-Za-z0-9_])")
-"""A name after an @; punctuation that ends a sentence is not part of it."""
 _MICROS = 1_000_000
 _SEEN_BY = {
     Visibility.BOARD: "visible to the board",
@@ -324,12 +323,17 @@ def _create(
     )
     if kind in (ItemType.CONSTRAINT, ItemType.HOT_ISSUE) or exempt(row.status, row.importance):
         ledger.holding.add(number)
-    concerns = [targets[t].author for _, t in edges] + _MENTION.findall(draft.text[:20_000])
+    concerns = [targets[t].author for _, t in edges] + questions.mentioned(draft.text)
     concerns += yield from watchers_of(ledger.no, row)
     data = {str(k): [item_id(targets[t].type, t) for kk, t in edges if kk == k] for k in dict(edges)}
     if any(t not in known for _, t in edges):
         data = {}  # the log says nothing of an item to those who may not see it
+    asks = yield from questions.whom(ledger, row, edges, targets)
+    if asks:
+        pressing.weigh_question(ledger)
+        data["asks"] = asks
     yield from ledger.add(row, data=_short(data), concerns=concerns)
+    yield from questions.ask(ledger, row, asks)
     yield from endorsing.remember(ledger, row)
     yield from claims.sign(ledger, row, undecided=draft.undecided)
     replaced = yield from linking.connect(ledger, row, edges, targets)
@@ -444,7 +448,7 @@ def _change(
     row.tags, row.metadata, row.importance = tags, metadata, importance
     if versioned or changed or edges:
         event = EventType.ITEM_VERSIONED if versioned else EventType.ITEM_CHANGED
-        concerns = [row.author, *_MENTION.findall((draft.text or "")[:20_000])]
+        concerns = [row.author, *questions.mentioned(draft.text or "")]
         if versioned:
             concerns += yield from watchers_of(ledger.no, row)
         data = {"changed": changed} if changed and not versioned else {}
@@ -483,6 +487,7 @@ def _change(
         yield from trusting.rewritten(ledger.no, row.number, ledger.agent)
         yield from claims.sign(ledger, row, undecided=draft.undecided)
         yield from debating.new_version(ledger, row)
+        yield from questions.ask(ledger, row, (yield from questions.whom(ledger, row, edges, targets)))
     replaced = yield from linking.connect(ledger, row, edges, targets)
     if draft.status is not None and draft.status != row.status:
         yield from _set_status(ledger, row, draft.status)
@@ -555,5 +560,7 @@ def _set_status(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:
     yield sql("item_status"), (ledger.no, row.number, row.status, seq, ledger.now, ledger.agent)
     if row.zone == Zone.ARCHIVE:
         yield sql("outbox_add"), (ledger.no, row.number)
+    if status in FINISHED:
+        yield from questions.over(ledger, row, f"{row.id} {status}")
     if status in (Status.WITHDRAWN, Status.INVALIDATED):
         yield from retracting.retract(ledger, row, str(status))

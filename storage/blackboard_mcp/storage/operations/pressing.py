@@ -272,6 +272,22 @@ def weigh(ledger: Ledger, kind: ItemType, importance: int) -> Steps[None]:
     )
 
 
+def weigh_question(ledger: Ledger) -> None:
+    """
+    Raises:
+        UnderPressure: the board is, and a question is to be held until somebody answers it.
+    """
+    board = ledger.board
+    if board.pressure:
+        raise UnderPressure(
+            f"Board '{board.id}' is under pressure: more is held than its budget allows, and a QUESTION that asks "
+            "somebody by name would stay as well until it is answered. Nothing was changed; ask without @ and "
+            f'replies_to, or end the pressure: read(ids=["{item_id(ItemType.HOT_ISSUE, board.pressure)}"]) says how.',
+            issue=item_id(ItemType.HOT_ISSUE, board.pressure),
+            target_tokens=board.config.target_tokens,
+        )
+
+
 def keep_off(ledger: Ledger, row: ItemRow) -> None:
     """
     Raises:

@@ -14,7 +14,7 @@ from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import Zone
 from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Plan, Reach, Reaching
 
-from . import guarding
+from . import guarding, questions
 from .ledger import Ledger, attention, get_board, load, load_any, load_visible, open_ledger, standing
 from .repeating import Form
 from .rows import ItemRow, Steps, sql
@@ -45,7 +45,8 @@ def prune(
         if apply:
             event = EventType.ITEM_EXPIRED if by_number[move.number].expired else EventType.ITEM_ARCHIVED
             data = {"pass": ledger.first_seq, "step": move.step, "why": move.why}
-            yield from ledger.archive(row, event, data=data)
+            concerns = (yield from _concerned(ledger, row)) if by_number[move.number].open_work else []
+            yield from ledger.archive(row, event, data=data, concerns=concerns)
         freed += row.tokens
         moved.append((row.id, move.step, move.why))
     before = space.tokens
@@ -68,6 +69,12 @@ def prune(
         warning=plan.warning,
         private_freed=sum(rows[move.number].tokens for move in moves if not rows[move.number].public),
     )
+
+
+def _concerned(ledger: Ledger, row: ItemRow) -> Steps[list[str]]:
+    """Who is told that open work left: its author, whom it names, and who depends on it."""
+    rows = yield sql("authors_depending"), (ledger.no, row.number)
+    return [row.author, *questions.mentioned(row.text), *(name for (name,) in rows)]
 
 
 def _told(plan: Plan) -> dict[str, str]:

@@ -7,9 +7,13 @@ as many as it moves. The protected are left out in SQL, by the view `protected`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from blackboard_mcp.protocols.events import SYSTEM
+from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import ItemType, Status
 from blackboard_mcp.protocols.pruning import (
     EXEMPT,
@@ -22,26 +26,41 @@ from blackboard_mcp.protocols.pruning import (
 )
 
 from . import guarding
-from .principals import owners_of
-from .rows import BoardRow, Steps, instant, numbers, sql
+from .principals import agents_of, owners_of
+from .rows import BoardRow, Steps, dumps, instant, numbers, sql
 
 _PAGE = 100
 _THREADS = 16
+_ALL = 1 << 62
+RESTORED = "restored from the archive a while ago"
+RESTORED_SHARE = 4
+"""What was restored stays within one in so many tokens of the target, the newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lately:
+    """From when on something was lately: the sequence of a change, the instant of a reading or citation."""
+
+    seq: int
+    at: int
 
 
 def workspace(board: BoardRow, now: int, reach: Reach = Reach.ALL) -> Steps[Workspace]:
     """Working memory as a pass sees it, oldest change first."""
     threads: frozenset[int] | None = None
+    since = yield from lately(board, now)
+    back = yield from restored(board, now)
     if reach is Reach.ALL or (yield from _somebody_has_too_much(board)):
         rows = yield sql("working"), (board.no,)
-        shown = [_candidate(row, now) for row in rows]
+        shown = [_candidate(row, now, since) for row in rows]
     else:
-        search = _Search(board, now)
+        search = _Search(board, now, since, back)
         wanted = yield from search.candidates(reach)
         shown = sorted(wanted.values(), key=lambda c: (c.seq, c.number))
         threads = frozenset(search.threads)
     among = yield from guarding.protected_among(board.no, [c.number for c in shown])
-    held = yield from guarding.protections(board.no, among, most=0)
+    held = {c.number: Protection(RESTORED) for c in shown if c.number in back and not c.expired}
+    held |= yield from guarding.protections(board.no, among, most=0)
     return Workspace(
         config=board.config,
         candidates=tuple(shown),
@@ -63,18 +82,61 @@ def _somebody_has_too_much(board: BoardRow) -> Steps[bool]:
     return bool(beyond_shares(board.config, used)[1])
 
 
-def candidates(no: int, wanted: Iterable[int], now: int) -> Steps[dict[int, Candidate]]:
+def lately(board: BoardRow, now: int) -> Steps[Lately]:
+    """Where what is fresh begins. The log is in order of time, so its place is found by halving."""
+    seconds = board.config.fresh_seconds
+    if not seconds:
+        return Lately(_ALL, _ALL)
+    at = now - seconds * 1_000_000
+    low, high = 1, board.seq + 1
+    while low < high:
+        middle = (low + high) // 2
+        rows = yield sql("event_at"), (board.no, middle)
+        if rows and rows[0][0] >= at:
+            high = middle
+        else:
+            low = middle + 1
+    return Lately(low, at)
+
+
+def restored(board: BoardRow, now: int) -> Steps[set[int]]:
+    """What no pass takes because it came back from the archive a while ago; the guard and times to live aside.
+
+    What is hidden has the room that the rest leaves, so that it costs nobody theirs.
+    """
+    config = board.config
+    if not config.restored_seconds:
+        return set()
+    after = 0
+    if config.restored_events:
+        rows = yield sql("event_of_agents"), (board.no, SYSTEM, config.restored_events)
+        after = rows[0][0] if rows else 0
+    room = config.target_tokens // RESTORED_SHARE
+    stays: set[int] = set()
+    at = now - config.restored_seconds * 1_000_000
+    for number, tokens, _hidden, _seq in (yield sql("restored_since"), (board.no, after, at)):
+        if tokens <= room:
+            room -= tokens
+            stays.add(number)
+    return stays
+
+
+def candidates(board: BoardRow, wanted: Iterable[int], now: int) -> Steps[dict[int, Candidate]]:
     """Those of the items that are in working memory, as a pass sees them."""
-    rows = yield sql("working_among"), (no, numbers(wanted))
-    return {row[0]: _candidate(row, now) for row in rows}
+    since = yield from lately(board, now)
+    rows = yield sql("working_among"), (board.no, numbers(wanted))
+    return {row[0]: _candidate(row, now, since) for row in rows}
 
 
 class _Search:
     """Finds the candidates of one pass, step by step, until what was found would bring it to its level."""
 
-    def __init__(self, board: BoardRow, now: int) -> None:
+    def __init__(self, board: BoardRow, now: int, lately: Lately, back: set[int]) -> None:
         self._board = board
         self._now = now
+        self._lately = lately
+        self._back = back
+        self._left_out = numbers(back)
         self._need = board.working_tokens - board.config.low_tokens
         """Tokens still to be found."""
         self._found: dict[int, Candidate] = {}
@@ -85,7 +147,8 @@ class _Search:
         config, no = self._board.config, self._board.no
         yield from self._take([row[0] for row in (yield sql("going_expired"), (no, self._now))])
         if "resolved" in config.steps:
-            yield from self._page("going_done")
+            yield from self._page("going_done", 1)
+            yield from self._page("going_done", 0)
         if "logs" in config.steps:
             yield from self._page("going_logs")
         early = set(self._found)
@@ -105,18 +168,18 @@ class _Search:
         if not listed:
             return []
         rows = yield sql("working_among"), (self._board.no, numbers(listed))
-        return [_candidate(row, self._now) for row in rows]
+        return [_candidate(row, self._now, self._lately) for row in rows]
 
     def _take(self, wanted: Iterable[int]) -> Steps[None]:
         for candidate in (yield from self._load(wanted)):
             self._found[candidate.number] = candidate
             self._need -= candidate.tokens
 
-    def _page(self, name: str) -> Steps[None]:
+    def _page(self, name: str, *more: int) -> Steps[None]:
         """What an early step takes, oldest change first."""
         place = (0, 0)
         while self._need > 0:
-            rows = yield sql(name), (self._board.no, *place, _PAGE)
+            rows = yield sql(name), (self._board.no, *place, _PAGE, *more, self._left_out)
             yield from self._take(_enough(rows, self._need, self._found))
             if len(rows) < _PAGE:
                 return
@@ -132,7 +195,7 @@ class _Search:
                 everyone = yield from self._load(members)
                 everyone += [self._found[number] for number in members if number in self._found]
                 everyone.sort(key=lambda c: c.number)
-                held = yield from guarding.protected_among(no, members)
+                held = (yield from guarding.protected_among(no, members)) | self._back
                 known = finished(everyone, held)
                 left = [c for c in known if c.number not in early]
                 if len(left) <= config.summarise_over:
@@ -147,25 +210,75 @@ class _Search:
             after = rows[-1][0]
 
     def _least(self, early: set[int], *, whole: bool) -> Steps[None]:
-        """The least important, oldest change first among equals: the band, or enough of it."""
+        """What step 4 may take: the band, or so much of it, in its order, that what nothing makes leave later is
+        enough. What leaves after other things of its owner comes with one of these, so that it is seen to wait."""
+        config = self._board.config
+        hard = min(config.hard_ceiling, EXEMPT - 1)
+        if whole:
+            band = yield sql("going_band"), (self._board.no, hard, self._left_out)
+            yield from self._add(row[0] for row in band)
+            return
+        soft = min(config.ceiling, hard)
         need = self._need_after(early)
-        hard = min(self._board.config.hard_ceiling, EXEMPT - 1)
-        place = (0, 0, 0)
-        page = -1 if whole else _PAGE
-        while need > 0:
-            rows = yield sql("going_least"), (self._board.no, *place, hard, page)
-            chosen: list[int] = []
-            for number, tokens, _seq, _importance in rows:
-                chosen.append(number)
-                if number not in early:
-                    need -= tokens
-                    if need <= 0 and not whole:
+        for stage in (range(1, soft + 1), range(soft + 1, hard + 1)):
+            places = [(fresh, importance) for fresh in (0, 1) for importance in stage]
+            waiting: set[str] = set()
+            for at, (fresh, importance) in enumerate(places):
+                place = (0, 0)
+                while need > 0:
+                    rows = yield from self._going(fresh, importance, place)
+                    chosen: list[int] = []
+                    for number, tokens, seq, author, is_open, bears in rows:
+                        chosen.append(number)
+                        place = (seq, number)
+                        if is_open:
+                            waiting.add(author)
+                        elif not bears and number not in early:
+                            need -= tokens
+                            if need <= 0:
+                                break
+                    yield from self._add(chosen)
+                    if need > 0 and len(rows) < _PAGE:
                         break
-            for candidate in (yield from self._load(chosen)):
-                self._found[candidate.number] = candidate
-            if whole or len(rows) < _PAGE:
-                return
-            place = (rows[-1][3], rows[-1][2], rows[-1][0])
+                if need <= 0:
+                    yield from self._next_of(
+                        waiting, [(*places[at], *place), *((*p, 0, 0) for p in places[at + 1 :])]
+                    )
+                    return
+
+    def _next_of(self, authors: set[str], places: Sequence[tuple[int, int, int, int]]) -> Steps[None]:
+        """For each owner of these the next item, after a place, for which its open work waits."""
+        found = yield from owners_of(authors)
+        for owner in sorted(set(found.values())):
+            agents = dumps((yield from agents_of(owner)))
+            for fresh, importance, seq, number in places:
+                plain = yield from self._plain(fresh, importance, (seq, number), agents)
+                if plain:
+                    yield from self._add([plain])
+                    break
+
+    def _plain(self, fresh: int, importance: int, place: tuple[int, int], agents: str) -> Steps[int]:
+        """The first item after a place that nothing makes leave later; 0 where there is none."""
+        while True:
+            rows = yield from self._going(fresh, importance, place, agents)
+            for number, _tokens, seq, _author, is_open, bears in rows:
+                place = (seq, number)
+                if not is_open and not bears:
+                    return int(number)
+            if len(rows) < _PAGE:
+                return 0
+
+    def _going(
+        self, fresh: int, importance: int, place: tuple[int, int], agents: str = ""
+    ) -> Steps[Sequence[Sequence[Any]]]:
+        before = _ALL if fresh else self._lately.seq
+        lately = (self._lately.seq, self._lately.at)
+        bound = (self._board.no, importance, *place, before, fresh, *lately, self._left_out, agents, _PAGE)
+        return (yield sql("going_least"), bound)
+
+    def _add(self, wanted: Iterable[int]) -> Steps[None]:
+        for candidate in (yield from self._load(wanted)):
+            self._found[candidate.number] = candidate
 
 
 def _enough(rows: Sequence[Sequence[Any]], need: int, found: dict[int, Candidate]) -> list[int]:
@@ -180,7 +293,8 @@ def _enough(rows: Sequence[Sequence[Any]], need: int, found: dict[int, Candidate
     return chosen
 
 
-def _candidate(r: Sequence[Any], now: int) -> Candidate:
+def _candidate(r: Sequence[Any], now: int, lately: Lately) -> Candidate:
+    used = max(r[15] or 0, r[19] or 0)
     return Candidate(
         number=r[0],
         type=ItemType(r[1]),
@@ -199,4 +313,7 @@ def _candidate(r: Sequence[Any], now: int) -> Candidate:
         reads=r[14] or 0,
         last_read=None if r[15] is None else instant(r[15]),
         owner=r[16],
+        fresh=r[9] >= lately.seq or used >= lately.at,
+        open_work=bool(r[17]),
+        bears=tuple(json.loads(r[18])),
     )

@@ -96,18 +96,23 @@ class Debating(Invariants):
             call = self.at.store.set_owner(agent, owner)
             self.both("own", call, lambda m: m.owners.update({agent: owner}))
 
-    def legislate(self, quorum: int, lease: int, expiry: int) -> None:
+    def legislate(self, quorum: int, lease: int, expiry: int, patience: int = 604_800) -> None:
         """Other settings of the board."""
         self.catch_up()
-        call = self.at.configure(quorum=quorum, watch_lease_seconds=lease, debate_expiry_seconds=expiry)
-        self.both("legislate", call, lambda m: m.legislate(quorum, lease, expiry))
+        call = self.at.configure(
+            quorum=quorum,
+            watch_lease_seconds=lease,
+            debate_expiry_seconds=expiry,
+            question_expiry_seconds=patience,
+        )
+        self.both("legislate", call, lambda m: m.legislate(quorum, lease, expiry, patience))
 
     @rule(
         seconds=st.sampled_from([0, 10, 20, 40]),
-        law=st.sampled_from([None, None, (20, 0), (0, 20), (20, 40)]),
+        law=st.sampled_from([None, None, (20, 0), (0, 20), (20, 40), (0, 0, 20)]),
         there=st.sampled_from([None, *AGENTS]),
     )
-    def lapse(self, seconds: int, law: tuple[int, int] | None, there: str | None) -> None:
+    def lapse(self, seconds: int, law: tuple[int, ...] | None, there: str | None) -> None:
         """Time goes by, and what ends by time ends; under a law that ends something, or whatever stands."""
         if law is not None:
             self.legislate(0, *law)
@@ -122,6 +127,10 @@ class Debating(Invariants):
         expired = [d for d in self.model.debates if d.state == "EXPIRED"]
         self.outcome.happened["expired"] += len(expired) - sum(d.state == "EXPIRED" for d in before.debates)
         fewer = before.owed_in_all() - self.model.owed_in_all()
+        tired = [key for key, state in self.model.questions.items() if state == "waived"]
+        self.outcome.happened["questions lapsed"] += sum(
+            before.questions.get(k) == "outstanding" for k in tired
+        )
         self.outcome.happened["left by lease"] += any(duty == "acknowledge" for _, _, duty in fewer)
 
     @rule(agent=agents, back=near, watchers=st.lists(agents, max_size=2, unique=True))

@@ -71,6 +71,26 @@ class Invariants(Walker):
             self.recent.append(merged[seq])
             self.apply(merged[seq])
 
+    def back_lately(self) -> set[int]:
+        """What came back from the archive within the board's time and its events of agents, as far as there is room:
+        first for what everybody sees, the newest first, and not when its time to live is over."""
+        config, now = self.run(self.at.standing()).config, self.clock.now()
+        acts = [e.seq for e in self.log if e.agent != "system"]
+        after = acts[-config.restored_events - 1] if len(acts) > config.restored_events else 0
+        back: list[int] = []
+        for event in reversed(self.log):
+            if event.event == "item.restored" and event.seq > after:
+                lately = (now - event.at).total_seconds() < config.restored_seconds
+                back += [number_of(event)] if lately and number_of(event) not in back else []
+        items = self.items(self.look(set(back)), set(back)) if back else {}
+        room = config.target_tokens // 4
+        stays: set[int] = set()
+        for n in sorted(back, key=lambda n: self.model.things[n].private):
+            if items[n].zone is Zone.WORKING and items[n].tokens <= room:
+                room -= items[n].tokens
+                stays.add(n)
+        return {n for n in stays if (until := items[n].expires_at) is None or until > now}
+
     def all_numbers(self) -> set[int]:
         """Those given out, and two that are not."""
         return set(range(1, len(self.model.things) + 3))
@@ -326,7 +346,7 @@ class Invariants(Walker):
         visible = self.model.visible(agent)
         told = self.run(self.store.explain(self.at.board, agent, sorted(items)))
         self.check("I25", {e.item.number for e in told.explanations} == visible, (agent, told))
-        protected = self.model.protected()
+        protected = self.model.protected() | self.back_lately()
         for e in told.explanations:
             n = e.item.number
             self.check("I25", set(e.names) <= visible, (agent, e.names))

@@ -32,6 +32,7 @@ from .members import MemberTests
 from .posting import PostingTests
 from .pressing import PressureTests
 from .privacy import PrivacyTests
+from .questions import QuestionTests
 from .reading import ReadingTests
 from .repeating import RepeatingTests
 from .retracting import RetractionTests
@@ -74,6 +75,7 @@ class BoardStoreKit(
     TransactionTests,
     UseTests,
     PressureTests,
+    QuestionTests,
     CancellationTests,
     RequestTests,
     JudgingTests,

@@ -136,6 +136,26 @@ class BoardMachine(Commissioning, Finding, Dealing, Joining):
             agent, critique = owed[place % len(owed)]
             self.say(agent, "REPLY", "replies_to", critique)
 
+    @rule(agent=agents, names=st.lists(agents, max_size=3), private=often_none, back=near)
+    def wonder(self, agent: str, names: list[str], private: bool, back: int) -> None:
+        """A question to some by name, else to the author of what it replies to."""
+        self.calls += 1
+        text = " ".join([f"what {self.calls}", *(f"@{name}" for name in names), "?"])
+        pairs = [] if names and back % 2 else [("replies_to", self.pick(back))]
+        self.both(
+            "ask",
+            self.at.batch(agent, draft(text, "QUESTION", private=private, **grouped(pairs))),
+            lambda m: m.post(agent, text, "QUESTION", pairs, private=private),
+        )
+
+    @rule(agent=agents, place=near, type_=st.sampled_from(["ANSWER", "ANSWER", "FACT", "QUESTION"]))
+    def tell(self, agent: str, place: int, type_: str) -> None:
+        """A reply to a question that waits, by whoever."""
+        waiting = sorted({n for (_, n), state in self.model.questions.items() if state == "outstanding"})
+        seen = [n for n in waiting if n in self.model.visible(agent)]
+        if seen:
+            self.say(agent, type_, "replies_to", seen[place % len(seen)])
+
     @rule(agent=agents, back=near, kind=st.sampled_from(["supports", "depends_on"]))
     def lean(self, agent: str, back: int, kind: str) -> None:
         self.say(agent, "FACT", kind, self.pick(back))
@@ -329,7 +349,10 @@ class BoardMachine(Commissioning, Finding, Dealing, Joining):
     def prune(self, backs: list[int], all_: bool, twice: bool) -> None:
         named = list(range(1, len(self.model.things) + 3)) if all_ else [self.pick(back) for back in backs]
         policy = these(*named, *(named if twice else ()))
-        outcome = self.both("prune", self.store.prune(self.at.board, policy), lambda m: m.prune(named))
+        self.catch_up()
+        back_lately = self.back_lately()
+        call = self.store.prune(self.at.board, policy)
+        outcome = self.both("prune", call, lambda m: m.prune(named, back_lately))
         assert outcome is not None
         moved = [int(id_.split("-")[1]) for id_, _, _ in outcome.moved]
         self.nothing_held_left(set(moved))

@@ -8,10 +8,11 @@ from outside is kept: items, edges, debates, what is owed; not the log.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from .footing import Footing
+from .wondering import WEEK, Wondering
 
 BOTH_WAYS = ("replies_to", "critiques", "supports", "refutes")
 FINAL = ("WITHDRAWN", "INVALIDATED")
@@ -95,11 +96,12 @@ class Asked:
     lease: int = 0
 
 
-class Model(Footing):
+class Model(Footing, Wondering):
     """The board; its methods raise `Nope` where the store must refuse."""
 
     def __init__(self) -> None:
-        super().__init__()
+        Footing.__init__(self)
+        Wondering.__init__(self)
         self.now = 0.0
         self.things: dict[int, Thing] = {}
         self.edges: set[tuple[int, str, int]] = set()
@@ -167,11 +169,17 @@ class Model(Footing):
         """Items somebody owes something to."""
         duties = [duty for d in self.debates for duty in d.duties.items()]
         owed = {key[1] for key, state in duties if state == "outstanding"}
+        owed |= {number for (_, number), state in self.questions.items() if state == "outstanding"}
         return owed | {number for (_, number), state in self.watches.items() if state == "outstanding"}
 
     def owed_by(self, agent: str) -> set[tuple[int, str]]:
         duties = [duty for d in self.debates for duty in d.duties.items()]
         owed = {(key[1], key[2]) for key, state in duties if key[0] == agent and state == "outstanding"}
+        owed |= {
+            (n, "respond")
+            for (who, n), state in self.questions.items()
+            if (who, state) == (agent, "outstanding")
+        }
         return owed | {
             (number, "acknowledge")
             for (who, number), state in self.watches.items()
@@ -187,10 +195,12 @@ class Model(Footing):
             if state == "waived"
         ]
         alone = [(-1, *key, "acknowledge") for key, state in self.watches.items() if state == "waived"]
-        return {*listed, *alone}
+        asked = [(-1, *key, "respond") for key, state in self.questions.items() if state == "waived"]
+        return {*listed, *alone, *asked}
 
     def owed_in_all(self) -> set[tuple[str, int, str]]:
-        agents = {key[0] for d in self.debates for key in d.duties} | {who for who, _ in self.watches}
+        agents = {key[0] for d in self.debates for key in d.duties}
+        agents |= {who for who, _ in (*self.watches, *self.questions)}
         return {(agent, *duty) for agent in agents for duty in self.owed_by(agent)}
 
     def law(self) -> set[int]:
@@ -273,6 +283,7 @@ class Model(Footing):
         self.things[number].then = {n: self.versions(n) for n, thing in self.things.items() if thing.key}
         self.things[number].ttl = ttl or None
         self.things[number].expires = self.now + ttl if ttl else None
+        self.put(agent, number, edges)
         gone = self.connect(agent, number, edges)
         if status not in (None, "ACTIVE"):
             self.set_status(agent, number, str(status))
@@ -319,6 +330,7 @@ class Model(Footing):
             if thing.status != "DEBATED":
                 thing.status = "ACTIVE"
             self.ask_again(number)
+            self.put(agent, number, edges)
         if ttl is not None:
             thing.ttl, thing.expires = ttl or None, self.now + ttl if ttl else None
         thing.importance = importance or thing.importance
@@ -360,6 +372,7 @@ class Model(Footing):
                 raise Nope
         self.cite(number, edges)
         self.leaving = []
+        self.hear(agent, number, edges)
         if thing.private:
             return gone
         for kind, target in edges:
@@ -395,6 +408,7 @@ class Model(Footing):
         """After everything else: what one's own item supersedes leaves, unless something holds it by then."""
         leaving, self.leaving = self.leaving, []
         for target, told in leaving:
+            self.give_up(target)
             if target not in self.protected():
                 self.things[target].zone = "archive"
             if not told:
@@ -402,6 +416,7 @@ class Model(Footing):
         for kind, target in [] if self.things[number].private else edges:
             cited = self.things[target]
             if kind == "supersedes" and cited.author == agent:
+                self.give_up(target)
                 if target not in self.protected():
                     cited.zone = "archive"
                 if target not in gone:
@@ -440,6 +455,8 @@ class Model(Footing):
             if status == "ACTIVE":
                 self.restore_one(number)
             thing.status = status
+            if status in ("RESOLVED", *FINAL):
+                self.give_up(number)
             if status in FINAL:
                 self.retract(number)
 
@@ -635,6 +652,11 @@ class Model(Footing):
         self.see(agent, number)
         self.was_here(agent)
         about = self.about(number)
+        duties = [key for d in self.debates for key, state in d.duties.items() if state == "outstanding"]
+        others = any((who, item) == (agent, number) for who, item, _ in duties)
+        watched = self.watches.get((agent, number)) == "outstanding"
+        if self.questions.get((agent, number)) == "outstanding" and not others and not watched:
+            raise Nope
         met = False
         if self.watches.get((agent, number)) == "outstanding":
             self.watches[agent, number] = "acknowledged"
@@ -780,7 +802,8 @@ class Model(Footing):
 
     # What ends by time
 
-    def legislate(self, quorum: int, lease: int, expiry: int) -> None:
+    def legislate(self, quorum: int, lease: int, expiry: int, patience: float = WEEK) -> None:
+        self.patience = patience
         self.quorum, self.lease, self.expiry = quorum, lease, expiry
 
     def lapse(self) -> None:
@@ -804,6 +827,7 @@ class Model(Footing):
         for debate in self.open_debates():
             if self.expiry and debate.moved + self.expiry <= self.now:
                 self.close(debate, "EXPIRED")
+        self.tire()
 
     # Leaving and coming back
 
@@ -820,9 +844,9 @@ class Model(Footing):
                 self.was_here(agent)
             self.restore_one(number)
 
-    def prune(self, wanted: Iterable[int]) -> set[int]:
-        """What a pass moves whose policy names these."""
-        held = self.protected()
+    def prune(self, wanted: Iterable[int], back: Collection[int] = ()) -> set[int]:
+        """What a pass moves whose policy names these; `back` came back from the archive a while ago."""
+        held = self.protected() | set(back)
         moved = {n for n in wanted if n in self.things and self.things[n].zone == "working"} - held
         for number in moved:
             self.things[number].zone = "archive"

@@ -161,11 +161,12 @@ CROSS JOIN watch w INDEXED BY watch_topic ON w.board = ?1 AND w.topic = t.value
 GROUP BY w.agent ORDER BY min(w.since), w.agent;
 
 -- name: lapsing_boards
--- Boards where at ?1 a watcher's lease has ended, or a debate stands still for too long. ?2 and ?3 are the
--- settings of boards that were made before there were these; boards in the state ?4 are left as they are.
-WITH rule(no, id, lease, expiry) AS (
+-- Boards where at ?1 a watcher's lease has ended, or a debate stands still or a question waits for too long. ?2, ?3
+-- and ?5 are the settings of boards that were made before there were these; boards in the state ?4 are left as they are.
+WITH rule(no, id, lease, expiry, patience) AS (
     SELECT no, id, coalesce(json_extract(config, '$.watch_lease_seconds'), ?2) * 1000000,
-           coalesce(json_extract(config, '$.debate_expiry_seconds'), ?3) * 1000000
+           coalesce(json_extract(config, '$.debate_expiry_seconds'), ?3) * 1000000,
+           coalesce(json_extract(config, '$.question_expiry_seconds'), ?5) * 1000000
     FROM board WHERE lifecycle <> ?4
 )
 SELECT r.id FROM obligation o INDEXED BY obligation_waiting CROSS JOIN rule r ON r.no = o.board
@@ -178,7 +179,17 @@ LEFT JOIN agent a ON a.board = w.board AND a.name = w.agent
 WHERE w.since < ?1 AND r.lease > 0 AND max(w.since, coalesce(a.last_seen, 0)) + r.lease <= ?1
 UNION
 SELECT r.id FROM debate d INDEXED BY debate_moved CROSS JOIN rule r ON r.no = d.board
-WHERE d.state = 'OPEN' AND d.moved_at < ?1 AND r.expiry > 0 AND d.moved_at + r.expiry <= ?1;
+WHERE d.state = 'OPEN' AND d.moved_at < ?1 AND r.expiry > 0 AND d.moved_at + r.expiry <= ?1
+UNION
+SELECT r.id FROM obligation o INDEXED BY obligation_asked CROSS JOIN rule r ON r.no = o.board
+WHERE o.state = 'outstanding' AND o.duty = 'respond' AND o.debate = 0 AND o.since < ?1 AND r.patience > 0
+  AND o.since + r.patience <= ?1;
+
+-- name: questions_unanswered
+-- Answers to questions that are owed since ?2 or longer, oldest first.
+SELECT agent, item, duty, state, debate, reason, since FROM obligation INDEXED BY obligation_asked
+WHERE board = ?1 AND state = 'outstanding' AND duty = 'respond' AND debate = 0 AND since <= ?2
+ORDER BY since, agent, item LIMIT ?3;
 
 -- name: duties_of_the_absent
 -- Acknowledgements owed since ?2 or longer by agents who were last there then or before, oldest first.

@@ -156,18 +156,23 @@ account(number) AS (
       AND author IN (SELECT agent FROM mine)
     UNION
     SELECT number FROM item
-    WHERE board = ?1 AND number IN (SELECT number FROM exempt WHERE board = ?1) AND author IN (SELECT agent FROM mine)
+    WHERE board = ?1 AND author IN (SELECT agent FROM mine)
+      AND number IN (SELECT number FROM exempt WHERE board = ?1 UNION SELECT number FROM asked WHERE board = ?1)
 )
 SELECT coalesce(sum(CASE WHEN i.author IN (SELECT agent FROM mine) THEN i.tokens
                          WHEN PUBLIC(i.owner) THEN i.tokens / ?3 ELSE 0 END), 0)
 FROM account a CROSS JOIN item i ON i.board = ?1 AND i.number = a.number
 WHERE i.zone = 'working';
 
--- name: exempt_among
--- Those of some items (a JSON list) that importance alone keeps from leaving.
-SELECT number FROM exempt WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
+-- name: chosen_among
+-- Those of some items (a JSON list) that their authors chose to keep: by their importance, or by asking somebody.
+SELECT number FROM exempt WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2))
+UNION
+SELECT number FROM asked WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
 
--- name: exempt_on_account
--- The same of what some agents (a JSON list) posted, of what everybody sees or they alone: tokens, longest first.
-SELECT i.number, i.type, i.tokens FROM exempt e CROSS JOIN item i ON i.board = e.board AND i.number = e.number
-WHERE e.board = ?1 AND i.author IN (SELECT value FROM json_each(?2)) ORDER BY i.tokens DESC, i.number;
+-- name: chosen_on_account
+-- The same of what some agents (a JSON list) posted: tokens, longest first.
+SELECT i.number, i.type, i.tokens FROM item i
+WHERE i.board = ?1 AND i.zone = 'working' AND i.author IN (SELECT value FROM json_each(?2))
+  AND i.number IN (SELECT number FROM exempt WHERE board = ?1 UNION SELECT number FROM asked WHERE board = ?1)
+ORDER BY i.tokens DESC, i.number;

@@ -55,7 +55,11 @@ ORDER BY i.tokens DESC, i.number LIMIT ?2;
 SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, HIDDEN(i.owner), i.updated_at,
        i.seq, i.expires_at, i.superseded, i.analysed, i.debated,
        u.reads, u.last_read,
-       COALESCE((SELECT p.owner FROM principal p WHERE p.agent = i.author), i.author)
+       COALESCE((SELECT p.owner FROM principal p WHERE p.agent = i.author), i.author),
+       EXISTS (SELECT 1 FROM open_work o WHERE o.board = i.board AND o.number = i.number),
+       (SELECT json_group_array(source) FROM (
+           SELECT b.source FROM bearing b WHERE b.board = i.board AND b.number = i.number ORDER BY b.source LIMIT 64)),
+       (SELECT c.at FROM cited c WHERE c.board = i.board AND c.number = i.number)
 FROM item i LEFT JOIN item_use u ON u.board = i.board AND u.number = i.number
 WHERE i.board = ?1 AND i.number IN (SELECT value FROM json_each(?2)) AND i.zone = 'working';
 
@@ -65,17 +69,20 @@ SELECT number FROM item i WHERE board = ?1 AND expires_at IS NOT NULL AND expire
   AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number);
 
 -- name: going_done
--- What step 1 takes as well, after a place (seq, number), in order: the finished and the superseded.
+-- What step 1 takes as well, after a place (seq, number), in order: the finished and the superseded; claims that
+-- fell (?5: 1), or the others (0). But for some items (?6, a JSON list).
 SELECT number, tokens, seq FROM item i
 WHERE board = ?1 AND zone = 'working' AND (superseded = 1 OR status IN ('RESOLVED', 'WITHDRAWN', 'INVALIDATED'))
-  AND (seq, number) > (?2, ?3)
+  AND (seq, number) > (?2, ?3) AND (status = 'INVALIDATED') = ?5
+  AND number NOT IN (SELECT value FROM json_each(?6))
   AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
 ORDER BY seq, number LIMIT ?4;
 
 -- name: going_logs
--- What step 2 takes, after a place, in order: logs that have been analysed.
+-- What step 2 takes, after a place, in order: logs that have been analysed. But for some items (?5, a JSON list).
 SELECT number, tokens, seq FROM item i
 WHERE board = ?1 AND zone = 'working' AND type = 'LOG' AND analysed = 1 AND (seq, number) > (?2, ?3)
+  AND number NOT IN (SELECT value FROM json_each(?5))
   AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
 ORDER BY seq, number LIMIT ?4;
 
@@ -112,22 +119,71 @@ SELECT count(*), coalesce(sum(tokens), 0) FROM (
     LIMIT ?4);
 
 -- name: ahead_least
--- How much step 4 takes before a place (importance, seq, number), of what steps 1 and 2 leave.
+-- How much step 4 takes before a place (above the ceiling ?2, fresh, importance, seq, number: ?3 to ?7), of what
+-- steps 1 and 2 leave, up to the importance ?14, and nothing makes leave later. Fresh is what was changed at ?8 or later, or used since ?9.
 SELECT count(*), coalesce(sum(tokens), 0) FROM (
     SELECT tokens FROM item i
-    WHERE board = ?1 AND zone = 'working' AND (importance, seq, number) < (?2, ?3, ?4)
-      AND VISIBLE(owner, ?8)
-      AND (?6 = 0 OR NOT (superseded = 1 OR status IN ('RESOLVED', 'WITHDRAWN', 'INVALIDATED')))
-      AND (?7 = 0 OR NOT (type = 'LOG' AND analysed = 1))
+    WHERE board = ?1 AND zone = 'working' AND importance <= ?14
+      AND (importance > ?2,
+           seq >= ?8
+           OR EXISTS (SELECT 1 FROM item_use u WHERE u.board = i.board AND u.number = i.number AND u.last_read >= ?9)
+           OR coalesce((SELECT c.at FROM cited c WHERE c.board = i.board AND c.number = i.number) >= ?9, 0),
+           importance, seq, number) < (?3, ?4, ?5, ?6, ?7)
+      AND VISIBLE(owner, ?13)
+      AND (?11 = 0 OR NOT (superseded = 1 OR status IN ('RESOLVED', 'WITHDRAWN', 'INVALIDATED')))
+      AND (?12 = 0 OR NOT (type = 'LOG' AND analysed = 1))
       AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
-    LIMIT ?5);
+      AND NOT EXISTS (SELECT 1 FROM open_work o WHERE o.board = i.board AND o.number = i.number)
+      AND NOT EXISTS (SELECT 1 FROM bearing b WHERE b.board = i.board AND b.number = i.number)
+    LIMIT ?10);
+
+-- name: going_band
+-- All that step 4 may take, up to an importance, but for some items (a JSON list).
+SELECT number FROM item i
+WHERE board = ?1 AND zone = 'working' AND importance <= ?2 AND number NOT IN (SELECT value FROM json_each(?3))
+  AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number);
 
 -- name: going_least
--- What step 4 takes, after a place (importance, seq, number), in order, up to an importance.
-SELECT number, tokens, seq, importance FROM item i
-WHERE board = ?1 AND zone = 'working' AND (importance, seq, number) > (?2, ?3, ?4) AND importance <= ?5
+-- What step 4 takes of one importance (?2), after a place (seq, number) and before the sequence ?5, in order: what is
+-- fresh (?6: 1) or not (0), that is changed at the sequence ?7 or later, or read or cited since ?8. But for some
+-- items (?9, a JSON list); of some agents (?10, a JSON list; empty: of all). With the author, and whether something
+-- makes it leave later.
+SELECT number, tokens, seq, author,
+       EXISTS (SELECT 1 FROM open_work o WHERE o.board = i.board AND o.number = i.number),
+       EXISTS (SELECT 1 FROM bearing b WHERE b.board = i.board AND b.number = i.number)
+FROM item i INDEXED BY item_working
+WHERE board = ?1 AND zone = 'working' AND importance = ?2 AND (seq, number) > (?3, ?4) AND seq < ?5
+  AND (seq >= ?7
+       OR EXISTS (SELECT 1 FROM item_use u WHERE u.board = i.board AND u.number = i.number AND u.last_read >= ?8)
+       OR coalesce((SELECT c.at FROM cited c WHERE c.board = i.board AND c.number = i.number) >= ?8, 0)) = ?6
+  AND number NOT IN (SELECT value FROM json_each(?9))
+  AND (?10 = '' OR author IN (SELECT value FROM json_each(?10)))
   AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
-ORDER BY importance, seq, number LIMIT ?6;
+ORDER BY seq, number LIMIT ?11;
+
+-- name: event_at
+-- When an event of the log was.
+SELECT at FROM event WHERE board = ?1 AND seq = ?2;
+
+-- name: event_of_agents
+-- The newest event of an agent that so many (?3) of agents came after; ?2 is the server.
+SELECT seq FROM event WHERE board = ?1 AND agent <> ?2 ORDER BY seq DESC LIMIT 1 OFFSET ?3;
+
+-- name: restored_since
+-- What of working memory came back from the archive after a sequence (?2) and an instant: what everybody sees, then
+-- the rest, the newest first.
+SELECT v.item, i.tokens, HIDDEN(i.owner), max(v.seq) FROM event v CROSS JOIN item i ON i.board = v.board AND i.number = v.item
+WHERE v.board = ?1 AND v.seq > ?2 AND v.at > ?3 AND v.event = 'item.restored' AND i.zone = 'working'
+GROUP BY v.item ORDER BY 3, max(v.seq) DESC;
+
+-- name: authors_depending
+-- Who wrote what depends on an item, of what is live.
+SELECT DISTINCT x.author FROM edge e INDEXED BY edge_target
+CROSS JOIN item x ON x.board = e.board AND x.number = e.source
+CROSS JOIN item i ON i.board = e.board AND i.number = e.target
+WHERE e.board = ?1 AND e.target = ?2 AND e.kind = 'depends_on' AND x.zone = 'working' AND x.status = 'ACTIVE'
+  AND SHARED(x.owner, i.owner)
+ORDER BY x.author LIMIT 50;
 
 -- name: items_analysed
 -- An `analyzed_by` edge joins two items: whoever sees one sees the other.

@@ -48,7 +48,11 @@ FROM item_version WHERE board = ?1 AND number = ?2 AND version <= ?3 ORDER BY ve
 SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, HIDDEN(i.owner), i.updated_at,
        i.seq, i.expires_at, i.superseded, i.analysed, i.debated,
        u.reads, u.last_read,
-       COALESCE((SELECT p.owner FROM principal p WHERE p.agent = i.author), i.author)
+       COALESCE((SELECT p.owner FROM principal p WHERE p.agent = i.author), i.author),
+       EXISTS (SELECT 1 FROM open_work o WHERE o.board = i.board AND o.number = i.number),
+       (SELECT json_group_array(source) FROM (
+           SELECT b.source FROM bearing b WHERE b.board = i.board AND b.number = i.number ORDER BY b.source LIMIT 64)),
+       (SELECT c.at FROM cited c WHERE c.board = i.board AND c.number = i.number)
 FROM item i INDEXED BY item_working LEFT JOIN item_use u ON u.board = i.board AND u.number = i.number
 WHERE i.board = ?1 AND i.zone = 'working' ORDER BY i.seq;
 

@@ -1,0 +1,65 @@
+"""What the plain model knows of questions: whom one asks, who answered, and what lets the others off."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .footing import Edges
+
+WEEK = 604_800.0
+MOST = 8
+
+
+class Wondering:
+    """The part of the model about questions that name somebody. `asked` maps (agent, question) to how it stands."""
+
+    things: dict[int, Any]
+    now: float
+
+    def __init__(self) -> None:
+        self.questions: dict[tuple[str, int], str] = {}
+        self.questioned: dict[tuple[str, int], float] = {}
+        self.patience = WEEK
+
+    def put(self, agent: str, number: int, said: Edges) -> None:
+        """A question is put, or put anew: whom it names owes an answer, else the author of what it replies to."""
+        thing = self.things[number]
+        if thing.type != "QUESTION":
+            return
+        names = re.findall(r"@(\w+)", thing.texts[-1])
+        if not names:
+            names = [self.things[target].author for kind, target in said if kind == "replies_to"]
+        seen = [n for n in dict.fromkeys(names) if n not in ("system", agent, thing.author)]
+        for name in [] if thing.private else seen[:MOST]:
+            self.questions[name, number] = "outstanding"
+            self.questioned[name, number] = self.now
+
+    def hear(self, agent: str, number: int, said: Edges) -> None:
+        """What an item answers by replying."""
+        thing = self.things[number]
+        for kind, target in said:
+            cited = self.things[target]
+            heard = not thing.private or (cited.private and cited.author == thing.author)
+            if kind != "replies_to" or thing.type in ("QUESTION", "CRITIQUE") or not heard:
+                continue
+            for key in self.waiting_for(target):
+                if key[0] == agent:
+                    self.questions[key] = "acknowledged"
+                elif thing.type == "ANSWER":
+                    self.questions[key] = "waived"
+
+    def waiting_for(self, number: int) -> list[tuple[str, int]]:
+        return [key for key, state in self.questions.items() if key[1] == number and state == "outstanding"]
+
+    def give_up(self, number: int) -> None:
+        """A question that is over asks nobody."""
+        for key in self.waiting_for(number):
+            self.questions[key] = "waived"
+
+    def tire(self) -> None:
+        """Nobody waits for ever."""
+        for key, state in self.questions.items():
+            late = self.patience and self.questioned[key] + self.patience <= self.now
+            if state == "outstanding" and late:
+                self.questions[key] = "waived"

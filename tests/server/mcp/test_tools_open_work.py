@@ -1,0 +1,134 @@
+"""Questions to somebody, open work, what was restored: what stays, what leaves late, and who is told."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+if "boards" not in sys.modules:
+    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
+    assert _spec is not None
+    assert _spec.loader is not None
+    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules["boards"])
+boards: Any = sys.modules["boards"]
+mode = boards.mode
+
+
+@pytest.fixture
+async def board(tmp_path: Path, mode: str) -> AsyncIterator[Any]:
+    async with boards.open_boards(tmp_path, mode, target_tokens=1_000) as found:
+        yield found
+
+
+async def facts(board: Any, agent: Any, count: int = 60, **more: Any) -> list[str]:
+    """So many facts, more than a board has room for."""
+    ids = []
+    for first in range(0, count, 10):
+        items = [
+            {"text": f"Reading {n}: the latency of the service was {200 + n} milliseconds.", **more}
+            for n in range(first, first + 10)
+        ]
+        ids += [item["id"] for item in (await agent.do("post", items=items))["items"]]
+        await board.settled()
+    return ids
+
+
+async def zone(agent: Any, id_: str) -> str:
+    return str((await agent.item(id_))["zone"])
+
+
+async def test_a_question_to_somebody_waits_for_the_answer_and_is_offered(board: Any) -> None:
+    a, b = await board.join("a", "b")
+    question = await a.post("@b Which port does the DB use? Blocks the deploy.", "QUESTION")
+    await facts(board, a)
+    assert await zone(b, question["id"]) == "working"
+    view = await b.say("read")
+    assert (
+        f'{question["id"]} → post(type="ANSWER", edges={{"replies_to": ["{question["id"]}"]}}, text="…")'
+        in view
+    )
+    assert "Which port" in view
+    assert "stays: b has yet to answer it" in await a.say("read", ids=[question["id"]], explain=True)
+    refusal = await b.fail("debate", op="acknowledge", id=question["id"])
+    assert "an answer meets that" in refusal["message"]
+    await b.post("5432", "ANSWER", edges={"replies_to": [question["id"]]})
+    assert "waiting for you" not in await b.say("read")
+    events = (await a.do("read", since=0))["events"]
+    assert [e["item"] for e in events if e["event"] == "obligation.met"] == [question["id"]]
+
+
+async def test_open_work_leaves_after_everything_else_of_its_owner(board: Any) -> None:
+    a, b = await board.join("a", "b")
+    work = [
+        (await a.post(text, type_))["id"]
+        for text, type_ in (
+            ("The deploy hangs since Tuesday.", "PROBLEM"),
+            ("Drain the queue, restart, watch the latency.", "PLAN"),
+            ("Which node is slow?", "QUESTION"),
+            ("We roll back if it is above 900 ms.", "DECISION"),
+        )
+    ]
+    older = await facts(board, a)
+    assert [await zone(b, id_) for id_ in work] == ["working"] * 4
+    assert await zone(b, older[0]) == "archive"
+    told = await a.say("read", ids=[work[1]], explain=True)
+    assert "after everything else of its owner that may leave, as open work" in told
+
+
+async def test_open_work_that_leaves_is_an_event_for_those_concerned(board: Any) -> None:
+    a, b = await board.join("a", "b")
+    plan = await a.post("@b restarts the node, then I watch.", "PLAN", importance=1)
+    seq = await board.seq()
+    await facts(board, b)
+    await facts(board, a, importance=5, count=10)
+    while await zone(b, plan["id"]) == "working":
+        await a.post(f"Another plan. {'word ' * 40}", "PLAN")
+        await board.settled()
+    log = await board.opened.store.log("main", "b", seq, 1_000)
+    left = [e for e in log.events if e.item == plan["id"]]
+    assert [e.event for e in left] == ["item.archived"]
+    assert "open work" in left[0].data["why"]
+    assert sorted(left[0].concerns) == ["a", "b"]
+
+
+async def test_what_a_claim_rests_on_leaves_after_it(board: Any) -> None:
+    a, b = await board.join("a", "b")
+    log = await b.post("node 3: 900 ms", "LOG", importance=1)
+    ground = await b.post("Node 3 is slow.")
+    claim = await a.post("Its disk is full.", "HYPOTHESIS", edges={"derived_from": [log["id"], ground["id"]]})
+    for _ in range(8):
+        await facts(board, b, count=10)
+        if await zone(a, claim["id"]) == "working":
+            assert [await zone(a, i["id"]) for i in (log, ground)] == ["working"] * 2
+    assert claim["id"] in await a.say("read", ids=[log["id"]], explain=True)
+
+
+async def test_what_was_restored_stays_although_the_board_is_full(board: Any) -> None:
+    a, b = await board.join("a", "b")
+    ids = await facts(board, a)
+    assert await zone(b, ids[0]) == "archive"
+    await b.do("query_archive", text=ids[0], restore=True)
+    await facts(board, a, count=40)
+    assert await zone(b, ids[0]) == "working"
+    assert "stays: restored from the archive a while ago" in await a.say("read", ids=[ids[0]], explain=True)
+    board.clock.advance(3_600)
+    await facts(board, a, count=40)
+    assert await zone(b, ids[0]) == "archive"
+
+
+async def test_age_counts_in_a_pass(board: Any) -> None:
+    a, b = await board.join("a", "b")
+    await a.do("board", settings={"owner_share": 1})
+    old = (await facts(board, a, count=40))[-20:]
+    board.clock.advance(3_600)
+    cited = await b.post("It was slow then.", edges={"derived_from": [old[0]]})
+    young = await a.post("Minutes old, and less important.", "HYPOTHESIS")
+    await facts(board, a, count=40)
+    assert [await zone(b, id_) for id_ in (old[0], young["id"], cited["id"])] == ["working"] * 3
+    assert [await zone(b, id_) for id_ in old[1:6]] == ["archive"] * 5
