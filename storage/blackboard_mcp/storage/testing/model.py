@@ -408,7 +408,7 @@ class Model(Footing, Wondering):
         """After everything else: what one's own item supersedes leaves, unless something holds it by then."""
         leaving, self.leaving = self.leaving, []
         for target, told in leaving:
-            self.give_up(target)
+            self.ask_no_more(target)
             if target not in self.protected():
                 self.things[target].zone = "archive"
             if not told:
@@ -416,7 +416,7 @@ class Model(Footing, Wondering):
         for kind, target in [] if self.things[number].private else edges:
             cited = self.things[target]
             if kind == "supersedes" and cited.author == agent:
-                self.give_up(target)
+                self.ask_no_more(target)
                 if target not in self.protected():
                     cited.zone = "archive"
                 if target not in gone:
@@ -456,7 +456,7 @@ class Model(Footing, Wondering):
                 self.restore_one(number)
             thing.status = status
             if status in ("RESOLVED", *FINAL):
-                self.give_up(number)
+                self.ask_no_more(number)
             if status in FINAL:
                 self.retract(number)
 

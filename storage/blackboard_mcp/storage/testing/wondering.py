@@ -52,7 +52,7 @@ class Wondering:
     def waiting_for(self, number: int) -> list[tuple[str, int]]:
         return [key for key, state in self.questions.items() if key[1] == number and state == "outstanding"]
 
-    def give_up(self, number: int) -> None:
+    def ask_no_more(self, number: int) -> None:
         """A question that is over asks nobody."""
         for key in self.waiting_for(number):
             self.questions[key] = "waived"
