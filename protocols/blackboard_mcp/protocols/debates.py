@@ -33,6 +33,8 @@ class Duty(StrEnum):
     ACKNOWLEDGE = "acknowledge"
     RESPOND = "respond"
     ANSWER = "answer"
+    AGREE = "agree"
+    """The author of an item asked for agreement to it (`protocols.agreements`)."""
 
 
 class ObligationState(StrEnum):

@@ -30,6 +30,8 @@ class EventType(StrEnum):
     ITEM_ENDORSED = "item.endorsed"
     ITEM_DOUBTED = "item.doubted"
     CLAIM_AGREED = "claim.agreed"
+    AGREEMENT_ASKED = "agreement.asked"
+    AGREEMENT_REACHED = "agreement.reached"
     DEBATE_OPENED = "debate.opened"
     DEBATE_JOINED = "debate.joined"
     DEBATE_CLOSED = "debate.closed"

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Any
 
 from .access import Trust
+from .agreements import Agreement, Ask
 from .errors import InvalidInput
 
 
@@ -294,6 +295,8 @@ class Item:
     """How many items of its author it has replaced, one after the other."""
     fell: tuple[str, ...] = field(default=())
     """Those of the ids in `cites` that were withdrawn or invalidated."""
+    agreement: Agreement | None = None
+    """How agreement to it fares, where its author asked for it."""
     undecided: bool = False
     """A DECISION by who is no decider, where deciders were named."""
     adopted_in: str | None = None
@@ -340,6 +343,8 @@ class Draft:
     checked: str = ""
     letters: tuple[Ref, ...] = ()
     """References of the edges and the target that were written with a letter: one of another type is refused."""
+    agree: Ask | None = None
+    """Whom the author asks to agree to it."""
     undecided: bool = False
     """Deciders are named, and who posts it is none of them: a DECISION says so."""
     delete: bool = False

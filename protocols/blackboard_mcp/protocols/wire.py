@@ -46,6 +46,16 @@ class WireContest(_Wire):
     agreed: bool
 
 
+class WireAgreement(_Wire):
+    """How agreement to an item fares that its author asked for."""
+
+    agreed: list[str]
+    waiting: list[str]
+    away: list[str] = Field(description="asked, and let off for being away")
+    enough: int = Field(description="how many owners suffice; 0: all who were asked")
+    reached: bool
+
+
 class WireItem(_Wire):
     """An item with the content of one version."""
 
@@ -96,6 +106,7 @@ class WireItem(_Wire):
     fell: list[str] = Field(
         default_factory=list, description="what it cites that was withdrawn or invalidated"
     )
+    agreement: WireAgreement | None = Field(default=None, description="where its author asked for it")
     undecided: bool = Field(default=False, description="a DECISION by no decider, where deciders are named")
     adopted_in: str | None = Field(default=None, description="the plan that took this reply over")
 
@@ -156,6 +167,15 @@ def wire_item(item: Item) -> WireItem:
         superseded_by=item.replaced_by,
         former=item.former,
         fell=list(item.fell),
+        agreement=None
+        if item.agreement is None
+        else WireAgreement(
+            agreed=list(item.agreement.agreed),
+            waiting=list(item.agreement.waiting),
+            away=list(item.agreement.away),
+            enough=item.agreement.enough,
+            reached=item.agreement.reached,
+        ),
         undecided=item.undecided,
         adopted_in=item.adopted_in,
     )

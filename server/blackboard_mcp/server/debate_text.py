@@ -18,7 +18,12 @@ _ANSWERS = 2
 """Answers that a line quotes; of more it says how many."""
 _REASON_TOKENS = 60
 _QUOTED_TOKENS = 60
-_TO_DO = {Duty.RESPOND: "answer", Duty.ACKNOWLEDGE: "acknowledge", Duty.ANSWER: "answer"}
+_TO_DO = {
+    Duty.RESPOND: "answer",
+    Duty.ACKNOWLEDGE: "acknowledge",
+    Duty.ANSWER: "answer",
+    Duty.AGREE: "agree to",
+}
 
 
 def duty_line(
@@ -47,6 +52,11 @@ def duty_line(
         return word(items[of].author) if of in items else "?"
 
     id_ = name(number)
+    if duty is Duty.AGREE:
+        return (
+            f'{by(number)} asks you to agree to {id_}: {said(number)} → agree: debate(op="acknowledge", id="{id_}"); '
+            f'object: post(type="CRITIQUE", edges={{"critiques": ["{id_}"]}}, text="…")'
+        )
     if duty is Duty.RESPOND and debate is not None:
         return (
             f"{id_} by {by(number)} criticises {name(debate.root)}: {said(number)} → answer: post("

@@ -33,7 +33,12 @@ LONGEST = 12
 """Edges of a chain that are written out; of a longer one both ends."""
 STEPS = {DONE: 1, LOGS: 2, THREADS: 3, IMPORTANCE: 4}
 _NAMED = 8
-_DUTIES = {Duty.ACKNOWLEDGE: "acknowledge", Duty.RESPOND: "answer", Duty.ANSWER: "answer"}
+_DUTIES = {
+    Duty.ACKNOWLEDGE: "acknowledge",
+    Duty.RESPOND: "answer",
+    Duty.ANSWER: "answer",
+    Duty.AGREE: "agree",
+}
 
 
 def lines(explanation: Explanation, explained: Explained, now: datetime) -> list[str]:
@@ -134,6 +139,8 @@ def _named(waits: Sequence[Obligation], item: Item) -> str:
     names: dict[str, None] = {}
     for owed in waits:
         name = one_line(owed.agent)
+        if owed.duty is Duty.AGREE:
+            name += " to agree"
         if owed.duty is Duty.RESPOND:
             name += f" to answer {item.id}" if owed.item == item.number else " to answer"
         names[name] = None

@@ -35,6 +35,7 @@ from .remarks import remark_lines
 from .searching import Around, Found
 from .text import (
     QUOTE,
+    agreement_line,
     became,
     claims,
     excerpt,
@@ -132,6 +133,8 @@ class Rendering:
                 for kind, id_ in item.cites
                 if kind == "critiques" and item.debate == "OPEN"
             ]
+            if item.agreement is not None:
+                words.append(f"→ {agreement_line(item.agreement)}")
             if item.retracted:
                 words.append(notices(item, _NAMED_APART))
             lines.append(" ".join(words))
@@ -255,6 +258,7 @@ class Rendering:
         lines = [" ".join(words)]
         if item.undecided:
             lines.append(f"{item.author} is no decider")
+        lines += [agreement_line(item.agreement)] if item.agreement is not None else []
         lines += [fate] if (fate := became(item)) else []
         if claimed := claims(item, _NAMED):
             lines.append(f"⚠ {claimed}{_how_to_agree(item)}")

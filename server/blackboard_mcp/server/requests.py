@@ -8,6 +8,7 @@ import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, get_args
 
+from blackboard_mcp.protocols.agreements import Ask
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import (
@@ -30,6 +31,8 @@ from blackboard_mcp.protocols.keys import MAX_KEY, check_key
 from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.wire import DELETED
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from .agreeing import Agree, asking
 
 MAX_TTL = 10 * 365 * 86_400
 
@@ -141,6 +144,7 @@ class PostFields(BaseModel):
     visibility: VisibilityName | None = None
     ttl_seconds: Ttl | None = None
     metadata: Metadata | None = None
+    agree: Agree | None = None
 
     def digest_part(self) -> dict[str, Any]:
         return self.model_dump(exclude_defaults=True)
@@ -201,10 +205,18 @@ def draft(fields: PostFields, tokenizer: Tokenizer, place: int) -> Draft:
         visibility=None if fields.visibility is None else Visibility(fields.visibility),
         ttl_seconds=fields.ttl_seconds,
         metadata=None if fields.metadata is None else _metadata(fields.metadata),
+        agree=None if fields.agree is None else _ask(fields.agree),
         tokens=0 if text is None else tokenizer.count(text),
         sha256="" if text is None else content_hash(text),
         letters=_lettered([*(() if fields.id is None else (fields.id,)), *_cited(fields)]),
     )
+
+
+def _ask(agree: list[str]) -> Ask:
+    wanted = asking(agree)
+    for name in wanted.names:
+        check_agent(name)
+    return wanted
 
 
 def _cited(fields: PostFields) -> list[str]:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from blackboard_mcp.protocols.access import Trust
+from blackboard_mcp.protocols.agreements import Agreement
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility, Zone
 from blackboard_mcp.protocols.tokens import Tokenizer
 
@@ -247,6 +248,8 @@ def description(item: Item, now: datetime | None = None) -> str:
         parts.append(f"({_edges(item)})")
     if (claimed := claims(item, CONTESTS_SHOWN)) != "":
         parts.append(f"⚠ {claimed}")
+    if item.agreement is not None:
+        parts.append(f"({agreement_line(item.agreement)})")
     if item.retracted:
         parts.append(notices(item, 1))
     return " ".join(parts)
@@ -291,7 +294,28 @@ def claims(item: Item, most: int) -> str:
     return f"{', '.join(told)}{_more(listed, most)}"
 
 
+def agreement_line(agreement: Agreement) -> str:
+    """`agreed: ana, ben; waits for coder (2 suffice)`, or `agreed by ana, ben` once that is reached."""
+
+    def named(names: Sequence[str]) -> str:
+        shown = ", ".join(map(word, names[:_AGREEING]))
+        return shown + (f" +{len(names) - _AGREEING}" if len(names) > _AGREEING else "")
+
+    if agreement.reached:
+        told = [f"agreed by {named(agreement.agreed)}"]
+    else:
+        told = [f"agreed: {named(agreement.agreed)}" if agreement.agreed else "agreed: nobody yet"]
+        if agreement.waiting:
+            told.append(f"waits for {named(agreement.waiting)}")
+        if agreement.enough:
+            told.append(f"{agreement.enough} suffice{'s' if agreement.enough == 1 else ''}")
+    if agreement.away:
+        told.append(f"away: {named(agreement.away)}")
+    return "; ".join(told)
+
+
 TAGS_SHOWN = 5
+_AGREEING = 8
 CONTESTS_SHOWN = 2
 EDGES_SHOWN = 5
 _TYPES = {type_: type_.lower().replace("_", " ") for type_ in ItemType}

@@ -46,6 +46,7 @@ class Post(TypedDict, total=False):
     visibility: str
     ttl_seconds: float
     metadata: dict[str, Any]
+    agree: list[str]
 
 
 class Query:
@@ -96,12 +97,14 @@ class Items(Calls):
         visibility: str | None = None,
         ttl_seconds: float | None = None,
         metadata: Mapping[str, Any] | None = None,
+        agree: Sequence[str] | None = None,
         idempotency_key: str | None = None,
     ) -> WireItem:
         """Posts an item, a version of an entry (`key`), or a change of an item (`id`); the item as it stands.
 
         `type` is FACT unless given; `importance` 1 to 5. `expected_version` 0 means that the entry must not
-        exist. The same `idempotency_key` applies once.
+        exist. The same `idempotency_key` applies once. `agree` names agents who are asked to agree to the item, or
+        `all` who are there, with a number that suffices; `agreement` of the item says who did.
 
         Raises:
             InvalidInput: the words are off; `UnknownReference` when an edge or id names nothing.
@@ -121,6 +124,7 @@ class Items(Calls):
             "visibility": _word(visibility),
             "ttl_seconds": ttl_seconds,
             "metadata": None if metadata is None else dict(metadata),
+            "agree": None if agree is None else list(agree),
         }
         answer = await self._call("post", given, PostAnswer, once=idempotency_key)
         return answer.items[0]

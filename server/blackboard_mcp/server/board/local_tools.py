@@ -43,6 +43,7 @@ from blackboard_mcp.protocols.wire import (
 from pydantic import BaseModel, Field
 
 from ..access.acting import acting, as_member
+from ..agreeing import Agree
 from ..asking import archive_query, item_query
 from ..blackboard import VIEW_BUDGET, DebateOp
 from ..compose import Installation
@@ -152,6 +153,7 @@ class LocalTools:
         visibility: VisibilityName | None = None,
         ttl_seconds: Ttl | None = None,
         metadata: Metadata | None = None,
+        agree: Agree | None = None,
         items: Batch | None = None,
     ) -> PostAnswer:
         if items:
@@ -170,6 +172,7 @@ class LocalTools:
                 visibility=visibility,
                 ttl_seconds=ttl_seconds,
                 metadata=metadata,
+                agree=agree,
             )
             posts = [single]
         posted = await self._board.post(caller.agent, caller.board, posts, caller.once)

@@ -58,7 +58,7 @@ class Duties:
             return self._line(item, "asks you", call)
         if duty is Duty.RESPOND and item.type is ItemType.QUESTION:
             return self._line(item, "asks you", answering(item))
-        debate = self._debate(item, duty)
+        debate = None if duty is Duty.AGREE else self._debate(item, duty)
         answers = [] if debate is None or duty is Duty.RESPOND else [a for _, a in debate.answers]
         about = next((standing.items[a] for a in answers if a in standing.items), item)
         quorum = standing.snapshot.board.config.quorum

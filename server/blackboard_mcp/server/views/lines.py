@@ -11,7 +11,7 @@ from datetime import datetime
 from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.items import EdgeKind, Item, Status, Visibility, Zone
 
-from ..text import notices, one_line, relative_age, word
+from ..text import agreement_line, notices, one_line, relative_age, word
 
 NAMED = 6
 _TAGS = 3
@@ -51,6 +51,8 @@ def circumstances(item: Item, *, without: frozenset[EdgeKind] = frozenset(), deb
         parts.append(str(item.visibility))
     if item.zone is Zone.ARCHIVE:
         parts.append("archived")
+    if item.agreement is not None:
+        parts.append(agreement_line(item.agreement))
     if item.undecided:
         parts.append("by no decider")
     if item.trust is Trust.LOW:

@@ -215,6 +215,13 @@ TABLES: tuple[Table, ...] = (
         },
         item="target",
     ),
+    Table(
+        "agreement",
+        Role.TRUTH,
+        ("item",),
+        {"item": ITEM, "asked_by": TEXT, "enough": WHOLE, "reached": FLAG, "asked_at": INSTANT},
+        item="item",
+    ),
     Table("undecided", Role.TRUTH, ("number",), {"number": ITEM}, item="number"),
     Table(
         "spreading",

@@ -10,7 +10,7 @@ from blackboard_mcp.protocols.errors import Conflict, Refused
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import TRANSITIONS, ItemType, Status, Zone
 
-from . import questions
+from . import agreements, questions
 from .answering import too_early, unanswered
 from .debating import (
     DUE,
@@ -137,6 +137,9 @@ def _acknowledge(ledger: Ledger, number: int, version: int | None) -> Steps[None
         of_debate = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
         rows += [row for row in of_debate if row[1] != item.number]
     rows = [row for row in rows if row[2] == Duty.ACKNOWLEDGE]
+    agreed = yield from agreements.give(ledger, item)
+    if agreed and not any(_owes(ledger.agent, row) for row in rows):
+        return  # in a debate, what it owes there waits for the answers
     if debate is not None and waiting and not any(_owes(ledger.agent, row) for row in rows):
         raise Refused((yield from too_early(ledger, debate.root, debate.id, waiting)))
     names = yield from load_any(ledger.no, [row[1] for row in rows])

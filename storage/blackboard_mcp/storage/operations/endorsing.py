@@ -68,6 +68,7 @@ def find(ledger: Ledger, draft: Draft, edges: tuple[tuple[EdgeKind, int], ...]) 
         or draft.status is not None
         or draft.expected_version is not None
         or draft.ttl_seconds is not None
+        or draft.agree is not None
         or draft.visibility not in (None, Visibility.BOARD)
         or any(k not in SHARED_EDGES for k, _ in edges)
     ):

@@ -22,6 +22,7 @@ from .rows import Steps, dumps, edge_of, numbers, sql
 
 SHORT_CHAIN = 12
 """Edges of a chain that are told where nobody asked for all of it."""
+_TO_DO = {"respond": "answer", "acknowledge": "acknowledge", "agree": "agree to"}
 WHOLE_CHAIN = 1_000
 """Edges of a chain that are told to who asks."""
 
@@ -163,8 +164,7 @@ def protections(no: int, wanted: Iterable[int], *, most: int = SHORT_CHAIN) -> S
         chain = tuple(chains.get(number, ()))
         held[number] = Protection(reason, chain, depths[number] - len(chain))
     for item, agent, duty in (yield sql("obligations_outstanding"), (no, listed)):
-        verb = "answer" if duty == "respond" else "acknowledge"
-        held.setdefault(item, Protection(f"{agent} has yet to {verb} it"))
+        held.setdefault(item, Protection(f"{agent} has yet to {_TO_DO[duty]} it"))
     for number, agent, skill, holder in (yield sql("requests_among"), (no, listed)):
         who = (
             f"{holder or agent} has yet to answer"

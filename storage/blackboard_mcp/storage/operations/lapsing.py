@@ -10,7 +10,7 @@ from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
 from blackboard_mcp.protocols.debates import DebateState
 from blackboard_mcp.protocols.events import SYSTEM
 
-from . import debating, questions
+from . import agreements, debating, questions
 from .ledger import Ledger, open_ledger
 from .rows import Steps, sql
 from .topics import end_watch
@@ -32,12 +32,14 @@ def due(now: int) -> Steps[list[str]]:
             usual.question_expiry_seconds,
         ),
     )
-    return [row[0] for row in rows]
+    asked = yield from agreements.boards_due(now, str(Lifecycle.CLOSED))
+    return sorted({row[0] for row in rows}.union(asked))
 
 
 def lapse(board: str, now: int) -> Steps[bool]:
     """Lets lapse what is due on a board, at most some hundreds of things; whether anything was."""
     ledger = yield from open_ledger(board, SYSTEM, now)
+    yield from agreements.let_go(ledger, ledger.now - agreements.PRESENCE * 1_000_000, _BATCH)
     if lease := ledger.board.config.watch_lease_seconds:
         yield from _end_leases(ledger, now - lease * 1_000_000)
     if expiry := ledger.board.config.debate_expiry_seconds:

@@ -8,7 +8,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import FOLLOWED_BOTH_WAYS, EdgeKind, Zone
 
-from . import answering, claims, debating, guarding, questions, request_rows, retracting
+from . import agreements, answering, claims, debating, guarding, questions, request_rows, retracting
 from .claims import Replaced
 from .ledger import Ledger
 from .rows import ItemRow, Steps, sql
@@ -59,6 +59,7 @@ def connect(
         cited = targets[number]
         if kind is EdgeKind.SUPPORTS:
             agreed += yield from claims.agree(ledger, row, cited)
+            yield from agreements.give(ledger, cited)
         if kind is EdgeKind.CRITIQUES and cited.public:
             yield from debating.critique(ledger, row, cited)
         if kind in FOLLOWED_BOTH_WAYS:
@@ -76,6 +77,7 @@ def supersede(ledger: Ledger, replaced: Iterable[Replaced]) -> Steps[None]:
     """
     for target, by, fallen in replaced:
         yield from questions.over(ledger, target, f"superseded by {by.id}")
+        yield from agreements.end(ledger, target, retracting.SUPERSEDED)
         yield from _supersede(ledger, by, target)
         if not fallen:
             yield from retracting.retract(ledger, target, retracting.SUPERSEDED, by.number)

@@ -45,7 +45,8 @@ def written(
     if draft.text is not None:
         ledger.note(ChangeKind.VERSION, row)
     elif edges or any(
-        value is not None for value in (draft.importance, draft.tags, draft.metadata, draft.ttl_seconds)
+        value is not None
+        for value in (draft.importance, draft.tags, draft.metadata, draft.ttl_seconds, draft.agree)
     ):
         ledger.note(ChangeKind.AMEND, row)
     if draft.status is not None and draft.status != row.status:

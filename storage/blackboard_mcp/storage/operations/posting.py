@@ -32,6 +32,7 @@ from blackboard_mcp.protocols.pruning import exempt
 from blackboard_mcp.protocols.visibility import visible_with
 
 from . import (
+    agreements,
     claims,
     debating,
     deleting,
@@ -162,7 +163,7 @@ def _answer(ledger: Ledger, drafts: Sequence[Draft], written: Written) -> Steps[
     """The items as they stand now. New ones that cite nothing are as they were written: no need to look."""
     placed = written.placed
     if all(
-        n in ledger.fresh and not d.edges and d.status is None and not d.undecided
+        n in ledger.fresh and not d.edges and d.status is None and not d.undecided and d.agree is None
         for n, d in zip(placed, drafts, strict=True)
     ):
         relied = yield from trusting.trusts(ledger.no, placed)
@@ -232,6 +233,8 @@ def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
     own = yield from duplicates.find(ledger, draft, edges)
     if own is not None:
         written.same[len(placed)] = yield from duplicates.repeat(ledger, own, draft)
+        if draft.agree is not None:
+            yield from agreements.ask(ledger, own, draft.agree)
         return own.number
     same = yield from endorsing.find(ledger, draft, edges)
     if same is not None:
@@ -340,6 +343,8 @@ def _create(
     if draft.status is not None and draft.status is not Status.ACTIVE:
         yield from _set_status(ledger, row, draft.status)
     yield from linking.supersede(ledger, replaced)
+    if draft.agree is not None:
+        yield from agreements.ask(ledger, row, draft.agree)
     return number
 
 
@@ -488,10 +493,13 @@ def _change(
         yield from claims.sign(ledger, row, undecided=draft.undecided)
         yield from debating.new_version(ledger, row)
         yield from questions.ask(ledger, row, (yield from questions.whom(ledger, row, edges, targets)))
+        yield from agreements.ask_again(ledger, row)
     replaced = yield from linking.connect(ledger, row, edges, targets)
     if draft.status is not None and draft.status != row.status:
         yield from _set_status(ledger, row, draft.status)
     yield from linking.supersede(ledger, replaced)
+    if draft.agree is not None:
+        yield from agreements.ask(ledger, row, draft.agree)
     return row.number
 
 
@@ -562,5 +570,7 @@ def _set_status(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:
         yield sql("outbox_add"), (ledger.no, row.number)
     if status in FINISHED:
         yield from questions.over(ledger, row, f"{row.id} {status}")
+    if status is Status.RESOLVED:
+        yield from agreements.end(ledger, row, status)
     if status in (Status.WITHDRAWN, Status.INVALIDATED):
         yield from retracting.retract(ledger, row, str(status))

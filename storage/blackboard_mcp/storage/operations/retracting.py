@@ -19,6 +19,7 @@ from typing import Any
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import EdgeKind, Retraction, Status, Visibility, item_id
 
+from . import agreements
 from .ledger import Ledger, open_ledger
 from .principals import audience
 from .rows import ItemRow, Steps, numbers, sql
@@ -51,7 +52,11 @@ class _Notice:
 
 
 def retract(ledger: Ledger, row: ItemRow, status: str, successor: int | None = None) -> Steps[None]:
-    """Tells what rests on `row`; what is too much for this transaction is left to `spread`."""
+    """Tells what rests on `row`; what is too much for this transaction is left to `spread`.
+
+    Nobody is asked to agree to it any more.
+    """
+    yield from agreements.end(ledger, row, status)
     yield sql("spreading_add"), (ledger.no, row.number, row.number, status, successor, ledger.agent)
     yield from _spread(ledger, AT_ONCE, row.number)
 

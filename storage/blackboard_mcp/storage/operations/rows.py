@@ -12,6 +12,7 @@ from importlib import resources
 from typing import Any, TypeVar
 
 from blackboard_mcp.protocols.access import Trust
+from blackboard_mcp.protocols.agreements import Agreement
 from blackboard_mcp.protocols.board import Board, BoardConfig, Core, Lifecycle
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.items import (
@@ -228,6 +229,7 @@ class ItemRow:
         former: int = 0,
         fell: tuple[str, ...] = (),
         undecided: bool = False,
+        agreement: Agreement | None = None,
         adopted_in: str | None = None,
     ) -> Item:
         return Item(
@@ -269,6 +271,7 @@ class ItemRow:
             former=former,
             fell=fell,
             undecided=undecided,
+            agreement=agreement,
             adopted_in=adopted_in,
         )
 

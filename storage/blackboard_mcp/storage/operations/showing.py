@@ -18,7 +18,7 @@ from blackboard_mcp.protocols.items import (
     item_id,
 )
 
-from . import claims, endorsing, retracting, trusting
+from . import agreements, claims, endorsing, retracting, trusting
 from .rows import BoardRow, Cited, ItemRow, Steps, numbers, sql
 
 
@@ -64,6 +64,7 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
     stances = yield from endorsing.stances(board.no, asked, {row.number: row.author for row in listed})
     retracted = yield from retracting.notices(board.no, asked, agent)
     relied = yield from trusting.trusts(board.no, [row.number for row in listed])
+    asked_for = yield from agreements.standing(board.no, [row.number for row in listed if row.public])
     said = yield from _claims(board.no, listed, leaving, arriving, agent)
     return [
         row.value(
@@ -79,6 +80,7 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
             said.former.get(row.number, 0),
             tuple(dict.fromkeys(fell.get(row.number, ()))),
             row.number in said.undecided,
+            asked_for.get(row.number),
             said.adopted.get(row.number),
         )
         for row in listed

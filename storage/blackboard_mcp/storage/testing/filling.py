@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from blackboard_mcp.protocols.access import Role, Trust
+from blackboard_mcp.protocols.agreements import Ask
 from blackboard_mcp.protocols.answers import (
     Once,
 )
@@ -78,6 +81,7 @@ async def filled(store: BoardStore, clock: HandClock, *, resting: int = 3) -> Ta
     newer = await at.post("bob", "a newer figure", supersedes=figure)
     await at.post("alice", "so it is", "REPLY", supports=newer)
     await at.batch_of("carol", draft("we go", "DECISION"), undecided=True)
+    await at.batch("carol", replace(draft("we stay", "PLAN"), agree=Ask(("alice", "bob"))))
     ground = await at.post("bob", "the ground")
     for n in range(resting):
         await at.batch("bob", *[draft(f"{n} {m}", "LOG", derived_from=ground) for m in range(100)])

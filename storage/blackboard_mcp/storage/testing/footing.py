@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .pacts import Pacts
+
 FINDINGS = ("FACT", "HYPOTHESIS", "PROBLEM", "RESULT")
 QUIET = ("depends_on", "derived_from", "analyzed_by")
 LEANING = ("depends_on", "derived_from")
@@ -22,23 +24,21 @@ def spelt(text: str) -> str:
     return plain[:-1] if plain.endswith(".") and not plain.endswith(("..", " .", "?.")) else plain
 
 
-class Footing:
+class Footing(Pacts):
     """The part of the model about findings found again and about what was retracted."""
 
     things: dict[int, Any]
     edges: set[tuple[int, str, int]]
     debates: list[Any]
     watches: dict[tuple[str, int], str]
+    questions: dict[tuple[str, int], str]
     agreed: set[tuple[int, str, int]]
 
     def __init__(self) -> None:
-        self.owners: dict[str, str] = {}
+        super().__init__()
         self.endorsed: dict[int, list[str]] = {}
         self.notices: dict[int, dict[int, bool]] = {}
         """By item, what it rests on that was retracted; false where it merely supports it."""
-
-    def owner(self, agent: str) -> str:
-        return self.owners.get(agent, agent)
 
     def fallen(self, number: int) -> bool:
         """Withdrawn, invalidated, or superseded by its own author for all to see."""
@@ -69,7 +69,11 @@ class Footing:
             who == agent and item == number and state == "outstanding"
             for debate in self.debates
             for (who, item, _), state in debate.duties.items()
-        ) or (self.watches.get((agent, number)) == "outstanding")
+        ) or "outstanding" in (
+            self.watches.get((agent, number)),
+            self.questions.get((agent, number)),
+            self.word_of(agent, number),
+        )
 
     def said_before(
         self, agent: str, text: str, type_: str, said: Sequence[tuple[str, int]], *, private: bool
@@ -191,6 +195,7 @@ class Footing:
                 self.mark(target, source, True)
 
     def retract(self, number: int) -> None:
+        self.end_pact(number)
         self.pass_on(number, number)
 
     def cite(self, number: int, said: Edges, *, aware: bool = False) -> None:

@@ -302,6 +302,18 @@ class Invariants(Walker):
         ):
             same = len(agents) == len(owners) and {model.owner(agent) for agent in agents} == owners
             self.check("model", same, (item.id, agents, owners))
+        told = item.agreement
+        sides = (
+            {}
+            if told is None
+            else {"acknowledged": told.agreed, "outstanding": told.waiting, "away": told.away}
+        )
+        words = {word: set(names) for word, names in sides.items() if names}
+        self.check("model", words == model.agreements(n), (item.id, words, model.agreements(n)))
+        pact = model.pacts.get(n)
+        reached = told is not None and told.reached
+        self.check("model", reached == (pact is not None and pact.reached), (item.id, told, pact))
+        self.outcome.happened["agreed"] += reached
         notices = {int(r.id.split("-")[1]): r.kind is not EdgeKind.SUPPORTS for r in item.retracted}
         self.check("model", notices == model.notices.get(n, {}), (item.id, notices, model.notices.get(n)))
 

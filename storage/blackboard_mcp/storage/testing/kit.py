@@ -12,6 +12,7 @@ them: that is detected, checked against what the class declares, and reported as
 
 from __future__ import annotations
 
+from .agreeing import AgreementTests
 from .asking import RequestTests
 from .cancelling import CancellationTests
 from .claiming import ClaimTests, SuggestionTests
@@ -68,6 +69,7 @@ class BoardStoreKit(
     EndorsementTests,
     DuplicateTests,
     ClaimTests,
+    AgreementTests,
     SuggestionTests,
     RetractionTests,
     LeavingTests,

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule, run_state_machine_as_test
 
 from .commissioning import Commissioning
+from .consenting import Consenting
 from .dealing import Dealing
 from .finding import Finding
 from .harness import CONFIG, draft, these
@@ -42,7 +43,7 @@ from .walking import (
 __all__ = ["AGENTS", "BoardMachine", "Broken", "Outcome", "walk"]
 
 
-class BoardMachine(Commissioning, Finding, Dealing, Joining):
+class BoardMachine(Commissioning, Consenting, Finding, Dealing, Joining):
     """One board, three agents, any order of calls. `walk` gives it a store and an `Outcome`."""
 
     @initialize()

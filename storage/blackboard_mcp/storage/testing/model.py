@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from .footing import Footing
+from .pacts import Impossible
 from .wondering import WEEK, Wondering
 
 BOTH_WAYS = ("replies_to", "critiques", "supports", "refutes")
@@ -170,6 +171,7 @@ class Model(Footing, Wondering):
         duties = [duty for d in self.debates for duty in d.duties.items()]
         owed = {key[1] for key, state in duties if state == "outstanding"}
         owed |= {number for (_, number), state in self.questions.items() if state == "outstanding"}
+        owed |= {number for number, pact in self.pacts.items() if "outstanding" in pact.words.values()}
         return owed | {number for (_, number), state in self.watches.items() if state == "outstanding"}
 
     def owed_by(self, agent: str) -> set[tuple[int, str]]:
@@ -180,6 +182,7 @@ class Model(Footing, Wondering):
             for (who, n), state in self.questions.items()
             if (who, state) == (agent, "outstanding")
         }
+        owed |= {(n, "agree") for n, pact in self.pacts.items() if pact.words.get(agent) == "outstanding"}
         return owed | {
             (number, "acknowledge")
             for (who, number), state in self.watches.items()
@@ -196,11 +199,18 @@ class Model(Footing, Wondering):
         ]
         alone = [(-1, *key, "acknowledge") for key, state in self.watches.items() if state == "waived"]
         asked = [(-1, *key, "respond") for key, state in self.questions.items() if state == "waived"]
-        return {*listed, *alone, *asked}
+        off = [
+            (-1, name, number, "agree")
+            for number, pact in self.pacts.items()
+            for name, word in pact.words.items()
+            if word in ("waived", "away")
+        ]
+        return {*listed, *alone, *asked, *off}
 
     def owed_in_all(self) -> set[tuple[str, int, str]]:
         agents = {key[0] for d in self.debates for key in d.duties}
         agents |= {who for who, _ in (*self.watches, *self.questions)}
+        agents |= {name for pact in self.pacts.values() for name in pact.words}
         return {(agent, *duty) for agent in agents for duty in self.owed_by(agent)}
 
     def law(self) -> set[int]:
@@ -331,6 +341,7 @@ class Model(Footing, Wondering):
                 thing.status = "ACTIVE"
             self.ask_again(number)
             self.put(agent, number, edges)
+            self.renew_pact(number)
         if ttl is not None:
             thing.ttl, thing.expires = ttl or None, self.now + ttl if ttl else None
         thing.importance = importance or thing.importance
@@ -379,6 +390,8 @@ class Model(Footing, Wondering):
             cited = self.things[target]
             if kind == "supports" and thing.type != "CRITIQUE" and not cited.private:
                 self.give_up(agent, target)
+            if kind == "supports":
+                self.agree(agent, target)
             theirs = {agent} != cited.behind() and not cited.private
             if kind == "critiques" and thing.type == "CRITIQUE" and theirs and thing.status not in FINAL:
                 self.criticise(agent, number, target)
@@ -409,6 +422,7 @@ class Model(Footing, Wondering):
         leaving, self.leaving = self.leaving, []
         for target, told in leaving:
             self.ask_no_more(target)
+            self.end_pact(target)
             if target not in self.protected():
                 self.things[target].zone = "archive"
             if not told:
@@ -417,6 +431,7 @@ class Model(Footing, Wondering):
             cited = self.things[target]
             if kind == "supersedes" and cited.author == agent:
                 self.ask_no_more(target)
+                self.end_pact(target)
                 if target not in self.protected():
                     cited.zone = "archive"
                 if target not in gone:
@@ -457,6 +472,8 @@ class Model(Footing, Wondering):
             thing.status = status
             if status in ("RESOLVED", *FINAL):
                 self.ask_no_more(number)
+            if status == "RESOLVED":
+                self.end_pact(number)
             if status in FINAL:
                 self.retract(number)
 
@@ -657,6 +674,14 @@ class Model(Footing, Wondering):
         watched = self.watches.get((agent, number)) == "outstanding"
         if self.questions.get((agent, number)) == "outstanding" and not others and not watched:
             raise Nope
+        owing = self.watches.get((agent, number)) == "outstanding" or any(
+            (who, duty, state) == (agent, "acknowledge", "outstanding")
+            and (item == number or (about and debate is about[0]))
+            for debate in self.debates
+            for (who, item, duty), state in debate.duties.items()
+        )
+        if self.agree(agent, number) and not owing:
+            return
         met = False
         if self.watches.get((agent, number)) == "outstanding":
             self.watches[agent, number] = "acknowledged"
@@ -806,7 +831,20 @@ class Model(Footing, Wondering):
         self.patience = patience
         self.quorum, self.lease, self.expiry = quorum, lease, expiry
 
+    def ask_for_agreement(
+        self, agent: str, number: int, names: Sequence[str], everybody: bool, enough: int
+    ) -> None:
+        """The author asks others to agree to an item that stands."""
+        self.amend(agent, number)
+        try:
+            self.ask_to_agree(agent, number, names, everybody=everybody, enough=enough)
+        except Impossible:
+            raise Nope from None
+        self.restore_one(number)
+
     def lapse(self) -> None:
+        self.go_on_without()
+
         def away(agent: str, since: float) -> bool:
             last = max(since, self.last_seen.get(agent, since))
             return self.lease > 0 and last + self.lease <= self.now

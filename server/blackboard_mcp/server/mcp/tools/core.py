@@ -24,6 +24,7 @@ from blackboard_mcp.protocols.wire import (
 from pydantic import Field, WithJsonSchema
 
 from ... import requests
+from ...agreeing import Agree
 from ...asking import archive_query, item_query
 from ...blackboard import VIEW_BUDGET, Blackboard
 from ...explaining import wire_explained
@@ -184,6 +185,7 @@ class CoreTools:
         visibility: VisibilityName | None = None,
         ttl_seconds: Ttl | None = None,
         metadata: Metadata | None = None,
+        agree: Agree | None = None,
         idempotency_key: Annotated[str, Field(min_length=1, max_length=200), _OTHER] | None = None,
         items: Batch | None = None,
         board: BoardId | None = None,
@@ -202,6 +204,7 @@ class CoreTools:
             visibility=visibility,
             ttl_seconds=ttl_seconds,
             metadata=metadata,
+            agree=agree,
         )
         if items:
             if single.digest_part():

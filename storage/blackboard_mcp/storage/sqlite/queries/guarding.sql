@@ -149,6 +149,10 @@ account(number) AS (
     SELECT o.item FROM mine CROSS JOIN obligation o ON o.board = ?1 AND o.agent = mine.agent
     WHERE o.state = 'outstanding' AND o.duty = 'acknowledge' AND o.debate = 0
     UNION
+    SELECT g.item FROM agreement g CROSS JOIN obligation o INDEXED BY obligation_item
+      ON o.board = g.board AND o.item = g.item AND o.state = 'outstanding' AND o.duty = 'agree'
+    WHERE g.board = ?1 AND g.asked_by IN (SELECT agent FROM mine)
+    UNION
     SELECT r.number FROM mine CROSS JOIN request r ON r.board = ?1 AND r.asker = mine.agent AND r.live = 1
     UNION
     SELECT number FROM item

@@ -1,0 +1,56 @@
+-- Agreement to items: who was asked, and who agreed. Values are bound by position: ?1, ?2, …
+
+-- name: agreement_put
+-- The author of an item asks for agreement.
+INSERT INTO agreement(board, item, asked_by, enough, reached, asked_at) VALUES (?1, ?2, ?3, ?4, 0, ?5)
+ON CONFLICT DO UPDATE SET asked_by = excluded.asked_by, enough = excluded.enough, reached = 0,
+                          asked_at = excluded.asked_at;
+
+-- name: agreement_reached
+-- Those who suffice agreed, or the text is another one now.
+UPDATE agreement SET reached = ?3 WHERE board = ?1 AND item = ?2;
+
+-- name: agreements
+-- Those of some items (a JSON list) that agreement was asked to.
+SELECT item, asked_by, enough, reached FROM agreement
+WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2));
+
+-- name: agreeing
+-- Who was asked to agree to some items (a JSON list), and whether they did, in the order in which they were asked.
+SELECT item, agent, duty, state, debate, reason, since FROM obligation INDEXED BY obligation_item
+WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2)) AND duty = 'agree' ORDER BY item, since, agent;
+
+-- name: present
+-- Who was on a board since an instant and acts for another owner than ?3, but for the server (?4) and those whom the
+-- board lets only look on; who was seen last comes first.
+SELECT a.name FROM agent a LEFT JOIN principal p ON p.agent = a.name
+LEFT JOIN member m ON m.board = a.board AND m.agent = a.name
+WHERE a.board = ?1 AND a.last_seen >= ?2 AND COALESCE(p.owner, a.name) <> ?3 AND a.name <> ?4
+  AND COALESCE(m.role, '') NOT IN ('observer', 'summariser')
+ORDER BY a.last_seen DESC, a.name LIMIT ?5;
+
+-- name: agreeing_and_absent
+-- Who was asked to agree at ?2 or before and was last there then or before, while who asked was there since; oldest
+-- first.
+SELECT o.agent, o.item, o.duty, o.state, o.debate, o.reason, o.since
+FROM obligation o INDEXED BY obligation_agreeing
+CROSS JOIN agreement g ON g.board = o.board AND g.item = o.item
+LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent
+LEFT JOIN agent w ON w.board = o.board AND w.name = g.asked_by
+WHERE o.board = ?1 AND o.state = 'outstanding' AND o.duty = 'agree' AND o.since <= ?2
+  AND coalesce(a.last_seen, 0) <= ?2 AND coalesce(w.last_seen, 0) > ?2
+ORDER BY o.since, o.agent, o.item LIMIT ?3;
+
+-- name: agreements_lapsing
+-- Boards where at ?1 somebody who was asked to agree has been away for so long (?2 by default, 0: for ever) that it
+-- goes on without them, while who asked was there; boards in the state ?3 are left as they are.
+SELECT DISTINCT b.id FROM obligation o INDEXED BY obligation_agreeing
+CROSS JOIN board b ON b.no = o.board
+CROSS JOIN agreement g ON g.board = o.board AND g.item = o.item
+LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent
+LEFT JOIN agent w ON w.board = o.board AND w.name = g.asked_by
+WHERE o.state = 'outstanding' AND o.duty = 'agree' AND b.lifecycle <> ?3
+  AND coalesce(json_extract(b.config, '$.presence_seconds'), ?2) > 0
+  AND max(o.since, coalesce(a.last_seen, 0)) + coalesce(json_extract(b.config, '$.presence_seconds'), ?2) * 1000000
+      <= ?1
+  AND coalesce(w.last_seen, 0) + coalesce(json_extract(b.config, '$.presence_seconds'), ?2) * 1000000 > ?1;
