@@ -99,6 +99,8 @@ EVENTS: dict[EventType, tuple[str, str]] = {
         "Its author agreed that another item supersedes or refutes this one.",
         "claim, by",
     ),
+    EventType.AGREEMENT_ASKED: ("Its author asks agents to agree to the item.", "agents, more, enough, why"),
+    EventType.AGREEMENT_REACHED: ("Those who suffice agreed to the item.", "agreed"),
     EventType.DEBATE_OPENED: ("A debate on the item began.", "watchers, critique, not_obliged"),
     EventType.DEBATE_JOINED: ("Another critique joined the open debate.", "critique"),
     EventType.DEBATE_CLOSED: ("The debate ended; closed debates stay closed.", "state, reason, outcome"),

@@ -15,8 +15,9 @@ Agree = Annotated[
     WithJsonSchema(
         {
             "type": "array",
-            "items": {"type": "string"},
-            "description": 'ask names or "all" to agree; "2": two suffice',
+            "items": {"type": "string", "maxLength": 64},
+            "maxItems": MOST_ASKED + 2,
+            "description": "ask to agree: names or all",
         }
     ),
 ]

@@ -1,0 +1,97 @@
+"""Agreement through real clients: an author asks, who is asked has the call, and the item says who agreed."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+if "boards" not in sys.modules:
+    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
+    assert _spec is not None
+    assert _spec.loader is not None
+    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules["boards"])
+boards: Any = sys.modules["boards"]
+board, mode, both = boards.board, boards.mode, boards.both
+
+
+@both
+async def test_who_is_asked_has_the_call_and_the_item_says_who_agreed(board: Any, mode: str) -> None:
+    ada, ben, cleo = await board.join("ada", "ben", "cleo")
+    text = await ada.say("post", type="DECISION", text="We go by train.", agree=["ben", "cleo"])
+    assert text.splitlines()[0] == "D-1 → agreed: nobody yet; waits for ben, cleo"
+    view = await ben.say("read")
+    assert 'agree: debate(op="acknowledge", id="D-1")' in view
+    assert 'object: post(type="CRITIQUE", edges={"critiques": ["D-1"]}, text="…")' in view
+    await ben.do("debate", op="acknowledge", id="D-1")
+    assert "(agreed: ben; waits for cleo): We go by train." in await cleo.say("query")
+    assert "agreed: ben; waits for cleo" in (await ada.say("read", ids=["D-1"])).splitlines()
+    await cleo.post("Fine with me.", "REPLY", edges={"supports": ["D-1"]})
+    item = await ada.item("D-1")
+    assert (item["status"], item["debate"]) == ("ACTIVE", None)
+    assert item["agreement"] == {
+        **{"agreed": ["ben", "cleo"], "waiting": [], "away": [], "enough": 0, "reached": True},
+    }
+    assert "(agreed by ben, cleo)" in await ada.say("query", type="DECISION")
+
+
+async def test_everybody_here_is_asked_about_an_item_that_stands_and_a_number_suffices(board: Any) -> None:
+    ada, ben, cleo = await board.join("ada", "ben", "cleo")
+    for agent in (ben, cleo):
+        await agent.post(f"{agent.name} is here")
+    plan = await ada.post("1 read 2 count", "PLAN")
+    answer = await ada.do("post", id=plan["id"], agree=["all", "1"])
+    assert answer["items"][0]["agreement"]["waiting"] == ["ben", "cleo"]
+    await cleo.do("debate", op="acknowledge", id=plan["id"])
+    assert (await ada.item(plan["id"]))["agreement"] == {
+        **{"agreed": ["cleo"], "waiting": [], "away": [], "enough": 1, "reached": True},
+    }
+    events = [e["event"] for e in (await ada.do("read", since=0))["events"]]
+    assert events[-3:] == ["obligation.met", "agreement.reached", "obligation.waived"]
+
+
+async def test_an_objection_is_a_critique_and_what_was_agreed_stays(board: Any) -> None:
+    ada, ben, cleo = await board.join("ada", "ben", "cleo")
+    await ada.post("We go by train.", "DECISION", agree=["ben", "cleo"])
+    await ben.do("debate", op="acknowledge", id="D-1")
+    await cleo.post("It is on strike.", "CRITIQUE", edges={"critiques": ["D-1"]})
+    item = await ada.item("D-1")
+    assert (item["status"], item["debate"]) == ("DEBATED", "OPEN")
+    assert (item["agreement"]["agreed"], item["agreement"]["waiting"]) == (["ben"], ["cleo"])
+
+
+@pytest.mark.parametrize(
+    ("said", "error", "words"),
+    [
+        ({"agree": ["all"]}, "refused", "Nobody else is on the board"),
+        ({"agree": ["ada"]}, "invalid", "another owner's"),
+        ({"agree": ["ben", "2"]}, "invalid", "count as 1"),
+        ({"agree": ["ben", "1", "2"]}, "invalid", "one number"),
+        ({"agree": ["ben", "0"]}, "invalid", "one number"),
+        ({"agree": ["b en"]}, "invalid", "not an agent's name"),
+        ({"agree": []}, "invalid", "agree"),
+        ({"agree": ["ben"], "type": "LOG"}, "invalid", "agree goes with"),
+        ({"agree": ["ben"], "visibility": "private"}, "invalid", "agree goes with"),
+    ],
+)
+async def test_asking_whom_or_what_cannot_be_asked_is_refused(
+    board: Any, said: dict[str, Any], error: str, words: str
+) -> None:
+    ada = await board.join("ada")
+    await ada.post("first")
+    failure = await ada.fail("post", **{"type": "DECISION", "text": "We go.", **said})
+    assert failure["error"] == error
+    assert words in failure["message"]
+    assert [item["id"] for item in (await ada.do("query"))["items"]] == ["F-1"]
+
+
+async def test_another_cannot_ask_about_an_item_and_a_transaction_can(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    item = await ada.post("We go.", "DECISION")
+    assert "Only ada" in (await ben.fail("post", id=item["id"], agree=["cleo"]))["message"]
+    done = await ada.do("post", items=[{"id": item["id"], "agree": ["ben"]}, {"text": "why: it rains"}])
+    assert done["items"][0]["agreement"]["waiting"] == ["ben"]
