@@ -54,7 +54,7 @@ def duty_line(
     id_ = name(number)
     if duty is Duty.AGREE:
         return (
-            f'{by(number)} asks you to agree to {id_}: {said(number)} → agree: debate(op="acknowledge", id="{id_}"); '
+            f'{id_} by {by(number)} asks you to agree: {said(number)} → agree: debate(op="acknowledge", id="{id_}"); '
             f'object: post(type="CRITIQUE", edges={{"critiques": ["{id_}"]}}, text="…")'
         )
     if duty is Duty.RESPOND and debate is not None:
