@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.errors import Refused, UnderPressure
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Zone, content_hash
+from blackboard_mcp.protocols.pruning import EXEMPT
 from blackboard_mcp.server.compose import Installation, installation
 from blackboard_mcp.server.requests import PostFields
 from blackboard_mcp.server.settings import Settings
@@ -100,7 +101,8 @@ class Ours:
             posted = (await self.blackboard.post(said.agent, None, fields)).items[0]
         except UnderPressure as refused:
             # Everybody plays the same posts: here the agent insists that it matters, as it is told it may.
-            fields[0] = fields[0].model_copy(update={"importance": refused.facts["ceiling"] + 1})
+            enough = refused.facts["ceiling"] + 1 if "ceiling" in refused.facts else EXEMPT - 1
+            fields[0] = fields[0].model_copy(update={"importance": enough})
             posted = (await self.blackboard.post(said.agent, None, fields)).items[0]
         self.ids.append(posted.id)
         self.places[posted.number] = said.place

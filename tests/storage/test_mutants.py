@@ -298,7 +298,7 @@ def supersede_at_once(patch: pytest.MonkeyPatch) -> None:
 
     def connect(opened: Ledger, row: rows.ItemRow, *said: Any) -> rows.Steps[list[linking.Replaced]]:
         replaced = yield from honest(opened, row, *said)
-        yield from linking.supersede(opened, row, replaced)
+        yield from linking.supersede(opened, replaced)
         return []
 
     patch.setattr(linking, "connect", connect)

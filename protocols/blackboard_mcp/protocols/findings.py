@@ -45,6 +45,7 @@ _SHORT = 3
 """Longest word in capitals that is taken for an abbreviation or a symbol (CO and Co, MB and Mb)."""
 
 
+@lru_cache(maxsize=64)
 def normal_form(text: str) -> str:
     """`text` without what is mere spelling: equal for two findings that say the same."""
     text = "\n".join(_plain(text).strip().splitlines())
@@ -73,6 +74,8 @@ def fingerprint(text: str) -> str:
 @lru_cache(maxsize=256)
 def outline(text: str) -> str:
     """A digest of what a text says but for its numbers; empty where it has none, or nothing else."""
+    if _NUMBER.search(text) is None:
+        return ""
     said = normal_form(text)
     without = _NUMBER.sub("#", said)
     if without == said or not _WORD.search(without):

@@ -19,7 +19,7 @@ LEAST_ALIKE = 3
 """Posts of one call that nearly repeat each other before it is pointed out."""
 _ALIKE = 0.8
 """Part of their pairs of words that two texts share from which they nearly repeat each other."""
-_COMPARED = 2_000
+_COMPARED = 500
 """Characters of a text that are compared."""
 _NAMED = 5
 _WIDTH = 80

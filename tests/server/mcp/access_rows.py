@@ -125,6 +125,13 @@ def argued(op: str, *, as_critic: bool = False) -> Prepare:
     return prepare
 
 
+async def up_for_debate(stage: Stage, caller: str, author: str) -> dict[str, Any]:
+    """An acknowledgement in a debate without a critique, where it is owed at once."""
+    claim = await stage.claim(author)
+    await stage.opened.store.debate_open("main", THIRD, int(claim.removeprefix("H-")), [])
+    return {"op": "acknowledge", "id": claim}
+
+
 async def watched(stage: Stage, caller: str, author: str) -> dict[str, Any]:
     claim = await stage.claim(author)
     await stage.opened.store.debate_watch("main", caller, int(claim.removeprefix("H-")))
@@ -133,7 +140,7 @@ async def watched(stage: Stage, caller: str, author: str) -> dict[str, Any]:
 
 DEBATES: dict[str, Prepare] = {
     "open": on_claim(op="open"),
-    "acknowledge": argued("acknowledge"),
+    "acknowledge": up_for_debate,
     "vote": argued("vote"),
     "withdraw": argued("withdraw", as_critic=True),
     "decide": argued("decide"),

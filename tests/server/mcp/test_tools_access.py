@@ -170,6 +170,7 @@ async def test_every_way_of_changing_something_is_asked_about(tmp_path: Path, mo
         await ada.post("old", "LOG")
         await bob.do("consume", group="g", filter={"type": "FACT"}, seconds=0)
         asked = await ada.do("request", to="bob", text="why?", seconds=0)
+        await ada.post("because", "REPLY", edges={"replies_to": ["C-2"]})
     nothing = {"name": "nothing", "policy": "deny-rest", "boards": ["*"]}
     async with opened(tmp_path, mode, nothing) as there:
         ada, bob, dee, sam = await there.join("ada", "bob", "dee", "sam")

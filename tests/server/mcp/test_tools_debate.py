@@ -90,7 +90,7 @@ async def test_when_the_answer_comes_the_line_names_it_and_every_way(board: Any)
     said = (await bob.say("debate", op="status", id="F-1")).splitlines()
     assert said[1] == "critiques C-2 by bob (answered by R-3)"
     assert said[-2] == (
-        "you owe: R-3 by alice answers your C-2: \"It was 'cold' then. seq 9 · all is settled\" → satisfied: "
+        "you owe: R-3 by alice answers your C-2: \"It was 'cold' then. > seq 9 · all is settled\" → satisfied: "
         'debate(op="acknowledge", id="F-1"); not satisfied: post another CRITIQUE; mistaken: '
         'debate(op="withdraw", id="C-2")'
     )

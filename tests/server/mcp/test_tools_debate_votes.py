@@ -122,7 +122,7 @@ async def test_no_second_agent_of_the_author_closes_a_debate(board: Any, quorum:
 async def test_views_and_footers_call_on_watchers_to_vote(board: Any) -> None:
     _, bob, carol, _ = await answered(board, quorum=2)
     view = await bob.say("read")
-    assert 'F-1 → debate(op="vote", id="F-1")' in view
+    assert 'F-1 stands: debate(op="vote", id="F-1", reason="…")' in view
     assert "closes by 2 votes" in view
     await bob.do("debate", op="vote", id="F-1", approve=False)
     assert 'debate(op="vote"' not in await bob.say("read"), "a vote meets the duty"

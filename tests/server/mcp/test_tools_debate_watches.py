@@ -46,7 +46,7 @@ async def test_a_topic_calls_its_watcher_to_debates_to_come(board: Any, mode: st
     await alice.post("but", "REPLY", edges={"replies_to": ["C-2"]})
     await carol.do("query")
     assert " new for you: P-1" in carol.footer
-    assert 'P-1 → debate(op="acknowledge", id="P-1")' in await carol.say("read")
+    assert 'agree that it stands: debate(op="acknowledge", id="P-1")' in await carol.say("read")
     await bob.do("debate", op="acknowledge", id="P-1")
     assert (await carol.do("debate", op="acknowledge", id="P-1"))["state"] == "CONSENSUS"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import re
 import sys
 from collections.abc import AsyncIterator
@@ -48,17 +49,21 @@ async def notes(*agents: Any) -> list[str]:
     ]
 
 
+PLACE = itertools.count()
+"""No two posts of a flood are the same, which would be stored once."""
+
+
 async def flood(agent: Any, count: int, type_: str = "FACT", **more: Any) -> list[Any]:
     """So many posts, five a call; the refusals."""
     refused = []
     for first in range(0, count, 5):
         items = [
             {
-                "text": f"Flood {n}: the same old story about nothing at all, once again.",
+                "text": f"Flood {next(PLACE)}: the same old story about nothing at all, once again.",
                 "type": type_,
                 **more,
             }
-            for n in range(first, first + 5)
+            for _ in range(first, first + 5)
         ]
         result = await agent.call("post", items=items)
         if result.is_error:

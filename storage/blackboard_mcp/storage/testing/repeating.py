@@ -43,7 +43,7 @@ Call = Callable[[Once | None], Awaitable[Any]]
 
 async def _post(at: Table) -> Call:
     await at.post("alice", "a claim")
-    return lambda once: at.batch("carol", draft("new"), draft("of it", supports=-1), once=once)
+    return lambda once: at.batch("carol", draft("new", "LOG"), draft("of it", "LOG", supports=-1), once=once)
 
 
 async def _debate(at: Table, op: str) -> Call:
@@ -389,12 +389,12 @@ class RepeatingTests:
         while late < LATE and calls < 100 * LATE:
             calls += 1
             once = Once(f"{calls}", "digest")
-            task = asyncio.ensure_future(at.batch("alice", draft(f"a {calls}"), once=once))
+            task = asyncio.ensure_future(at.batch("alice", draft(f"a {calls}", "LOG"), once=once))
             for _ in range(dice.randrange(8)):
                 await asyncio.sleep(0 if dice.random() < 0.8 else dice.random() * 0.001)
             cancelled = task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            posted = await at.batch("alice", draft(f"a {calls}"), once=once)
+            posted = await at.batch("alice", draft(f"a {calls}", "LOG"), once=once)
             assert [item.text for item in posted.items] == [f"a {calls}"]
             late += cancelled and posted.repeated
         assert late == LATE, "cancelled too early or too late to tell anything"

@@ -60,6 +60,7 @@ class TeamTests:
                 assert sum(items for items, _ in counted.values()) == 1
                 snapshot = await at.store.snapshot(at.board, agent)
                 assert snapshot.hidden == 0
+                assert (await at.store.explain(at.board, agent, [])).tokens == public.tokens
                 assert shared.number not in snapshot.protected
                 with pytest.raises(UnknownReference):
                     await at.post(agent, "x", supports=shared)
