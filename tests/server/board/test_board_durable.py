@@ -27,7 +27,7 @@ async def fill(board: Any, count: int) -> list[int]:
     """Posts so many items in batches; the sequences of their events."""
     seqs: list[int] = []
     while len(seqs) < count:
-        batch = [{"text": f"item {len(seqs) + n}"} for n in range(min(100, count - len(seqs)))]
+        batch = [{"text": f"item {len(seqs) + n}", "type": "LOG"} for n in range(min(100, count - len(seqs)))]
         seqs += [item.seq for item in (await board.post_all(batch)).items]
     return seqs
 

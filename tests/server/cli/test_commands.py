@@ -118,7 +118,7 @@ def test_the_examples_are_named_and_there_is_a_long_one() -> None:
 
 
 def test_show_prints_the_view_whole_items_and_json(data: Path) -> None:
-    assert said("show", "--data", data, *BOARD).startswith("board demo seq ")
+    assert said("show", "--data", data, *BOARD).startswith("board demo · seq ")
     whole = said("show", "--data", data, *BOARD, "H-3", "999")
     assert "H-3@1 HYPOTHESIS by NumericalAlgorithms_Expert" in whole
     assert "archived: seq" in whole
