@@ -162,8 +162,8 @@ async def test_a_reconnect_with_the_last_id_misses_nothing_and_repeats_nothing(s
         await alice.post("x")
         async with there.stream(after=0) as stream:
             assert await stream.ids(2) == [1, 2]
-        await alice.do("post", items=[{"text": "x"}] * 5)
-        await alice.do("post", items=[{"text": "y"}] * 100)
+        await alice.do("post", items=[{"text": "x", "type": "LOG"}] * 5)
+        await alice.do("post", items=[{"text": "y", "type": "LOG"}] * 100)
         async with there.stream(headers={"Last-Event-ID": "2"}) as stream:
             assert await stream.ids(105) == list(range(3, 108))
         async with there.stream(headers={"Last-Event-ID": "106"}, after=0) as stream:
@@ -174,7 +174,7 @@ async def test_a_log_of_many_pages_streams_whole(site: Open, monkeypatch: pytest
     monkeypatch.setattr(events_module, "_PAGE", 7)
     async with site() as there:
         alice = await there.boards.join("alice")
-        await alice.do("post", items=[{"text": "x"}] * 40)
+        await alice.do("post", items=[{"text": "x", "type": "LOG"}] * 40)
         async with there.stream(after=0) as stream:
             assert await stream.ids(41) == list(range(1, 42))
 

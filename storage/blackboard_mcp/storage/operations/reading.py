@@ -154,7 +154,9 @@ def _whole(word: str) -> re.Pattern[str]:
     plain = re.escape(word.casefold())
     if _UNSPACED.search(word):
         return re.compile(plain)
-    return re.compile(rf"(?<!\w){plain}(?!\w)")
+    before = r"(?<!\w)" if re.match(r"\w", word) else ""
+    after = r"(?!\w)" if re.search(r"\w\Z", word) else ""
+    return re.compile(before + plain + after)
 
 
 def _has_words(item: ItemRow, words: Sequence[re.Pattern[str]]) -> bool:

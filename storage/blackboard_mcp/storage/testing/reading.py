@@ -41,7 +41,7 @@ class ReadingTests:
             ({"zone": Zone.CORE}, []),
             ({"text": "quick"}, [3, 1]),
             ({"text": "QUICK dog"}, [3]),
-            ({"text": "uic ox"}, [1]),
+            ({"text": "uic ox"}, []),
             ({"text": "quick missing"}, []),
             ({"types": (ItemType.FACT,)}, [4, 1]),
             ({"types": (ItemType.LOG, ItemType.HYPOTHESIS)}, [3, 2]),
