@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -26,12 +27,19 @@ async def board(tmp_path: Path, mode: str) -> AsyncIterator[Any]:
         yield found
 
 
+PLACE = itertools.count()
+"""No two posts are the same, which would be stored once."""
+
+
 async def facts(board: Any, agent: Any, count: int = 60, **more: Any) -> list[str]:
     """So many facts, more than a board has room for."""
     ids = []
     for first in range(0, count, 10):
         items = [
-            {"text": f"Reading {n}: the latency of the service was {200 + n} milliseconds.", **more}
+            {
+                "text": f"{next(PLACE)} Reading {n}: the latency of the service was {200 + n} milliseconds.",
+                **more,
+            }
             for n in range(first, first + 10)
         ]
         ids += [item["id"] for item in (await agent.do("post", items=items))["items"]]
@@ -87,7 +95,7 @@ async def test_open_work_that_leaves_is_an_event_for_those_concerned(board: Any)
     await facts(board, b)
     await facts(board, a, importance=5, count=10)
     while await zone(b, plan["id"]) == "working":
-        await a.post(f"Another plan. {'word ' * 40}", "PLAN")
+        await a.post(f"Plan {next(PLACE)}. {'word ' * 40}", "PLAN")
         await board.settled()
     log = await board.opened.store.log("main", "b", seq, 1_000)
     left = [e for e in log.events if e.item == plan["id"]]

@@ -46,7 +46,7 @@ async def test_trust_is_kept_with_what_an_agent_posts_and_shown_where_it_is_low(
         marked = [line for line in text.splitlines() if "low trust" in line]
         assert len(marked) == 1
         assert posted[0]["id"] in marked[0]
-        assert "by low low trust" in marked[0]
+        assert "by low 0s low trust" in marked[0]
     await board.opened.blackboard.introduce("low", "low", Trust.NORMAL)
     again = await low.post("by low, again", "FACT")
     assert again["trust"] == "normal"
