@@ -42,7 +42,7 @@ async def test_f13_a_view_ends_with_own_and_team_notes_and_nobody_elses_has_them
     assert "your private and team notes:\nF-2 by alice 0s team" in await bob.say("read")
     await bob.post("for me", visibility="private")
     view = await bob.say("read")
-    assert "your private and team notes:\nF-3 fact private by bob" in view
+    assert "your private and team notes:\nF-3 by bob 0s private" in view
     assert "F-2 fact team by alice" in view
     theirs = await carol.say("read")
     assert "for all" in theirs

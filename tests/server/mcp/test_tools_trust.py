@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ async def test_trust_is_kept_with_what_an_agent_posts_and_shown_where_it_is_low(
         marked = [line for line in text.splitlines() if "low trust" in line]
         assert len(marked) == 1
         assert posted[0]["id"] in marked[0]
-        assert "by low 0s low trust" in marked[0]
+        assert re.search(r"by low (0s )?low trust", marked[0])
     await board.opened.blackboard.introduce("low", "low", Trust.NORMAL)
     again = await low.post("by low, again", "FACT")
     assert again["trust"] == "normal"
