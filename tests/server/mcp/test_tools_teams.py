@@ -42,8 +42,8 @@ async def test_f13_a_view_ends_with_own_and_team_notes_and_nobody_elses_has_them
     assert "your private and team notes:\nF-2 by alice 0s team" in await bob.say("read")
     await bob.post("for me", visibility="private")
     view = await bob.say("read")
-    assert "your private and team notes:\nF-3 by bob 0s private" in view
-    assert "F-2 fact team by alice" in view
+    assert "your private and team notes:\nF-3 by you 0s private" in view
+    assert "F-2 by alice 0s team" in view
     theirs = await carol.say("read")
     assert "for all" in theirs
     assert all(word not in theirs for word in ("for us", "for me", "notes", "F-2", "more"))
