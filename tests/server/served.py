@@ -303,7 +303,7 @@ class Served(BoardMachine):
                 by_step.setdefault(step, []).append(before[number(id_)])
         plain = [i for i in free if i.number in before and not waits(before[i.number], before)]
         for owner, taken in beyond.items():
-            left = [i for i in plain if self.model.owner(i.author) == owner]
+            left = [i for i in plain if self.model.owner(i.author) == owner and i.importance < 5]
             most = max(
                 ((self.fresh(i, before), i.importance, i.seq) for i in taken if not waits(i, before)),
                 default=(),

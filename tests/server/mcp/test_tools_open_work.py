@@ -132,10 +132,11 @@ async def test_what_was_restored_stays_although_the_board_is_full(board: Any) ->
 async def test_age_counts_in_a_pass(board: Any) -> None:
     a, b = await board.join("a", "b")
     await a.do("board", settings={"owner_share": 1})
-    old = (await facts(board, a, count=40))[-20:]
+    old = await facts(board, a, count=50)
     board.clock.advance(3_600)
-    cited = await b.post("It was slow then.", edges={"derived_from": [old[0]]})
+    cited = await b.post("It was slow then.", edges={"supports": [old[0]], "derived_from": [old[1]]})
     young = await a.post("Minutes old, and less important.", "HYPOTHESIS")
-    await facts(board, a, count=40)
-    assert [await zone(b, id_) for id_ in (old[0], young["id"], cited["id"])] == ["working"] * 3
-    assert [await zone(b, id_) for id_ in old[1:6]] == ["archive"] * 5
+    await facts(board, a, count=20)
+    stays = [*old[:2], young["id"], cited["id"]]
+    assert [await zone(b, id_) for id_ in stays] == ["working"] * 4
+    assert [await zone(b, id_) for id_ in old[2:12]] == ["archive"] * 10
