@@ -131,8 +131,8 @@ async def test_no_more_finished_threads_are_read_and_summarised_than_it_takes(
     at = Table(store)
     for thread in range(8):
         root = await at.post("alice", f"root {thread}", importance=4, tokens=30)
-        for _ in range(4):
-            await at.post("bob", "reply", "REPLY", replies_to=root, importance=4, tokens=30)
+        for n in range(4):
+            await at.post("bob", f"reply {n}", "REPLY", replies_to=root, importance=4, tokens=30)
         if thread != 2:
             await at.post("alice", "so be it", "DECISION", replies_to=root, tokens=30)
     config = {
