@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput
 from blackboard_mcp.protocols.grants import GRANTED
 from blackboard_mcp.protocols.items import Ref, parse_ref
@@ -55,7 +57,10 @@ async def with_texts(store: BoardStore, board: str, agent: str, error: Conflict)
         name = item.key or item.id
         by = item.updated_by or item.author
         texts[name] = {"version": item.version, "by": by, "text": item.text}
-        said.append(f'{name}@{item.version} by {word(by)}: "{one_line(item.text)}".')
+        # As JSON, so that no quotation mark in the text ends the quotation.
+        said.append(
+            f"{name}@{item.version} by {word(by)}: {json.dumps(one_line(item.text), ensure_ascii=False)}."
+        )
     if not said:
         return error
     return type(error)(f"{error.message} {' '.join(said)}", **error.facts, current=texts)
