@@ -3,7 +3,7 @@
 The recorded steps come as they were said. Around them, drawn by a seed: facts that a step depends on
 (chains of 1 to 3), constraints, critiques of recent and of old steps, second critics, replies (chains of
 0 to 6, the first up to 12 steps late), and the end of most arguments: by acknowledgement of every
-critic, by a judge, or by withdrawal; some are still open when the board ends. Authors resolve part of
+critic once its author has answered each critique, by a judge, or by withdrawal; some are still open when the board ends. Authors resolve part of
 what a session left behind once it is over.
 
 Which items an open argument consists of is written down here, by whoever adds them, and not computed
@@ -253,7 +253,8 @@ class Weaver:
             self.actions.append(Decided(argument.root, argument.number))
 
     def acknowledge(self, argument: Argument, place: int) -> None:
-        """One critic after another, a few steps apart."""
+        """One critic after another, a few steps apart, once the author has answered every critique."""
+        self.answer_the_rest(argument)
         last = place == len(argument.critics) - 1
         argument.open = not last
         self.actions.append(
@@ -261,6 +262,14 @@ class Weaver:
         )
         if not last:
             self.after(self.rng.randint(1, 6), lambda: self.acknowledge(argument, place + 1))
+
+    def answer_the_rest(self, argument: Argument) -> None:
+        author = self.posts[argument.root].agent
+        answered = {place for said in self.posts if said.agent == author for _, place in said.edges}
+        for critique in argument.critiques:
+            if critique not in answered:
+                text = f"On {critique}: the step holds; the figures are those of the source, as it has them."
+                self.say(author, "REPLY", text, [("replies_to", critique)], argument=argument.number)
 
     def tidy(self, began: int, ended: int) -> None:
         """A session is over: its question is resolved, and half of what nobody argues about."""
