@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import random
 import tempfile
@@ -24,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from blackboard_mcp.protocols.board import BoardChange
+from blackboard_mcp.protocols.board import BoardChange, BoardConfig
 from blackboard_mcp.protocols.guard import closure
 from blackboard_mcp.protocols.pruning import PassOutcome, Plan, Reach, Workspace
 from blackboard_mcp.server.pruning import decide
@@ -44,6 +45,9 @@ async def grow(at: Table, size: int) -> list[int]:
     """A board of about `size` live items; the roots of its debates."""
     dice = random.Random(size)
     roots: list[int] = []
+    # A few agents stand for many: each may hold as much as there is.
+    config = BoardConfig(target_tokens=2 * size * TOKENS, owner_held=1.0, owner_share=1.0)
+    await at.store.ensure_board(at.board, "alice", config)
     for debate in range(DEBATES):
         root = await at.post("alice", f"claim {debate}", "HYPOTHESIS", tokens=TOKENS)
         members = [root.number]
@@ -66,7 +70,7 @@ async def grow(at: Table, size: int) -> list[int]:
             )
             for n in range(94)
         ]
-        batch += [draft("thread", "QUESTION", tokens=TOKENS)]
+        batch += [draft(f"thread {count}", "QUESTION", tokens=TOKENS)]
         batch += [draft(f"said {n}", "REPLY", tokens=TOKENS, replies_to=-95) for n in range(5)]
         posted = (await at.batch(agent, *batch)).items
         if dice.random() < 0.1:
@@ -132,12 +136,13 @@ async def measure(folder: Path, size: int, rounds: int) -> Times:
     fresh = [(await at.post("alice", f"apart {n}", tokens=TOKENS)).number for n in range(4 * rounds)]
     apart = iter(fresh)
     times: Times = {"items": (await at.standing()).working_items}
-    times["post"] = await timed(rounds, lambda: at.post("dave", "elsewhere", tokens=TOKENS))
+    place = itertools.count()
+    times["post"] = await timed(rounds, lambda: at.post("dave", f"elsewhere {next(place)}", tokens=TOKENS))
     times["post that replies"] = await timed(
         rounds, lambda: at.post("dave", "yes", "REPLY", replies_to=next(apart), tokens=TOKENS)
     )
     times["post in a debate"] = await timed(
-        rounds, lambda: at.post("dave", "and", "REPLY", replies_to=roots[0], tokens=TOKENS)
+        rounds, lambda: at.post("dave", f"and {next(place)}", "REPLY", replies_to=roots[0], tokens=TOKENS)
     )
     times["post that opens a debate"] = await timed(
         rounds, lambda: at.post("dave", "no", "CRITIQUE", critiques=next(apart), tokens=TOKENS)
