@@ -3,8 +3,8 @@
 The recorded steps come as they were said. Around them, drawn by a seed: facts that a step depends on
 (chains of 1 to 3), constraints, critiques of recent and of old steps, second critics, replies (chains of
 0 to 6, the first up to 12 steps late), and the end of most arguments: by acknowledgement of every
-critic once its author has answered each critique, by a judge, or by withdrawal; some are still open when the board ends. Authors resolve part of
-what a session left behind once it is over.
+critic once the author has answered each critique, by a judge, or by withdrawal; some are still open when
+the board ends. Authors resolve part of what a session left behind once it is over.
 
 Which items an open argument consists of is written down here, by whoever adds them, and not computed
 from edges: so what counts as a loss is nobody's guard.
