@@ -49,6 +49,10 @@ class _Deciding:
         self.spared: dict[int, tuple[int, ...]] = {}
         """Threads that wait for an agent's summary, with the members that stay until they have it."""
 
+    def unsparing(self) -> _Deciding:
+        """The same decisions when no thread can wait any more."""
+        return _Deciding(self._policies, self._prepared)
+
     def spare(self, threads: Iterable[Thread]) -> None:
         self.spared |= dict(threads)
 
@@ -83,7 +87,10 @@ def _told(board: str, outcomes: list[PassOutcome]) -> list[PassOutcome]:
 
 
 class _Rehearsal:
-    """Decides a whole pass as if the summaries had been applied; `added` are the tokens of those that stay."""
+    """Decides a whole pass as if the summaries had been applied; `added` are the tokens of those that stay.
+
+    Where threads are spared, the summaries are of these: they come after what a pass takes to spare them.
+    """
 
     def __init__(self, summaries: Sequence[NewSummary], deciding: _Deciding) -> None:
         self._summaries = summaries
@@ -91,7 +98,8 @@ class _Rehearsal:
         self.added = 0
 
     def decide(self, space: Workspace) -> Plan:
-        plan = decide(self._deciding.seen(space), steps=_BEFORE_SUMMARIES)
+        sparing = bool(self._deciding.spared)
+        plan = self._deciding.last(space) if sparing else decide(space, steps=_BEFORE_SUMMARIES)
         moves = list(plan.moves)
         left = {c.number: c for c in space.candidates}
         for move in moves:
@@ -122,14 +130,18 @@ class _Rehearsal:
                     expired=False,
                     superseded=False,
                     analysed=False,
+                    fresh=space.config.fresh_seconds > 0,
+                    open_work=False,
+                    bears=(),
                 )
             )
             for source in sources:
                 moves.append(Move(source.number, THREADS, "summarised"))
                 del left[source.number]
-        gone = sum(c.tokens for c in space.candidates if c.number not in left)
-        tokens = space.tokens - gone + sum(c.tokens for c in posted)
-        after = self._deciding.last(replace(space, candidates=(*left.values(), *posted), tokens=tokens))
+        gone = {c.number: c.tokens for c in space.candidates if c.number not in left}
+        tokens = space.tokens - sum(gone.values()) + sum(c.tokens for c in posted)
+        kept = [replace(c, bears=tuple(n for n in c.bears if n not in gone)) for c in left.values()]
+        after = self._deciding.unsparing().last(replace(space, candidates=(*kept, *posted), tokens=tokens))
         taken = {move.number for move in after.moves}
         self.added = sum(c.tokens for c in posted if c.number not in taken)
         return replace(after, moves=(*moves, *(move for move in after.moves if move.number in left)))
@@ -306,7 +318,6 @@ class Pruner:
             outcome = await self._store.prune(board, deciding.last, apply=False, reaching=deciding.reach)
             if outcome.tokens_after <= config.high_tokens:
                 return outcome
-            deciding.spared.clear()
             first = replace(first, threads=tuple(waiting))
         if not first.threads:
             return first
