@@ -274,7 +274,7 @@ async def test_private_events_in_a_shared_end_reach_their_owner_alone(
     await table.post("alice", "canary of alice", private=True, tags=["canary"])
     await table.post("carol", "public")
     await table.post("bob", "canary of bob", private=True, tags=["canary"])
-    await table.post("carol", "public")
+    await table.post("carol", "public as well")
     late = [asyncio.create_task(hear(agent)) for agent in AGENTS]
     for calls in (waiting, late):
         heard = [[event.seq - place for event in events] for events in await asyncio.gather(*calls)]
@@ -462,7 +462,9 @@ async def test_many_boards_that_move_at_once_are_all_heard_of(
     readers = [asyncio.create_task(follow(tails, table.board, "bob", {}, to=42, place=2)) for table in tables]
     await asyncio.sleep(0)
     for _ in range(4):
-        await asyncio.gather(*(table.batch("alice", *(draft(f"{n}") for n in range(10))) for table in tables))
+        await asyncio.gather(
+            *(table.batch("alice", *(draft(f"{n}", "LOG") for n in range(10))) for table in tables)
+        )
     for events in await asyncio.wait_for(asyncio.gather(*readers), PATIENCE):
         assert [event.seq for event in events] == list(range(3, 43))
 

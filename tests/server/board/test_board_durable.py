@@ -43,14 +43,14 @@ async def take(stream: Any, count: int) -> list[int]:
 
 
 async def test_I20_a_named_stream_goes_on_where_it_was_done(place: Any, board: Any) -> None:
-    async with board.events({"type": "FACT"}, name="worker", page=4) as stream:
+    async with board.events({"type": "LOG"}, name="worker", page=4) as stream:
         wanted = await fill(board, 10)
         assert await take(stream, 6) == wanted[:6]
     again = await place.join("alice")
-    async with again.events({"type": "FACT"}, name="worker", page=4) as stream:
+    async with again.events({"type": "LOG"}, name="worker", page=4) as stream:
         assert await take(stream, 2) == wanted[6:8]
     with pytest.raises(Conflict, match="another filter"):
-        await again.events({"type": "LOG"}, name="worker").__aenter__()
+        await again.events({"type": "FACT"}, name="worker").__aenter__()
     held = await again.subscriptions()
     assert [(one.name, one.cursor) for one in held] == [("worker", wanted[7])]
 
@@ -176,7 +176,7 @@ from blackboard_mcp.server.board import Board
 async def main():
     done = Path(sys.argv[2])
     async with Board.open(agent="worker", data=Path(sys.argv[1])) as board:
-        async with board.events({"type": "FACT"}, name="work", page=5) as stream:
+        async with board.events({"type": "LOG"}, name="work", page=5) as stream:
             with done.open("a") as file:
                 print("ready", flush=True)
                 async for event in stream:
