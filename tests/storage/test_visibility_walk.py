@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.items import Ref, Visibility
 from blackboard_mcp.protocols.visibility import Viewer
@@ -112,6 +113,8 @@ async def play(listed: list[tuple[object, ...]]) -> None:
     store, rule = await open_memory_store(), Rule()
     at = Table(store)
     try:
+        # A pass takes what was restored just now as well: here items come and go.
+        await store.ensure_board(at.board, "alice", BoardConfig(restored_seconds=0))
         await at.post("alice", "begin", tags=["t0"])
         rule.notes[1] = Note("alice", "board", "alice", None, "t0")
         for turn, step in enumerate(listed, 1):
