@@ -67,11 +67,12 @@ def _check_chosen(ledger: Ledger, owner: str, agents: str) -> Steps[None]:
     """What stays because its author says so has no more room than the owner's share."""
     config = ledger.board.config
     most = int(config.low_tokens * config.owner_share)
-    listed = yield sql("chosen_on_account"), (ledger.no, agents)
+    listed = yield sql("chosen_on_account"), (ledger.no, agents, ledger.agent)
     tokens = sum(row[2] for row in listed)
     if tokens <= most:
         return
-    earlier = [item_id(type_, number) for number, type_, _ in listed if number < ledger.first_number][:_NAMED]
+    known = [(number, type_) for number, type_, _, seen in listed if seen and number < ledger.first_number]
+    earlier = [item_id(type_, number) for number, type_ in known[:_NAMED]]
     named = f" (yours: {', '.join(earlier)})" if earlier else ""
     raise QuotaExceeded(
         f"With this, the agents of {owner} would have {tokens:,} tokens on '{ledger.board.id}' in items of importance "

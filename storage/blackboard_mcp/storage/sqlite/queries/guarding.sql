@@ -175,8 +175,10 @@ UNION
 SELECT number FROM asked WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
 
 -- name: chosen_on_account
--- The same of what some agents (a JSON list) posted: tokens, longest first.
-SELECT i.number, i.type, i.tokens FROM item i
-WHERE i.board = ?1 AND i.zone = 'working' AND i.author IN (SELECT value FROM json_each(?2))
-  AND i.number IN (SELECT number FROM exempt WHERE board = ?1 UNION SELECT number FROM asked WHERE board = ?1)
+-- The same of what some agents (a JSON list) posted: tokens, and whether an agent (?3) may know of it; longest first.
+SELECT i.number, i.type, i.tokens, VISIBLE(i.owner, ?3)
+FROM (SELECT DISTINCT number FROM (
+    SELECT number FROM exempt WHERE board = ?1 UNION ALL SELECT number FROM asked WHERE board = ?1)) c
+CROSS JOIN item i ON i.board = ?1 AND i.number = c.number
+WHERE i.zone = 'working' AND i.author IN (SELECT value FROM json_each(?2))
 ORDER BY i.tokens DESC, i.number;
