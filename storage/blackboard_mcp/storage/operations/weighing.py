@@ -83,11 +83,16 @@ def _somebody_has_too_much(board: BoardRow) -> Steps[bool]:
 
 
 def lately(board: BoardRow, now: int) -> Steps[Lately]:
-    """Where what is fresh begins. The log is in order of time, so its place is found by halving."""
+    """Where what is fresh begins."""
     seconds = board.config.fresh_seconds
     if not seconds:
         return Lately(_ALL, _ALL)
     at = now - seconds * 1_000_000
+    return Lately((yield from _first_since(board, at)), at)
+
+
+def _first_since(board: BoardRow, at: int) -> Steps[int]:
+    """The sequence of the first event at an instant or later. The log is in order of time: halving finds it."""
     low, high = 1, board.seq + 1
     while low < high:
         middle = (low + high) // 2
@@ -96,7 +101,7 @@ def lately(board: BoardRow, now: int) -> Steps[Lately]:
             high = middle
         else:
             low = middle + 1
-    return Lately(low, at)
+    return low
 
 
 def restored(board: BoardRow, now: int) -> Steps[set[int]]:
@@ -107,13 +112,13 @@ def restored(board: BoardRow, now: int) -> Steps[set[int]]:
     config = board.config
     if not config.restored_seconds:
         return set()
-    after = 0
+    at = now - config.restored_seconds * 1_000_000
+    after = (yield from _first_since(board, at)) - 1
     if config.restored_events:
-        rows = yield sql("event_of_agents"), (board.no, SYSTEM, config.restored_events)
-        after = rows[0][0] if rows else 0
+        rows = yield sql("event_of_agents"), (board.no, SYSTEM, config.restored_events, after)
+        after = rows[0][0] if rows else after
     room = config.target_tokens // RESTORED_SHARE
     stays: set[int] = set()
-    at = now - config.restored_seconds * 1_000_000
     for number, tokens, _hidden, _seq in (yield sql("restored_since"), (board.no, after, at)):
         if tokens <= room:
             room -= tokens

@@ -166,8 +166,9 @@ ORDER BY seq, number LIMIT ?11;
 SELECT at FROM event WHERE board = ?1 AND seq = ?2;
 
 -- name: event_of_agents
--- The newest event of an agent that so many (?3) of agents came after; ?2 is the server.
-SELECT seq FROM event WHERE board = ?1 AND agent <> ?2 ORDER BY seq DESC LIMIT 1 OFFSET ?3;
+-- The newest event of an agent that so many (?3) of agents came after, if it came after a sequence (?4); ?2 is the
+-- server.
+SELECT seq FROM event WHERE board = ?1 AND seq > ?4 AND agent <> ?2 ORDER BY seq DESC LIMIT 1 OFFSET ?3;
 
 -- name: restored_since
 -- What of working memory came back from the archive after a sequence (?2) and an instant: what everybody sees, then
