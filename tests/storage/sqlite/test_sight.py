@@ -31,7 +31,7 @@ WITHOUT: dict[str, set[str]] = {
     "asked of items that were found for the agent, or that debates are about, which everybody sees": {
         *("versions", "version_now", "version_list", "obligations_of_debates", "obligations_of_item"),
         *("written_by", "pass_of_item", "endorsements", "root_of_debate", "item_of_key", "edges_touching"),
-        *("thread_members", "items_any", "items_brief", "watchers_of"),
+        *("thread_members", "items_any", "items_brief", "watchers_of", "critiques_of", "agreeing"),
     },
     "what the guard holds, of all: what an agent is told of it goes through `shown`": {
         *("protected_among", "protected_figures", "held", "holding", "held_for", "chains", "debated_for"),
@@ -44,6 +44,16 @@ WITHOUT: dict[str, set[str]] = {
     "passes, expiry and leases take all": {
         *("working", "working_among", "going_expired", "going_done", "going_logs", "going_least", "expiring"),
         *("next_expiry", "lapsing_boards", "duties_of_the_absent"),
+        *(
+            "questions_unanswered",
+            "agreeing_and_absent",
+            "agreements_lapsing",
+            "going_band",
+            "restored_since",
+        ),
+    },
+    "where the log was at an instant, or so many events ago: no word of what happened": {
+        *("event_at", "event_of_agents"),
     },
     "the search index holds all: a search confirms its hits with the store": {
         *("outbox_oldest", "outbox_empty", "archived_keys", "settled_keys", "outbox_items", "settled_sums"),
@@ -58,6 +68,7 @@ WITHOUT: dict[str, set[str]] = {
     "a board whole, as the operator exports and imports it": {
         *("history_private", "history_owners", "history_item", "history_unfinished", "history_debateless"),
         *("history_let_go", "history_counters", "history_edges"),
+        *("history_owed_again", "history_watching"),
     },
     "writes": {
         *("outbox_done", "retractions_clear", "spreading_done", "held_drop", "held_clear", "version_keep"),
@@ -74,7 +85,7 @@ ELSEWHERE = {
     "tokens.sql": ("owner <> ?2 AND revoked_at",),  # whom a token speaks for
     "posting.sql": ("AND owner = ?2 AND key = ?3",),  # the entry of a key that bears one mark
     "voting.py": ("v.owner not in own",),  # for whom votes count
-    "retracting.py": ('source.owner in ("", row.owner)',),  # one item's notice reaches another
+    "duplicates.sql": ("AND i.owner = ?5 AND VISIBLE(i.owner, ?3)",),  # the agent's own that bears one mark
 }
 """The same words where they are about something else."""
 

@@ -17,6 +17,7 @@ from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import EdgeKind, ItemType
 
 from ..operation import Rows
+from . import sight
 from .ledger import Ledger, load_any
 from .principals import audience
 from .rows import ItemRow, Steps, sql
@@ -61,7 +62,7 @@ def ask(ledger: Ledger, row: ItemRow, names: Sequence[str]) -> Steps[None]:
 
 def answered(ledger: Ledger, row: ItemRow, cited: ItemRow) -> Steps[None]:
     """What an item that replies to a question does: its author has answered, and an ANSWER lets off the others."""
-    if cited.type != ItemType.QUESTION or row.owner not in ("", cited.owner):
+    if cited.type != ItemType.QUESTION or not sight.shared(row.owner, cited.owner):
         return
     if ItemType(row.type) in _NO_ANSWERS:
         return

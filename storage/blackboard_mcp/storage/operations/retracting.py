@@ -19,7 +19,7 @@ from typing import Any
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import EdgeKind, Retraction, Status, Visibility, item_id
 
-from . import agreements
+from . import agreements, sight
 from .ledger import Ledger, open_ledger
 from .principals import audience
 from .rows import ItemRow, Steps, numbers, sql
@@ -166,7 +166,7 @@ def fallen(ledger: Ledger, rows: Sequence[ItemRow]) -> Steps[dict[int, tuple[str
 
 def _told(source: ItemRow, row: ItemRow) -> Steps[bool]:
     """Whether a notice may go from one item to the other: nothing leads out of what not everybody sees."""
-    if source.owner in ("", row.owner):
+    if sight.shared(source.owner, row.owner):
         return True
     return row.visibility is Visibility.PRIVATE and bool((yield from audience(source.owner, [row.owner])))
 

@@ -30,6 +30,11 @@ TIMES = 3
 """How often the agent is bound where `VISIBLE` is given a `?` without a number."""
 
 
+def shared(one: str, other: str) -> bool:
+    """SHARED, of rows."""
+    return one in ("", other)
+
+
 def expanded(statement: str) -> str:
     """A statement with the words above written out."""
     for word, meaning in _WORDS.items():

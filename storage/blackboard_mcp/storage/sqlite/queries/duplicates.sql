@@ -10,7 +10,8 @@ SELECT i.number FROM (
     UNION
     SELECT number FROM finding WHERE board = ?1 AND fingerprint = ?6
 ) s CROSS JOIN item i ON i.board = ?1 AND i.number = s.number
-WHERE i.author = ?3 AND i.type = ?4 AND i.owner = ?5 AND i.key IS NULL AND i.expires_at IS NULL
+WHERE i.author = ?3 AND i.type = ?4 AND i.owner = ?5 AND VISIBLE(i.owner, ?3)
+  AND i.key IS NULL AND i.expires_at IS NULL
   AND i.status IN ('ACTIVE', 'DEBATED') AND i.superseded = 0
   AND (i.type <> 'CRITIQUE' OR HIDDEN(i.owner) OR EXISTS (
       SELECT 1 FROM obligation o WHERE o.board = ?1 AND o.item = i.number AND o.duty = 'respond'
@@ -39,13 +40,13 @@ ORDER BY i.number;
 -- numbers; what fell first, and the newest of each.
 SELECT number, fell FROM (
     SELECT f.number, 1 AS fell FROM finding f CROSS JOIN item i ON i.board = f.board AND i.number = f.number
-    WHERE f.board = ?1 AND f.fingerprint = ?2 AND f.number < ?5 AND i.type = ?4
+    WHERE f.board = ?1 AND f.fingerprint = ?2 AND f.number < ?5 AND i.type = ?4 AND PUBLIC(i.owner)
       AND i.status IN ('WITHDRAWN', 'INVALIDATED')
     ORDER BY f.number DESC LIMIT 20)
 UNION ALL
 SELECT number, fell FROM (
     SELECT f.number, 0 AS fell FROM finding f CROSS JOIN item i ON i.board = f.board AND i.number = f.number
-    WHERE f.board = ?1 AND f.fingerprint = ?3 AND f.number < ?5 AND i.type = ?4
+    WHERE f.board = ?1 AND f.fingerprint = ?3 AND f.number < ?5 AND i.type = ?4 AND PUBLIC(i.owner)
       AND i.status IN ('ACTIVE', 'DEBATED') AND i.superseded = 0
       AND NOT EXISTS (SELECT 1 FROM finding s WHERE s.board = ?1 AND s.fingerprint = ?2 AND s.number = i.number)
     ORDER BY f.number DESC LIMIT 20);

@@ -13,7 +13,7 @@ ORDER BY board, number LIMIT ?4;
 -- name: same_findings
 -- Findings of one type that say the same, by others than an agent, and stand; oldest first.
 SELECT f.number FROM finding f JOIN item i ON i.board = f.board AND i.number = f.number
-WHERE f.board = ?1 AND f.fingerprint = ?2 AND i.type = ?3 AND i.author <> ?4
+WHERE f.board = ?1 AND f.fingerprint = ?2 AND i.type = ?3 AND i.author <> ?4 AND PUBLIC(i.owner)
   AND i.status IN ('ACTIVE', 'DEBATED') AND (i.ttl IS NULL OR i.zone = 'archive')
   AND i.superseded = 0
 ORDER BY f.number LIMIT 20;
