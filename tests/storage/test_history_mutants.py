@@ -48,6 +48,13 @@ def without(name: str, values: int = 1) -> Mutate:
     return lambda patch: patch.setitem(rows._statements(), name, f"SELECT 1 WHERE 0 AND {given}")
 
 
+def loses_edges(patch: pytest.MonkeyPatch) -> None:
+    """Of edges only those that may be claims are written."""
+    honest = rows._statements()["history_edges"].strip().rstrip(";")
+    kept = f"SELECT * FROM ({honest}) WHERE kind IN ('supersedes', 'refutes')"  # noqa: S608 - words of ours
+    patch.setitem(rows._statements(), "history_edges", kept)
+
+
 def lose_lines(patch: pytest.MonkeyPatch) -> None:
     """One line in eleven is not written."""
     honest = exporting.page
@@ -109,7 +116,8 @@ def stands_as_it_began(patch: pytest.MonkeyPatch) -> None:
 MUTANTS: dict[str, tuple[Mutate, str]] = {
     "lines lost": (lose_lines, ""),
     "versions lost": (lose_versions, ""),
-    "edges lost": (without("history_edges", 3), "edge "),
+    "edges lost": (loses_edges, "edge "),
+    "all edges lost": (without("history_edges", 3), ""),
     "owners of what is superseded": (without("history_superseded"), "differs in superseded"),
     "what is analysed": (without("history_analysed"), "differs in analysed"),
     "what was debated": (without("history_debated"), "differs in debated"),
