@@ -42,11 +42,12 @@ class Pacts:
         return self.owners.get(agent, agent)
 
     def here(self, agent: str) -> list[str]:
-        """Who else is there, and not only to look on."""
+        """Who else is there, and not only to look on; the server's own hand is nobody."""
         return [
             name
             for name, at in self.last_seen.items()
-            if at >= self.now - PRESENCE
+            if name != "system"
+            and at >= self.now - PRESENCE
             and self.owner(name) != self.owner(agent)
             and self.roles.get(name) not in ("observer", "summariser")
         ]
