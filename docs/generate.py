@@ -72,7 +72,7 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     EventType.CORE_CHANGED: ("Objective, constraints or flags changed.", "version"),
     EventType.ITEM_POSTED: (
         "An item was posted, or a summary written.",
-        "kinds of edges to ids; of a summary: summarises, writer, refused",
+        "kinds of edges to ids; of a request or its answer: to; of a summary: summarises, writer, refused",
     ),
     EventType.ITEM_VERSIONED: ("An entry, or an item by id, got a new version.", ""),
     EventType.ITEM_CHANGED: (
@@ -315,7 +315,7 @@ def tools() -> str:
         "takes an optional `board`. Schemas leave out a few arguments that programs give (`idempotency_key`, the "
         "filters of `query_archive`, `limit` of `wait`); they are taken all the same. Unknown arguments and wrong "
         "values are refused by name, and then nothing is changed. Every result ends in a footer: the board's "
-        "sequence and what is new for the caller.\n",
+        "sequence, what the caller owes and how much it was not shown.\n",
         "What a client is told at the start:\n",
         f"> {compose.INSTRUCTIONS}\n",
     ]

@@ -293,14 +293,14 @@ class Calls:
 
 
 def quick(seconds: str) -> bool:
-    """Whether a value of `seconds` makes nobody wait: it is refused or next to nothing."""
+    """Whether a value of `seconds` makes nobody wait: it is refused or next to nothing. Too many are a long wait."""
     try:
         value = json.loads(seconds)
     except (ValueError, RecursionError):
         return True
     if value is None:
         return False
-    return not isinstance(value, int | float) or isinstance(value, bool) or not 0.05 < value <= 50
+    return not isinstance(value, int | float) or isinstance(value, bool) or not value > 0.05
 
 
 def base(tool: str, schema: Schema) -> dict[str, str]:

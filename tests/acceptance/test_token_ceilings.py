@@ -84,7 +84,7 @@ async def test_the_default_view_of_a_full_board_and_every_footer_fit(tmp_path: P
         assert TOKENIZER.count(answers[name]) <= VIEW_TOKENS, name
     assert view["tokens"] <= VIEW_TOKENS
     assert TOKENIZER.count(view["view"]) == view["tokens"]
-    assert "new for you: " in answers["post"]
+    assert "you owe: answer " in answers["post"]
     for name, text in answers.items():
         footer = text.splitlines()[-1]
         assert "seq " in footer, name

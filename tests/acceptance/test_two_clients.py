@@ -146,7 +146,7 @@ async def test_a_critique_is_answered_and_settled_across_processes(
         assert owed == {("alice", critique, "respond")}
         with pytest.raises(ToolFailed, match="has no answer yet"):
             await bob.call("debate", op="acknowledge", id=claim)
-        assert "new for you" in await say(alice.client, "query", board=board)
+        assert f"you owe: answer {critique}" in await say(alice.client, "query", board=board)
         assert (
             "debate on" in (await resource(alice.client, f"board://{board}/items/{claim}.json"))["protected"]
         )

@@ -185,7 +185,7 @@ async def test_what_one_installation_posts_another_on_the_same_folder_reads(
         assert (await bob.fail("post", text="y", key="k", expected_version=0))["current_version"] == 1
         await bob.post("doubt", "CRITIQUE", edges={"critiques": ["F-1"]})
         await alice.do("query")
-        assert alice.footer.endswith("1 new for you: C-2")
+        assert alice.footer.endswith("you owe: answer C-2")
 
 
 async def test_a_folder_is_made_for_its_owner_alone_and_opens_again(tmp_path: Path, mode: str) -> None:

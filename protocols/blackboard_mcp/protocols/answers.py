@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -15,12 +15,87 @@ from .items import Item, ItemType, Status
 from .remarks import Remark
 from .summaries import SummaryRequest
 
+MOST_UNSEEN = 100
+"""So many changes that an agent was not shown are counted and named, the first ones first."""
+
+MOST_SHOWN = 500
+"""So many sequences are kept of what an agent was shown after something that it was not; of more, it is shown the
+last ones again."""
+
+
+class Look(int):
+    """The sequence up to which an agent was shown all of a board that is news to it; 0 when it was shown nothing.
+
+    `above` are sequences after it that the agent was shown as well; `told` are those that footers gave it as the
+    board's while it had not been shown all before them. A plain number is a look without either.
+    """
+
+    above: frozenset[int]
+    told: frozenset[int]
+
+    def __new__(cls, seq: int = 0, above: Iterable[int] = (), told: Iterable[int] = ()) -> Look:
+        look = super().__new__(cls, seq)
+        look.above = frozenset(shown for shown in above if shown > seq)
+        look.told = frozenset(named for named in told if named > seq)
+        return look
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Look):
+            return (int(self), self.above, self.told) == (int(other), other.above, other.told)
+        return int(self) == other
+
+    __hash__ = int.__hash__
+
+    def bounded(self, most: int) -> Look:
+        """The same with the first `most` sequences after its place, and the last that footers gave."""
+        if max(len(self.above), len(self.told)) <= most:
+            return self
+        return Look(self, sorted(self.above)[:most], sorted(self.told)[-most:])
+
+    @classmethod
+    def of(cls, look: int) -> Look:
+        return look if isinstance(look, Look) else cls(look)
+
+    @property
+    def is_of_newcomer(self) -> bool:
+        """Whether the agent was shown nothing yet; what comes first on every board is that it came into being."""
+        return self <= 1 and not self.above
+
+    def joined(self, other: int) -> Look:
+        """What the agent was shown by this or by the other."""
+        more = Look.of(other)
+        return Look(max(self, more), self.above | more.above, self.told | more.told)
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """Something that an agent owes on an item."""
+
+    id: str
+    duty: Duty
+
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """What waits for an agent: ids, most pressing first (at most 50)."""
+    """What an agent owes, most pressing first (at most 50), and what it was not shown yet.
 
-    ids: tuple[str, ...] = ()
+    `fresh` are the sequences of changes that are news to it, each with the number of its item (0: about none), in
+    order, the first `MOST_UNSEEN` of them; after `looked` the log was not looked through.
+    """
+
+    owed: tuple[Owed, ...] = ()
+    fresh: tuple[tuple[int, int], ...] = ()
+    looked: int = 0
+
+    @property
+    def unseen(self) -> int:
+        """How many changes the agent was not shown; `MOST_UNSEEN` stands for as many or more."""
+        return len(self.fresh)
+
+    @property
+    def settled(self) -> int:
+        """The sequence up to which the agent was shown everything."""
+        return self.fresh[0][0] - 1 if self.fresh else self.looked
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +223,8 @@ class Log:
     seq: int
     more: bool
     attention: Attention
+    look: Look = field(default_factory=Look)
+    """What the agent had been shown by then, by this process or another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +287,8 @@ class Snapshot:
     attention: Attention = field(default_factory=Attention)
     summaries: tuple[SummaryRequest, ...] = ()
     """Requests for summaries that the agent could meet, oldest first, at most three."""
-    look: int = 0
-    """The sequence up to which the agent had been shown the board; 0 when that is not known."""
+    look: Look = field(default_factory=Look)
+    """What the agent had been shown by then, by this process or another."""
     at: datetime | None = None
     """When the last event was; `None` when there is none."""
     tokens: int = 0

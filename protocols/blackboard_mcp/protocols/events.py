@@ -84,6 +84,40 @@ WITHOUT_ITEM = frozenset(
 OF_GROUPS = frozenset(event for event in EventType if event.startswith(("group.", "delivery.")))
 """Events about consumer groups; a group gets those of others where its filter names them, and never its own."""
 
+QUIET = frozenset(
+    {
+        EventType.BOARD_CREATED,
+        EventType.OBLIGATION_ADDED,
+        EventType.OBLIGATION_MET,
+        EventType.PASS_ENDED,
+        EventType.PRESSURE,
+        EventType.SKILL_OFFERED,
+        EventType.SKILL_ENDED,
+        EventType.SUMMARY_REQUESTED,
+        EventType.SUMMARY_TAKEN,
+        EventType.SUMMARY_CLOSED,
+        EventType.WATCH_BEGAN,
+        EventType.WATCH_ENDED,
+        *(OF_GROUPS - {EventType.DELIVERY_DEAD}),
+    }
+)
+"""Bookkeeping: news to nobody, whatever it is about."""
+
+APART = frozenset(
+    {
+        EventType.DELIVERY_DEAD,
+        EventType.ITEM_ARCHIVED,
+        EventType.ITEM_EXPIRED,
+        EventType.MEMBER_CHANGED,
+        EventType.OBLIGATION_WAIVED,
+        *(event for event in EventType if event.startswith("request.")),
+    }
+)
+"""News to those whom it concerns, and to nobody else; so is what is posted to somebody by a request."""
+
+LEFT = frozenset({EventType.ITEM_ARCHIVED, EventType.ITEM_EXPIRED, EventType.ITEM_SUPERSEDED})
+"""Events by which items leave working memory without anybody's having asked for it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -110,6 +144,16 @@ class Event:
     def visible_to(self, viewer: Viewer) -> bool:
         """Whether the viewer may learn of the event: what every way out of a whole log asks."""
         return self.owner is None or viewer.sees(self.owner)
+
+    def is_news_to(self, agent: str) -> bool:
+        """Whether the event, where the agent may see it, is something that it has to be shown.
+
+        Its own acts are not, nor is bookkeeping, nor what goes between others; what statements ask of the log is
+        the same.
+        """
+        if self.agent == agent or self.event in QUIET:
+            return False
+        return (self.event not in APART and "to" not in self.data) or agent in self.concerns
 
 
 SYSTEM = "system"

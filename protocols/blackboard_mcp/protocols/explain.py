@@ -57,8 +57,20 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
+class Outlook:
+    """A board as a whole: how much is protected, and what would leave first, by id with why."""
+
+    protected_items: int
+    protected_tokens: int
+    leaving: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Explained:
-    """Explanations in the order asked, all of one moment. `tokens` is working memory as the reader may see it."""
+    """Explanations in the order asked, all of one moment. `tokens` is working memory as the reader may see it.
+
+    With an `outlook` they are of a board as a whole: what would leave first, then some of what is protected.
+    """
 
     explanations: tuple[Explanation, ...]
     missing: tuple[str, ...]
@@ -66,3 +78,4 @@ class Explained:
     tokens: int
     seq: int
     attention: Attention
+    outlook: Outlook | None = None

@@ -226,8 +226,13 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
         """Events after a sequence, in order, at most `limit`."""
         ...
 
-    async def beginnings(self, board: str, agent: str, wanted: Iterable[int]) -> dict[int, str]:
-        """How the present texts begin, up to 1,000 characters without leading blanks, of those the agent may see."""
+    async def beginnings(
+        self, board: str, agent: str, wanted: Iterable[tuple[int, int]]
+    ) -> dict[tuple[int, int], str]:
+        """How the texts of items begin that the agent may see, by number and version.
+
+        Up to 1,000 characters without leading blanks; versions that are not there are left out.
+        """
         ...
 
     async def stretches(self, places: Mapping[str, int], limit: int) -> dict[str, Stretch]:
@@ -251,12 +256,18 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
         ...
 
     async def record_activity(
-        self, board: str, seen: Mapping[str, datetime], reads: Mapping[int, tuple[int, datetime]]
+        self,
+        board: str,
+        seen: Mapping[str, datetime],
+        reads: Mapping[int, tuple[int, datetime]],
+        shown: Mapping[str, int] | None = None,
     ) -> None:
-        """Agents were there, and items were read so many times, the last time then.
+        """Agents were there, items were read so many times, the last time then, and agents were `shown` so much.
 
-        It changes no board: no event, no sequence. Reads add up, instants only move forward; agents that
-        never did anything there, and items and boards that are not there, are passed over.
+        It changes no board: no event, no sequence. Reads add up, what was shown adds up (a `Look` is joined
+        to what is kept; of very many sequences after its place the last are dropped, hence shown again), instants
+        only move forward; agents that never did anything there, and items and boards that are not there, are
+        passed over.
         """
         ...
 

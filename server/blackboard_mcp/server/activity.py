@@ -1,7 +1,7 @@
-"""Who is there and what is read: noted in memory, written in the background, never on a caller's path.
+"""Who is there, what is read and what was shown: noted in memory, written in the background, never on a caller's path.
 
-A hint for policies that go by use and for leases of watchers, not a part of any board: what a crash
-loses of it is lost.
+A hint for policies that go by use, for leases of watchers and for footers, not a part of any board: what a
+crash loses of it is lost.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from blackboard_mcp.protocols.answers import Look
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.store import BoardStore
@@ -28,6 +29,7 @@ MAX_NOTED = 20_000
 class _Notes:
     seen: dict[str, datetime] = field(default_factory=dict)
     reads: dict[int, tuple[int, datetime]] = field(default_factory=dict)
+    shown: dict[str, Look] = field(default_factory=dict)
 
 
 class Activity:
@@ -57,6 +59,13 @@ class Activity:
             elif self._take_room():
                 notes.reads[number] = (1, now)
 
+    def shown(self, board: str, agent: str, look: Look) -> None:
+        """The agent has been shown so much of the board by now."""
+        notes = self._notes(board)
+        noted = notes.shown.get(agent)
+        if noted is not None or self._take_room():
+            notes.shown[agent] = look if noted is None else noted.joined(look)
+
     def _notes(self, board: str) -> _Notes:
         self._some.set()
         return self._boards.setdefault(board, _Notes())
@@ -73,10 +82,10 @@ class Activity:
         self._some.clear()
         for board in list(self._boards):
             notes = self._boards.pop(board)
-            if not notes.seen and not notes.reads:
+            if not (notes.seen or notes.reads or notes.shown):
                 continue
             try:
-                await self._store.record_activity(board, notes.seen, notes.reads)
+                await self._store.record_activity(board, notes.seen, notes.reads, notes.shown)
             except BlackboardError as error:
                 logger.warning("use of %s was not recorded: %s", board, error)
 

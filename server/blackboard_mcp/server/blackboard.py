@@ -6,7 +6,7 @@ Every method takes the agent's authenticated name and a board id. Nothing here k
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Literal, TypedDict
@@ -110,7 +110,7 @@ class Blackboard:
         self.validation = Validation(store, self.validators, config)
         self._summarizes = summarizes
         self._responds = responds
-        self.looks = Looks()
+        self.looks = Looks(activity)
         self._reader = Reader(store, self.looks, activity)
         self.following = Following(store, self.looks, self.board_of, activity)
         self._owners: dict[str, str] = {}
@@ -188,7 +188,7 @@ class Blackboard:
         except Conflict as error:
             raise await with_texts(self.store, name, agent, error) from None
         self.activity.seen(name, agent)
-        self.looks.told(name, agent, posted.seq, posted.attention)
+        posted = replace(posted, attention=self.looks.told(name, agent, posted.seq, posted.attention))
         for fields in posts:
             if fields.ttl_seconds is not None:
                 self.pruner.expect(fields.ttl_seconds)
@@ -304,7 +304,7 @@ class Blackboard:
         if op != "status":
             await self._prune_if_due(name)
         if isinstance(state, DebateView):
-            self.looks.told(name, agent, state.seq, state.attention)
+            state = replace(state, attention=self.looks.told(name, agent, state.seq, state.attention))
         return name, state
 
     async def watch_topic(
@@ -331,11 +331,16 @@ class Blackboard:
         attention, seq = await self.attention(agent, name)
         return held, seq, attention
 
-    async def attention(self, agent: str, board: str) -> tuple[Attention, int]:
-        """What waits for the agent on an existing board, and the board's sequence; it has been told then."""
+    async def attention(
+        self, agent: str, board: str, *, events: Iterable[int] = (), items: Iterable[int] = ()
+    ) -> tuple[Attention, int]:
+        """What waits for the agent on an existing board, and the board's sequence.
+
+        The agent is shown `events` by sequence and `items` by number now.
+        """
         log = await self.store.log(board, agent, _END, 1, look=self.looks.of(board, agent))
-        self.looks.told(board, agent, log.seq, log.attention)
-        return log.attention, log.seq
+        left = self.looks.delivered(board, agent, log.seq, log.attention, events)
+        return self.looks.told(board, agent, log.seq, left, items), log.seq
 
     def deciders_for(self, agent: str) -> tuple[str, ...]:
         """The named deciders, to one of whom a debate's critique does not matter; none for who decides by a role."""
@@ -372,20 +377,24 @@ class Blackboard:
     async def explain(
         self, agent: str, board: str | None, ids: Sequence[str], keys: Sequence[str] = ()
     ) -> Explained:
-        """What protects each item, what would take it and when, or why it left.
+        """What protects each item, what would take it and when, or why it left; of none named, the board as a whole.
 
         Raises:
-            InvalidInput: nothing is named, or too much.
+            InvalidInput: too much is named.
         """
         check_explained(ids, keys)
-        return await self._reader.explain(agent, await self.board_of(board, agent), ids, keys)
+        name = await self.board_of(board, agent)
+        if not ids and not keys:
+            leaving = (await self.pruner.upcoming(name)).moved
+            return await self._reader.explain_board(agent, name, [(id_, why) for id_, _, why in leaving])
+        return await self._reader.explain(agent, name, ids, keys)
 
     async def query(self, agent: str, board: str | None, wanted: ItemQuery) -> ItemPage:
         name = await self.board_of(board, agent)
         page = await self.store.query(name, agent, wanted, look=self.looks.of(name, agent))
-        self.looks.told(name, agent, page.seq, page.attention)
-        self.activity.read(name, [item.number for item in page.items])
-        return page
+        numbers = [item.number for item in page.items]
+        self.activity.read(name, numbers)
+        return replace(page, attention=self.looks.told(name, agent, page.seq, page.attention, numbers))
 
     async def search(
         self,
@@ -417,18 +426,20 @@ class Blackboard:
         look = self.looks.of(name, agent)
         if restore and (found.items or once is not None):
             check_agent(agent)
-            numbers = [item.number for item in found.items]
-            self.quotas.charge(agent, name, len(numbers))
-            back = await self.store.restore(name, agent, numbers, once=once, look=look)
+            wanted = [item.number for item in found.items]
+            self.quotas.charge(agent, name, len(wanted))
+            back = await self.store.restore(name, agent, wanted, once=once, look=look)
             if back.repeated:  # by the same call, at the same time
                 return await self._restored_before(agent, name, once, neighbours=neighbours)
             if back.working_tokens > back.high_tokens:
                 self.pruner.kick(name)
             by_number = {item.number: item for item in back.items}
             items = tuple(by_number[item.number] for item in found.items)
-            return replace(found, items=items, seq=back.seq), back.attention, back.seq
+            attention = self.looks.told(name, agent, back.seq, back.attention, by_number)
+            return replace(found, items=items, seq=back.seq), attention, back.seq
         log = await self.store.log(name, agent, _END, 1, look=look)
-        return found, log.attention, log.seq
+        numbers = [item.number for item in found.items]
+        return found, self.looks.told(name, agent, log.seq, log.attention, numbers), log.seq
 
     async def _restored_before(
         self, agent: str, board: str, once: Once | None, *, neighbours: bool

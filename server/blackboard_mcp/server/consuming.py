@@ -31,7 +31,7 @@ from blackboard_mcp.protocols.groups import (
     check_group,
     group_filter,
 )
-from blackboard_mcp.protocols.items import Item, Ref, parse_ref
+from blackboard_mcp.protocols.items import parse_ref
 from blackboard_mcp.protocols.store import BoardStore
 
 from .blackboard import Blackboard
@@ -50,19 +50,19 @@ RELEASED: Final = "given back before it was begun"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a turn gave a worker, and the items that the events are about, as they are now."""
+    """What a turn gave a worker, and how the versions begin that the events are about, by number and version."""
 
     taken: Taken
-    items: dict[int, Item] = field(default_factory=dict)
+    texts: dict[tuple[int, int], str] = field(default_factory=dict)
     attention: Attention = field(default_factory=Attention)
 
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """Dead letters, and the items that their events are about, as they are now."""
+    """Dead letters, and how the versions begin that their events are about, by number and version."""
 
     letters: list[DeadLetter]
-    items: dict[int, Item]
+    texts: dict[tuple[int, int], str]
     seq: int
 
 
@@ -202,13 +202,14 @@ class Consumers:
             seen = await tails.unless_released(waiting, seen)
         self._board.activity.seen(name, agent)
         try:
-            attention, seq = await self._board.attention(agent, name)
-            items = await self._items(name, agent, [delivery.event for delivery in taken.deliveries])
+            events = [delivery.event for delivery in taken.deliveries]
+            texts = await self._texts(name, agent, events)
+            attention, seq = await self._board.attention(agent, name, events=[event.seq for event in events])
         except (asyncio.CancelledError, BlackboardError):
             if once is None:
                 self._later(self._give_back(name, agent, group, taken))
             raise
-        return Work(replace(taken, seq=seq), items, attention)
+        return Work(replace(taken, seq=seq), texts, attention)
 
     def _gate(self, board: str, group: str) -> asyncio.Lock:
         return self._gates.setdefault((board, group), asyncio.Lock())
@@ -262,7 +263,7 @@ class Consumers:
         """Dead letters of events after a sequence, by sequence."""
         name = await self._of(agent, board, group)
         letters, seq = await self._store.dead_letters(name, group, after=after)
-        return Dead(letters, await self._items(name, agent, [letter.event for letter in letters]), seq)
+        return Dead(letters, await self._texts(name, agent, [letter.event for letter in letters]), seq)
 
     async def retry(
         self,
@@ -302,9 +303,6 @@ class Consumers:
         group_filter(filter_)
         return await with_threads(self._store, board, "", filter_)
 
-    async def _items(self, board: str, agent: str, events: Sequence[Event]) -> dict[int, Item]:
-        numbers = dict.fromkeys(parse_ref(event.item).number for event in events if event.item is not None)
-        if not numbers:
-            return {}
-        found = await self._store.read(board, agent, [Ref(number) for number in numbers], [])
-        return {item.number: item for item in found.items}
+    async def _texts(self, board: str, agent: str, events: Sequence[Event]) -> dict[tuple[int, int], str]:
+        versions = [(parse_ref(e.item).number, e.version or 1) for e in events if e.item is not None]
+        return await self._store.beginnings(board, agent, versions) if versions else {}

@@ -15,6 +15,7 @@ from blackboard_mcp.protocols.explain import (
     THREADS,
     Explained,
     Explanation,
+    Outlook,
     Turn,
 )
 from blackboard_mcp.protocols.guard import Protection
@@ -27,12 +28,13 @@ from blackboard_mcp.protocols.wire import (
     WireWait,
 )
 
-from .text import one_line, relative_age
+from .text import clip, item_line, one_line, relative_age
 
 LONGEST = 12
 """Edges of a chain that are written out; of a longer one both ends."""
 STEPS = {DONE: 1, LOGS: 2, THREADS: 3, IMPORTANCE: 4}
 _NAMED = 8
+_CLIPPED = 60
 _DUTIES = {
     Duty.ACKNOWLEDGE: "acknowledge",
     Duty.RESPOND: "answer",
@@ -57,18 +59,49 @@ def lines(explanation: Explanation, explained: Explained, now: datetime) -> list
 
 def text(explained: Explained, now: datetime) -> str:
     """A paragraph an item: what it is, then what there is to say of it."""
-    parts = []
-    for explanation in explained.explanations:
-        item = explanation.item
-        head = (
-            f"{item.id} {item.type} by {one_line(item.author)} !{item.importance} {item.zone} "
-            f"{'DELETED' if item.deleted else item.status}"
-        )
-        parts.append("\n".join([head, *lines(explanation, explained, now)]))
+    if explained.outlook is not None:
+        return _board(explained, explained.outlook)
+    parts = [
+        "\n".join([item_line(explanation.item, now), *lines(explanation, explained, now)])
+        for explanation in explained.explanations
+    ]
     if explained.missing:
         named = ", ".join(one_line(name) for name in explained.missing[:20])
         parts.append(f"not found: {named}")
     return "\n\n".join(parts)
+
+
+def _board(explained: Explained, outlook: Outlook) -> str:
+    """What is protected and why, what would leave next and when."""
+    config, to_go = explained.config, tokens_to_go(explained)
+    when = f"in {to_go:,} tokens" if to_go else "due"
+    said = [
+        f"working memory has {explained.tokens:,} of {config.target_tokens:,} tokens; next pass {when}: "
+        f"it starts above {config.high_tokens:,} and ends at {config.low_tokens:,}"
+    ]
+    reasons: dict[str, list[str]] = {}
+    for explanation in explained.explanations:
+        if explanation.protection is not None:
+            reasons.setdefault(explanation.protection.reason, []).append(explanation.item.id)
+    if outlook.protected_items:
+        said.append(f"protected {outlook.protected_items} items, {outlook.protected_tokens:,} tokens:")
+        said += [f"{reason}: {', '.join(ids)}" for reason, ids in reasons.items()]
+        more = outlook.protected_items - sum(map(len, reasons.values()))
+        said += [f"{more} more"] if more > 0 else []
+    else:
+        said.append("nothing is protected")
+    going = {explanation.item.id: explanation.item for explanation in explained.explanations}
+    if outlook.leaving:
+        said.append("leaves next, in this order:")
+        said += [
+            f"{id_} ({why}): {clip(going[id_].text, _CLIPPED)}"
+            for id_, why in outlook.leaving
+            if id_ in going
+        ]
+    else:
+        said.append("nothing may leave now")
+    said.append('why one item stays or left: read(ids=["H-17"], explain=true)')
+    return "\n".join(said)
 
 
 def restore_call(item: Item) -> str:
@@ -87,11 +120,16 @@ def left_words(event: Event) -> str:
     words = f"seq {event.seq}"
     if "pass" in event.data:
         words += f" pass {event.data['pass']} step {event.data.get('step')}"
+    return f"{words}: {left_why(event)}"
+
+
+def left_why(event: Event) -> str:
+    """The reason alone: what a list of what left has room for."""
     if event.event is EventType.ITEM_SUPERSEDED:
-        return f"{words}: superseded by {event.data.get('by', '?')}"
+        return f"superseded by {event.data.get('by', '?')}"
     if event.event is EventType.ITEM_DELETED:
-        return f"{words}: deleted by {one_line(event.agent)}, version {event.version}"
-    return f"{words}: {one_line(str(event.data.get('why', 'archived')))}"
+        return f"deleted by {one_line(event.agent)}, version {event.version}"
+    return one_line(str(event.data.get("why", "archived")))
 
 
 def chain_words(item: Item, protection: Protection, names: dict[int, str]) -> str:

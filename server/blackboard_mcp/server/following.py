@@ -13,15 +13,12 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 
-from blackboard_mcp.protocols.answers import (
-    Attention,
-    Subscription,
-)
+from blackboard_mcp.protocols.answers import MOST_UNSEEN, Attention, Log, Look, Subscription
 from blackboard_mcp.protocols.errors import BlackboardError, UnknownReference
-from blackboard_mcp.protocols.events import Event, EventType
+from blackboard_mcp.protocols.events import LEFT, Event, EventType
 from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter, rethreaded, threads
 from blackboard_mcp.protocols.items import Ref, parse_ref
-from blackboard_mcp.protocols.matching import matcher
+from blackboard_mcp.protocols.matching import Matcher, matcher
 from blackboard_mcp.protocols.store import BoardStore
 
 from .activity import Activity
@@ -29,7 +26,7 @@ from .fitting import fitting_events
 from .looks import Looks
 from .once import once_of
 from .quotas import Quotas
-from .tails import Tails
+from .tails import Heard, Tails
 from .viewers import Viewers
 
 _END: Final = 1 << 62
@@ -42,10 +39,12 @@ _SKIPPED: Final = 256
 _USE_SECONDS: Final = 3_600.0
 """A subscription's use is written down as seldom as this."""
 
-_TOLD: Final = frozenset({EventType.ITEM_POSTED, EventType.ITEM_VERSIONED})
-"""Events that are told with the beginning of their item."""
+_TOLD: Final = frozenset({EventType.ITEM_POSTED, EventType.ITEM_VERSIONED, EventType.REQUEST_OPENED})
+"""Events that are told with the beginning of the version that they are about."""
 _MOST_TOLD: Final = 100
-"""Items whose beginnings are read for one answer; its text holds no more."""
+"""Versions whose beginnings are read for one answer; its text holds no more."""
+_MOST_LEFT: Final = 200
+"""So many items that left are named in one answer."""
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 BoardOf = Callable[[str | None, str], Awaitable[str]]
@@ -55,13 +54,16 @@ BoardOf = Callable[[str | None, str], Awaitable[str]]
 class News:
     """Events that were waited for, in order; `cursor` is where to go on."""
 
+    board: str
     events: tuple[Event, ...]
     cursor: int
     seq: int
-    subscription: Subscription | None
-    texts: dict[int, str] = field(default_factory=dict)
-    """How the items begin by now that were posted or took a version, where the agent may see them."""
+    subscription: Subscription | None = None
+    texts: dict[tuple[int, int], str] = field(default_factory=dict)
+    """How the versions begin that were posted, by number and version, where the agent may see them."""
     attention: Attention = field(default_factory=Attention)
+    exact: bool = True
+    """These are all that there is after a place, or that a filter matches: not what the agent was not shown alone."""
 
 
 class Following:
@@ -117,8 +119,13 @@ class Following:
         return held, 0 if found is None else found.seq
 
     async def changes_since(self, agent: str, board: str | None, since: int, limit: int) -> News:
-        """Events after `since`, without waiting."""
-        return await self.wait(agent, board, subscription=None, since=since, seconds=0.0, limit=limit)
+        """Events after `since`, all that the agent may see, without waiting."""
+        name = await self._board_of(board, agent)
+        place = await self.place(name, since)
+        log = await self._log(agent, name)
+        news = await self._whole(agent, name, place, log, limit)
+        self._activity.seen(name, agent)
+        return await self._with_texts(name, agent, news)
 
     async def wait(
         self,
@@ -131,12 +138,18 @@ class Following:
         limit: int,
         report: Report | None = None,
     ) -> News:
-        """Events after a place in the log, as soon as there are any, or none after `seconds`.
+        """What is news to the agent, as soon as there is any, or what else there is after `seconds`.
 
-        The place is `since`, else the subscription's cursor, else the present end. Without `since` the
-        cursor moves to the end of what is delivered: of two calls at once, each event goes to one. `since`
-        confirms what came before it: the cursor moves there, never back, and what is delivered after it is
-        delivered again until a later call confirms it. A cancelled call moves no cursor by what it found.
+        With neither a subscription nor `since` it is what the agent was not shown yet, or what comes from now on where
+        it was never answered before. With `since` it is every
+        event after it; news to the agent ends the wait, its own acts, bookkeeping and what is between others do not.
+        Where a footer gave `since` to the agent and it was not shown all before it, that comes first: no number of a
+        footer skips anything.
+
+        With a subscription it is every event that the filter matches, after `since`, else the subscription's cursor.
+        Without `since` the cursor moves to the end of what is delivered: of two calls at once, each event goes to
+        one. `since` confirms what came before it: the cursor moves there, never back, and what is delivered after it
+        is delivered again until a later call confirms it. A cancelled call moves no cursor by what it found.
 
         Raises:
             UnknownReference: no such subscription, or `since` is ahead of the log.
@@ -145,12 +158,13 @@ class Following:
         name = await self._board_of(board, agent)
         deadline = asyncio.get_running_loop().time() + seconds
         if subscription is None:
-            place = await self._place(name, since)
-            news = await self._watch(agent, name, EventFilter(), place, deadline, seconds, limit, report)
+            if since is not None:
+                await self.place(name, since)
+            news = await self._news(agent, name, since, deadline, seconds, limit, report)
             self._activity.seen(name, agent)
             return await self._with_texts(name, agent, news)
         if since is not None:
-            await self._place(name, since)
+            await self.place(name, since)
         while True:
             held = await self._held(name, agent, subscription, since)
             place = held.cursor if since is None else since
@@ -164,7 +178,79 @@ class Following:
                 return news
             # Another call delivered these events meanwhile; go on after them.
 
-    async def _place(self, board: str, since: int | None) -> int:
+    async def _news(
+        self,
+        agent: str,
+        board: str,
+        since: int | None,
+        deadline: float,
+        seconds: float,
+        limit: int,
+        report: Report | None,
+    ) -> News:
+        log = await self._log(agent, board)
+        look = log.look
+        viewer = await self.viewers.of(agent)
+
+        def fresh(event: Event) -> bool:
+            return event.is_news_to(agent) and event.seq not in look.above and event.visible_to(viewer)
+
+        if since is not None:
+            first: tuple[Event, ...] = ()
+            if since in look.told:
+                unseen = await self.tails.after(board, fresh, look, end=since, limit=limit, seconds=0.0)
+                first = tuple(event for event in unseen.events if event.seq <= since)
+            if not first:
+                *_, log = await self._hear(
+                    agent,
+                    board,
+                    lambda event: event.is_news_to(agent) and event.visible_to(viewer),
+                    since,
+                    deadline,
+                    seconds,
+                    1,
+                    report,
+                    log,
+                )
+            if len(first) == limit:
+                return News(board, first, since, log.seq, attention=log.attention)
+            news = await self._whole(agent, board, since, log, limit - len(first))
+            return replace(news, events=(*first, *news.events))
+        # Who was never answered here begins now; so does who was shown nothing of a long past: it has the view for it.
+        begins = look == Look() or (look.is_of_newcomer and log.attention.unseen >= MOST_UNSEEN)
+        place = log.seq if begins else int(look)
+        events, cursor, log = await self._hear(
+            agent, board, fresh, place, deadline, seconds, limit, report, log
+        )
+        left = await self.tails.after(
+            board,
+            lambda event: event.event in LEFT and not fresh(event) and event.visible_to(viewer),
+            place,
+            end=cursor,
+            limit=_MOST_LEFT,
+            seconds=0.0,
+        )
+        gone = tuple(event for event in left.events if event.seq <= cursor and event.seq not in look.above)
+        told = tuple(sorted((*events, *gone), key=lambda event: event.seq))
+        return News(board, told, max(cursor, since or 0), log.seq, attention=log.attention, exact=False)
+
+    async def _log(self, agent: str, board: str) -> Log:
+        """Where the board stands, and what the agent was shown of it."""
+        return await self._store.log(board, agent, _END, 1, look=self._looks.of(board, agent))
+
+    async def _whole(self, agent: str, board: str, place: int, log: Log, limit: int) -> News:
+        """All events after a place that the agent may see, up to where the log was read."""
+        wanted = matcher(EventFilter(), await self.viewers.of(agent))
+        heard = await self.tails.after(board, wanted, place, end=log.seq, limit=limit, seconds=0.0)
+        events, cursor = _fitting(heard)
+        return News(board, events, cursor, max(log.seq, cursor), attention=log.attention)
+
+    async def place(self, board: str, since: int | None) -> int:
+        """`since` itself, or the present end.
+
+        Raises:
+            UnknownReference: `since` is ahead of the log.
+        """
         found = await self._store.find_board(board)
         end = 0 if found is None else found.seq
         if since is not None and since > end:
@@ -185,7 +271,7 @@ class Following:
             CursorExpired: the subscription was unused for too long.
         """
         if since is not None:
-            await self._place(board, since)
+            await self.place(board, since)
         return await self._held(board, agent, subscription, since)
 
     async def _held(self, board: str, agent: str, subscription: str, since: int | None) -> Subscription:
@@ -228,11 +314,14 @@ class Following:
             await asyncio.wait(list(self._returning))
 
     async def _with_texts(self, board: str, agent: str, news: News) -> News:
-        told = [e.item for e in news.events if e.item is not None and e.event in _TOLD]
+        told = [
+            (parse_ref(event.item).number, event.version or 1)
+            for event in news.events
+            if event.item is not None and event.event in _TOLD
+        ]
         if not told:
             return news
-        numbers = [parse_ref(item).number for item in told[:_MOST_TOLD]]
-        return replace(news, texts=await self._store.beginnings(board, agent, numbers))
+        return replace(news, texts=await self._store.beginnings(board, agent, told[:_MOST_TOLD]))
 
     async def watch(
         self,
@@ -243,12 +332,16 @@ class Following:
         *,
         seconds: float,
         limit: int,
+        texts: bool = False,
     ) -> News:
-        """Events after `since` for which `condition` holds, as `wait` gives them, without their items."""
+        """Every event after `since` for which `condition` holds; with the beginnings of versions if `texts`."""
         deadline = asyncio.get_running_loop().time() + seconds
         news = await self._watch(agent, board, condition, since, deadline, seconds, limit, None)
         self._activity.seen(board, agent)
-        return news
+        self._looks.streamed(
+            board, agent, [event.seq for event in news.events], since, news.cursor, condition
+        )
+        return await self._with_texts(board, agent, news) if texts else news
 
     async def _watch(
         self,
@@ -261,12 +354,29 @@ class Following:
         limit: int,
         report: Report | None,
     ) -> News:
+        wanted = matcher(condition, await self.viewers.of(agent))
+        log = await self._log(agent, board)
+        events, cursor, log = await self._hear(
+            agent, board, wanted, place, deadline, seconds, limit, report, log
+        )
+        return News(board, events, cursor, log.seq, attention=log.attention)
+
+    async def _hear(
+        self,
+        agent: str,
+        board: str,
+        wanted: Matcher,
+        place: int,
+        deadline: float,
+        seconds: float,
+        limit: int,
+        report: Report | None,
+        log: Log,
+    ) -> tuple[tuple[Event, ...], int, Log]:
+        """What is wanted after a place, up to where that is all, and where the board stands then."""
         loop = asyncio.get_running_loop()
         started = deadline - seconds
         next_report = math.inf if report is None else loop.time() + _REPORT_EVERY
-        look = self._looks.of(board, agent)
-        wanted = matcher(condition, await self.viewers.of(agent))
-        log = await self._store.log(board, agent, _END, 1, look=look)
         while True:
             patience = max(0.0, min(deadline, next_report) - loop.time())
             heard = await self.tails.after(board, wanted, place, end=log.seq, limit=limit, seconds=patience)
@@ -274,14 +384,17 @@ class Following:
             now = loop.time()
             if heard.events or now >= deadline or self.tails.released:
                 if place > log.seq or now - started > _FRESH:
-                    log = await self._store.log(board, agent, _END, 1, look=look)
-                events = heard.events[: fitting_events(heard.events)]
-                if len(events) < len(heard.events):
-                    place = events[-1].seq
-                return News(events, place, log.seq, None, {}, log.attention)
+                    log = await self._log(agent, board)
+                return (*_fitting(heard), log)
             if report is not None and now >= next_report:
                 next_report = now + _REPORT_EVERY
                 await report(round(now - started, 1), seconds, "waiting for news")
+
+
+def _fitting(heard: Heard) -> tuple[tuple[Event, ...], int]:
+    """Events that fit into an answer, and up to where these are all."""
+    events = heard.events[: fitting_events(heard.events)]
+    return events, events[-1].seq if len(events) < len(heard.events) else heard.cursor
 
 
 async def with_threads(store: BoardStore, board: str, agent: str, filter_: dict[str, Any]) -> dict[str, Any]:

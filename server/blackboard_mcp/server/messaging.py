@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Final
@@ -368,9 +368,11 @@ class Messaging:
 
     # What they share
 
-    async def attention(self, agent: str, board: str | None) -> tuple[Attention, int]:
-        """What waits for the agent, and the board's sequence."""
-        return await self._board.attention(agent, await self._board.board_of(board, agent))
+    async def attention(
+        self, agent: str, board: str | None, items: Iterable[int] = ()
+    ) -> tuple[Attention, int]:
+        """What waits for the agent, who is shown `items` now, and the board's sequence."""
+        return await self._board.attention(agent, await self._board.board_of(board, agent), items=items)
 
     @staticmethod
     def _check(text: str, most: int, what: str) -> None:

@@ -79,6 +79,10 @@ class _Deciding:
         ranking = self._policies.ranking(space, self._prepared)
         return decide(space, steps=_AFTER_SUMMARIES, ranking=ranking)
 
+    def down_to(self, space: Workspace, level: int) -> Plan:
+        space = self.seen(space)
+        return decide(space, level=level, ranking=self._policies.ranking(space, self._prepared))
+
 
 def _told(board: str, outcomes: list[PassOutcome]) -> list[PassOutcome]:
     if outcomes[-1].warning:
@@ -325,6 +329,15 @@ class Pruner:
         rehearsal = _Rehearsal([summary.new for summary in written], deciding)
         outcome = await self._store.prune(board, rehearsal.decide, apply=False, reaching=deciding.reach)
         return replace(outcome, tokens_after=outcome.tokens_after + rehearsal.added)
+
+    async def upcoming(self, board: str) -> PassOutcome:
+        """What would leave first, in order, as if there were no room at all; nothing is changed."""
+        deciding = await self._deciding(board)
+
+        def look(space: Workspace) -> Plan:
+            return deciding.down_to(space, 0)
+
+        return await self._store.prune(board, look, apply=False, reaching=lambda config: Reach.ALL)
 
     async def run(self) -> None:
         """Archives what outlives its time, and passes boards that another process left too full."""

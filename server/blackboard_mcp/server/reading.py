@@ -9,7 +9,7 @@ from typing import Final
 from blackboard_mcp.protocols.answers import Found, Versions
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import Event
-from blackboard_mcp.protocols.explain import Explained
+from blackboard_mcp.protocols.explain import Explained, Outlook
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Ref, Zone, is_misnamed, parse_ref
 from blackboard_mcp.protocols.keys import check_key, parse_key, parse_listing
@@ -19,6 +19,10 @@ from .activity import Activity
 from .looks import Looks
 
 MAX_EXPLAINED: Final = 20
+_LEAVING: Final = 8
+"""Of what would leave first so much is named."""
+_LOOKED_AT: Final = 200
+"""So far that is looked for among what the agent may see."""
 MAX_LISTED: Final = 10
 """Items whose versions are listed in one call."""
 
@@ -27,6 +31,7 @@ MAX_LISTED: Final = 10
 class Reading:
     """Items read, with what the guard holds of them and why archived ones left."""
 
+    board: str
     found: Found
     protected: dict[int, Protection]
     left: dict[int, Event]
@@ -63,7 +68,6 @@ class Reader:
         found = await self._store.read(board, agent, refs, keys, look=self._looks.of(board, agent))
         if found.missing or unseen:
             found = replace(found, missing=(*unseen, *(asked.get(m, m) for m in found.missing)))
-        self._looks.told(board, agent, found.seq, found.attention)
         numbers = [item.number for item in found.items]
         self._activity.read(board, numbers)
         protected = await self._store.guarded(board, numbers) if numbers else {}
@@ -75,7 +79,7 @@ class Reader:
             for ref in refs
             if ref.number in types and is_misnamed(ref, types[ref.number].type)
         }
-        return Reading(found, protected, left, versions, misnamed)
+        return Reading(board, found, protected, left, versions, misnamed)
 
     async def explain(
         self, agent: str, board: str, ids: Sequence[str], keys: Sequence[str] = ()
@@ -89,9 +93,27 @@ class Reader:
             numbers += [item.number for item in found.items]
             unread += found.missing
         explained = await self._store.explain(board, agent, numbers, look=self._looks.of(board, agent))
-        self._looks.told(board, agent, explained.seq, explained.attention)
+        shown = [explanation.item.number for explanation in explained.explanations]
+        attention = self._looks.told(board, agent, explained.seq, explained.attention, shown)
         missing = (*unread, *(asked.get(int(number), number) for number in explained.missing))
-        return replace(explained, missing=missing)
+        return replace(explained, missing=missing, attention=attention)
+
+    async def explain_board(self, agent: str, board: str, leaving: Sequence[tuple[str, str]]) -> Explained:
+        """What of the board would leave first, `leaving` by id with why, and what is protected and why."""
+        look = self._looks.of(board, agent)
+        wanted = [parse_ref(id_) for id_, _ in leaving[:_LOOKED_AT]]
+        found = await self._store.read(board, agent, wanted, [])
+        seen = {item.id for item in found.items}
+        first = [(id_, why) for id_, why in leaving if id_ in seen][:_LEAVING]
+        snapshot = await self._store.snapshot(board, agent, look=look)
+        held = [item.number for item in snapshot.items if item.number in snapshot.protected]
+        figures = await self._store.statistics(board, agent)
+        numbers = [parse_ref(id_).number for id_, _ in first] + held[: MAX_EXPLAINED - len(first)]
+        explained = await self._store.explain(board, agent, list(dict.fromkeys(numbers)), look=look)
+        shown = [explanation.item.number for explanation in explained.explanations]
+        attention = self._looks.told(board, agent, explained.seq, explained.attention, shown)
+        outlook = Outlook(figures.protected_items, figures.protected_tokens, tuple(first))
+        return replace(explained, attention=attention, outlook=outlook)
 
     async def _versions(
         self, agent: str, board: str, ids: Sequence[str], keys: Sequence[str]
@@ -120,14 +142,15 @@ class Reader:
 
 
 def check_explained(ids: Sequence[str], keys: Sequence[str]) -> None:
-    """Refuses to explain nothing, or more than `MAX_EXPLAINED` items.
+    """Refuses to explain more than `MAX_EXPLAINED` items.
 
     Raises:
-        InvalidInput: nothing is named, or too much.
+        InvalidInput: too much is named.
     """
-    if not 0 < len(ids) + len(keys) <= MAX_EXPLAINED:
+    if len(ids) + len(keys) > MAX_EXPLAINED:
         raise InvalidInput(
-            f'explain takes 1 to {MAX_EXPLAINED} ids or keys, as in read(ids=["H-17"], explain=true).'
+            f'explain takes up to {MAX_EXPLAINED} ids or keys, as in read(ids=["H-17"], explain=true); without any it '
+            "explains the board."
         )
 
 

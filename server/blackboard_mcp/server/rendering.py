@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 
 from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.protocols.answers import (
+    MOST_UNSEEN,
     Attention,
     Committed,
     DebateView,
@@ -18,8 +20,8 @@ from blackboard_mcp.protocols.answers import (
 )
 from blackboard_mcp.protocols.board import DEFAULT_POLICY, Board, Core
 from blackboard_mcp.protocols.clock import Clock
-from blackboard_mcp.protocols.debates import Debate
-from blackboard_mcp.protocols.events import Event, EventType
+from blackboard_mcp.protocols.debates import Debate, Duty
+from blackboard_mcp.protocols.events import LEFT, QUIET, Event, EventType
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.items import Item, ItemType, Visibility, item_id
 from blackboard_mcp.protocols.pruning import PassOutcome
@@ -29,7 +31,6 @@ from blackboard_mcp.protocols.tokens import Tokenizer
 from . import explaining
 from .debate_text import debate_lines, standing_lines
 from .following import News
-from .looks import NAMED_IN_FOOTER
 from .reading import Reading
 from .remarks import remark_lines
 from .searching import Around, Found
@@ -53,7 +54,12 @@ from .version_text import version_lines
 FOOTER_TOKENS = 30
 LINE_WIDTH = 160
 _NEIGHBOUR_WIDTH = 100
-_EVENT_TOKENS = 30
+_EVENT_TOKENS = 60
+"""So much of a text stands in an event's line; shorter texts stand there whole."""
+_LEFT_NAMED = 12
+"""Items that left together are named up to so many."""
+_DUTIES = {Duty.RESPOND: "answer", Duty.ANSWER: "answer"}
+"""What a footer calls duties that are not called what is to be done."""
 _NAMED_APART = 3
 """Items beyond the budget that each get a line; more of them share one."""
 _MEMBERS = 100
@@ -92,13 +98,15 @@ class Rendering:
     # The footer: at most 30 tokens
 
     def footer(self, seq: int, attention: Attention | None = None) -> str:
-        """`seq 214 · 3 new for you: C-22, E-9, T-5`."""
-        ids = () if attention is None else attention.ids
-        if not ids:
-            return f"seq {seq}"
-        count = f"{len(ids)}+" if len(ids) >= 50 else str(len(ids))
-        shown = ", ".join(ids[:NAMED_IN_FOOTER]) + (" …" if len(ids) > NAMED_IN_FOOTER else "")
-        return f"seq {seq} · {count} new for you: {shown}"
+        """`seq 214 · you owe: answer C-22 +2 · 12 unseen`: the place, the most pressing duty, what was not shown."""
+        words = [f"seq {seq}"]
+        owed, unseen = ((), 0) if attention is None else (attention.owed, attention.unseen)
+        if owed:
+            more = f" +{len(owed) - 1}" if len(owed) > 1 else ""
+            words.append(f"you owe: {_DUTIES.get(owed[0].duty, owed[0].duty)} {owed[0].id}{more}")
+        if unseen:
+            words.append(f"{unseen if unseen < MOST_UNSEEN else f'{MOST_UNSEEN - 1}+'} unseen")
+        return " · ".join(words)
 
     def with_footer(self, text: str, seq: int, attention: Attention | None = None) -> str:
         return f"{text}\n{self.footer(seq, attention)}"
@@ -165,10 +173,14 @@ class Rendering:
             lines.append(f'more: query(…, cursor="{page.cursor}")')
         return self.with_footer("\n".join(lines), page.seq, page.attention)
 
-    def reading(self, reading: Reading, budget: int) -> str:
-        """Whole items; a text beyond what is left of the budget is cut, with the call that has it all."""
+    def reading(self, reading: Reading, budget: int) -> tuple[str, list[int]]:
+        """Whole items, and the numbers of those that there was room for, without a footer.
+
+        A text beyond what is left of the budget is cut, with the call that has it all.
+        """
         now = self._clock.now()
         parts: list[str] = []
+        told: list[int] = []
         left = budget
         for place, item in enumerate(reading.found.items):
             if left <= 0 and place and len(reading.found.items) - place > _NAMED_APART:
@@ -177,6 +189,7 @@ class Rendering:
                 more = f" … and {len(rest) - 10} after them" if len(rest) > 10 else ""
                 parts.append(f"… {len(rest)} more items: read(ids=[{listed}]){more}")
                 break
+            told.append(item.number)
             head = self._head(item, now)
             protection = reading.protected.get(item.number)
             if protection is not None:
@@ -218,7 +231,12 @@ class Rendering:
         if reading.found.missing:
             named = ", ".join(one_line(name) for name in reading.found.missing[:20])
             parts.append(f"not found: {named}")
-        return self.with_footer("\n\n".join(parts), reading.found.seq, reading.found.attention)
+        return "\n\n".join(parts), told
+
+    def whole(self, reading: Reading) -> str:
+        """Whole items, however long, with a footer."""
+        text, _ = self.reading(reading, 1 << 40)
+        return self.with_footer(text, reading.found.seq, reading.found.attention)
 
     def _cost(self, item: Item, body: str) -> int:
         """Tokens of an item's quoted text: counted where that is quick, else no less than they are."""
@@ -291,7 +309,8 @@ class Rendering:
             shown = replace(item, text=found.excerpts.get(item.number, item.text))
             line = self.line(shown, now)
             if item.number in found.left:
-                line += f" (left {self.why(found.left[item.number])})"
+                left = found.left[item.number]
+                line += f" (left {relative_age(left.at, now)} ago: {explaining.left_why(left)})"
             lines.append(line)
             around = found.neighbours.get(item.number, Around())
             for place, neighbour in (("before", around.before), ("after", around.after)):
@@ -321,37 +340,48 @@ class Rendering:
             lines.append(line)
         return self.with_footer("\n".join(lines) or "no subscriptions: subscribe(filter={…})", seq)
 
-    def news(self, news: News, agent: str, budget: int) -> str:
-        """Events, a line each, with the beginning of what was posted."""
+    def news(self, news: News, agent: str, budget: int, told: Callable[[list[int]], Attention]) -> str:
+        """Events, a line each, with the beginning of what was posted; what left and bookkeeping share a line.
+
+        `told` hears of the sequences that there was room for, and gives what the agent was not shown after that.
+        """
         lines: list[str] = []
+        shown: list[int] = []
+        apart: list[Event] = []
         spent = 0
         for place, event in enumerate(news.events):
+            if news.subscription is None and (event.event in LEFT or event.event in QUIET):
+                apart.append(event)
+                shown.append(event.seq)
+                continue
             line = self.event(event, news.texts)
             spent += self._tokenizer.count(line) + 1
             if spent > budget and lines:
-                rest = len(news.events) - place
-                lines.append(f"… {rest} more: read(since={news.events[place - 1].seq}, budget={budget * 2})")
+                lines.append(f"… {len(news.events) - place} more: {_go_on(news, shown[-1], budget)}")
                 break
             lines.append(line)
+            shown.append(event.seq)
         if not lines:
             lines.append("no news")
-        footer = self.footer(news.seq, news.attention)
-        if news.cursor < news.seq:
+        if apart:
+            lines.append(_apart(apart))
+        footer = self.footer(news.seq, told(shown))
+        if news.exact and news.cursor < news.seq:
             footer = f"go on with since={news.cursor} · {footer}"
         return "\n".join(lines) + f"\n{footer}"
 
-    def event(self, event: Event, texts: Mapping[int, str]) -> str:
-        """An event on a line, with the beginning of what was posted where `texts` has it by number."""
+    def event(self, event: Event, texts: Mapping[tuple[int, int], str]) -> str:
+        """An event on a line, with how the version begins that it is about, where `texts` has it."""
         words = [str(event.seq), str(event.event)]
         if event.item is not None:
-            words.append(event.item)
+            words.append(f"{event.item}@{event.version}" if (event.version or 1) > 1 else event.item)
         if event.key is not None:
             words.append(event.key)
         words.append(f"by {event.agent}")
         words += [f"{one_line(str(k))} {one_line(_plain(v))}" for k, v in event.data.items()]
         line = " ".join(words)
-        if event.event in (EventType.ITEM_POSTED, EventType.ITEM_VERSIONED) and event.item is not None:
-            text = texts.get(int(event.item.rsplit("-", 1)[1]))
+        if event.item is not None:
+            text = texts.get((int(event.item.rsplit("-", 1)[1]), event.version or 1))
             if text is not None:
                 line += f": {excerpt(text, _EVENT_TOKENS, self._tokenizer)}"
         return line
@@ -440,6 +470,25 @@ def _endorsed(item: Item, *, repeated: bool) -> str:
 def _names(names: Sequence[str]) -> str:
     more = f" +{len(names) - _NAMED}" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
+
+
+def _go_on(news: News, after: int, budget: int) -> str:
+    """The call that has the events that there was no room for."""
+    return f"read(since={after}, budget={budget * 2})" if news.exact else "wait()"
+
+
+def _apart(events: Sequence[Event]) -> str:
+    """Items that left, and how much bookkeeping there was: `9 archived: F-2, F-5 …; 3 obligation.met`."""
+    left = [event.item for event in events if event.event in LEFT and event.item is not None]
+    others = Counter(str(event.event) for event in events if event.event not in LEFT)
+    words = [f"{len(left)} archived: {_some(left)}"] if left else []
+    return "; ".join([*words, *(f"{count} {name}" for name, count in sorted(others.items()))])
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_LEFT_NAMED]) + (
+        f" +{len(names) - _LEFT_NAMED}" if len(names) > _LEFT_NAMED else ""
+    )
 
 
 def _plain(value: object) -> str:

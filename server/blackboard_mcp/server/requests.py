@@ -124,7 +124,9 @@ ExpectedVersion = Annotated[
 Sequence = Annotated[int, Field(ge=0, le=2**53), _ANY_INTEGER]
 Page = Annotated[int, Field(ge=1, le=200), _ANY_INTEGER]
 Hits = Annotated[int, Field(ge=1, le=100), _ANY_INTEGER]
-Seconds = Annotated[float, Field(ge=0, le=50), _ANY_NUMBER]
+MOST_SECONDS = 50
+"""The longest wait of one call: many clients cut calls that take a minute."""
+Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS), _ANY_NUMBER]
 
 
 class PostFields(BaseModel):

@@ -109,9 +109,10 @@ class Transactions:
             raise await with_texts(self._board.store, name, agent, error) from None
         if done.board is not None:
             self._board.activity.seen(name, agent)
-            self._board.looks.told(name, agent, done.seq, done.attention)
             if done.board.pass_due:
                 self._board.pruner.kick(name)
+            left = self._board.looks.told(name, agent, done.seq, done.attention)
+            done = replace(done, attention=left)
         for fields in writes:
             if fields.ttl_seconds is not None:
                 self._board.pruner.expect(fields.ttl_seconds)

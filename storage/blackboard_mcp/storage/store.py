@@ -257,9 +257,11 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
     async def log(self, board: str, agent: str, after: int, limit: int, *, look: int = 0) -> Log:
         return await self.engine.read(lambda: reading.log(board, agent, after, limit, look))
 
-    async def beginnings(self, board: str, agent: str, wanted: Iterable[int]) -> dict[int, str]:
-        numbers = tuple(wanted)
-        return await self.engine.read(lambda: reading.beginnings(board, agent, numbers))
+    async def beginnings(
+        self, board: str, agent: str, wanted: Iterable[tuple[int, int]]
+    ) -> dict[tuple[int, int], str]:
+        asked = tuple(wanted)
+        return await self.engine.read(lambda: reading.beginnings(board, agent, asked))
 
     async def stretches(self, places: Mapping[str, int], limit: int) -> dict[str, Stretch]:
         asked = dict(places)
@@ -278,11 +280,15 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
         return await self.engine.read(lambda: reading.agents(board))
 
     async def record_activity(
-        self, board: str, seen: Mapping[str, datetime], reads: Mapping[int, tuple[int, datetime]]
+        self,
+        board: str,
+        seen: Mapping[str, datetime],
+        reads: Mapping[int, tuple[int, datetime]],
+        shown: Mapping[str, int] | None = None,
     ) -> None:
         there = {agent: micros(at) for agent, at in seen.items()}
         read = {number: (times, micros(at)) for number, (times, at) in reads.items()}
-        await self._write(lambda: using.record(board, there, read))
+        await self._write(lambda: using.record(board, there, read, shown or {}))
 
     async def tags(self, board: str, agent: str) -> list[str]:
         return await self.engine.read(lambda: reading.tags(board, agent))

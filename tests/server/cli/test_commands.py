@@ -159,7 +159,7 @@ def test_query_lists_by_type_zone_and_words(data: Path) -> None:
 
 
 def test_archive_finds_what_was_pruned_and_says_why_it_left(data: Path) -> None:
-    assert "(left seq" in said("archive", "--data", data, *BOARD, "derivative of the function")
+    assert " ago: log analysed)" in said("archive", "--data", data, *BOARD, "derivative of the function")
     found = json.loads(said("archive", "--data", data, *BOARD, "--json", "newton derivative"))
     assert found["mode"] == "hybrid"
     assert "H-3" in [item["id"] for item in found["items"]]

@@ -187,7 +187,7 @@ async def test_what_a_cancelled_call_had_taken_goes_to_the_next_worker(
 ) -> None:
     _, ben, cyd = await crew(board, 1)
     consumers, store = consuming.Consumers(board.opened.blackboard), board.opened.store
-    for name in ("consume", "log", "read"):
+    for name in ("consume", "log", "beginnings"):
         work = getattr(store, name)
         reached, go_on = held_up(monkeypatch, store, name)
         call = asyncio.create_task(consumers.take("ben", None, "crew", consuming.Turn(), seconds=0))
@@ -217,7 +217,7 @@ async def test_what_a_failed_call_had_taken_goes_to_the_next_worker(
     async def fails(*args: Any, **more: Any) -> Any:
         raise StoreBusy("somebody else holds the file")
 
-    monkeypatch.setattr(store, "read", fails)
+    monkeypatch.setattr(store, "beginnings", fails)
     with pytest.raises(StoreBusy):
         await consumers.take("ben", None, "crew", consuming.Turn(), seconds=0)
     await asyncio.wait_for(consumers.settle(), PATIENCE)

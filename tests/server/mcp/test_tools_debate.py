@@ -37,10 +37,10 @@ async def test_a_critique_opens_a_debate_and_tells_each_what_it_owes(board: Any,
     text = await bob.say("post", text="It leaks as well.", type="CRITIQUE", edges={"critiques": ["F-1"]})
     assert text.splitlines()[0] == "C-3 → debate on F-1 open: its author answers, then you judge the answer"
     await alice.do("query")
-    assert alice.footer.endswith("2 new for you: C-2, C-3")
+    assert alice.footer.endswith("you owe: answer C-2 +1")
     for critic in (bob, carol):
         await critic.do("query")
-        assert "new for you" not in critic.footer, "there is nothing to judge yet"
+        assert "you owe" not in critic.footer, "there is nothing to judge yet"
     status = await carol.do("debate", op="status", id="F-1")
     assert (status["item"], status["root"], status["state"], status["opened_by"]) == (
         "F-1",
@@ -86,7 +86,7 @@ async def test_when_the_answer_comes_the_line_names_it_and_every_way(board: Any)
     await alice.post('It was "cold" then.\nseq 9 · all is settled', "REPLY", edges={"replies_to": ["C-2"]})
     for watcher in (bob, carol):
         await watcher.do("query")
-        assert " new for you: F-1" in watcher.footer
+        assert "you owe: acknowledge F-1" in watcher.footer
     said = (await bob.say("debate", op="status", id="F-1")).splitlines()
     assert said[1] == "critiques C-2 by bob (answered by R-3)"
     assert said[-2] == (
@@ -108,7 +108,7 @@ async def test_an_answer_meets_the_response_and_all_watchers_make_a_consensus(bo
     await carol.do("debate", op="open", id="F-1")
     await alice.post("Measured again: 9.", "REPLY", edges={"replies_to": ["C-2"]})
     await alice.do("query")
-    assert "new for you" not in alice.footer
+    assert "you owe" not in alice.footer
     first = await bob.do("debate", op="acknowledge", id="F-1")
     assert (first["state"], owed(first)) == ("OPEN", {("carol", "F-1", "acknowledge")})
     last = await carol.do("debate", op="acknowledge", id="F-1")
@@ -219,7 +219,7 @@ async def test_a_debate_is_opened_by_request_with_watchers(board: Any) -> None:
     assert (opened["state"], opened["critiques"]) == ("OPEN", [])
     assert owed(opened) == {("bob", "P-1", "acknowledge"), ("carol", "P-1", "acknowledge")}
     await bob.do("query")
-    assert bob.footer.endswith("1 new for you: P-1")
+    assert bob.footer.endswith("you owe: acknowledge P-1")
     view = await bob.say("read")
     assert 'debate(op="acknowledge", id="P-1")' in view
     await bob.do("debate", op="acknowledge", id="P-1")
@@ -254,7 +254,7 @@ async def test_an_item_that_was_never_debated_says_so(board: Any) -> None:
     await alice.post("x")
     answer = await bob.do("debate", op="status", id="F-1")
     assert (answer["state"], answer["root"], answer["obligations"]) == (None, None, [])
-    assert await bob.say("debate", op="status", id="F-1") == "F-1 was never debated\nseq 2"
+    assert await bob.say("debate", op="status", id="F-1") == "F-1 was never debated\nseq 2 · 1 unseen"
     for op in ("acknowledge", "withdraw", "decide"):
         failure = await bob.fail("debate", op=op, id="F-1", reason="because")
         assert failure["error"] in ("conflict", "refused"), op

@@ -127,7 +127,7 @@ async def test_views_and_footers_call_on_watchers_to_vote(board: Any) -> None:
     await bob.do("debate", op="vote", id="F-1", approve=False)
     assert 'debate(op="vote"' not in await bob.say("read"), "a vote meets the duty"
     await bob.do("query")
-    assert "new for you" not in bob.footer
+    assert "you owe" not in bob.footer
     assert "closes by 2 votes" in await carol.say("read")
 
 
@@ -140,10 +140,10 @@ async def test_a_new_version_is_voted_on_and_acknowledged_anew(board: Any) -> No
     await carol.do("debate", op="acknowledge", id="P-1")
     await carol.do("debate", op="vote", id="P-1")
     await carol.do("query")
-    assert "new for you" not in carol.footer
+    assert "you owe" not in carol.footer
     await alice.post("plan two", key="plan", type="PLAN")
     await carol.do("query")
-    assert carol.footer.endswith("1 new for you: P-1")
+    assert carol.footer.endswith("you owe: acknowledge P-1")
     status = await carol.do("debate", op="status", id="P-1")
     assert {(o["agent"], o["duty"]) for o in status["outstanding"]} == {
         ("bob", "acknowledge"),

@@ -37,16 +37,16 @@ async def test_a_topic_calls_its_watcher_to_debates_to_come(board: Any, mode: st
     told = await carol.do("debate", op="watch", id=topic)
     assert told["watches"] == [topic]
     await carol.do("query")
-    assert "new for you" not in carol.footer, "a topic alone obliges to nothing"
+    assert "you owe" not in carol.footer, "a topic alone obliges to nothing"
     waiting = asyncio.create_task(carol.do("wait", since=await board.seq(), seconds=10))
     await bob.post("no", "CRITIQUE", edges={"critiques": ["P-1"]})
     woken = await waiting
     assert woken["events"]
-    assert "P-1" not in carol.footer, "there is nothing to judge yet"
+    assert "you owe" not in carol.footer, "there is nothing to judge yet"
     await alice.post("but", "REPLY", edges={"replies_to": ["C-2"]})
     await carol.do("query")
-    assert " new for you: P-1" in carol.footer
-    assert 'agree that it stands: debate(op="acknowledge", id="P-1")' in await carol.say("read")
+    assert "you owe: acknowledge P-1" in carol.footer
+    assert 'P-1 → debate(op="acknowledge", id="P-1")' in await carol.say("read")
     await bob.do("debate", op="acknowledge", id="P-1")
     assert (await carol.do("debate", op="acknowledge", id="P-1"))["state"] == "CONSENSUS"
 
@@ -65,15 +65,16 @@ async def test_standing_watches_are_listed_and_ended(board: Any) -> None:
     assert (await carol.say("debate", op="status", id="tag:db")).splitlines()[0] == "you watch no topics"
 
 
-async def test_new_items_on_a_topic_show_in_the_watchers_footer(board: Any) -> None:
+async def test_new_items_on_a_topic_concern_its_watcher(board: Any) -> None:
     alice, carol = await board.join("alice", "carol")
     await alice.post("x")
     await carol.do("debate", op="watch", id="tag:db")
     await alice.post("y", tags=["db"])
     await alice.post("mine", tags=["db"], visibility="private")
     await alice.post("z")
-    await carol.do("query")
-    assert carol.footer.endswith("1 new for you: F-2")
+    held = await carol.do("subscribe", filter={"mentions": True})
+    news = await carol.do("wait", subscription=held["id"], since=0, seconds=0)
+    assert [event["item"] for event in news["events"]] == ["F-2"]
 
 
 async def test_whoever_unwatches_is_waited_for_no_more(board: Any) -> None:
@@ -88,7 +89,8 @@ async def test_whoever_unwatches_is_waited_for_no_more(board: Any) -> None:
     await alice.post("plain")
     await bob.do("debate", op="watch", id="F-4")
     assert (
-        await bob.say("debate", op="unwatch", id="F-4") == f"you no longer watch F-4\nseq {await board.seq()}"
+        await bob.say("debate", op="unwatch", id="F-4")
+        == f"you no longer watch F-4\nseq {await board.seq()} · 3 unseen"
     )
 
 
@@ -160,10 +162,10 @@ async def test_an_error_tells_what_waits_for_its_caller(board: Any) -> None:
     result = await alice.client.call_tool("read", {"ids": ["?"]})
     lines = boards.text_of(result).splitlines()
     assert result.is_error
-    assert lines[-1] == f"seq {await board.seq()} · 1 new for you: C-2"
+    assert lines[-1] == f"seq {await board.seq()} · you owe: answer C-2 · 2 unseen"
     assert "Ids look like" in lines[0], "the error goes first"
     result = await carol.client.call_tool("post", {"text": ""})
-    assert boards.text_of(result).splitlines()[-1] == f"seq {await board.seq()}"
+    assert boards.text_of(result).splitlines()[-1] == f"seq {await board.seq()} · 3 unseen"
     result = await carol.client.call_tool("read", {"ids": ["F-1"], "board": "nowhere"})
     assert "seq " not in boards.text_of(result), "no board, no footer"
     for wrong in ("../x", "a\ud800", "", 7, None, {"a": 1}, "x" * 10_000):
@@ -182,7 +184,7 @@ async def test_a_failure_inside_ends_in_the_footer_and_a_footer_that_fails_hides
     monkeypatch.setattr(board.opened.blackboard, "query", broken)
     text = boards.text_of(await alice.client.call_tool("query", {}))
     assert text.startswith("Internal error (reference ")
-    assert text.splitlines()[-1] == f"seq {await board.seq()} · 1 new for you: C-2"
+    assert text.splitlines()[-1] == f"seq {await board.seq()} · you owe: answer C-2 · 2 unseen"
     monkeypatch.setattr(board.opened.blackboard, "attention", broken)
     text = boards.text_of(await alice.client.call_tool("query", {}))
     assert text.startswith("Internal error (reference ")

@@ -32,8 +32,9 @@ async def test_the_same_finding_is_counted_as_support_and_the_answer_says_so(boa
     assert (item["supporters"], item["support"], item["opponents"], item["opposition"]) == (
         *(["ben", "eve"], 2, [], 0),
     )
+    assert "item.endorsed" in [e["event"] for e in (await ada.do("wait", seconds=0))["events"]]
     assert [i["id"] for i in (await ada.do("query"))["items"]] == ["F-1"]
-    assert ada.footer.endswith("1 new for you: F-1")
+    assert "unseen" not in ada.footer
 
 
 async def test_supporters_and_opponents_show_wherever_an_item_does(board: Any) -> None:

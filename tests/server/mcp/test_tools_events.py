@@ -441,7 +441,6 @@ async def test_mentions_are_what_concerns_the_subscriber(board: Any) -> None:
         ({"since": 3}, "ahead of 'main', which stands at seq 2"),
         ({"since": -1}, "since"),
         ({"since": 2**60}, "since"),
-        ({"seconds": 51}, "seconds"),
         ({"seconds": -1}, "seconds"),
         ({"limit": 0}, "limit"),
         ({"limit": 201}, "limit"),
@@ -490,3 +489,190 @@ async def test_another_process_on_the_same_file_wakes_a_wait(board: Any, tmp_pat
         await bob.post("there")
         async with asyncio.timeout(WOKEN):
             assert [(e["agent"], e["item"]) for e in (await call)["events"]] == [("bob", "F-2")]
+
+
+# What an agent was not shown yet
+
+
+def items_of(news: dict[str, Any]) -> list[str]:
+    return [event["item"] for event in news["events"]]
+
+
+@both
+async def test_the_number_of_a_footer_can_be_waited_from_and_skips_nothing(board: Any, mode: str) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("mine")
+    await bob.post("one")
+    await bob.post("two")
+    await alice.post("another of mine")
+    assert alice.footer == "seq 5 · 2 unseen"
+    news = await alice.do("wait", since=5, seconds=50)
+    assert items_of(news) == ["F-2", "F-3"]
+    assert news["cursor"] == 5
+    assert alice.footer == "seq 5"
+    assert items_of(await alice.do("wait", since=5, seconds=0)) == []
+    await bob.post("three")
+    assert items_of(await alice.do("wait", since=5, seconds=50)) == ["F-5"]
+
+
+async def test_a_number_that_no_footer_gave_is_taken_as_it_is(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("mine")
+    for text in ("one", "two"):
+        await bob.post(text)
+    assert items_of(await alice.do("wait", since=3, seconds=0)) == ["F-3"]
+    assert alice.footer == "seq 4 · 1 unseen"
+    assert items_of(await alice.do("wait", since=0, seconds=0))[1:] == ["F-1", "F-2", "F-3"], (
+        "own acts as well"
+    )
+
+
+@both
+async def test_without_a_place_a_wait_goes_on_from_what_was_shown(board: Any, mode: str) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("mine")
+    for n in range(4):
+        await bob.post(f"number {n}")
+    await alice.do("read", ids=["F-3"])
+    assert alice.footer == "seq 6 · 3 unseen"
+    assert items_of(await alice.do("wait", seconds=50, limit=2)) == ["F-2", "F-4"]
+    assert items_of(await alice.do("wait", seconds=50)) == ["F-5"]
+    assert (await alice.do("wait", seconds=0))["events"] == []
+    assert alice.footer == "seq 6"
+
+
+async def test_own_acts_and_what_is_between_others_end_no_wait(tmp_path: Path) -> None:
+    tools = ("core", "messages")
+    async with boards.open_boards(tmp_path, boards.MODERN, tools=tools) as board:
+        await waits_through_what_is_no_news(board)
+
+
+async def waits_through_what_is_no_news(board: Any) -> None:
+    alice, bob, carol = await board.join("alice", "bob", "carol")
+    await alice.post("mine")
+    await alice.do("read")
+    seq = await board.seq()
+    calls = [
+        asyncio.create_task(alice.do("wait", seconds=50)),
+        asyncio.create_task(alice.do("wait", since=seq, seconds=50)),
+    ]
+    tails = board.opened.blackboard.following.tails
+    async with asyncio.timeout(PATIENCE):
+        while tails._waiting < 2:  # noqa: ASYNC110 - the calls set no event
+            await asyncio.sleep(0.01)
+    poster = await board.join("alice")
+    await poster.post("mine again")
+    await bob.do("request", to="carol", text="which port?", seconds=0)
+    await carol.do("respond", id="Q-3", text="8420")
+    await board.opened.store.expire()
+    assert tails._waiting == 2
+    assert not any(call.done() for call in calls)
+    await bob.post("for all", "LOG")
+    async with asyncio.timeout(WOKEN):
+        first, second = await asyncio.gather(*calls)
+    assert items_of(first) == ["L-5"]
+    assert {"F-2", "Q-3", "L-5"} <= set(items_of(second)), "with a place it is all that came after it"
+
+
+async def test_what_left_comes_as_one_line_and_ends_no_wait(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    for n in range(5):
+        await alice.post(f"{n}", "LOG", ttl_seconds=60)
+    await bob.do("read")
+    board.clock.advance(61)
+    await board.opened.store.expire()
+    assert bob.footer == "seq 6"
+    text = await bob.say("wait", seconds=0)
+    assert text.splitlines() == ["no news", "5 archived: L-1, L-2, L-3, L-4, L-5", "seq 11"]
+    assert await bob.say("wait", seconds=0) == "no news\nseq 11"
+    await alice.post("something", "LOG")
+    assert (await bob.say("wait", since=6, seconds=0)).splitlines() == [
+        "12 item.posted L-6 by alice: something",
+        "5 archived: L-1, L-2, L-3, L-4, L-5",
+        "seq 12",
+    ]
+
+
+async def test_short_texts_come_whole_and_each_version_with_its_own(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    whole = "The pump holds nine bar, measured on Tuesday by two people with one gauge each, " * 3
+    await alice.post(whole.strip(), key="plan:1")
+    await bob.post("shut production down", key="plan:1")
+    carol = await board.join("carol")
+    text = await carol.say("wait", since=0, seconds=0)
+    assert text.splitlines()[0] == f"2 item.posted F-1 plan:1 by alice: {whole.strip()}"
+    assert text.splitlines()[1] == "3 item.versioned F-1@2 plan:1 by bob: shut production down"
+
+
+async def test_what_an_answer_had_no_room_for_stays_unseen(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("mine")
+    await bob.do("post", items=[{"text": f"Finding {n} " + "word " * 90} for n in range(40)])
+    seen: list[str] = []
+    for _ in range(4):
+        text = await alice.say("wait", seconds=0)
+        seen += re.findall(r"^\d+ item.posted (\S+)", text, re.M)
+        if "unseen" not in text:
+            break
+        assert "more: wait()" in text
+    assert seen == [f"F-{n}" for n in range(2, 42)]
+    assert await alice.say("wait", seconds=0) == f"no news\nseq {await board.seq()}"
+
+
+async def test_too_many_seconds_are_taken_for_as_many_as_there_may_be(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("mine")
+    await bob.post("theirs")
+    text = await alice.say("wait", seconds=3_600)
+    assert text.splitlines()[0] == "a wait is 50 seconds at most; to go on, wait again"
+    assert "F-2" in text
+    assert (await alice.fail("wait", seconds=-1))["error"] == "invalid"
+
+
+async def test_what_was_shown_is_known_after_a_restart_and_in_other_processes(tmp_path: Path) -> None:
+    async with boards.open_boards(tmp_path, boards.MODERN) as one:
+        alice, bob = await one.join("alice", "bob")
+        await alice.post("mine")
+        await bob.post("shown")
+        await bob.post("not shown")
+        await alice.do("read", ids=["F-2"])
+        assert alice.footer == "seq 4 · 1 unseen"
+        await one.opened.activity.flush()
+        async with boards.open_boards(tmp_path, boards.MODERN) as two:
+            again = await two.join("alice")
+            await again.do("debate", op="status", id="F-1")
+            assert again.footer == "seq 4 · 1 unseen"
+            assert items_of(await again.do("wait", since=4, seconds=0)) == ["F-3"], (
+                "a footer of before gave it"
+            )
+            await two.opened.activity.flush()
+        await alice.do("debate", op="status", id="F-1")
+        assert alice.footer == "seq 4"
+    async with boards.open_boards(tmp_path, boards.MODERN) as three:
+        later = await three.join("alice")
+        assert (await later.do("wait", seconds=0))["events"] == []
+        assert later.footer == "seq 4"
+
+
+async def test_a_first_view_of_a_long_past_is_where_news_begins(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    for _ in range(3):
+        await alice.do("post", items=[{"text": f"{n} " + "word " * 20, "type": "LOG"} for n in range(50)])
+    await bob.post("mine")
+    assert bob.footer.endswith(" · 99+ unseen")
+    await bob.do("read")
+    await bob.do("debate", op="status", id="F-151")
+    assert "unseen" not in bob.footer
+    await alice.post("new")
+    assert items_of(await bob.do("wait", seconds=50)) == ["F-152"]
+
+
+async def test_a_view_leaves_unseen_what_it_had_no_room_for(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.do("post", items=[{"text": f"{n} " + "word " * 60, "type": "LOG"} for n in range(30)])
+    await bob.post("mine")
+    view = await bob.do("read", budget=400)
+    assert 0 < len(view["shown"]) < 31
+    left = 30 - len(set(view["shown"]) - {"F-31"})
+    assert bob.footer.endswith(f" · {left} unseen")
+    assert len((await bob.do("wait", seconds=0))["events"]) == left

@@ -117,7 +117,7 @@ async def test_a_whole_item_says_where_it_lives_and_what_it_hangs_on(board: Any)
         "critiques F-1",
         "stays: open debate on F-1",
         "> doubt",
-        f"seq {await board.seq()} · 1 new for you: C-2",
+        f"seq {await board.seq()} · you owe: answer C-2",
     ]
 
 
@@ -196,11 +196,12 @@ async def test_the_footer_tells_what_is_new_until_it_was_looked_at(board: Any) -
     await alice.do("read")
     await bob.post("As @alice says.", edges={"supports": ["F-1"]})
     await bob.post("An aside.")
-    await alice.do("query")
-    assert alice.footer == "seq 4 · 1 new for you: F-2"
+    await alice.post("Mine.")
+    assert alice.footer == "seq 5 · 2 unseen"
+    await alice.do("read", ids=["F-2"])
+    assert alice.footer == "seq 5 · 1 unseen"
     await alice.do("read")
-    await alice.do("query")
-    assert alice.footer == "seq 4"
+    assert alice.footer == "seq 5", "a view shows what it names with text"
 
 
 # query
@@ -358,7 +359,7 @@ async def test_without_text_the_archive_lists_newest_first_with_why_each_left(bo
     text = await alice.say("query_archive", limit=1)
     assert re.match(
         r"H-5 hypothesis \(superseded by F-9\) archived by alice 2s !3.*"
-        r"\(left seq \d+: superseded by F-9\)\nmode listing\n",
+        r"\(left \d+s ago: superseded by F-9\)\nmode listing\n",
         text,
     )
     assert "F-4" in [i["id"] for i in (await bob.do("query_archive", text=" "))["items"]]

@@ -66,14 +66,18 @@ async def test_a_name_is_heard_whatever_ends_the_sentence(board: Any, text: str)
     assert [e["item"] for e in news["events"]] == ["F-2"]
 
 
-async def test_a_mention_is_named_in_the_next_footer_and_only_there(board: Any) -> None:
+async def test_what_others_post_is_unseen_until_it_was_shown(board: Any) -> None:
     ann, bob = await board.join("ann", "bob")
     await ann.post("here")
     await bob.post("what do you think, @ann?")
+    await ann.post("one more")
+    assert ann.footer == "seq 4 · 1 unseen"
+    await ann.do("debate", op="status", id="F-2")
+    assert ann.footer == "seq 4 · 1 unseen", "naming it is not showing it"
+    await ann.do("query", author="ann")
+    assert ann.footer == "seq 4 · 1 unseen"
     await ann.do("query")
-    assert "F-2" in ann.footer
-    await ann.do("query")
-    assert "F-2" not in ann.footer
+    assert ann.footer == "seq 4"
 
 
 async def test_nobody_else_retires_a_constraint_or_voids_a_critique_under_debate(board: Any) -> None:
@@ -112,17 +116,3 @@ async def test_resources_of_a_full_board_say_where_they_go_on(board: Any) -> Non
         await ann.do("post", items=never)
     constraints = await ann.facts("board://main/constraints.json")
     assert len(constraints["items"]) == 300
-
-
-async def test_waiting_from_now_leaves_what_came_before_new(board: Any) -> None:
-    ann, bob = await board.join("ann", "bob")
-    await ann.post("here")
-    for n in range(5):
-        await bob.post(f"@ann, number {n}?")
-    await ann.do("wait", seconds=0)
-    await ann.do("query")
-    assert "5 new for you" in ann.footer
-    news = await ann.do("wait", since=0, seconds=0)
-    assert len(news["events"]) >= 6
-    await ann.do("query")
-    assert "new for you" not in ann.footer

@@ -14,14 +14,13 @@ from urllib.parse import urlsplit
 from blackboard_mcp.protocols.clock import new_token
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, Refused, error_of
 from blackboard_mcp.protocols.filters import EventFilter
-from blackboard_mcp.protocols.wire import EventsAnswer
 
 from ..http.identity import check_bearer, is_loopback
 from ..mcp.adapter_arguments import refuse_monsters
 from ..requests import check_agent, check_board
 from .calls import A, EventSource
 from .connection import Connection, Dial
-from .durable import POLL_SECONDS, DurableSource, PassingSource
+from .durable import DurableSource, PassingSource
 from .surface import BoardAccess
 
 if TYPE_CHECKING:
@@ -184,29 +183,7 @@ class BoardClient(BoardAccess):
     def _source(self, filter_: dict[str, Any], condition: EventFilter, name: str | None) -> EventSource:
         if name is not None:
             return DurableSource(self, filter_, name)
-        if condition != EventFilter():
-            return PassingSource(self, filter_, f"python-{new_token(6)}")
-        return _Log(self)
-
-
-class _Log:
-    """The board's log from a place on, without a filter."""
-
-    def __init__(self, board: BoardClient) -> None:
-        self._board = board
-
-    async def start(self, since: int | None) -> int:
-        now = await self._board.wait(since=since, seconds=0, limit=1)
-        return now.cursor if since is None else since
-
-    async def fetch(self, after: int, limit: int) -> EventsAnswer:
-        return await self._board.wait(since=after, seconds=POLL_SECONDS, limit=limit)
-
-    async def confirm(self, place: int) -> None:
-        """Nothing goes on from it."""
-
-    async def close(self) -> None:
-        """Nothing is held."""
+        return PassingSource(self, filter_, f"python-{new_token(6)}")
 
 
 def _refusal(error: MCPError) -> BlackboardError:

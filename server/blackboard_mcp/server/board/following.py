@@ -11,6 +11,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.filters import parse_event_filter
 from blackboard_mcp.protocols.wire import EventsAnswer, SubscriptionAnswer, SubscriptionsAnswer
 
+from ..requests import MOST_SECONDS
 from .calls import Calls
 from .hooks import Callback, Hook, OnError
 from .reader import PAGE, Reader
@@ -63,14 +64,18 @@ class Follows(Calls):
         seconds: float = 25.0,
         limit: int = 50,
     ) -> EventsAnswer:
-        """Events after a place as soon as there are any, or none after `seconds` (0 to 50); `limit` 1 to 200.
+        """What others did, as soon as there is something, or none after `seconds` (0 to 50); `limit` 1 to 200.
 
-        The place is `since`, else the subscription's cursor, else the present end. With a subscription `since`
-        confirms what came up to it; without `since` what is delivered is confirmed at once.
+        Without `since` it is what the agent was not shown yet; with it, every event after that sequence. With a
+        subscription it is what its filter matches: `since` confirms what came up to it; without `since` what is
+        delivered is confirmed at once.
 
         Raises:
+            InvalidInput: more seconds than there may be.
             UnknownReference: no such subscription, or `since` is ahead of the log.
         """
+        if not 0 <= seconds <= MOST_SECONDS:
+            raise InvalidInput(f"seconds is 0 to {MOST_SECONDS}, not {seconds:g}.")
         given = {"subscription": subscription, "since": since, "seconds": seconds, "limit": limit}
         return await self._call("wait", given, EventsAnswer)
 

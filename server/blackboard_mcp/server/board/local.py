@@ -175,9 +175,12 @@ class _Log:
         from ..following import with_threads
 
         board, store = self._board, self._board._opening.opened.store
-        now = await board.wait(since=since, seconds=0, limit=1)
+        if since is None:
+            await board.subscriptions()  # says where the board stands, and shows nothing
+        else:
+            await board.wait(since=since, seconds=0, limit=1)
         self._condition = parse_event_filter(await with_threads(store, board.name, board.agent, self._filter))
-        return now.cursor if since is None else since
+        return board.seq if since is None else since
 
     async def fetch(self, after: int, limit: int) -> EventsAnswer:
         board = self._board

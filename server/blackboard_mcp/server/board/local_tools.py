@@ -49,6 +49,7 @@ from ..blackboard import VIEW_BUDGET, DebateOp
 from ..compose import Installation
 from ..debate_text import what_closes
 from ..explaining import wire_explained
+from ..following import News
 from ..mcp.adapter_arguments import Arguments
 from ..needs import TOOLS
 from ..remarks import wire_remarks
@@ -205,15 +206,15 @@ class LocalTools:
             return wire_explained(explained, self._say.now())
         if since is not None:
             news = await self._board.following.changes_since(agent, board, since, _EVENTS)
-            self._board.looks.saw(board, agent, news.cursor)
-            events = [wire_event(event) for event in news.events]
-            return EventsAnswer(events=events, cursor=news.cursor, seq=news.seq)
+            return self._news(agent, news)
         if ids or keys:
             found = (await self._board.read(agent, board, ids or [], keys or [])).found
+            shown = [item.number for item in found.items]
+            self._board.looks.told(board, agent, found.seq, found.attention, shown)
             items = [wire_item(item) for item in found.items]
             return ItemsAnswer(items=items, seq=found.seq, missing=list(found.missing))
         view, snapshot = await self._board.view(agent, board, budget or VIEW_BUDGET)
-        self._board.looks.saw(snapshot.board.id, agent, snapshot.board.seq)
+        self._board.looks.viewed(snapshot, agent, view)
         return ViewAnswer(
             view=view.text,
             tokens=view.tokens,
@@ -333,6 +334,11 @@ class LocalTools:
             seconds=_WAIT if seconds is None else seconds,
             limit=limit or 50,
         )
+        return self._news(caller.agent, news)
+
+    def _news(self, agent: str, news: News) -> EventsAnswer:
+        events = [event.seq for event in news.events]
+        self._board.looks.delivered(news.board, agent, news.seq, news.attention, events)
         return EventsAnswer(
             events=[wire_event(event) for event in news.events],
             cursor=news.cursor,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from blackboard_mcp.protocols.archive import ArchiveQuery
-from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.filters import EventFilter, ItemQuery
 from blackboard_mcp.protocols.items import ItemType, Status, Zone, parse_ref
 from blackboard_mcp.protocols.keys import check_glob
 
@@ -83,7 +83,7 @@ def show(
                 page = ItemsAnswer(items=items, seq=reading.found.seq, missing=list(reading.found.missing))
                 click.echo(visible_json(page.model_dump_json()))
             else:
-                click.echo(say.reading(reading, 1 << 40))
+                click.echo(say.whole(reading))
             return
         view, snapshot = await opened.blackboard.view(agent, None, budget)
         if as_json:
@@ -234,11 +234,12 @@ def watch(
     async def look(opened: Installation, say: Rendering) -> None:
         loop = asyncio.get_running_loop()
         end = None if seconds is None else loop.time() + seconds
-        place = since
+        following, name = opened.blackboard.following, await opened.blackboard.board_of(None, agent)
+        place = await following.place(name, since)
         while True:
             left = 30.0 if end is None else min(30.0, max(0.0, end - loop.time()))
-            news = await opened.blackboard.following.wait(
-                agent, None, subscription=None, since=place, seconds=left, limit=200
+            news = await following.watch(
+                agent, name, EventFilter(), place, seconds=left, limit=200, texts=True
             )
             place = news.cursor
             for event in news.events:

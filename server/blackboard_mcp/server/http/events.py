@@ -158,8 +158,10 @@ class EventStreams:
             if asked.subscription is not None and loop.time() >= renew_at:
                 await self._board.following.resume(agent, board, asked.subscription, None)
                 renew_at = loop.time() + self._keep_alive
-            place = heard.cursor
+            after, place = place, heard.cursor
             if heard.events:
+                shown = [event.seq for event in heard.events]
+                self._board.looks.streamed(board, agent, shown, after, place, asked.condition)
                 yield b"".join(_message(wire_event(event).model_dump(mode="json")) for event in heard.events)
             elif loop.time() >= quiet_until:
                 # A client that comes back goes on from here, not from the last event that was for it.

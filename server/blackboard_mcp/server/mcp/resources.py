@@ -185,7 +185,7 @@ class Resources:
                         "history": [wire_event(e).model_dump(mode="json") for e in history],
                     }
                 )
-            lines = [self._say.reading(reading, 1 << 40), "", "history, newest first:"]
+            lines = [self._say.whole(reading), "", "history, newest first:"]
             lines += [self._say.event(e, {}) for e in history]
             return "\n".join(lines)
 
@@ -201,7 +201,7 @@ class Resources:
             (listed,) = reading.versions
             if json_:
                 return visible_json(wire_versions(listed).model_dump_json())
-            return self._say.reading(reading, 1 << 40)
+            return self._say.whole(reading)
 
         return serve
 

@@ -69,7 +69,8 @@ class Standing:
 
     def unread(self, item: Item) -> bool:
         """Posted or rewritten by somebody else since the agent looked."""
-        return item.seq > self.snapshot.look > 0 and item.author != self.agent
+        look = self.snapshot.look
+        return item.seq > look > 0 and item.seq not in look.above and item.author != self.agent
 
     def ranked(self, items: Iterable[Item]) -> list[Item]:
         """The items, what weighs most first, newer ones among equals; what says the same as one before it, later.

@@ -93,6 +93,12 @@ def _texts(value: Any) -> str:
     return dumps(value)
 
 
+def _wholes(value: Any) -> str:
+    if not isinstance(value, list):
+        raise Unfit("a list of whole numbers from 0")
+    return dumps([_whole(one) for one in value])
+
+
 def _any(value: Any) -> str:
     return dumps(value)
 
@@ -108,6 +114,7 @@ FLAG = Form("flag", _flag, bool)
 INSTANT = Form("instant", _instant, lambda stored: instant(stored).isoformat())
 OBJECT = Form("object", _object, _spelt)
 TEXTS = Form("texts", _texts, _spelt)
+WHOLES = Form("wholes", _wholes, _spelt)
 ANY = Form("any", _any, _spelt)
 ITEM = Form("item", _whole)
 """The number of an item that the lines up to this one made."""

@@ -18,7 +18,7 @@ from blackboard_mcp.protocols.debates import DebateState, Duty, ObligationState
 from blackboard_mcp.protocols.items import EdgeKind, Status, Zone
 from blackboard_mcp.protocols.messages.request_result import RequestState
 
-from .forms import ANY, FLAG, INSTANT, ITEM, OBJECT, TEXT, TEXTS, WHOLE, Form, word
+from .forms import ANY, FLAG, INSTANT, ITEM, OBJECT, TEXT, TEXTS, WHOLE, WHOLES, Form, word
 
 
 class Role(StrEnum):
@@ -289,6 +289,13 @@ TABLES: tuple[Table, ...] = (
         Role.TRUTH,
         ("name",),
         {"name": TEXT, "posts": WHOLE, "first_seen": INSTANT, "last_seen": INSTANT},
+        private=True,
+    ),
+    Table(
+        "shown",
+        Role.TRUTH,
+        ("agent",),
+        {"agent": TEXT, "cursor": WHOLE, "above": WHOLES, "told": WHOLES},
         private=True,
     ),
     Table(

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from blackboard_mcp.protocols.answers import (
-    Attention,
-)
+from blackboard_mcp.protocols.answers import MOST_UNSEEN, Attention, Look, Owed
 from blackboard_mcp.protocols.board import BoardConfig, Core
 from blackboard_mcp.protocols.changes import ChangeKind
+from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.errors import Conflict, StoreDamaged, UnknownReference
-from blackboard_mcp.protocols.events import EventType
+from blackboard_mcp.protocols.events import APART, QUIET, EventType
 from blackboard_mcp.protocols.items import Zone, item_id
 
 from ..operation import Rows
@@ -23,6 +23,9 @@ from .rows import BoardRow, ItemRow, Steps, config_json, core_json, dumps, numbe
 
 MAX_CONCERNS = 128
 """Most agents whom one event concerns: more than a debate can oblige at once, by name and by topic."""
+_LOOKED_THROUGH = 2_000
+"""So many events after what an agent was shown are looked through for one answer."""
+_QUIET, _APART = dumps(sorted(QUIET)), dumps(sorted(APART))
 
 
 @dataclass(slots=True)
@@ -43,6 +46,8 @@ class Ledger:
     """An answer that the agent owed was given."""
     asking: bool = False
     """Requests and answers are being written by the operations that do."""
+    addressed: str = ""
+    """Whom what is posted now is for, and nobody else: the agent or the skill asked, or who asked."""
     first_seq: int = field(init=False)
     first_number: int = field(init=False)
     changes: Noted | None = field(init=False)
@@ -339,14 +344,37 @@ def owed_by(no: int, agent: str) -> Steps[Rows]:
 
 
 def attention(no: int, agent: str, look: int) -> Steps[Attention]:
-    """What an agent owes, then what concerned it after the sequence `look`."""
-    ids: dict[str, None] = {}
-    for number, _duty, type_, _since in (yield from owed_by(no, agent)):
-        ids[item_id(type_, number)] = None
-    recent = [row[0] for row in (yield sql("concerns_after"), (no, agent, look))]
-    if recent:
-        types: dict[int, str] = dict((yield sql("types_visible"), (no, numbers(recent), agent)))
-        for number in recent:
-            if number in types:
-                ids[item_id(types[number], number)] = None
-    return Attention(tuple(ids)[:50])
+    """What an agent owes, and what is news to it that neither `look` nor the file says it was shown."""
+    known = yield from looked(no, agent, look)
+    return (yield from attention_after(no, agent, known))
+
+
+def attention_after(no: int, agent: str, known: Look) -> Steps[Attention]:
+    """The same, where all that the agent was shown is known."""
+    rows = yield from owed_by(no, agent)
+    owed = tuple(Owed(item_id(type_, number), Duty(duty)) for number, duty, type_, _since in rows)
+    fresh = yield (
+        sql("unseen"),
+        (
+            no,
+            int(known),
+            known + _LOOKED_THROUGH,
+            agent,
+            _QUIET,
+            _APART,
+            dumps(sorted(known.above)),
+            MOST_UNSEEN,
+        ),
+    )
+    end = (yield sql("log_end"), (no,))[0][0] or 0
+    looked_through = fresh[-1][0] if len(fresh) == MOST_UNSEEN else min(end, known + _LOOKED_THROUGH)
+    pressing = sorted(owed, key=lambda one: one.duty is Duty.ACKNOWLEDGE)
+    return Attention(tuple(pressing), tuple((seq, item or 0) for seq, item in fresh), looked_through)
+
+
+def looked(no: int, agent: str, look: int) -> Steps[Look]:
+    """What the agent was shown of a board, by the file and by `look`."""
+    known = Look.of(look)
+    for cursor, above, told in (yield sql("shown"), (no, agent)):
+        known = known.joined(Look(cursor, json.loads(above), json.loads(told)))
+    return known

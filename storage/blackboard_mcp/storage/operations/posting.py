@@ -335,7 +335,8 @@ def _create(
     if asks:
         pressing.weigh_question(ledger)
         data["asks"] = asks
-    yield from ledger.add(row, data=_short(data), concerns=concerns)
+    to = {"to": ledger.addressed} if ledger.addressed else {}
+    yield from ledger.add(row, data={**_short(data), **to}, concerns=concerns)
     yield from questions.ask(ledger, row, asks)
     yield from endorsing.remember(ledger, row)
     yield from claims.sign(ledger, row, undecided=draft.undecided)
@@ -456,11 +457,13 @@ def _change(
         concerns = [row.author, *questions.mentioned(draft.text or "")]
         if versioned:
             concerns += yield from watchers_of(ledger.no, row)
-        data = {"changed": changed} if changed and not versioned else {}
+        data: dict[str, Any] = {"changed": changed} if changed and not versioned else {}
         if edges and not versioned:
             data["edges"] = [
                 f"{k} {targets[t].id}" for k, t in edges[:8] if visible_with(targets[t].owner, row.owner)
             ]
+        if ledger.addressed:
+            data["to"] = ledger.addressed
         row.seq = yield from ledger.emit(event, row, data=data, concerns=concerns)
         row.updated_at, row.updated_by = ledger.now, ledger.agent
         if versioned:

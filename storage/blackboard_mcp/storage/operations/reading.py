@@ -22,7 +22,7 @@ from blackboard_mcp.protocols.items import Ref, Zone
 from blackboard_mcp.protocols.keys import parse_key
 
 from . import globbing, guarding
-from .ledger import attention, get_board, load
+from .ledger import attention, attention_after, get_board, load, looked
 from .rows import ItemRow, Steps, dumps, event_of, instant, micros, numbers, sql
 from .showing import values
 from .sight import TIMES, expanded
@@ -210,14 +210,17 @@ def log(board: str, agent: str, after: int, limit: int, look: int) -> Steps[Log]
     listed = yield sql("events_after"), (row.no, after, agent, limit + 1)
     events = tuple(event_of(raw) for raw in listed[:limit])
     more = len(listed) > limit
-    waiting = yield from attention(row.no, agent, look)
-    return Log(events, events[-1].seq if more else max(after, row.seq), row.seq, more, waiting)
+    known = yield from looked(row.no, agent, look)
+    waiting = yield from attention_after(row.no, agent, known)
+    return Log(events, events[-1].seq if more else max(after, row.seq), row.seq, more, waiting, known)
 
 
-def beginnings(board: str, agent: str, wanted: Iterable[int]) -> Steps[dict[int, str]]:
+def beginnings(
+    board: str, agent: str, wanted: Iterable[tuple[int, int]]
+) -> Steps[dict[tuple[int, int], str]]:
     row = yield from get_board(board)
-    listed = yield sql("beginnings"), (row.no, numbers(wanted), agent)
-    return dict(listed)
+    listed = yield sql("beginnings"), (row.no, dumps(sorted(set(wanted))), agent)
+    return {(number, version): text for number, version, text in listed}
 
 
 def stretches(places: Mapping[str, int], limit: int) -> Steps[dict[str, Stretch]]:

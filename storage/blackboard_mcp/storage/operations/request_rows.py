@@ -262,21 +262,23 @@ def end(
     named = [name for name in concerned if name]
     yield from ledger.emit(_ENDS[state], item, data=data, concerns=named, told=answer is not None)
     done = Status.RESOLVED if state is RequestState.ANSWERED else Status.WITHDRAWN
-    yield from _retire(ledger, item, done)
+    yield from _retire(ledger, item, done, row)
     if left:
-        yield from drop_partial(ledger, left)
+        yield from drop_partial(ledger, left, row)
 
 
-def drop_partial(ledger: Ledger, number: int) -> Steps[None]:
+def drop_partial(ledger: Ledger, number: int, row: RequestRow) -> Steps[None]:
     """What there is of an answer that will not come leaves with the next pass."""
-    yield from _retire(ledger, (yield from load_any(ledger.no, [number]))[number], Status.RESOLVED)
+    item = (yield from load_any(ledger.no, [number]))[number]
+    yield from _retire(ledger, item, Status.RESOLVED, row)
 
 
-def _retire(ledger: Ledger, item: ItemRow, status: Status) -> Steps[None]:
+def _retire(ledger: Ledger, item: ItemRow, status: Status, row: RequestRow) -> Steps[None]:
     """Sets the status of what is over; what is debated, or was changed by hand, stays as it is."""
     if item.status != Status.ACTIVE or item.zone != Zone.WORKING:
         return
-    seq = yield from ledger.emit(EventType.ITEM_CHANGED, item, data={"status": [item.status, str(status)]})
+    data = {"status": [item.status, str(status)], "to": row.asker}
+    seq = yield from ledger.emit(EventType.ITEM_CHANGED, item, data=data)
     item.status, item.seq = str(status), seq
     yield sql("item_status"), (ledger.no, item.number, item.status, seq, ledger.now, ledger.agent)
 
@@ -323,4 +325,4 @@ def answered_by_post(ledger: Ledger, row: ItemRow, cited: ItemRow) -> Steps[None
     left = asked.partial
     yield from end(ledger, asked, RequestState.ANSWERED, answer=row)
     if left:
-        yield from drop_partial(ledger, left)
+        yield from drop_partial(ledger, left, asked)

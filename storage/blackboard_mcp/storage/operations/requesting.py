@@ -106,6 +106,7 @@ def open_request(board: str, agent: str, new: NewRequest, config: BoardConfig, n
             f"'{board}' has {MAX_OPEN:,} open requests, which is the limit. Nothing was changed; try again later."
         )
     key = KEYS.request_key(str(ledger.board.last_number + 1))
+    ledger.addressed = new.to or f"skill:{new.skill}"
     number = yield from _post(ledger, ItemType.QUESTION, key, new)
     deadline = now + round(new.deadline_seconds * _MICROS)
     yield (
@@ -247,7 +248,7 @@ def _take(ledger: Ledger, row: RequestRow) -> Steps[None]:
         partial = (yield from load_any(ledger.no, [row.partial]))[row.partial]
         if partial.author != ledger.agent:
             row.parts = row.partial = 0
-            yield from drop_partial(ledger, partial.number)
+            yield from drop_partial(ledger, partial.number, row)
     again = row.holder == ledger.agent
     row.holder = ledger.agent
     row.held_until = ledger.now + ledger.board.config.request_lease_seconds * _MICROS
@@ -272,7 +273,7 @@ def _release(ledger: Ledger, row: RequestRow, why: str, reason: str = "") -> Ste
     item = yield from question(ledger, row)
     yield from ledger.emit(EventType.REQUEST_RELEASED, item, data=data, concerns=[*told, former], told=True)
     if left:
-        yield from drop_partial(ledger, left)
+        yield from drop_partial(ledger, left, row)
 
 
 def answer(board: str, agent: str, number: int, new: NewAnswer, now: int) -> Steps[int]:
@@ -288,6 +289,7 @@ def answer(board: str, agent: str, number: int, new: NewAnswer, now: int) -> Ste
             request=row.id,
             parts=row.parts,
         )
+    ledger.addressed = row.asker
     if new.partial:
         yield from _add_part(ledger, row, new)
     else:

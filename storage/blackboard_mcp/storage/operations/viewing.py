@@ -10,13 +10,13 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 
-from blackboard_mcp.protocols.answers import Archived, News, Snapshot
+from blackboard_mcp.protocols.answers import Archived, Look, News, Snapshot
 from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import EdgeKind, ItemType, Zone, item_id
 
 from . import debate_views, guarding, summarising
-from .ledger import attention, get_board, load, owed_by
+from .ledger import attention_after, get_board, load, looked, owed_by
 from .rows import Steps, event_of, instant, numbers, sql
 from .showing import values
 
@@ -66,7 +66,8 @@ def snapshot(board: str, agent: str, look: int) -> Steps[Snapshot]:
     replaceable = {*superseded, *(i.number for i in items)}
     last = yield sql("last_acts"), (no, agent, row.seq, _ACTS)
     live, live_tokens, archived = yield from _figures(no, agent)
-    waiting = yield from attention(no, agent, look)
+    known = yield from looked(no, agent, look)
+    waiting = yield from attention_after(no, agent, known)
     return Snapshot(
         board=row.value(),
         items=tuple(items),
@@ -77,11 +78,11 @@ def snapshot(board: str, agent: str, look: int) -> Steps[Snapshot]:
         hidden=sum(live.values()) - sum(item.zone is Zone.WORKING for item in items),
         attention=waiting,
         summaries=tuple(asked),
-        look=look,
+        look=known,
         at=instant(max(r[1] for r in last)) if last else None,
         tokens=live_tokens,
         here=tuple((r[0], instant(r[1])) for r in last),
-        news=(yield from _news(no, agent, look)),
+        news=(yield from _news(no, agent, known)),
         types=live,
         answered=(yield from _sources("answers_to", no, asking, agent)),
         replaced=(yield from _sources("replaced_by", no, replaceable, agent)),
@@ -107,11 +108,12 @@ def _sources(name: str, no: int, targets: Iterable[int], agent: str) -> Steps[di
     return {target: item_id(type_, source) for target, source, type_ in rows}
 
 
-def _news(no: int, agent: str, look: int) -> Steps[News]:
+def _news(no: int, agent: str, look: Look) -> Steps[News]:
     if not look:
         return News()
-    rows = yield sql("news"), (no, look, agent, MOST_NEWS + 1)
-    events = tuple(event_of(raw) for raw in reversed(rows[:MOST_NEWS]))
+    rows = yield sql("news"), (no, int(look), agent, MOST_NEWS + 1)
+    newest = (event_of(raw) for raw in reversed(rows[:MOST_NEWS]))
+    events = tuple(event for event in newest if event.seq not in look.above)
     left = {int(e.item.partition("-")[2]) for e in events if e.item is not None and e.event in _LEFT}
     authors: dict[str, str] = {}
     if left:

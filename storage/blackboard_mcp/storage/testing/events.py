@@ -132,10 +132,15 @@ class EventTests:
         entry = await at.post("alice", "v1", key="k")
         await at.post("alice", "v2", key="k")
         private = await at.post("bob", "canary", private=True)
-        wanted = [public.number, entry.number, private.number, 99]
+        wanted = [(public.number, 1), (entry.number, 1), (entry.number, 2), (private.number, 1)]
+        wanted += [(public.number, 2), (99, 1)]
         found = await at.store.beginnings(at.board, "alice", wanted)
-        assert found == {public.number: "a" + "b" * 999, entry.number: "v2"}
-        assert (await at.store.beginnings(at.board, "bob", wanted))[private.number] == "canary"
+        assert found == {
+            (public.number, 1): "a" + "b" * 999,
+            (entry.number, 1): "v1",
+            (entry.number, 2): "v2",
+        }
+        assert (await at.store.beginnings(at.board, "bob", wanted))[private.number, 1] == "canary"
 
     async def test_stretches_are_the_whole_log_of_boards_that_moved_in_the_order_asked(
         self, store: BoardStore

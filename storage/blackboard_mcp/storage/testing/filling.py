@@ -6,9 +6,7 @@ from dataclasses import replace
 
 from blackboard_mcp.protocols.access import Role, Trust
 from blackboard_mcp.protocols.agreements import Ask
-from blackboard_mcp.protocols.answers import (
-    Once,
-)
+from blackboard_mcp.protocols.answers import Look, Once
 from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.groups import Turn
 from blackboard_mcp.protocols.store import BoardStore
@@ -60,7 +58,9 @@ async def filled(store: BoardStore, clock: HandClock, *, resting: int = 3) -> Ta
     kept = await store.subscribe("main", "dora", "news", {"type": "CRITIQUE", "not": {"agent": "bob"}})
     await at.post("bob", "news")
     await store.move_cursor("main", "dora", kept.id, await at.seq())
-    await store.record_activity("main", {"bob": clock.now()}, {rests.number: (2, clock.now())})
+    await store.record_activity(
+        "main", {"bob": clock.now()}, {rests.number: (2, clock.now())}, {"bob": Look(7, [9], [11])}
+    )
     await at.post("alice", "to go", "FACT", key="gone")
     await at.delete("bob", "gone")
     ours = await at.post("bob", "the team's own", "PLAN", key="plan:a", team=True, tags=["ours"])

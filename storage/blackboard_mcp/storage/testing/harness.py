@@ -176,7 +176,12 @@ class Table:
                 return events
 
     async def attention(self, agent: str, look: int = 0) -> tuple[str, ...]:
-        return (await self.store.read(self.board, agent, [], [], look=look)).attention.ids
+        """What the agent owes, then what news that it was not shown after `look` concerns, newest first."""
+        log = await self.store.log(self.board, agent, 1 << 62, 1, look=look)
+        unseen = {seq for seq, _ in log.attention.fresh}
+        events = reversed(await self.events(agent, 0))
+        told = [e.item for e in events if e.seq in unseen and agent in e.concerns and e.item is not None]
+        return tuple(dict.fromkeys([*(owed.id for owed in log.attention.owed), *told]))
 
     async def debate(self, target: Target, agent: str = "alice") -> DebateView:
         view = await self.store.debate_status(self.board, agent, number(target))

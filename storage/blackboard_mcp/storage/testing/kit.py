@@ -41,6 +41,7 @@ from .subscribing import SubscriptionTests
 from .summarising import SummaryTests
 from .teams import TeamTests
 from .transacting import TransactionTests
+from .unseen import UnseenTests
 from .using import UseTests
 from .versions import VersionTests
 from .voting import VotingTests
@@ -75,6 +76,7 @@ class BoardStoreKit(
     LeavingTests,
     SummaryTests,
     TransactionTests,
+    UnseenTests,
     UseTests,
     PressureTests,
     QuestionTests,

@@ -217,11 +217,3 @@ class ReadingTests:
         assert await at.attention("bob", look=await at.seq()) == (a.id,)
         await at.acknowledge("bob", a)
         assert await at.attention("alice", look=await at.seq()) == ()
-
-    async def test_attention_is_short_and_names_each_item_once(self, at: Table) -> None:
-        a = await at.post("alice", "a")
-        for place in range(60):
-            await at.post("bob", f"@alice {place}", "REPLY", replies_to=a)
-        named = await at.attention("alice")
-        assert len(named) == len(set(named)) == 50
-        assert named[0] == "R-61"

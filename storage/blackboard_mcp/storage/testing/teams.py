@@ -47,7 +47,7 @@ class TeamTests:
         for _ in ("working", "archive"):
             for agent in ("carol", "eve", "acme2", "system-"):
                 found = await at.store.read(at.board, agent, [Ref(shared.number)], ["s:k"])
-                assert (found.items, found.attention.ids) == ((), ()), agent
+                assert (found.items, await at.attention(agent)) == ((), ()), agent
                 for wanted in ({}, {"text": "ours"}, {"key": "**"}, {"key": "s:k"}, {"tags": ("hush",)}):
                     assert shared.number not in await at.query(agent, **wanted, zone=None), (agent, wanted)
                 assert (await at.item(public, agent)).cited_by == ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, get_args
 
 from blackboard_mcp.protocols.errors import InvalidInput
@@ -17,7 +17,6 @@ from blackboard_mcp.protocols.group_wire import (
     wire_group,
 )
 from blackboard_mcp.protocols.groups import LEASE_SECONDS, MAX_TAKEN, MAX_WHY, Turn, parse_handle
-from blackboard_mcp.protocols.items import Item
 from pydantic import Field, WithJsonSchema
 
 from ...consuming import RELEASED, Consumers, Work
@@ -166,7 +165,7 @@ class ConsumeTool:
         taken = work.taken
         lines = []
         for delivery in taken.deliveries:
-            event = self._say.event(delivery.event, _texts(work.items)).split(" ", 1)[1]
+            event = self._say.event(delivery.event, work.texts).split(" ", 1)[1]
             line = f"{delivery.handle} {event}"
             if delivery.why:
                 line += f" (attempt {delivery.handle.attempt}; before: {one_line(delivery.why)[:_SHOWN_WHY]})"
@@ -205,7 +204,7 @@ class ConsumeTool:
         dead = await self._consumers.dead_letters(agent, board, group, after=after)
         lines = []
         for letter in dead.letters:
-            event = self._say.event(letter.event, _texts(dead.items)).split(" ", 1)[1]
+            event = self._say.event(letter.event, dead.texts).split(" ", 1)[1]
             why = one_line(letter.why)[:_SHOWN_WHY]
             lines.append(f"{letter.handle} {event} ({word(letter.worker)}: {why})")
         if lines:
@@ -217,10 +216,6 @@ class ConsumeTool:
             self._say.with_footer(text, dead.seq),
             lambda: DeadLettersAnswer(group=group, dead=[wire_dead(x) for x in dead.letters], seq=dead.seq),
         )
-
-
-def _texts(items: Mapping[int, Item]) -> dict[int, str]:
-    return {number: item.text for number, item in items.items()}
 
 
 def _limit(given: dict[str, Any]) -> int:

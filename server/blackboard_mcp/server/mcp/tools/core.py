@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+from blackboard_mcp.protocols.answers import Attention
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.items import MAX_BATCH
 from blackboard_mcp.protocols.keys import MAX_KEY
@@ -29,10 +30,12 @@ from ...asking import archive_query, item_query
 from ...blackboard import VIEW_BUDGET, Blackboard
 from ...explaining import wire_explained
 from ...fitting import check_fits, fitting_found, fitting_page
+from ...following import News
 from ...needs import TOOLS
 from ...remarks import wire_remarks
 from ...rendering import FOOTER_TOKENS, Rendering
 from ...requests import (
+    MOST_SECONDS,
     ONE_OR_MORE,
     AnyType,
     Edges,
@@ -45,7 +48,6 @@ from ...requests import (
     Page,
     PostedType,
     PostFields,
-    Seconds,
     Sequence,
     StatusName,
     Tags,
@@ -84,6 +86,8 @@ Batch = Annotated[
 ]
 ZoneName = Literal["working", "archive", "all"]
 Cursor = Annotated[str, Field(max_length=20)]
+WaitSeconds = Annotated[float, Field(ge=0), WithJsonSchema({"type": "number", "maximum": MOST_SECONDS})]
+"""More than there may be is taken for as much: to wait again costs less than an error."""
 EventsPage = Annotated[int, Field(ge=1, le=200, json_schema_extra={UNLISTED: True})]
 _OTHER = Field(json_schema_extra={UNLISTED: True})
 """What programs give, or another tool takes as well: no client pays for it in every session."""
@@ -261,21 +265,17 @@ class CoreTools:
             if ids or keys:
                 raise InvalidInput("read takes since, or ids and keys, not both.")
             news = await self._board.following.changes_since(agent, board, since, 200)
-            name = board or self._board.default_board
-            self._board.looks.saw(name, agent, news.cursor)
-            return Answer(
-                self._say.news(news, agent, budget or VIEW_BUDGET),
-                lambda: EventsAnswer(
-                    events=[wire_event(e) for e in news.events], cursor=news.cursor, seq=news.seq
-                ),
-            )
+            return self._news(caller, news, budget or VIEW_BUDGET)
         if ids or keys:
             reading = await self._board.read(agent, board, ids or [], keys or [])
             found = reading.found
             if caller.structured:
                 check_fits(found.items)
+            text, told = self._say.reading(reading, budget or ITEMS_BUDGET)
+            shown = [item.number for item in found.items] if caller.structured else told
+            attention = self._board.looks.told(reading.board, agent, found.seq, found.attention, shown)
             return Answer(
-                self._say.reading(reading, budget or ITEMS_BUDGET),
+                self._say.with_footer(text, found.seq, attention),
                 lambda: ItemsAnswer(
                     items=[wire_item(item) for item in found.items],
                     seq=found.seq,
@@ -284,8 +284,8 @@ class CoreTools:
                 ),
             )
         view, snapshot = await self._board.view(agent, board, budget or VIEW_BUDGET, reserve=FOOTER_TOKENS)
-        text = self._say.with_footer(view.text, snapshot.board.seq, snapshot.attention)
-        self._board.looks.saw(snapshot.board.id, agent, snapshot.board.seq)
+        attention = self._board.looks.viewed(snapshot, agent, view)
+        text = self._say.with_footer(view.text, snapshot.board.seq, attention)
         answer = ViewAnswer(
             view=text,
             tokens=self._board.tokenizer.count(text),
@@ -421,7 +421,7 @@ class CoreTools:
         caller: Caller,
         subscription: Annotated[str, Field(max_length=64)] | None = None,
         since: Sequence | None = None,
-        seconds: Seconds | None = None,
+        seconds: WaitSeconds | None = None,
         limit: EventsPage | None = None,
         board: BoardId | None = None,
     ) -> Answer:
@@ -430,14 +430,26 @@ class CoreTools:
             board,
             subscription=subscription,
             since=since,
-            seconds=WAIT_SECONDS if seconds is None else seconds,
+            seconds=WAIT_SECONDS if seconds is None else min(seconds, MOST_SECONDS),
             limit=limit or EVENTS_PAGE,
             report=caller.report,
         )
-        if subscription is None and since is not None:
-            self._board.looks.saw(board or self._board.default_board, caller.agent, news.cursor)
+        shortened = seconds is not None and seconds > MOST_SECONDS
+        return self._news(caller, news, VIEW_BUDGET, shortened=shortened)
+
+    def _news(self, caller: Caller, news: News, budget: int, *, shortened: bool = False) -> Answer:
+        """Events in text and as facts; those that the answer has room for were shown then."""
+
+        def told(shown: list[int]) -> Attention:
+            if caller.structured:
+                shown = [event.seq for event in news.events]
+            return self._board.looks.delivered(news.board, caller.agent, news.seq, news.attention, shown)
+
+        text = self._say.news(news, caller.agent, budget, told)
+        if shortened:
+            text = f"a wait is {MOST_SECONDS} seconds at most; to go on, wait again\n{text}"
         return Answer(
-            self._say.news(news, caller.agent, VIEW_BUDGET),
+            text,
             lambda: EventsAnswer(
                 events=[wire_event(e) for e in news.events],
                 cursor=news.cursor,

@@ -204,7 +204,8 @@ class MessageTools:
         return await self._answer(caller, asked, lines)
 
     async def _answer(self, caller: Caller, asked: Asked, lines: Listed[str]) -> Answer:
-        attention, seq = await self._messaging.attention(caller.agent, asked.request.board)
+        shown = [item.number for item in (asked.question, asked.answer) if item is not None]
+        attention, seq = await self._messaging.attention(caller.agent, asked.request.board, shown)
         answer = None if asked.answer is None else wire_item(asked.answer)
         return Answer(
             self._say.with_footer("\n".join(lines), seq, attention),
@@ -246,7 +247,8 @@ class MessageTools:
     async def _list(self, agent: str, board: str | None) -> Answer:
         found = await self._messaging.waiting(agent, board)
         lines = self._lines(found, agent)
-        attention, seq = await self._messaging.attention(agent, board)
+        shown = [asked.question.number for asked in (*found.waiting[:_LISTED], *found.asked[:_LISTED])]
+        attention, seq = await self._messaging.attention(agent, board, shown)
         return Answer(
             self._say.with_footer("\n".join(lines), seq, attention),
             lambda: WaitingAnswer(

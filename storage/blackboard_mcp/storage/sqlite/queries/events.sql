@@ -9,11 +9,29 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14);
 -- An event concerns an agent.
 INSERT INTO concern(board, agent, seq, item) VALUES (?1, ?2, ?3, ?4);
 
--- name: concerns_after
--- What concerned an agent after a sequence: items, newest first.
-SELECT DISTINCT c.item FROM concern c JOIN item i ON i.board = c.board AND i.number = c.item
-WHERE c.board = ?1 AND c.agent = ?2 AND c.seq > ?3 AND VISIBLE(i.owner, ?2)
-ORDER BY c.seq DESC LIMIT 50;
+-- name: unseen
+-- What an agent was not shown yet of what is news to it, after one sequence and up to another: ?5 are events that are
+-- news to nobody, ?6 those that are news to those concerned alone, ?7 sequences that it was shown.
+SELECT seq, item FROM event e
+WHERE board = ?1 AND seq > ?2 AND seq <= ?3 AND agent <> ?4 AND VISIBLE(owner, ?4)
+  AND event NOT IN (SELECT value FROM json_each(?5))
+  AND (event NOT IN (SELECT value FROM json_each(?6)) AND json_type(data, '$.to') IS NULL
+       OR EXISTS (SELECT 1 FROM json_each(e.concerns) c WHERE c.value = ?4))
+  AND seq NOT IN (SELECT value FROM json_each(?7))
+ORDER BY seq LIMIT ?8;
+
+-- name: log_end
+-- The last sequence of a board.
+SELECT max(seq) FROM event WHERE board = ?1;
+
+-- name: shown
+-- What an agent was shown of a board.
+SELECT cursor, above, told FROM shown WHERE board = ?1 AND agent = ?2;
+
+-- name: shown_put
+-- What an agent was shown of a board by now.
+INSERT INTO shown(board, agent, cursor, above, told) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT DO UPDATE SET cursor = excluded.cursor, above = excluded.above, told = excluded.told;
 
 -- name: events_after
 -- The log after a sequence that an agent may see.

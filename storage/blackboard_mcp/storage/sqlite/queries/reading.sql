@@ -13,9 +13,13 @@ SELECT number, type FROM item
 WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
 
 -- name: beginnings
--- How the texts of items (a JSON list of numbers) begin that an agent may see.
-SELECT number, substr(ltrim(text, char(9, 10, 13, 32)), 1, 1000)
-FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
+-- How texts begin, of versions (a JSON list of [number, version]) of items that an agent may see.
+SELECT i.number, json_extract(w.value, '$[1]') AS asked,
+       substr(ltrim(CASE WHEN i.version = json_extract(w.value, '$[1]') THEN i.text ELSE v.text END,
+                    char(9, 10, 13, 32)), 1, 1000)
+FROM json_each(?2) w CROSS JOIN item i ON i.board = ?1 AND i.number = json_extract(w.value, '$[0]')
+LEFT JOIN item_version v ON v.board = i.board AND v.number = i.number AND v.version = json_extract(w.value, '$[1]')
+WHERE VISIBLE(i.owner, ?3) AND (i.version = asked OR v.version IS NOT NULL);
 
 -- name: items_by_key
 -- Entries by key (a JSON list) that an agent may see: tombstones before what stands, shared ones before the
