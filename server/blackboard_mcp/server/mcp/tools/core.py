@@ -125,7 +125,7 @@ class CoreTools:
             name="read",
             description=(
                 "Read the shared board: no arguments = your view; ids (H-17, H-17@2) or keys = items whole, "
-                "archived too; explain = why they stay or left; since = changes."
+                "archived too; explain = why they stay or left (alone: the board); since = changes."
             ),
             needs=TOOLS["read"],
             annotations=READ,
@@ -165,7 +165,8 @@ class CoreTools:
             self.wait,
             name="wait",
             description=(
-                "Wait for news: returns at once if there is any after since (or the subscription's place)."
+                "What others did and you were not shown yet: at once, or as soon as there is some. since: all "
+                "after it; subscription: what its filter matches."
             ),
             needs=TOOLS["wait"],
             annotations=WRITE,
