@@ -73,13 +73,15 @@ class Board:
         log = await self._opened.store.log("main", agent, since, 10_000)
         return list(log.events)
 
-    async def over(self, ids: Sequence[str]) -> set[str]:
-        """Those of the items that are resolved, withdrawn or invalid by now."""
+    async def standing(self, ids: Sequence[str]) -> tuple[set[str], set[str]]:
+        """Those of the items that are resolved, withdrawn or invalid by now, and those in working memory."""
         over: set[str] = set()
+        live: set[str] = set()
         for start in range(0, len(ids), 100):
             answer = await self.call("reader", "read", ids=list(ids[start : start + 100]))
             over |= {i.id for i in answer.items if i.status in ("RESOLVED", "WITHDRAWN", "INVALIDATED")}
-        return over
+            live |= {i.id for i in answer.items if i.zone == "working"}
+        return over, live
 
 
 @dataclass
@@ -103,9 +105,11 @@ class Tally:
     """What is counted over all views."""
 
     open: Share = field(default_factory=Share)
+    live: Share = field(default_factory=Share)
     duties: Share = field(default_factory=Share)
     when_full: Share = field(default_factory=Share)
     decisions: Share = field(default_factory=Share)
+    decisions_live: Share = field(default_factory=Share)
     over: Share = field(default_factory=Share)
     tasks: Share = field(default_factory=Share)
     news: Share = field(default_factory=Share)
@@ -119,9 +123,11 @@ class Tally:
         return {
             "views": self.views,
             "open_percent": self.open.percent,
+            "live_percent": self.live.percent,
             "duties_percent": self.duties.percent,
             "when_full_percent": self.when_full.percent,
             "decisions_percent": self.decisions.percent,
+            "decisions_live_percent": self.decisions_live.percent,
             "over_percent": self.over.percent,
             "one_item_percent": self.one_item,
             "tasks_percent": self.tasks.percent,
@@ -169,7 +175,8 @@ async def look(
 ) -> None:
     """Every agent is shown its view."""
     over = {said.id for said in play.said if said.over}
-    over |= await board.over([said.id for said in play.said[-400:]])
+    fallen, live = await board.standing([said.id for said in play.said])
+    over |= fallen
     open_ = [question for question, _ in play.questions.values()] + list(play.problems.values())
     open_ += [argument.root for argument in play.arguments.values()]
     for agent in play.agents:
@@ -180,12 +187,16 @@ async def look(
         shown = {id_ for id_, said in due.items() if stands(said, view)}
         if len(due) * A_LINE <= budget / 2:
             tally.open.add(sum(said.id in shown for said in open_), len(open_))
+            there = [said for said in open_ if said.id in live]
+            tally.live.add(sum(said.id in shown for said in there), len(there))
             tally.duties.add(sum(said.id in shown for said in owed), len(owed))
             tally.missed += [f"{seq} {agent} {id_}" for id_ in due if id_ not in shown]
         else:
             tally.when_full.add(len(shown) * A_LINE, min(len(due) * A_LINE, budget / 2))
         decisions = [said for said in play.lately(("DECISION", "ANSWER")) if said.id not in over]
         tally.decisions.add(sum(stands(said, view) for said in decisions), len(decisions))
+        there = [said for said in decisions if said.id in live]
+        tally.decisions_live.add(sum(stands(said, view) for said in there), len(there))
         spent = tokens_by_item(text)
         tally.over.add(sum(cost for id_, cost in spent.items() if id_ in over or id_ == _OVER), size)
         if size >= budget / 2:
@@ -264,9 +275,11 @@ async def compare(sessions: Sequence[Session], together: int, seeds: int, target
 COLUMNS = {
     "views": "views",
     "open_percent": "open questions, problems and debates shown, of those that fit (%)",
+    "live_percent": "the same, of those that are in working memory (%)",
     "duties_percent": "duties shown, of those that fit (%)",
     "when_full_percent": "half of the view given to them when they do not fit (%)",
     "decisions_percent": "decisions and answers of the last fifty posts shown (%)",
+    "decisions_live_percent": "the same, of those that are in working memory (%)",
     "over_percent": "tokens on what is resolved or superseded (%)",
     "one_item_percent": "most tokens on one item (% of the budget)",
     "tasks_percent": "question and answer of a task shown at its end (%)",

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from blackboard_mcp.protocols.errors import BlackboardError, UnderPressure
+from blackboard_mcp.protocols.errors import BlackboardError, QuotaExceeded, UnderPressure
 from blackboard_mcp.server.demo.session import Post, Session
 
 _SENTENCE = re.compile(r"[^.!?\n]{20,160}[.!?\n]")
@@ -116,17 +116,19 @@ class Play:
 
     async def _record(self, post: Post, places: list[Said]) -> Said:
         edges = {kind: [places[place].id] for kind, place in post.edges.items()}
-        said = await self._say(
-            post.agent, post.type, post.text, edges=edges, tags=list(post.tags), importance=post.importance
-        )
-        assert said is not None
+        more = {"tags": list(post.tags), "importance": post.importance}
         if post.type == "CRITIQUE":
-            self._criticised(said, places[post.edges["critiques"]])
+            target = places[post.edges["critiques"]]
+            return await self._criticise(post.agent, target, post.text) or target
+        try:
+            said = await self._say(post.agent, post.type, post.text, edges=edges, **more)
+        except QuotaExceeded:  # the agent holds too much by debates: it says so beside them
+            said = await self._say(post.agent, post.type, post.text, **more)
         if post.type == "PROBLEM":
             self.problems[said.id] = said
         return said
 
-    async def _say(self, agent: str, type_: str, text: str, **more: Any) -> Said | None:
+    async def _say(self, agent: str, type_: str, text: str, **more: Any) -> Said:
         given = {name: value for name, value in more.items() if value}
         try:
             id_ = await self._table.post(agent, text=text, type=type_, **given)
@@ -155,10 +157,9 @@ class Play:
             await self._decide(somebody, others, last)
         if dice.random() < 0.05:
             said = await self._say(somebody, "PROBLEM", f"We lack a source for this: {fragment(last.text)}")
-            if said is not None:
-                self.problems[said.id] = said
-                if dice.random() < 0.5:
-                    self._in(10, lambda: self._over(said, "RESOLVED"))
+            self.problems[said.id] = said
+            if dice.random() < 0.5:
+                self._in(10, lambda: self._over(said, "RESOLVED"))
         if dice.random() < 0.08:
             first = await self._say(
                 somebody, "FACT", f"Checked at step {len(self.said)}: {fragment(last.text)}"
@@ -174,14 +175,14 @@ class Play:
         self._later = [(at, act) for at, act in self._later if at > len(self.said)]
         yield from due
 
-    async def _criticise(self, critic: str, target: Said) -> None:
-        text = f"I doubt it: {fragment(target.text)} Nothing on the board supports that."
+    async def _criticise(self, critic: str, target: Said, text: str = "") -> Said | None:
+        doubt = f"I doubt it: {fragment(target.text)} Nothing on the board supports that."
         try:
-            said = await self._say(critic, "CRITIQUE", text, edges={"critiques": [target.id]})
-        except BlackboardError:
-            return  # the critic holds too much already, and is told so
-        assert said is not None
+            said = await self._say(critic, "CRITIQUE", text or doubt, edges={"critiques": [target.id]})
+        except QuotaExceeded:
+            return None  # the critic holds too much already
         self._criticised(said, target)
+        return said
 
     def _criticised(self, critique: Said, target: Said) -> None:
         argument = self.arguments.setdefault(target.id, Argument(target))
@@ -196,7 +197,10 @@ class Play:
         if argument.root.id not in self.arguments:
             return
         text = f"It follows from the step before: {fragment(argument.root.text)}"
-        await self._say(argument.root.agent, "REPLY", text, edges={"replies_to": [critique.id]})
+        try:
+            await self._say(argument.root.agent, "REPLY", text, edges={"replies_to": [critique.id]})
+        except QuotaExceeded:
+            return
         argument.answered.add(critique.id)
         if set(argument.critics) <= argument.answered and self._dice.random() < 0.7:
             for critic in dict.fromkeys(argument.critics.values()):
@@ -224,7 +228,6 @@ class Play:
     async def _ask(self, asker: str, last: Said) -> None:
         text = f"@{last.agent} how sure are you of this: {fragment(last.text)}"
         said = await self._say(asker, "QUESTION", text)
-        assert said is not None
         self.questions[said.id] = (said, last.agent)
         if self._dice.random() < 0.6:
             self._in(self._dice.randint(3, 8), lambda: self._reply(said, last.agent))
@@ -237,7 +240,6 @@ class Play:
 
     async def _decide(self, agent: str, others: Sequence[str], last: Said) -> None:
         said = await self._say(agent, "DECISION", f"We build on this from now on: {fragment(last.text)}")
-        assert said is not None
         for other in others[:2]:
             if other != agent:
                 await self._say(

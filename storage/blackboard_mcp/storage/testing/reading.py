@@ -169,6 +169,80 @@ class ReadingTests:
         assert {rule.number, issue.number, root.number, critique.number} == set(shown.protected)
         assert shown.board == await at.standing()
 
+    async def test_a_snapshot_tells_what_others_did_since_the_agent_looked(self, at: Table) -> None:
+        old = await at.post("bob", "before")
+        look = await at.seq()
+        own = await at.post("alice", "my own")
+        fresh = await at.post("bob", "after")
+        await at.post("bob", "his note", private=True)
+        await at.gone(old, own)
+        news = (await at.store.snapshot(at.board, "alice", look=look)).news
+        assert [(e.event, e.item) for e in news.events if e.event == "item.posted"] == [
+            ("item.posted", fresh.id)
+        ]
+        assert {e.item for e in news.events if e.event == "item.archived"} == {old.id, own.id}
+        assert news.authors == {old.id: "bob", own.id: "alice"}
+        assert news.whole
+        assert [e.seq for e in news.events] == sorted(e.seq for e in news.events)
+        assert (await at.store.snapshot(at.board, "alice")).news.events == (), (
+            "it is not known where she looked"
+        )
+
+    async def test_a_snapshot_has_the_last_of_much_that_happened(self, at: Table) -> None:
+        await at.post("alice", "first")
+        for _ in range(5):
+            await at.batch("bob", *(draft("one of many") for _ in range(100)))
+        news = (await at.store.snapshot(at.board, "alice", look=1)).news
+        assert not news.whole
+        assert len(news.events) == 400
+        assert news.events[-1].seq == await at.seq()
+
+    async def test_a_snapshot_names_who_was_here_and_what_was_answered_and_replaced(self, at: Table) -> None:
+        question = await at.post("alice", "which?", "QUESTION")
+        own = await at.post("alice", "I ask myself", "QUESTION")
+        await at.post("alice", "me", "REPLY", replies_to=own)
+        await at.post("bob", "perhaps this", "REPLY", replies_to=question)
+        answer = await at.post("carol", "this", "ANSWER", replies_to=question)
+        first = await at.post("bob", "90 ms")
+        second = await at.post("bob", "95 ms", supersedes=first)
+        await at.post("dave", "no: 20 ms", supersedes=second)
+        await at.post("erin", "a note", private=True)
+        shown = await at.store.snapshot(at.board, "alice")
+        assert [name for name, _ in shown.here] == ["dave", "bob", "carol", "alice"]
+        assert shown.at == max(at_ for _, at_ in shown.here)
+        assert shown.answered == {question.number: answer.id}
+        assert shown.replaced == {first.number: second.id}, "by its author alone"
+        assert shown.types[ItemType.REPLY] == 2
+
+    async def test_a_snapshot_has_the_debates_that_ended_last_wherever_they_were_about(
+        self, at: Table
+    ) -> None:
+        roots = []
+        for place in range(14):
+            root = await at.post("alice", f"claim {place}")
+            await at.post("bob", "no", "CRITIQUE", critiques=root)
+            await at.decide("carol", root, "heard")
+            roots.append(root.number)
+        await at.gone(*roots[-2:])
+        shown = await at.store.snapshot(at.board, "alice")
+        assert [d.root for d in shown.ended] == roots[:-13:-1]
+        assert set(roots[-2:]) <= {item.number for item in shown.items}
+        assert shown.hidden == 0
+        assert shown.debates == ()
+
+    async def test_a_snapshot_says_what_the_archive_has_for_the_agent(self, at: Table) -> None:
+        gone = [await at.post("alice", f"finding {n}", tags=["db", f"once{n}"]) for n in range(3)]
+        gone.append(await at.post("alice", "a line", "LOG", tags=["db"]))
+        gone.append(await at.post("alice", "secret", private=True, tags=["own", "db"]))
+        gone.append(await at.post("alice", "secret too", private=True, tags=["own"]))
+        await at.post("alice", "live one")
+        await at.gone(*gone)
+        shown = (await at.store.snapshot(at.board, "bob")).archived
+        assert (shown.types, shown.tags, shown.items) == ((("FACT", 3), ("LOG", 1)), ("db",), 4)
+        assert set(shown.starts) == {"finding 0", "finding 1", "finding 2", "a line"}
+        own = (await at.store.snapshot(at.board, "alice")).archived
+        assert (own.items, own.tags) == (6, ("db", "own"))
+
     async def test_why_left_names_the_event_of_what_is_in_the_archive(self, at: Table) -> None:
         a, b = await at.post("alice", "a"), await at.post("alice", "b")
         await at.gone(a)
