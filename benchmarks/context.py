@@ -139,7 +139,7 @@ class Tally:
 
 def stands(said: Said, view: str) -> bool:
     """Whether at least a sentence of the post stands in a view that was made flat."""
-    text = one_line(said.text)
+    text = one_line(said.text).replace("> ", "")
     first = _END.search(text)
     if first is not None and first.end() >= 12 and TOKENIZER.count(text[: first.end()]) <= _SENTENCE:
         return text[: first.end()] in view
@@ -152,7 +152,7 @@ def stands(said: Said, view: str) -> bool:
 
 
 def flat(view: str) -> str:
-    return " ".join(line.removeprefix("> ") for line in view.split("\n"))
+    return " ".join(view.split("\n")).replace("> ", "")
 
 
 def tokens_by_item(view: str) -> dict[str, int]:

@@ -19,6 +19,8 @@ from blackboard_mcp.server.demo.session import Post, Session
 
 _SENTENCE = re.compile(r"[^.!?\n]{20,160}[.!?\n]")
 CRITIC_DELAY = (1, 6)
+_TAKEN = 4
+"""The importance that a board under pressure takes where it refuses more."""
 
 
 class Table(Protocol):
@@ -133,7 +135,7 @@ class Play:
         try:
             id_ = await self._table.post(agent, text=text, type=type_, **given)
         except UnderPressure as refused:
-            given["importance"] = refused.facts["ceiling"] + 1
+            given["importance"] = refused.facts.get("ceiling", _TAKEN - 1) + 1
             id_ = await self._table.post(agent, text=text, type=type_, **given)
         said = Said(id_, agent, type_, text)
         self.said.append(said)

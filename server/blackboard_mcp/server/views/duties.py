@@ -113,18 +113,20 @@ def debate_lines(standing: Standing, told: set[int]) -> tuple[list[Line], list[L
         told.add(root.number)
         claims.append(claim)
         shown.append(claim)
+        answers = dict(debate.answers)
         for number in debate.critiques:
             if number in standing.items and number not in told:
                 told.add(number)
-                critiques.append(
-                    Line(standing.items[number], partial(_words, standing, standing.items[number]))
-                )
+                critique = standing.items[number]
+                words = partial(_words, standing, critique, standing.items.get(answers.get(number, 0)))
+                critiques.append(Line(critique, words, follows=claim))
                 shown.append(critiques[-1])
     return shown, claims + critiques
 
 
-def _words(standing: Standing, item: Item) -> str:
-    return identity(item, standing.now, standing.agent) + circumstances(item, debated=False)
+def _words(standing: Standing, item: Item, answer: Item | None = None) -> str:
+    told = identity(item, standing.now, standing.agent) + circumstances(item, debated=False)
+    return told if answer is None else f"{told}, answered in {answer.id}"
 
 
 def _awaited(standing: Standing, debate: Debate) -> str:

@@ -74,7 +74,7 @@ def surroundings(standing: Standing) -> str:
     others = [(agent, at) for agent, at in snapshot.here if agent not in (SYSTEM, standing.agent)]
     named = [f"{word(agent)} {relative_age(at, standing.now)}" for agent, at in others[:_HERE]]
     parts = [f"last active: {', '.join(named)}{more(others, _HERE)}" if named else "nobody else is here yet"]
-    parts.append(f"{snapshot.tokens:,} of {snapshot.board.config.target_tokens:,} tokens")
+    parts.append(f"working memory {snapshot.tokens:,} of {snapshot.board.config.target_tokens:,} tokens")
     if snapshot.archived.items:
         parts.append(_archive(snapshot.archived))
     return " · ".join(parts)
@@ -82,7 +82,8 @@ def surroundings(standing: Standing) -> str:
 
 def _archive(archived: Archived) -> str:
     kinds = [counted(type_, count) for type_, count in archived.types[:_TYPES]]
-    told = f"archive {archived.items:,}: {', '.join(kinds)}{more(archived.types, _TYPES)}"
+    total = f"{archived.items:,}: " if len(archived.types) > 1 else ""
+    told = f"archive {total}{', '.join(kinds)}{more(archived.types, _TYPES)}"
     topics = _topics(archived)
     return f'{told} (about {", ".join(topics)}) → query_archive(text="…")' if topics else told
 

@@ -28,11 +28,13 @@ _EDGES = {
 
 
 def identity(item: Item, now: datetime, agent: str) -> str:
-    """Id, who wrote what is shown, and its age: `F-3 by bob 3m`, `P-11@3 by ann 2m, begun by bob 1h`."""
+    """Id, who wrote what is shown, and its age: `F-3 by bob 3m`, `P-11@3 key plan:1 by ann 2m, begun by bob 1h`."""
+    key = "" if item.key is None else f" key {word(item.key)}"
     if item.version == 1:
-        return f"{item.id} by {name(item.author, agent)} {relative_age(item.created_at, now)}"
+        return f"{item.id}{key} by {name(item.author, agent)} {relative_age(item.created_at, now)}"
     writer = item.written_by or item.author
-    told = f"{item.id}@{item.version} by {name(writer, agent)} {relative_age(item.written_at or item.updated_at, now)}"
+    age = relative_age(item.written_at or item.updated_at, now)
+    told = f"{item.id}@{item.version}{key} by {name(writer, agent)} {age}"
     if writer != item.author:
         told += f", begun by {name(item.author, agent)} {relative_age(item.created_at, now)}"
     return told
@@ -45,8 +47,6 @@ def name(agent: str, reader: str) -> str:
 def circumstances(item: Item, *, without: frozenset[EdgeKind] = frozenset(), debated: bool = True) -> str:
     """What else a reader should know before the text, with a space before it; empty when there is nothing."""
     parts: list[str] = []
-    if item.key is not None:
-        parts.append(f"key {word(item.key)}")
     if item.visibility is not Visibility.BOARD:
         parts.append(str(item.visibility))
     if item.zone is Zone.ARCHIVE:
@@ -62,8 +62,9 @@ def circumstances(item: Item, *, without: frozenset[EdgeKind] = frozenset(), deb
     if telling:
         parts.append(f"[{' '.join(map(word, telling[:_TAGS]))}{more(telling, _TAGS)}]")
     told: dict[str, list[str]] = {}
+    supported = {target for kind, target in item.cites if kind is EdgeKind.SUPPORTS}
     for kind, target in item.cites:
-        if kind not in without:
+        if kind not in without and not (kind is EdgeKind.REPLIES_TO and target in supported):
             told.setdefault(_EDGES[kind], []).append(f"{target} (fell)" if target in item.fell else target)
     parts += [f"{verb} {' '.join(ids[:3])}{more(ids, 3)}" for verb, ids in told.items()]
     for agreed, verb in ((True, "refuted"), (False, "disputed")):

@@ -10,7 +10,7 @@ import re
 from blackboard_mcp.protocols.items import Item, ItemType
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from ..text import ELLIPSIS, QUOTE, clip, excerpt, one_line, quoted
+from ..text import ELLIPSIS, QUOTE, clip, excerpt, flat, quoted
 
 SENTENCE = 24
 """Tokens up to which a line has as many whole sentences as fit, before any line has more."""
@@ -33,17 +33,17 @@ def sentences(text: str, tokenizer: Tokenizer) -> str:
     A first sentence that is too long is cut between words.
     """
     start = text.lstrip()
-    flat = one_line(start[:_REACH])
+    line = flat(start[:_REACH])
     whole = len(start) <= _REACH
-    if whole and tokenizer.count(flat) <= SENTENCE:
-        return flat
+    if whole and tokenizer.count(line) <= SENTENCE:
+        return line
     best = ""
-    for match in _END.finditer(flat):
+    for match in _END.finditer(line):
         end = match.end()
         # The last sentence may go on beyond what was looked at.
-        if end < SENTENCE // 2 or (end == len(flat) and not whole):
+        if end < SENTENCE // 2 or (end == len(line) and not whole):
             continue
-        told = flat[:end]
+        told = line[:end]
         size = tokenizer.count(told)
         if size > (SENTENCE if best else LONGEST_SENTENCE):
             break
@@ -52,7 +52,7 @@ def sentences(text: str, tokenizer: Tokenizer) -> str:
             break
     if not best:
         return excerpt(text, SENTENCE + 8, tokenizer)
-    return best if whole and best == flat else f"{best} {ELLIPSIS}"
+    return best if whole and best == line else f"{best} {ELLIPSIS}"
 
 
 def opening(text: str, tokens: int, tokenizer: Tokenizer) -> str:
@@ -77,10 +77,16 @@ def prose(item: Item) -> str:
     return before if before.strip() else item.text
 
 
-def first_lines(text: str) -> tuple[list[str], int]:
-    """The first lines of code or output, quoted and each cut where it is long, and how many lines there are."""
-    lines = [line for line in text[:_CODE_REACH].split("\n") if line.strip()]
-    return [QUOTE + clip(line, _CODE_WIDTH) for line in lines[:CODE_LINES]], text.count("\n") + 1
+def few_lines(item: Item) -> tuple[list[str], int]:
+    """Lines of code or output, quoted and each cut where it is long, and how many lines there are in all.
+
+    The first ones of code; of output the first and the last, where it says how it ended.
+    """
+    begin = [line for line in item.text[:_CODE_REACH].split("\n") if line.strip()]
+    if item.type in _OUTPUT and len(begin) > CODE_LINES:
+        end = [line for line in item.text[-_CODE_REACH:].split("\n") if line.strip()]
+        begin[CODE_LINES - 1] = end[-1] if end else begin[CODE_LINES - 1]
+    return [QUOTE + clip(line, _CODE_WIDTH) for line in begin[:CODE_LINES]], item.text.count("\n") + 1
 
 
 def whole(text: str) -> list[str]:

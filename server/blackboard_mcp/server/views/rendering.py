@@ -26,6 +26,8 @@ from .standing import Standing
 DEFAULT_BUDGET = 1_500
 _ROOMY = 260
 """Tokens beside the beginning from which on who is here and what the archive has come before all else."""
+_NEWSWORTHY = 600
+"""Tokens from which on what happened since has its share before decisions and the rest."""
 _NEWS_SHARE = 0.12
 _DONE_SHARE = 0.04
 _DONE = "done with: "
@@ -35,7 +37,8 @@ _ID = 6
 """Tokens of an id in a row of them, rather more than less."""
 _NOTES_SHARE = 0.15
 """Part of the room kept for the agent's own private notes and its team's, as far as there are any."""
-_TAIL = 40
+_TAIL = 30
+"""Tokens of the call that reads whole texts."""
 _CITED = 3
 _TYPES = 3
 
@@ -89,6 +92,7 @@ class Renderer:
         self._whole = law.law_items(standing)
         self._sections = Sections(standing, tokenizer, responds=responds)
         self._working = [item for item in standing.items.values() if item.zone is Zone.WORKING]
+        self._cites = False
         self._surroundings = ""
         self._news: list[str] = []
         self._done: list[tuple[Item, str]] = []
@@ -121,8 +125,8 @@ class Renderer:
 
     def _fill(self, free: int) -> None:
         sections = [section for section in self._all() if section.lines]
-        if sections:
-            free -= sum(self._count(section.heading) + 1 for section in sections) + _TAIL
+        self._cites = free >= _ROOMY
+        free -= _TAIL if self._cites else 0
         surroundings = law.surroundings(self._standing)
         if free >= _ROOMY or not sections:
             free -= self._place_surroundings(surroundings, free)
@@ -132,8 +136,9 @@ class Renderer:
         )
         room.stubs(duties)
         if free >= _ROOMY:
-            room.tokens -= self._place_news(min(room.tokens, int(free * _NEWS_SHARE)))
             room.tokens -= self._place_done(min(room.tokens, int(self._budget * _DONE_SHARE)))
+        if free >= _NEWSWORTHY:
+            room.tokens -= self._place_news(min(room.tokens, int(free * _NEWS_SHARE)))
         held = self._for_held(free)
         kept = self._kept(room.tokens) + held
         room.tokens -= kept
@@ -143,7 +148,9 @@ class Renderer:
         room.tokens += held - self._place_held(held)
         room.share_out()
         if not self._surroundings:
-            self._place_surroundings(surroundings, room.tokens)
+            room.tokens -= self._place_surroundings(surroundings, room.tokens)
+        if not self._news:
+            self._place_news(room.tokens)
 
     def _kept(self, tokens: int) -> int:
         notes = self._sections.notes.lines
@@ -267,7 +274,7 @@ class Renderer:
             else:
                 rest = "" if sum(absent[kind] for kind in kinds) == hidden else " …"
                 parts.append(f'{hidden} more ({told}{rest}): query(type="{kinds[0]}")')
-        cut = [n for n, level in levels.items() if level == START]
+        cut = [n for n, level in levels.items() if level == START] if self._cites else []
         if cut:
             cited = ", ".join(f'"{self._standing.items[n].id}"' for n in cut[:_CITED])
             parts.append(f"whole texts: read(ids=[{cited}])")

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from blackboard_mcp.protocols.items import Item
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from ..text import ELLIPSIS, one_line
-from .passages import SENTENCE, first_lines, is_code, opening, prose, sentences, whole
+from ..text import ELLIPSIS, flat
+from .passages import SENTENCE, few_lines, is_code, opening, prose, sentences, whole
 
 ABSENT, STUB, START, WHOLE = range(4)
 """How much of an item stands in a view: nothing, its name, the start of its text, all of it."""
@@ -40,6 +40,8 @@ class Line:
     """The text stands elsewhere in the view."""
     sentence: Callable[[int], str] | None = None
     """The whole line with so many tokens of text in quotation marks, where the text is not at its end."""
+    follows: Line | None = None
+    """The line without which this one says little."""
     most: int = 0
     """Most tokens of its text; 0: as the view allows."""
     folded: tuple[Item, ...] = ()
@@ -73,6 +75,10 @@ class Section:
     floor: float
     ceiling: float
     order: list[Line] = field(default_factory=list)
+    urgent: bool = False
+    """A few words of it are better than none."""
+    priced: bool = False
+    """Its heading is paid for."""
 
     def __post_init__(self) -> None:
         self.order = self.order or self.lines
@@ -111,8 +117,13 @@ class Room:
 
     def stubs(self, section: Section) -> None:
         """The words of its lines without their texts, as far as there is room."""
+        heading = self._count(section.heading) + 1
         for line in section.order:
-            self.show(line, 0)
+            self.tokens -= 0 if section.priced else heading
+            if self.show(line, 0):
+                section.priced = True
+            elif not section.priced:
+                self.tokens += heading
 
     def _sentences(self, share: Callable[[Section], float]) -> None:
         """A sentence for each line that has none, up to a share of the room; the first line in any case."""
@@ -124,9 +135,24 @@ class Room:
                     return
                 if line.spoken or (line.textless and line.level == STUB):
                     continue
+                if line.follows is not None and line.follows.level == ABSENT:
+                    continue
                 if spent and spent + SENTENCE + LEAST > limit:
                     break
-                spent += self.show(line, SENTENCE) or self.show(line, LEAST) or self.show(line, 0)
+                spent += self._begin(section, line)
+
+    def _begin(self, section: Section, line: Line) -> int:
+        """A sentence of the line, or of what is urgent a few words; with the heading, if it is the section's first."""
+        heading = 0 if section.priced else self._count(section.heading) + 1
+        self.tokens -= heading
+        spent = self.show(line, SENTENCE)
+        if not spent and section.urgent:
+            spent = self.show(line, LEAST)
+        if spent or line.level:
+            section.priced = True
+        else:
+            self.tokens += heading
+        return spent
 
     def show(self, line: Line, tokens: int) -> int:
         """Shows about `tokens` of the line's text if there is room for it; what that cost, 0 if it did not."""
@@ -158,7 +184,7 @@ class Room:
         if line.sentence is not None:
             tokens = max(tokens, _SHORTEST)
             told = line.sentence(tokens)
-            all_there = item.tokens <= tokens and one_line(item.text) in told
+            all_there = item.tokens <= tokens and flat(item.text).replace('"', "'") in told
             return [told], WHOLE if all_there and "\n" not in item.text.strip() else START
         if line.textless or tokens <= 0:
             return [lead], STUB
@@ -186,7 +212,7 @@ class Room:
         if before is not line.item.text:
             told = opening(before, tokens, self._tokenizer)
             return [f"{line.lead}: {told.removesuffix(ELLIPSIS).rstrip()} {ELLIPSIS}"], START
-        shown, count = first_lines(line.item.text)
+        shown, count = few_lines(line.item)
         return [
             f'{line.lead}, {len(shown)} of {count} lines (all: read(ids=["{line.item.id}"])):',
             *shown,

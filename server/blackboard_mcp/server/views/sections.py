@@ -11,7 +11,7 @@ from blackboard_mcp.protocols.tokens import Tokenizer
 
 from ..text import relative_age, word
 from .duties import Duties, debate_lines
-from .lines import circumstances, identity, in_quotes, listed
+from .lines import circumstances, identity, in_quotes, listed, name
 from .room import Line, Section
 from .standing import Standing
 
@@ -20,6 +20,11 @@ _ENDED = {
     DebateState.CONSENSUS: "by agreement",
     DebateState.WITHDRAWN: "its critics withdrew",
     DebateState.EXPIRED: "nobody decided in time",
+}
+_OTHERWISE = {
+    DebateState.CONSENSUS: "stands",
+    DebateState.WITHDRAWN: "stands",
+    DebateState.EXPIRED: "open again",
 }
 _FALLEN = 12
 """Tokens of text of a claim that fell."""
@@ -54,9 +59,9 @@ class Sections:
         work = self._of(public, *map(str, _WORK))
         settled = self._take(self._settled({item.number for item in work}))
         self.listed = [
-            Section("waits for you:", duties, 0.30, 0.40),
-            Section(_asking(asked), asked, 0.20, 0.30),
-            Section("open debates:", shown, 0.20, 0.30, order),
+            Section("waits for you:", duties, 0.45, 0.60, urgent=True),
+            Section(_asking(asked, standing.agent), asked, 0.20, 0.30, urgent=True),
+            Section("open debates:", shown, 0.20, 0.30, order, urgent=True),
             Section("settled:", settled, 0.04, 0.08),
             self._section("decisions, answers, plans", work, 0.16, 0.30),
             self._section("summaries", self._of(public, "SUMMARY"), 0.05, 0.15),
@@ -110,14 +115,14 @@ class Sections:
         if replaced:
             lead += f", replaces {listed(replaced, ' ', _NAMED)}"
         if claimed:
-            lead += f", says it replaces {listed(claimed, ' ', _NAMED)}"
+            lead += f", claims to replace {listed(claimed, ' ', _NAMED)}"
         against = [c.by for c in item.contested if c.kind is EdgeKind.SUPERSEDES and not c.agreed]
         if against:
-            lead += f", {listed(against, ' ', _NAMED)} says to replace it"
+            lead += f", {listed(against, ' ', _NAMED)} claims to replace it"
         if alike:
             lead += f", earlier ones like it {listed([i.id for i in alike], ' ', _NAMED)}"
         debate = standing.ended.get(item.number)
-        return lead if debate is None else f"{lead}, {_verdict(item, debate)}"
+        return lead if debate is None else f"{lead}, {self._verdict(item, debate)}"
 
     def _lines(self, items: Iterable[Item]) -> Iterable[Line]:
         """A line an item by rank; reports of one author that differ in their figures alone have one, the newest."""
@@ -147,9 +152,22 @@ class Sections:
             if number in self._told or number in elsewhere:
                 continue
             fell = item.status in (Status.INVALIDATED, Status.WITHDRAWN) or bool(standing.done(item))
-            at = relative_age(debate.closed_at or debate.opened_at, standing.now)
-            lead = f"{item.id} by {word(item.author)} {_verdict(item, debate)} {at} ago"
+            verdict = self._verdict(item, debate)
+            between = ", " if verdict.startswith("decided") else " "
+            lead = f"{item.id} by {name(item.author, standing.agent)}{between}{verdict}"
             yield Line(item, partial(str, lead), most=_FALLEN if fell else 0)
+
+    def _verdict(self, item: Item, debate: Debate) -> str:
+        """What became of the claim, by whom and why: `falls, decided by ann 3m ago ("units mixed")`."""
+        outcome = _OUTCOMES.get(debate.outcome, debate.outcome)
+        if item.status in (Status.INVALIDATED, Status.WITHDRAWN):
+            outcome = "falls"
+        ago = f"{relative_age(debate.closed_at or debate.opened_at, self._standing.now)} ago"
+        if debate.state in _ENDED:
+            return f"{outcome or _OTHERWISE[debate.state]}, {_ENDED[debate.state]} {ago}"
+        by = name(debate.closed_by or "", self._standing.agent)
+        why = f" ({in_quotes(debate.reason[:_REASON])})" if debate.reason else ""
+        return f"{f'{outcome}, ' if outcome else ''}decided by {by} {ago}{why}"
 
     def _successions(self) -> dict[int, tuple[Item, ...]]:
         """What each item takes the place of, step by step, newest first: of items that still stand."""
@@ -176,19 +194,9 @@ class Sections:
         return [(item, f"{item.id} {clause}") for item, clause in sorted(rest, key=lambda pair: -pair[0].seq)]
 
 
-def _verdict(item: Item, debate: Debate) -> str:
-    """What became of the claim, by whom and why: `falls, decided by ann ("units mixed")`."""
-    outcome = _OUTCOMES.get(debate.outcome, debate.outcome)
-    if not outcome:
-        fell = item.status in (Status.INVALIDATED, Status.WITHDRAWN)
-        outcome = "falls" if fell else "open again" if debate.state is DebateState.EXPIRED else "stands"
-    how = _ENDED.get(debate.state) or f"decided by {word(debate.closed_by or '')}"
-    why = f" ({in_quotes(debate.reason[:_REASON])})" if debate.reason else ""
-    return f"{outcome}, {how}{why}"
-
-
-def _asking(lines: list[Line]) -> str:
-    questions = [line.item.id for line in lines if line.item.type is ItemType.QUESTION]
+def _asking(lines: list[Line], reader: str) -> str:
+    asked = (line.item for line in lines if line.item.type is ItemType.QUESTION)
+    questions = [item.id for item in asked if item.author != reader]
     how = (
         f' (answer: post(type="ANSWER", edges={{"replies_to": ["{questions[0]}"]}}, text="…"))'
         if questions
