@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from blackboard_mcp.protocols.debates import Debate, Duty, ObligationState
-from blackboard_mcp.protocols.items import Item, ItemType
+from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from ..debate_text import duty_line
@@ -17,6 +17,8 @@ from ..text import excerpt, word
 from .lines import circumstances, identity, in_quotes, listed, name
 from .room import Line
 from .standing import Standing
+
+_OF_COURSE = frozenset({EdgeKind.CRITIQUES})
 
 
 class Duties:
@@ -125,7 +127,9 @@ def debate_lines(standing: Standing, told: set[int]) -> tuple[list[Line], list[L
 
 
 def _words(standing: Standing, item: Item, answer: Item | None = None) -> str:
-    told = identity(item, standing.now, standing.agent) + circumstances(item, debated=False)
+    told = identity(item, standing.now, standing.agent) + circumstances(
+        item, without=_OF_COURSE, debated=False
+    )
     return told if answer is None else f"{told}, answered in {answer.id}"
 
 
