@@ -103,7 +103,14 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     EventType.AGREEMENT_REACHED: ("Those who suffice agreed to the item.", "agreed"),
     EventType.DEBATE_OPENED: ("A debate on the item began.", "watchers, critique, not_obliged"),
     EventType.DEBATE_JOINED: ("Another critique joined the open debate.", "critique"),
-    EventType.DEBATE_CLOSED: ("The debate ended; closed debates stay closed.", "state, reason, outcome"),
+    EventType.DEBATE_CLOSED: (
+        "The debate ended; closed debates stay closed.",
+        "state, outcome (stands, falls, amended, open), reason, amended_to, decided_by (whom the agent confirmed)",
+    ),
+    EventType.DEBATE_PENDING: (
+        "An agent decided what counts once another owner confirms it.",
+        "outcome, reason, amended_to",
+    ),
     EventType.DEBATE_VOTED: (
         "An owner voted on the item; `for` and `against` count the owners that do.",
         "approve, owner, version, for, against, reason",
@@ -112,7 +119,10 @@ EVENTS: dict[EventType, tuple[str, str]] = {
         "An agent began to watch the item, or must acknowledge a new version.",
         "watcher, why",
     ),
-    EventType.OBLIGATION_MET: ("A watcher acknowledged, or a critique was answered.", "duty"),
+    EventType.OBLIGATION_MET: (
+        "A watcher acknowledged, or a critique was answered.",
+        "duty, answer (the id), reason",
+    ),
     EventType.OBLIGATION_WAIVED: ("What an agent owed lapsed, visibly.", "watcher, duty, reason"),
     EventType.SUMMARY_REQUESTED: (
         "Agents are asked to summarise a finished thread.",
@@ -248,6 +258,8 @@ ARGUMENTS: dict[str, str] = {
     "debate.approve": "for `vote`: in favour, as it is when left out, or against",
     "debate.reason": "why; a decision needs one",
     "debate.watchers": "for `open`: agents who must acknowledge",
+    "debate.outcome": "for `decide`: what becomes of the item; for `confirm`: confirms only that",
+    "debate.to": "for `concede` and `decide` with `amended`: the item that takes its place",
     "core.objective": "what the board is for",
     "core.constraints": "in order, shown word for word in every view",
     "core.flags": "names to true or false",

@@ -154,7 +154,7 @@ def test_the_quickstart_ends_in_consensus(tmp_path: Path) -> None:
         "outstanding: ann to answer C-2\nwatching, asked once every critique is answered: bob" in done.stdout
     )
     assert "you owe: R-3 by ann answers your C-2: " in done.stdout
-    assert "F-1 debate CONSENSUS" in done.stdout
+    assert "F-1 stands: debate CONSENSUS" in done.stdout
 
 
 PYTHON = "docs/howto/use-from-python.md"

@@ -155,7 +155,7 @@ async def test_a_critique_is_answered_and_settled_across_processes(
         status = await bob.call("debate", op="status", id=claim)
         assert [(o["agent"], o["duty"]) for o in status["outstanding"]] == [("bob", "acknowledge")]
         with pytest.raises(ToolFailed, match="You cannot decide the debate"):
-            await alice.call("debate", op="decide", id=claim, reason="I am right")
+            await alice.call("debate", op="decide", outcome="stands", id=claim, reason="I am right")
 
         closed = await bob.call("debate", op="acknowledge", id=claim)
         assert closed["state"] == "CONSENSUS"

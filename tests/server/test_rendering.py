@@ -93,7 +93,7 @@ async def test_no_reason_name_tag_or_core_text_forges_a_line(board: Any) -> None
     for text in HOSTILE:
         item = await alice.post("A claim.", tags=["good"])
         await bob.post("I doubt it.", "CRITIQUE", edges={"critiques": [item["id"]]})
-        await mallory.do("debate", op="decide", id=item["id"], reason=text)
+        await mallory.do("debate", op="decide", outcome="stands", id=item["id"], reason=text)
         await mallory.do("subscribe", filter={}, name=text[:64])
         core = await alice.do("core")
         await alice.do(

@@ -62,6 +62,17 @@ def test_a_name_on_a_list_gives_its_right_within_the_scopes() -> None:
     assert decide.powers(bounded, "main")[None] == {Action.READ}
 
 
+async def test_a_list_of_deciders_leaves_others_to_decide_with_the_word_of_one_of_those() -> None:
+    decide = rights(deciders=["judge"])
+    for via, agent, named in (
+        ("header", "ann", ("judge",)),
+        ("header", "judge", ()),
+        ("token", "ann", ()),
+    ):
+        grant = await decide.enter(one(agent, Role.ADMIN, via), [Action.DECIDE], "main")
+        assert grant.deciders == named
+
+
 def test_a_members_role_stands_before_the_lists() -> None:
     decide = rights(stewards=["lead"], deciders=["judge"])
     for agent in ("lead", "judge"):

@@ -40,6 +40,7 @@ from blackboard_mcp.storage.operations import (
     retracting,
     rows,
     sight,
+    statuses,
     summarising,
     voting,
     weighing,
@@ -114,7 +115,7 @@ def close_starts_anew(patch: pytest.MonkeyPatch) -> None:
 
 def any_status(patch: pytest.MonkeyPatch) -> None:
     """What is final is left again."""
-    patch.setattr(posting, "TRANSITIONS", {status: frozenset(Status) for status in Status})
+    patch.setattr(statuses, "TRANSITIONS", {status: frozenset(Status) for status in Status})
 
 
 def evict_without_event(patch: pytest.MonkeyPatch) -> None:
@@ -180,7 +181,9 @@ def author_may_close(patch: pytest.MonkeyPatch) -> None:
         listed = yield rows.sql("obligations_of_debates"), (opened.no, rows.numbers([debate.id]))
         if not any(row[2] == "acknowledge" and row[3] == "acknowledged" for row in listed):
             return False
-        yield from debating._close(opened, debate, debating.DebateState.CONSENSUS, "agreed")
+        yield from debating.close(
+            opened, debate, debating.DebateState.CONSENSUS, "agreed", debating.Outcome.STANDS
+        )
         return True
 
     patch.setattr(debating, "_settle_if_agreed", settle)

@@ -56,6 +56,8 @@ class BoardConfig:
     """How many owners must vote one way to close a debate; 0: all watchers acknowledge instead."""
     watch_lease_seconds: int = 86_400
     """How long a watcher may be away before debates go on without it; 0: for ever."""
+    presence_seconds: int = 900
+    """How long somebody on whom others wait in a debate may be away before it goes on without them; 0: for ever."""
     debate_expiry_seconds: int = 0
     """How long a debate may stand still before it expires; 0: for ever."""
     question_expiry_seconds: int = 604_800

@@ -39,7 +39,11 @@ class ChangeKind(StrEnum):
     ACKNOWLEDGE = "acknowledge"
     VOTE = "vote"
     WITHDRAW = "withdraw"
+    CONCEDE = "concede"
+    """Gives up one's own item in a debate, also by its status."""
     DECIDE = "decide"
+    CONFIRM = "confirm"
+    """Agrees to what a party to a debate decided."""
     REQUEST = "request"
     """Asks somebody, or takes one's request back."""
     RESPOND = "respond"
@@ -67,6 +71,7 @@ _POSTS: Final = (
     ChangeKind.EDGE,
     ChangeKind.OPEN,
     ChangeKind.WITHDRAW,
+    ChangeKind.CONCEDE,
     ChangeKind.REQUEST,
     ChangeKind.RESPOND,
     ChangeKind.RESTORE,
@@ -79,6 +84,7 @@ ACTIONS: Final[Mapping[ChangeKind, Action]] = MappingProxyType(
         ChangeKind.WATCH: Action.ACKNOWLEDGE,
         ChangeKind.ACKNOWLEDGE: Action.ACKNOWLEDGE,
         ChangeKind.VOTE: Action.ACKNOWLEDGE,
+        ChangeKind.CONFIRM: Action.ACKNOWLEDGE,
         ChangeKind.DECIDE: Action.DECIDE,
         ChangeKind.SUMMARISE: Action.SUMMARISE,
         ChangeKind.CORE: Action.MODERATE,

@@ -9,7 +9,7 @@ from .answers import (
     DebateView,
     Once,
 )
-from .debates import StandingWatch
+from .debates import Outcome, StandingWatch
 from .items import Item
 from .topics import Topic
 
@@ -54,6 +54,7 @@ class DebateStore(Protocol):
         agent: str,
         number: int,
         *,
+        reason: str = "",
         version: int | None = None,
         once: Once | None = None,
         look: int = 0,
@@ -103,7 +104,27 @@ class DebateStore(Protocol):
         once: Once | None = None,
         look: int = 0,
     ) -> DebateView | Item:
-        """Takes the agent's own critique back; a debate without critiques is withdrawn."""
+        """Takes a critique of the agent's, or its owner's, back; a debate without critiques is withdrawn."""
+        ...
+
+    async def debate_concede(
+        self,
+        board: str,
+        agent: str,
+        number: int,
+        reason: str,
+        *,
+        to: int | None = None,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> DebateView | Item:
+        """The side under criticism gives the item up, or up for item `to`: it is INVALIDATED for good.
+
+        Raises:
+            Conflict: no debate is open.
+            Refused: the agent acts neither for the author nor for who wrote the version that stands.
+            UnknownReference, InvalidInput: it cannot be amended to `to`.
+        """
         ...
 
     async def debate_decide(
@@ -114,17 +135,42 @@ class DebateStore(Protocol):
         reason: str,
         deciders: Sequence[str],
         *,
+        outcome: Outcome | None,
+        to: int | None = None,
         version: int | None = None,
         once: Once | None = None,
         look: int = 0,
     ) -> DebateView | Item:
-        """Closes the debate. Without `deciders`, any agent that is no party to it, and acts for none, may.
+        """Closes the debate: the item STANDS, FALLS, or is AMENDED to item `to`.
 
-        Who acts for the author under criticism may never.
+        So do those of `deciders`; without any, or when all of them were asked and stayed away, any agent that is no
+        critic and acts for none. What others decide waits until another owner confirms it or decides the same: one
+        of `deciders` while any is here. Who acts for the author under criticism may never.
 
         Raises:
             Conflict: no debate is open, or `version` is given and no longer the present one.
+            InvalidInput: there is no outcome, or it does not go with `to`.
             Refused: not this agent's to decide.
+        """
+        ...
+
+    async def debate_confirm(
+        self,
+        board: str,
+        agent: str,
+        number: int,
+        deciders: Sequence[str],
+        *,
+        outcome: Outcome | None = None,
+        version: int | None = None,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> DebateView | Item:
+        """Closes the debate as another owner decided, which could not alone.
+
+        Raises:
+            Conflict: no debate is open, nobody decided so, or several decided differently and no outcome says which.
+            Refused: the agent acts for the author under criticism, or a named decider is here to confirm.
         """
         ...
 
@@ -135,8 +181,9 @@ class DebateStore(Protocol):
     async def sweep_debates(self) -> list[str]:
         """Lets lapse what the boards' settings say; the boards it changed.
 
-        Acknowledgements and standing watches of agents who were away longer than `watch_lease_seconds`, and
-        debates that stood still for `debate_expiry_seconds`. A bounded part of it a call; calling again
+        What is owed in debates by agents who were away longer than `presence_seconds` while others wait for them;
+        acknowledgements and standing watches of agents who were away longer than `watch_lease_seconds`; debates that
+        stood still for `debate_expiry_seconds`. A bounded part of it a call; calling again
         does the rest.
         """
         ...

@@ -24,14 +24,31 @@ class DebateState(StrEnum):
     EXPIRED = "EXPIRED"
 
 
+class Outcome(StrEnum):
+    """What became of the item debated, where a debate ended; what FALLS or is AMENDED is INVALIDATED.
+
+    OPEN is a debate that ended without an answer; AMENDED goes with the item that takes the place of the other.
+    """
+
+    STANDS = "stands"
+    FALLS = "falls"
+    AMENDED = "amended"
+    OPEN = "open"
+
+
+FELL = (Outcome.FALLS, Outcome.AMENDED)
+
+
 class Duty(StrEnum):
-    """Why an agent is obliged: it watches something, its item was criticised, or a request waits for it.
+    """Why an agent is obliged: it watches something, its item was criticised, a party's decision needs its word, or
+    a request waits for it.
 
     Requests are kept apart from other obligations (`protocols.asking`): nothing but their end meets them.
     """
 
     ACKNOWLEDGE = "acknowledge"
     RESPOND = "respond"
+    CONFIRM = "confirm"
     ANSWER = "answer"
     AGREE = "agree"
     """The author of an item asked for agreement to it (`protocols.agreements`)."""
@@ -53,7 +70,9 @@ class DebateOp(StrEnum):
     ACKNOWLEDGE = "acknowledge"
     VOTE = "vote"
     WITHDRAW = "withdraw"
+    CONCEDE = "concede"
     DECIDE = "decide"
+    CONFIRM = "confirm"
     WATCH = "watch"
     UNWATCH = "unwatch"
 
@@ -63,8 +82,10 @@ class DebateCall:
     """One thing to do in the debate about item `number`; below zero that is a place among the drafts that the
     same transaction writes, counted from -1.
 
-    `version` is the one that the agent means (acknowledge, vote, decide), `None` the present one. `watchers`
-    go with OPEN, `approve` with VOTE; `deciders` are those who may DECIDE, none named: whoever is no party.
+    `version` is the one that the agent means (acknowledge, vote, decide, confirm), `None` the present one.
+    `watchers` go with OPEN, `approve` with VOTE, `outcome` with DECIDE and CONFIRM, `to` (a number or a place, as
+    `number`) with CONCEDE and DECIDE: what the item is amended to. `deciders` are those who DECIDE, none named:
+    whoever is no party.
     """
 
     op: DebateOp
@@ -74,6 +95,8 @@ class DebateCall:
     watchers: tuple[str, ...] = ()
     approve: bool = True
     deciders: tuple[str, ...] = ()
+    outcome: Outcome | None = None
+    to: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +110,6 @@ class Obligation:
     debate: int | None
     reason: str
     since: datetime
-
-
-ACCEPTED, REJECTED = "accepted", "rejected"
-"""How the item fared where a debate ended in CONSENSUS; what is rejected is INVALIDATED."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +142,23 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
+class Decision:
+    """What an agent decided for its owner of one version of the item, and could not alone; a later one replaces it.
+
+    It counts once another owner, not the author's, confirms it or decides the same. `to` is what the item is
+    amended to, 0 for nothing.
+    """
+
+    owner: str
+    agent: str
+    version: int
+    outcome: Outcome
+    to: int
+    reason: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class StandingWatch:
     """What an agent watches by topic: debates on matching items that open from now on oblige it."""
 
@@ -134,6 +170,8 @@ class StandingWatch:
 class Debate:
     """A debate: `id` is the sequence of the event that opened it, `root` the number of the item debated.
 
+    `outcome` is empty while it is open, `amended_to` the number of the item that took its place, or 0. `closed_by`
+    made the decision that `confirmed_by`, where there is one, confirmed; `decisions` are those that wait for that.
     `votes` are all that stand, also those on former versions, by owner. `answers` pairs each critique that the
     criticised side answered with the newest answer; `unanswered` are those that were neither answered nor taken
     back, without which watchers have nothing to judge.
@@ -153,6 +191,9 @@ class Debate:
     outcome: str = ""
     answers: tuple[tuple[int, int], ...] = ()
     unanswered: tuple[int, ...] = ()
+    amended_to: int = 0
+    confirmed_by: str = ""
+    decisions: tuple[Decision, ...] = ()
 
     @property
     def outstanding(self) -> tuple[Obligation, ...]:

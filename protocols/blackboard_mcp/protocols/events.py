@@ -36,6 +36,7 @@ class EventType(StrEnum):
     DEBATE_JOINED = "debate.joined"
     DEBATE_CLOSED = "debate.closed"
     DEBATE_VOTED = "debate.voted"
+    DEBATE_PENDING = "debate.pending"
     OBLIGATION_ADDED = "obligation.added"
     OBLIGATION_MET = "obligation.met"
     OBLIGATION_WAIVED = "obligation.waived"

@@ -24,6 +24,7 @@ class Grant:
     Attributes:
         powers: what the agent may do there, by the role that the board itself gives it; `None` for no role.
         member: the role that the board gave it when the call was let in; not looked up for what every role may.
+        deciders: whose word it needs for what it decides, while no role of the board's lets it decide.
     """
 
     agent: str
@@ -31,6 +32,7 @@ class Grant:
     needs: frozenset[Action]
     powers: Mapping[Role | None, frozenset[Action]]
     member: Role | None = None
+    deciders: tuple[str, ...] = ()
 
     @property
     def reads(self) -> bool:

@@ -273,6 +273,10 @@ class Item:
     incoming: tuple[Edge, ...] = field(default=())
     debate: str | None = None
     """State of the item's newest debate (`OPEN`, `CONSENSUS`, …), `None` when it never had one."""
+    outcome: str = ""
+    """What the newest debate about it made of it: stands, falls, amended or open; empty before."""
+    amended_to: str = ""
+    """The id of the item that such a debate put in its place."""
     cites: tuple[tuple[EdgeKind, str], ...] = field(default=())
     """`edges` with the ids of their targets."""
     cited_by: tuple[tuple[EdgeKind, str], ...] = field(default=())

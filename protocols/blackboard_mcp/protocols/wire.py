@@ -79,6 +79,8 @@ class WireItem(_Wire):
     sha256: str = Field(description="of the text's UTF-8 bytes, hexadecimal")
     thread: str = Field(description="id of the item the conversation began with")
     debate: str | None = Field(description="state of the newest debate about it: OPEN, CONSENSUS, …")
+    outcome: str = Field(default="", description="what that made of it: stands, falls, amended, open")
+    amended_to: str = Field(default="", description="the item that took its place there")
     cited_by: dict[str, list[str]] = Field(
         description="kind of edge to the ids it comes from, the first 1,000 of them"
     )
@@ -146,6 +148,8 @@ def wire_item(item: Item) -> WireItem:
         sha256=item.sha256,
         thread=item.thread_id,
         debate=item.debate,
+        outcome=item.outcome,
+        amended_to=item.amended_to,
         cited_by=cited_by,
         visibility=str(item.visibility),
         expires_at=item.expires_at,
@@ -424,7 +428,7 @@ class SubscribeAnswer(RootModel[SubscriptionAnswer | SubscriptionsAnswer]):
 class WireObligation(_Wire):
     agent: str
     item: str
-    duty: str = Field(description="acknowledge or respond")
+    duty: str = Field(description="acknowledge, respond or confirm")
     state: str = Field(
         description="outstanding (due now), watching (due once all critiques are answered), acknowledged or waived"
     )
@@ -436,6 +440,14 @@ class WireVote(_Wire):
     agent: str
     approve: bool
     version: int = Field(description="of the item; votes on former versions do not count")
+    reason: str
+
+
+class WireDecision(_Wire):
+    owner: str
+    agent: str
+    outcome: str
+    amended_to: str | None
     reason: str
 
 
@@ -456,7 +468,15 @@ class DebateAnswer(_Wire):
     closed_by: str | None = None
     closed_at: datetime | None = None
     reason: str = ""
-    outcome: str = Field(default="", description="accepted or rejected, after CONSENSUS")
+    outcome: str = Field(
+        default="",
+        description="what became of the item: stands, falls, amended, or open (ended without an answer)",
+    )
+    amended_to: str | None = Field(default=None, description="the item that took its place")
+    confirmed_by: str = Field(default="", description="who confirmed the decision of closed_by")
+    decisions: list[WireDecision] = Field(
+        default_factory=list, description="decisions that wait until another owner confirms one"
+    )
     obligations: list[WireObligation] = Field(default_factory=list)
     outstanding: list[WireObligation] = Field(default_factory=list)
     votes: list[WireVote] = Field(default_factory=list)
@@ -509,7 +529,19 @@ def wire_debate(
         closed_by=debate.closed_by,
         closed_at=debate.closed_at,
         reason=debate.reason,
-        outcome=debate.outcome,
+        outcome=str(debate.outcome),
+        amended_to=name(debate.amended_to) if debate.amended_to else None,
+        confirmed_by=debate.confirmed_by,
+        decisions=[
+            WireDecision(
+                owner=d.owner,
+                agent=d.agent,
+                outcome=str(d.outcome),
+                amended_to=name(d.to) if d.to else None,
+                reason=d.reason,
+            )
+            for d in debate.decisions
+        ],
         obligations=owed,
         outstanding=[o for o in owed if o.state == "outstanding"],
         votes=[

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
-from typing import Literal, TypedDict
+from typing import TypedDict
 
 from blackboard_mcp.protocols.access import Action, Trust
 from blackboard_mcp.protocols.answers import (
@@ -24,7 +24,7 @@ from blackboard_mcp.protocols.answers import (
 )
 from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.board import Board, BoardConfig
-from blackboard_mcp.protocols.debates import StandingWatch
+from blackboard_mcp.protocols.debates import Outcome, StandingWatch
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, QuotaExceeded, UnknownReference
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.filters import ItemQuery
@@ -39,6 +39,7 @@ from .access.judging import AccessJudge
 from .access.registry import AccessPolicies
 from .activity import Activity
 from .conflicts import with_texts
+from .debate_arguments import DebateOp, OutcomeName, check_debating
 from .following import Following
 from .limits import Limits
 from .looks import Looks
@@ -57,8 +58,6 @@ _END = 1 << 62
 """A sequence that no log reaches."""
 _COUNTED_INLINE = 20_000
 _OWNERS = 10_000
-
-DebateOp = Literal["open", "acknowledge", "vote", "withdraw", "decide", "status", "watch", "unwatch"]
 
 
 class _Debating(TypedDict):
@@ -250,17 +249,13 @@ class Blackboard:
         reason: str = "",
         watchers: Sequence[str] = (),
         approve: bool | None = None,
+        outcome: OutcomeName | None = None,
+        to: str | None = None,
         once_key: str | None = None,
     ) -> tuple[str, DebateView | Item]:
         """Does `op` and answers with the board and the debate as it stands then."""
-        for argument, given, goes_with in (
-            ("watchers", bool(watchers), "open"),
-            ("approve", approve is not None, "vote"),
-        ):
-            if given and op != goes_with:
-                raise InvalidInput(
-                    f'{argument} goes with op="{goes_with}"; with op="{op}" leave it out. Nothing was changed.'
-                )
+        said = {"watchers": list(watchers) or None, "approve": approve, "outcome": outcome, "to": to}
+        check_debating(op, id_, said, reason)
         if is_topic(id_):
             raise InvalidInput(
                 f'op="{op}" takes the id of an item, say H-17; topics go with {", ".join(_BY_TOPIC)}. Nothing was '
@@ -271,9 +266,13 @@ class Blackboard:
         name = await self.board_of(board, agent)
         check_agent(agent)
         self.quotas.charge(agent, name, 0 if op == "status" else 1)
+        more_said = {name: value for name, value in (("outcome", outcome), ("to", to)) if value is not None}
         once = once_of(
-            once_key, f"debate {op}", id=id_, reason=reason, watchers=list(watchers), approve=approve
+            *(once_key, f"debate {op}"),
+            **{"id": id_, "reason": reason, "watchers": list(watchers), "approve": approve, **more_said},
         )
+        ruling = None if outcome is None else Outcome(outcome)
+        other = None if to is None else parse_ref(to).number
         more: _Debating = {"once": once, "look": self.looks.of(name, agent)}
         store = self.store
         match op:
@@ -290,14 +289,25 @@ class Blackboard:
                     name, agent, number, approve=yes, reason=reason, version=ref.version, **more
                 )
             case "acknowledge":
-                state = await store.debate_acknowledge(name, agent, number, version=ref.version, **more)
+                state = await store.debate_acknowledge(
+                    name, agent, number, reason=reason, version=ref.version, **more
+                )
             case "withdraw":
                 state = await store.debate_withdraw(name, agent, number, reason, **more)
+            case "concede":
+                state = await store.debate_concede(name, agent, number, reason, to=other, **more)
             case "decide":
-                if not reason.strip():
-                    raise InvalidInput("A decision needs a reason. Nothing was changed.")
+                named = list(self.deciders_for(agent))
                 state = await store.debate_decide(
-                    name, agent, number, reason, self.deciders_for(agent), version=ref.version, **more
+                    *(name, agent, number, reason, named),
+                    outcome=ruling,
+                    to=other,
+                    version=ref.version,
+                    **more,
+                )
+            case "confirm":
+                state = await store.debate_confirm(
+                    name, agent, number, self.deciders, outcome=ruling, version=ref.version, **more
                 )
             case "status":
                 state = await store.debate_status(name, agent, number, look=more["look"])
@@ -344,7 +354,10 @@ class Blackboard:
 
     def deciders_for(self, agent: str) -> tuple[str, ...]:
         """The named deciders, to one of whom a debate's critique does not matter; none for who decides by a role."""
-        return self.deciders if agent in self.deciders or GRANTED.get() is None else ()
+        grant = GRANTED.get()
+        if grant is None or agent in self.deciders:
+            return self.deciders
+        return grant.deciders if grant.member is None else ()
 
     async def _prune_if_due(self, board: str) -> None:
         found = await self.store.find_board(board)

@@ -42,6 +42,11 @@ WHOLE = {
         "an agent that took a request has so long for the next part of its answer, then others get it",
     ),
     "skill_lease_seconds": (0, 31_536_000, "an agent away for longer offers its skills no more; 0: for ever"),
+    "presence_seconds": (
+        0,
+        31_536_000,
+        "who makes no call for so long while others in a debate wait for it is waited for no more; 0: for ever",
+    ),
     "debate_expiry_seconds": (0, 31_536_000, "a debate that stands still for so long expires; 0: never"),
     "question_expiry_seconds": (
         0,

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from blackboard_mcp.protocols.answers import (
     DebateView,
 )
-from blackboard_mcp.protocols.debates import Debate, DebateState, Duty, ObligationState, StandingWatch
+from blackboard_mcp.protocols.debates import (
+    Debate,
+    DebateState,
+    Decision,
+    Duty,
+    ObligationState,
+    Outcome,
+    StandingWatch,
+)
 from blackboard_mcp.protocols.items import Item
 from blackboard_mcp.protocols.tokens import Tokenizer
 
@@ -16,11 +24,13 @@ from .text import excerpt, one_line, word
 _NAMED = 12
 _ANSWERS = 2
 """Answers that a line quotes; of more it says how many."""
-_REASON_TOKENS = 60
+_REASON_TOKENS = 240
+"""A reason stands whole up to so many tokens."""
 _QUOTED_TOKENS = 60
 _TO_DO = {
     Duty.RESPOND: "answer",
     Duty.ACKNOWLEDGE: "acknowledge",
+    Duty.CONFIRM: "confirm a decision on",
     Duty.ANSWER: "answer",
     Duty.AGREE: "agree to",
 }
@@ -60,10 +70,23 @@ def duty_line(
     if duty is Duty.RESPOND and debate is not None:
         return (
             f"{id_} by {by(number)} criticises {name(debate.root)}: {said(number)} → answer: post("
-            f'type="REPLY", edges={{"replies_to": ["{id_}"]}}, text="…")'
+            f'type="REPLY", edges={{"replies_to": ["{id_}"]}}, text="…"); it is right: debate(op="concede", '
+            f'id="{name(debate.root)}", reason="…")'
         )
     if debate is None:
         return f'you watch {id_} by {by(number)}: {said(number)} → seen enough: debate(op="acknowledge", id="{id_}")'
+    if duty is Duty.CONFIRM:
+        decisions = [d for d in debate.decisions if d.agent != agent] or list(debate.decisions)
+        told = [
+            f"{decided(d, id_, name)}: {_quote(d.reason, tokens, tokenizer)}" for d in decisions[:_ANSWERS]
+        ]
+        ways = [
+            f'agree: debate(op="confirm", id="{id_}", outcome="{d.outcome}")' for d in decisions[:_ANSWERS]
+        ]
+        ways.append(
+            f'not so: post a CRITIQUE, or debate(op="decide", id="{id_}", outcome="…", reason="…") otherwise'
+        )
+        return f"{'; '.join(told)} → {'; '.join(ways)}"
     answers = dict(debate.answers)
     mine = [c for c in answers if c in items and items[c].author == agent]
     told = [
@@ -96,6 +119,24 @@ def _quote(text: str, tokens: int, tokenizer: Tokenizer) -> str:
     return f'"{start}"'
 
 
+def decided(decision: Decision, id_: str, name: Callable[[int], str]) -> str:
+    """`ana decides that H-1 falls`."""
+    became = str(decision.outcome) if decision.outcome is not Outcome.AMENDED else "is amended"
+    to = f" to {name(decision.to)}" if decision.to else ""
+    return f"{word(decision.agent)} decides that {id_} {became}{to}"
+
+
+def verdict(debate: Debate, id_: str, name: Callable[[int], str]) -> str:
+    """What became of the item that a closed debate was about: `H-1 is amended to F-9`."""
+    match debate.outcome:
+        case Outcome.AMENDED:
+            return f"{id_} is amended to {name(debate.amended_to)}"
+        case Outcome.OPEN | "":
+            return f"{id_} is open again, without an answer"
+        case outcome:
+            return f"{id_} {outcome}"
+
+
 def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -> list[str]:
     """State, critiques with their answers, and what is or was owed, a line each."""
 
@@ -104,10 +145,19 @@ def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -
 
     head = f"{name(debate.root)} debate {debate.state} opened by {debate.opened_by}"
     if debate.closed_by is not None:
+        head = (
+            f"{verdict(debate, name(debate.root), name)}: debate {debate.state} opened by {debate.opened_by}"
+        )
         head += f", closed by {debate.closed_by}"
+        head += f", confirmed by {debate.confirmed_by}" if debate.confirmed_by else ""
         if debate.reason:
             head += f": {excerpt(debate.reason, _REASON_TOKENS, tokenizer)}"
     lines = [head]
+    lines += [
+        f"waits for another owner to confirm it: {decided(d, name(debate.root), name)}: "
+        f"{_quote(d.reason, _REASON_TOKENS, tokenizer)}"
+        for d in debate.decisions[:_NAMED]
+    ]
     answers = dict(debate.answers)
     if debate.critiques:
         told = []
@@ -125,6 +175,12 @@ def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -
             lines.append(f"watching, asked once every critique is answered: {_some(o.agent for o in owed)}")
         elif owed:
             lines.append(f"{state}: {_some(f'{o.agent} to {_TO_DO[o.duty]} {name(o.item)}' for o in owed)}")
+            if state is ObligationState.ACKNOWLEDGED:
+                lines += [
+                    f"{o.agent} agreed: {_quote(o.reason, _REASON_TOKENS, tokenizer)}"
+                    for o in owed
+                    if o.duty is Duty.ACKNOWLEDGE and o.reason
+                ][:_NAMED]
     return lines
 
 
@@ -166,7 +222,10 @@ def what_closes(view: DebateView) -> str:
             how = f"when {names} {'is' if len(debate.unanswered) == 1 else 'are'} answered, and then {how}"
         if count.approving or count.rejecting:
             how += " (votes alone close nothing: this board has no quorum)"
-    return f"closes {how}; or by a decider, or when its critics withdraw"
+    return (
+        f'closes {how}; or decided: debate(op="decide", id="{id_}", outcome="stands|falls|amended", reason="…"), a '
+        f"critic's decision once another owner confirms it; or conceded by {count.author}; or when its critics withdraw"
+    )
 
 
 def watching(watches: Sequence[StandingWatch]) -> str:

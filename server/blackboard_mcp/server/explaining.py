@@ -37,6 +37,7 @@ _NAMED = 8
 _CLIPPED = 60
 _DUTIES = {
     Duty.ACKNOWLEDGE: "acknowledge",
+    Duty.CONFIRM: "confirm",
     Duty.RESPOND: "answer",
     Duty.ANSWER: "answer",
     Duty.AGREE: "agree",
@@ -166,7 +167,7 @@ def _stays(explanation: Explanation, protection: Protection, quorum: int) -> lis
         said += (
             f", waits for {waits}"
             if waits
-            else f', nobody outstanding: debate(op="decide", id="{explanation.root}")'
+            else f', nobody outstanding: debate(op="status", id="{explanation.root}") says what closes it'
         )
     elif waits and len(explanation.waits) > 1:
         said += f"; waits for {waits}"

@@ -43,7 +43,9 @@ def _text(found: Pressure, deciders: Sequence[str], named: int) -> str:
     debates = [cause.root for cause in found.causes if cause.root is not None]
     if debates:
         who = " or ".join(deciders[:3]) or "whoever is no party to it"
-        calls.insert(min(2, len(calls)), f'{who}: debate(op="decide", id="{debates[0]}", reason=…)')
+        calls.insert(
+            min(2, len(calls)), f'{who}: debate(op="decide", id="{debates[0]}", outcome=…, reason=…)'
+        )
     if calls[:named]:
         more = f"; {len(calls) - named} more" if len(calls) > named else ""
         lines.append("Can unblock: " + "; ".join(calls[:named]) + more + ".")
@@ -75,6 +77,8 @@ def _call(unblocker: Unblocker) -> str:
             return f'{unblocker.agent}: request(id="{unblocker.item}", cancel=true)'
         case "lower":
             return f'{unblocker.agent}: post(id="{unblocker.item}", importance=4)'
+        case "confirm":
+            return f'{unblocker.agent}: debate(op="confirm", id="{unblocker.item}")'
         case "retire":
             return f'{unblocker.agent}: post(id="{unblocker.item}", status="RESOLVED")'
         case _:

@@ -50,8 +50,9 @@ def _powers(
     """What a credential lets its holder do, by the role that the board itself gives them.
 
     `steward` and `decider` say whether the launch names the agent; `None` where it names nobody. A name gives the
-    right. A list without the name takes it only from who shows no proof of who they are: such callers are
-    otherwise admins. An admin by a proven credential administers whatever a board says of them.
+    right. A list of stewards without the name takes it only from who shows no proof of who they are: such callers are
+    otherwise admins. What they decide where deciders are named needs the word of one of those. An admin by a proven
+    credential administers whatever a board says of them.
     """
     bound = frozenset[Action]().union(*(SCOPED[scope] for scope in scopes))
     powers: dict[Role | None, frozenset[Action]] = {}
@@ -61,7 +62,7 @@ def _powers(
             for named, rights in ((steward, _STEWARDS), (decider, _DECIDERS)):
                 if named:
                     may |= rights
-                elif named is False and not proven:
+                elif named is False and not proven and rights is not _DECIDERS:
                     may -= rights
         if own is Role.ADMIN and proven:
             may |= {Action.ADMINISTER}
@@ -129,7 +130,11 @@ class Rights:
             raise self.absent(principal, name)
         if self.introduce is not None and (principal.credential or principal.owner != principal.agent):
             await self.introduce(principal)
-        grant = Grant(principal.agent, name, frozenset(needs), self.powers(principal, name))
+        proven = principal.via in _PROVEN or principal.agent in self._deciders
+        deciders = () if proven else self._deciders
+        grant = Grant(
+            principal.agent, name, frozenset(needs), self.powers(principal, name), deciders=deciders
+        )
         if all(grant.needs <= may for may in grant.powers.values()):
             return grant
         member = await self._role(name, principal.agent)

@@ -226,6 +226,8 @@ def description(item: Item, now: datetime | None = None) -> str:
         parts.append(item.status)
     if (fate := became(item)) != "":
         parts.append(f"({fate})")
+    if item.amended_to and item.status is Status.INVALIDATED:
+        parts.append(f"amended to {item.amended_to}")
     if item.zone is Zone.ARCHIVE:
         parts.append("archived")
     if item.visibility is not Visibility.BOARD:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from blackboard_mcp.protocols.answers import (
     Committed,
 )
-from blackboard_mcp.protocols.debates import DebateCall, DebateOp
+from blackboard_mcp.protocols.debates import DebateCall, DebateOp, Outcome
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, UnknownReference
 from blackboard_mcp.protocols.items import parse_ref
 from blackboard_mcp.protocols.transactions import (
@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .blackboard import Blackboard, as_asked
 from .conflicts import with_texts
+from .debate_arguments import OutcomeName, check_debating
 from .mcp.adapter_arguments import Arguments
 from .once import once_of
 from .remarks import wire_remarks
@@ -37,11 +38,13 @@ class DebateFields(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    op: Literal["open", "acknowledge", "vote", "withdraw", "decide", "watch", "unwatch"]
+    op: Literal["open", "acknowledge", "concede", "withdraw", "vote", "decide", "confirm", "watch", "unwatch"]
     id: Id
     reason: Annotated[str, Field(max_length=2_000)] = ""
     watchers: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=32)] | None = None
     approve: bool | None = None
+    outcome: OutcomeName | None = None
+    to: Id | None = None
 
 
 class Transactions:
@@ -80,7 +83,10 @@ class Transactions:
                 f"A transaction takes at most {MAX_WRITES} writes, not {len(writes)}. Nothing was changed."
             )
         calls = [
-            _call(fields, place, len(writes), self._board.deciders_for(agent))
+            _call(
+                *(fields, place, len(writes)),
+                self._board.deciders if fields.op == "confirm" else self._board.deciders_for(agent),
+            )
             for place, fields in enumerate(debates, 1)
         ]
         wanted = Transaction(dict(reads), (), calls)
@@ -124,28 +130,15 @@ def _call(fields: DebateFields, place: int, writes: int, deciders: Sequence[str]
     Raises:
         InvalidInput: what does not go together, or names no item.
     """
-    for argument, given, goes_with in (
-        ("watchers", bool(fields.watchers), "open"),
-        ("approve", fields.approve is not None, "vote"),
-    ):
-        if given and fields.op != goes_with:
-            raise InvalidInput(
-                f'Debate {place}: {argument} goes with op "{goes_with}", not "{fields.op}". Nothing was changed.'
-            )
+    said = {
+        "watchers": fields.watchers or None,
+        "approve": fields.approve,
+        "outcome": fields.outcome,
+        "to": fields.to,
+    }
+    check_debating(fields.op, fields.id, said, fields.reason, f"Debate {place}: ")
     check_text(fields.reason)
-    if fields.op == "decide" and not fields.reason.strip():
-        raise InvalidInput(f"Debate {place}: a decision needs a reason. Nothing was changed.")
-    version: int | None = None
-    if fields.id.startswith("$"):
-        number = -int(fields.id[1:]) if fields.id[1:].isdecimal() and len(fields.id) <= 4 else 0
-        if not -writes <= number < 0:
-            raise InvalidInput(
-                f"Debate {place}: '{fields.id[:10]}' must be $1 … ${writes or 'n'}, a write of this transaction. "
-                "Nothing was changed."
-            )
-    else:
-        ref = parse_ref(fields.id)
-        number, version = ref.number, ref.version
+    number, version = _named(fields.id, place, writes)
     return DebateCall(
         DebateOp(fields.op),
         number,
@@ -154,7 +147,27 @@ def _call(fields: DebateFields, place: int, writes: int, deciders: Sequence[str]
         tuple(check_agent(watcher) for watcher in fields.watchers or ()),
         fields.approve is not False,
         tuple(deciders),
+        None if fields.outcome is None else Outcome(fields.outcome),
+        None if fields.to is None else _named(fields.to, place, writes)[0],
     )
+
+
+def _named(id_: str, place: int, writes: int) -> tuple[int, int | None]:
+    """The number and version that an id names; of `$1` the place among the writes, below zero.
+
+    Raises:
+        InvalidInput: neither an id nor a place.
+    """
+    if not id_.startswith("$"):
+        ref = parse_ref(id_)
+        return ref.number, ref.version
+    number = -int(id_[1:]) if id_[1:].isdecimal() and len(id_) <= 4 else 0
+    if not -writes <= number < 0:
+        raise InvalidInput(
+            f"Debate {place}: '{id_[:10]}' must be $1 … ${writes or 'n'}, a write of this transaction. "
+            "Nothing was changed."
+        )
+    return number, None
 
 
 def read_of(name: str, given: Any) -> int | Since:

@@ -8,7 +8,7 @@ from blackboard_mcp.protocols.answers import (
     DebateView,
     Once,
 )
-from blackboard_mcp.protocols.debates import DebateCall, DebateOp, StandingWatch
+from blackboard_mcp.protocols.debates import DebateCall, DebateOp, Outcome, StandingWatch
 from blackboard_mcp.protocols.items import Item
 from blackboard_mcp.protocols.topics import Topic
 
@@ -55,11 +55,13 @@ class DebateCalls(Calls):
         agent: str,
         number: int,
         *,
+        reason: str = "",
         version: int | None = None,
         once: Once | None = None,
         look: int = 0,
     ) -> DebateView | Item:
-        return await self._debate(board, agent, DebateCall(DebateOp.ACKNOWLEDGE, number, version), once, look)
+        call = DebateCall(DebateOp.ACKNOWLEDGE, number, version, reason)
+        return await self._debate(board, agent, call, once, look)
 
     async def debate_withdraw(
         self,
@@ -74,6 +76,20 @@ class DebateCalls(Calls):
         call = DebateCall(DebateOp.WITHDRAW, number, reason=reason)
         return await self._debate(board, agent, call, once, look)
 
+    async def debate_concede(
+        self,
+        board: str,
+        agent: str,
+        number: int,
+        reason: str,
+        *,
+        to: int | None = None,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> DebateView | Item:
+        call = DebateCall(DebateOp.CONCEDE, number, reason=reason, to=to)
+        return await self._debate(board, agent, call, once, look)
+
     async def debate_decide(
         self,
         board: str,
@@ -82,11 +98,29 @@ class DebateCalls(Calls):
         reason: str,
         deciders: Sequence[str],
         *,
+        outcome: Outcome | None,
+        to: int | None = None,
         version: int | None = None,
         once: Once | None = None,
         look: int = 0,
     ) -> DebateView | Item:
-        call = DebateCall(DebateOp.DECIDE, number, version, reason, deciders=tuple(deciders))
+        named = tuple(deciders)
+        call = DebateCall(DebateOp.DECIDE, number, version, reason, deciders=named, outcome=outcome, to=to)
+        return await self._debate(board, agent, call, once, look)
+
+    async def debate_confirm(
+        self,
+        board: str,
+        agent: str,
+        number: int,
+        deciders: Sequence[str],
+        *,
+        outcome: Outcome | None = None,
+        version: int | None = None,
+        once: Once | None = None,
+        look: int = 0,
+    ) -> DebateView | Item:
+        call = DebateCall(DebateOp.CONFIRM, number, version, deciders=tuple(deciders), outcome=outcome)
         return await self._debate(board, agent, call, once, look)
 
     async def debate_vote(

@@ -11,6 +11,7 @@ from typing import Any
 
 from blackboard_mcp.protocols.access import Role, Scope
 from blackboard_mcp.protocols.asking import NewRequest
+from blackboard_mcp.protocols.debates import Outcome
 from blackboard_mcp.protocols.items import content_hash
 from blackboard_mcp.server.requests import PostFields
 
@@ -120,7 +121,11 @@ def argued(op: str, *, as_critic: bool = False) -> Prepare:
             _, target = await stage.debated(THIRD, author)
         else:
             target, _ = await stage.debated(author, THIRD)
-        return {"op": op, "id": target, **({"reason": "so be it"} if op == "decide" else {})}
+        return {
+            "op": op,
+            "id": target,
+            **({"reason": "so be it", "outcome": "stands"} if op == "decide" else {}),
+        }
 
     return prepare
 
@@ -130,6 +135,13 @@ async def up_for_debate(stage: Stage, caller: str, author: str) -> dict[str, Any
     claim = await stage.claim(author)
     await stage.opened.store.debate_open("main", THIRD, int(claim.removeprefix("H-")), [])
     return {"op": "acknowledge", "id": claim}
+
+
+async def decided_by_a_critic(stage: Stage, caller: str, author: str) -> dict[str, Any]:
+    claim, _ = await stage.debated(author, THIRD)
+    number = int(claim.removeprefix("H-"))
+    await stage.opened.store.debate_decide("main", THIRD, number, "so be it", [], outcome=Outcome.STANDS)
+    return {"op": "confirm", "id": claim}
 
 
 async def watched(stage: Stage, caller: str, author: str) -> dict[str, Any]:
@@ -143,7 +155,9 @@ DEBATES: dict[str, Prepare] = {
     "acknowledge": up_for_debate,
     "vote": argued("vote"),
     "withdraw": argued("withdraw", as_critic=True),
+    "concede": argued("concede"),
     "decide": argued("decide"),
+    "confirm": decided_by_a_critic,
     "status": argued("status"),
     "watch": on_claim(op="watch"),
     "unwatch": watched,
@@ -224,7 +238,9 @@ ROWS: tuple[Row, ...] = (
     Row("debate", "acknowledge", CONTRIBUTORS, READ_ACKNOWLEDGE, DEBATES["acknowledge"]),
     Row("debate", "vote", CONTRIBUTORS, READ_ACKNOWLEDGE, DEBATES["vote"]),
     Row("debate", "withdraw", CONTRIBUTORS, READ_POST, DEBATES["withdraw"], others="refused"),
+    Row("debate", "concede", CONTRIBUTORS, READ_POST, DEBATES["concede"], others="refused"),
     Row("debate", "decide", DECIDERS, READ_MODERATE, DEBATES["decide"], own="refused"),
+    Row("debate", "confirm", CONTRIBUTORS, READ_ACKNOWLEDGE, DEBATES["confirm"], own="refused"),
     Row("debate", "status", EVERYBODY, READ, DEBATES["status"]),
     Row("debate", "watch", CONTRIBUTORS, READ_ACKNOWLEDGE, DEBATES["watch"]),
     Row("debate", "unwatch", CONTRIBUTORS, READ_ACKNOWLEDGE, DEBATES["unwatch"]),
@@ -249,7 +265,15 @@ ROWS: tuple[Row, ...] = (
         in_transaction("withdraw"),
         others="refused",
     ),
+    Row(
+        *("transaction", "debates concede", CONTRIBUTORS, READ_POST, in_transaction("concede")),
+        others="refused",
+    ),
     Row("transaction", "debates decide", DECIDERS, READ_MODERATE, in_transaction("decide"), own="refused"),
+    Row(
+        *("transaction", "debates confirm", CONTRIBUTORS, READ_ACKNOWLEDGE, in_transaction("confirm")),
+        own="refused",
+    ),
     Row(
         "transaction",
         "debates status",

@@ -321,9 +321,15 @@ def drivers(world: World) -> dict[str, list[Args]]:
         "debate": [
             *(
                 {"op": op, "id": id_, "reason": "because"}
-                for op in ("status", "open", "acknowledge", "vote", "withdraw", "decide", "watch", "unwatch")
+                for op in (
+                    *("status", "open", "acknowledge", "vote", "concede", "withdraw"),
+                    *("confirm", "watch", "unwatch"),
+                )
                 for id_ in (unseen,)
             ),
+            {"op": "decide", "id": unseen, "reason": "because", "outcome": "falls"},
+            {"op": "decide", "id": ids["bobs"], "reason": "because", "outcome": "amended", "to": unseen},
+            {"op": "concede", "id": ids["fact"], "to": unseen},
             {"op": "status", "id": ids["bobs"]},
             {"op": "status", "id": ids["fact"]},
             {"op": "watch", "id": f"thread:{unseen}"},

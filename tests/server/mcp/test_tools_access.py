@@ -198,7 +198,7 @@ async def test_every_way_of_changing_something_is_asked_about(tmp_path: Path, mo
             *((bob, "debate", {"op": op, "id": claim["id"]}) for op in ("acknowledge", "vote", "watch")),
             (bob, "debate", {"op": "watch", "id": "tag:x"}),
             (sam, "debate", {"op": "withdraw", "id": "C-2"}),
-            (dee, "debate", {"op": "decide", "id": claim["id"], "reason": "so"}),
+            (dee, "debate", {"op": "decide", "outcome": "stands", "id": claim["id"], "reason": "so"}),
             (bob, "debate", {"op": "open", "id": "L-3"}),
         ]
         for agent, tool, arguments in tried:

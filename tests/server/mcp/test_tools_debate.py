@@ -67,7 +67,7 @@ async def test_a_critique_opens_a_debate_and_tells_each_what_it_owes(board: Any,
     said = (await alice.say("debate", op="status", id="F-1")).splitlines()
     assert said[-3] == (
         'you owe: C-2 by bob criticises F-1: "It burst at 8." → answer: post(type="REPLY", '
-        'edges={"replies_to": ["C-2"]}, text="…")'
+        'edges={"replies_to": ["C-2"]}, text="…"); it is right: debate(op="concede", id="F-1", reason="…")'
     )
 
 
@@ -119,20 +119,85 @@ async def test_an_answer_meets_the_response_and_all_watchers_make_a_consensus(bo
     assert events[-2:] == ["obligation.met", "debate.closed"]
 
 
+@both
+async def test_an_author_concedes_and_everybody_reads_that_it_fell_and_why(board: Any, mode: str) -> None:
+    alice, bob, carol = await dispute(board)
+    done = await alice.do("debate", op="concede", id="F-1", reason="I read the wrong gauge.")
+    assert (done["state"], done["outcome"], done["closed_by"]) == ("CONSENSUS", "falls", "alice")
+    said = (await carol.say("debate", op="status", id="F-1")).splitlines()
+    assert said[0] == (
+        "F-1 falls: debate CONSENSUS opened by bob, closed by alice: conceded: I read the wrong gauge."
+    )
+    item = await carol.item("F-1")
+    assert (item["status"], item["outcome"]) == ("INVALIDATED", "falls")
+    again = await alice.fail("debate", op="concede", id="F-1")
+    assert (again["error"], "No debate is open" in again["message"]) == ("conflict", True)
+    second = await alice.post("The pump holds 10 bar.")
+    await bob.post("It does not.", "CRITIQUE", edges={"critiques": [second["id"]]})
+    better = await bob.post("It holds 8.")
+    done = await alice.do("debate", op="concede", id=second["id"], to=better["id"])
+    assert (done["outcome"], done["amended_to"]) == ("amended", better["id"])
+    assert f"INVALIDATED amended to {better['id']}" in await carol.say("query", status="INVALIDATED")
+    said = (await carol.say("debate", op="status", id=second["id"])).splitlines()
+    assert said[0].startswith(f"{second['id']} is amended to {better['id']}: debate CONSENSUS")
+    assert (await bob.fail("debate", op="concede", id=better["id"]))["error"] == "conflict"
+
+
+@both
+async def test_what_a_critic_decides_waits_in_sight_until_another_confirms_it(board: Any, mode: str) -> None:
+    alice, bob, carol = await dispute(board)
+    await carol.post("Mine burst as well.", "CRITIQUE", edges={"critiques": ["F-1"]})
+    await bob.do("debate", op="decide", id="F-1", outcome="falls", reason="Two of them burst.")
+    await carol.do("query")
+    assert "F-1" in carol.footer
+    said = (await carol.say("debate", op="status", id="F-1")).splitlines()
+    assert said[1] == (
+        'waits for another owner to confirm it: bob decides that F-1 falls: "Two of them burst."'
+    )
+    assert said[-2] == (
+        'you owe: bob decides that F-1 falls: "Two of them burst." → agree: debate(op="confirm", id="F-1", '
+        'outcome="falls"); not so: post a CRITIQUE, or debate(op="decide", id="F-1", outcome="…", reason="…") '
+        "otherwise"
+    )
+    assert 'debate(op="confirm", id="F-1", outcome="falls")' in await carol.say("read")
+    assert (await alice.fail("debate", op="confirm", id="F-1"))["error"] == "refused"
+    assert (await carol.fail("debate", op="confirm", id="F-1", outcome="stands"))["error"] == "conflict"
+    done = await carol.do("debate", op="confirm", id="F-1", outcome="falls")
+    assert (done["state"], done["outcome"], done["closed_by"], done["confirmed_by"]) == (
+        *("DECIDED", "falls"),
+        *("bob", "carol"),
+    )
+    said = (await alice.say("debate", op="status", id="F-1")).splitlines()
+    assert said[0] == (
+        "F-1 falls: debate DECIDED opened by bob, closed by bob, confirmed by carol: Two of them burst."
+    )
+
+
+async def test_reasons_of_agreement_are_kept_and_shown_whole(board: Any) -> None:
+    alice, bob, carol = await dispute(board)
+    await alice.post("Measured again.", "REPLY", edges={"replies_to": ["C-2"]})
+    why = "The second run has the same curve, " + "and the same again, " * 20 + "to the end."
+    await bob.do("debate", op="acknowledge", id="F-1", reason=why)
+    said = (await carol.say("debate", op="status", id="F-1")).splitlines()
+    assert said[0].startswith(
+        "F-1 stands: debate CONSENSUS opened by bob, closed by bob: every critique was answered"
+    )
+    assert f'bob agreed: "{why}"' in said
+
+
 @pytest.mark.parametrize(
     "attempt",
     [
         ("debate", {"op": "acknowledge", "id": "F-1"}),
         ("debate", {"op": "acknowledge", "id": "C-2"}),
-        ("debate", {"op": "decide", "id": "F-1", "reason": "I am right."}),
+        ("debate", {"op": "decide", "outcome": "stands", "id": "F-1", "reason": "I am right."}),
         ("debate", {"op": "withdraw", "id": "C-2"}),
         ("debate", {"op": "withdraw", "id": "F-1"}),
         ("debate", {"op": "open", "id": "F-1"}),
         ("debate", {"op": "watch", "id": "F-1"}),
         ("post", {"id": "F-1", "status": "RESOLVED"}),
         ("post", {"id": "F-1", "status": "ACTIVE"}),
-        ("post", {"id": "F-1", "status": "WITHDRAWN"}),
-        ("post", {"id": "F-1", "status": "INVALIDATED"}),
+        ("debate", {"op": "confirm", "id": "F-1"}),
         ("post", {"id": "C-2", "status": "WITHDRAWN"}),
         ("post", {"id": "C-2", "status": "RESOLVED"}),
         ("post", {"id": "C-2", "status": "INVALIDATED"}),
@@ -174,15 +239,24 @@ async def test_a_critic_withdraws_and_the_debate_with_the_last_critique(board: A
 
 async def test_a_decider_who_is_no_party_decides_with_a_reason(board: Any) -> None:
     alice, bob, carol = await dispute(board)
-    for agent in (alice, bob):
-        assert (await agent.fail("debate", op="decide", id="F-1", reason="mine"))["error"] == "refused"
+    failure = await alice.fail("debate", op="decide", outcome="stands", id="F-1", reason="mine")
+    assert (failure["error"], 'op="concede"' in failure["message"]) == ("refused", True)
+    failure = await carol.fail("debate", op="decide", id="F-1", reason="so")
+    for words in (
+        'outcome="stands"',
+        'outcome="falls"',
+        'outcome="amended" with to="…"',
+        "what becomes of F-1",
+    ):
+        assert words in failure["message"]
     for reason in ({}, {"reason": "  "}):
-        failure = await carol.fail("debate", op="decide", id="F-1", **reason)
+        failure = await carol.fail("debate", op="decide", outcome="stands", id="F-1", **reason)
         assert (failure["error"], "needs a reason" in failure["message"]) == ("invalid", True)
-    done = await carol.do("debate", op="decide", id="F-1", reason="The gauge was calibrated.")
-    assert (done["state"], done["closed_by"], done["reason"]) == (
-        "DECIDED",
-        "carol",
+    done = await carol.do(
+        "debate", op="decide", outcome="stands", id="F-1", reason="The gauge was calibrated."
+    )
+    assert (done["state"], done["outcome"], done["closed_by"], done["reason"]) == (
+        *("DECIDED", "stands", "carol"),
         "The gauge was calibrated.",
     )
     assert {o["state"] for o in done["obligations"]} == {"waived"}
@@ -190,22 +264,31 @@ async def test_a_decider_who_is_no_party_decides_with_a_reason(board: Any) -> No
     waived = [e for e in (await bob.do("read", since=0))["events"] if e["event"] == "obligation.waived"]
     assert {e["data"]["watcher"] for e in waived} == {"alice", "bob"}
     assert all(e["data"]["reason"] == "debate DECIDED" for e in waived)
-    assert (await carol.fail("debate", op="decide", id="F-1", reason="again"))["error"] == "conflict"
+    assert (await carol.fail("debate", op="decide", outcome="stands", id="F-1", reason="again"))[
+        "error"
+    ] == "conflict"
 
 
 async def test_named_deciders_decide_and_nobody_else(tmp_path: Path, mode: str) -> None:
     async with boards.open_boards(tmp_path, mode, deciders=("judge", "alice")) as board_:
-        alice, _, carol = await dispute(board_)
+        alice, bob, carol = await dispute(board_)
         judge = await board_.join("judge")
-        failure = await carol.fail("debate", op="decide", id="F-1", reason="x")
-        assert (failure["error"], "judge, alice" in failure["message"]) == ("forbidden", True)
-        assert (await alice.fail("debate", op="decide", id="F-1", reason="x"))["error"] == "refused"
-        assert (await judge.do("debate", op="decide", id="C-2", reason="x"))["state"] == "DECIDED"
+        waits = await carol.do("debate", op="decide", outcome="falls", id="F-1", reason="x")
+        assert (waits["state"], [d["agent"] for d in waits["decisions"]]) == ("OPEN", ["carol"])
+        assert ("judge", "F-1", "confirm") in owed(waits)
+        failure = await bob.fail("debate", op="confirm", id="F-1")
+        assert (failure["error"], "judge, alice" in failure["message"]) == ("refused", True)
+        assert (await alice.fail("debate", op="decide", outcome="stands", id="F-1", reason="x"))[
+            "error"
+        ] == "refused"
+        assert (await judge.do("debate", op="decide", outcome="stands", id="C-2", reason="x"))[
+            "state"
+        ] == "DECIDED"
 
 
 async def test_a_final_debate_stays_final_and_a_new_critique_opens_a_new_one(board: Any) -> None:
     _, bob, carol = await dispute(board)
-    await carol.do("debate", op="decide", id="F-1", reason="enough")
+    await carol.do("debate", op="decide", outcome="stands", id="F-1", reason="enough")
     await carol.post("New evidence.", "CRITIQUE", edges={"critiques": ["F-1"]})
     status = await bob.do("debate", op="status", id="F-1")
     assert (status["state"], status["critiques"], status["opened_by"]) == ("OPEN", ["C-3"], "carol")
@@ -255,9 +338,10 @@ async def test_an_item_that_was_never_debated_says_so(board: Any) -> None:
     answer = await bob.do("debate", op="status", id="F-1")
     assert (answer["state"], answer["root"], answer["obligations"]) == (None, None, [])
     assert await bob.say("debate", op="status", id="F-1") == "F-1 was never debated\nseq 2 · 1 unseen"
-    for op in ("acknowledge", "withdraw", "decide"):
-        failure = await bob.fail("debate", op=op, id="F-1", reason="because")
-        assert failure["error"] in ("conflict", "refused"), op
+    for op in ("acknowledge", "concede", "withdraw", "decide", "confirm"):
+        more = {"outcome": "stands"} if op == "decide" else {}
+        failure = await bob.fail("debate", op=op, id="F-1", reason="because", **more)
+        assert failure["error"] in ("conflict", "refused"), (op, failure)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +354,13 @@ async def test_an_item_that_was_never_debated_says_so(board: Any) -> None:
         ({"op": "status", "id": "F-9"}, "No item 9"),
         ({"op": "status", "id": "F-1", "board": "nowhere"}, "no board 'nowhere'"),
         ({"op": "open", "id": "F-1", "watchers": ["a"] * 33}, "32"),
-        ({"op": "decide", "id": "F-1", "reason": "x" * 2_001}, "2000"),
+        ({"op": "decide", "outcome": "stands", "id": "F-1", "reason": "x" * 2_001}, "2000"),
+        ({"op": "decide", "outcome": "open", "id": "F-1", "reason": "x"}, "'amended'"),
+        (
+            {"op": "acknowledge", "outcome": "stands", "id": "F-1"},
+            'outcome goes with op="decide" or op="confirm"',
+        ),
+        ({"op": "withdraw", "to": "F-1", "id": "F-1"}, 'to goes with op="concede" or op="decide"'),
     ],
 )
 async def test_wrong_words_to_debate_are_refused(board: Any, arguments: dict[str, Any], words: str) -> None:

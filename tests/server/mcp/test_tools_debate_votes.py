@@ -53,7 +53,7 @@ async def test_a_quorum_of_owners_closes_a_debate(board: Any, mode: str) -> None
     last = await dave.do("debate", op="vote", id="C-2", approve=True)
     assert (last["state"], last["outcome"], last["closed_by"], last["closes"]) == (
         "CONSENSUS",
-        "accepted",
+        "stands",
         "dave",
         "",
     )
@@ -66,7 +66,7 @@ async def test_what_is_voted_down_is_invalidated(board: Any) -> None:
     alice, bob, carol, _ = await dispute(board, quorum=2)
     await bob.do("debate", op="vote", id="F-1", approve=False)
     last = await carol.do("debate", op="vote", id="F-1", approve=False, reason="it leaks")
-    assert (last["state"], last["outcome"]) == ("CONSENSUS", "rejected")
+    assert (last["state"], last["outcome"]) == ("CONSENSUS", "falls")
     assert (await alice.item("F-1"))["status"] == "INVALIDATED"
 
 
@@ -74,7 +74,10 @@ async def test_status_says_who_is_missing_and_what_would_close_it(board: Any) ->
     alice, bob, carol, _ = await dispute(board)
     said = (await carol.say("debate", op="status", id="F-1")).splitlines()
     agreed = 'bob acknowledged: agreed that F-1 stands (debate(op="acknowledge", id="F-1"))'
-    rest = "; or by a decider, or when its critics withdraw"
+    rest = (
+        '; or decided: debate(op="decide", id="F-1", outcome="stands|falls|amended", reason="…"), a critic\'s '
+        "decision once another owner confirms it; or conceded by alice; or when its critics withdraw"
+    )
     assert said[-2] == f"closes when C-2 is answered, and then when {agreed}{rest}"
     await alice.post("But.", "REPLY", edges={"replies_to": ["C-2"]})
     said = (await carol.say("debate", op="status", id="F-1")).splitlines()
@@ -113,8 +116,8 @@ async def test_no_second_agent_of_the_author_closes_a_debate(board: Any, quorum:
         await agent.do("debate", op="acknowledge", id="F-1")
         await agent.do("debate", op="vote", id="F-1", approve=False)
         await agent.do("debate", op="vote", id="F-1")
-        refused = await agent.fail("debate", op="decide", id="F-1", reason="mine")
-        assert (refused["error"], "nobody who acts for its author" in refused["message"]) == ("refused", True)
+        refused = await agent.fail("debate", op="decide", outcome="stands", id="F-1", reason="mine")
+        assert (refused["error"], "in its own favour" in refused["message"]) == ("refused", True)
     status = await bob.do("debate", op="status", id="F-1")
     assert (status["state"], status["author_owner"], status["votes_for"]) == ("OPEN", "team", [])
 
@@ -190,6 +193,7 @@ async def test_wrong_words_are_refused_and_teach(board: Any, arguments: dict[str
         *(("quorum", value) for value in (-1, 1_001, 1.5, "2", True)),
         *(("watch_lease_seconds", value) for value in (-1, 31_536_001, "day")),
         *(("debate_expiry_seconds", value) for value in (-1, 31_536_001, None)),
+        *(("presence_seconds", value) for value in (-1, 31_536_001, "soon")),
     ],
 )
 async def test_settings_of_debates_are_checked(board: Any, name: str, value: Any) -> None:
@@ -203,8 +207,8 @@ async def test_nobody_closes_alone_the_debate_about_a_version_they_wrote(board: 
     await alice.post("one", "PLAN", key="plan:a")
     await bob.post("two", key="plan:a")
     await carol.post("two is wrong", "CRITIQUE", edges={"critiques": ["P-1"]})
-    refused = await bob.fail("debate", op="decide", id="P-1", reason="I like it")
-    assert "who wrote it as it stands" in refused["message"]
+    refused = await bob.fail("debate", op="decide", outcome="stands", id="P-1", reason="I like it")
+    assert "who wrote P-1 as it stands" in refused["message"]
     await carol.do("debate", op="unwatch", id="P-1")
     await bob.post("But.", "REPLY", edges={"replies_to": ["C-2"]})
     assert (await bob.do("debate", op="acknowledge", id="P-1"))["state"] == "OPEN"
@@ -217,7 +221,8 @@ async def test_nobody_closes_alone_the_debate_about_a_version_they_wrote(board: 
 
 
 @pytest.mark.parametrize(
-    "call", [{"op": "acknowledge"}, {"op": "vote"}, {"op": "decide", "reason": "it is right"}]
+    "call",
+    [{"op": "acknowledge"}, {"op": "vote"}, {"op": "decide", "outcome": "stands", "reason": "it is right"}],
 )
 async def test_who_names_a_version_agrees_to_that_one_or_to_none(board: Any, call: dict[str, str]) -> None:
     alice, bob, carol = await board.join("alice", "bob", "carol")

@@ -46,7 +46,7 @@ async def test_a_topic_calls_its_watcher_to_debates_to_come(board: Any, mode: st
     await alice.post("but", "REPLY", edges={"replies_to": ["C-2"]})
     await carol.do("query")
     assert "you owe: acknowledge P-1" in carol.footer
-    assert 'P-1 → debate(op="acknowledge", id="P-1")' in await carol.say("read")
+    assert 'agree that it stands: debate(op="acknowledge", id="P-1")' in await carol.say("read")
     await bob.do("debate", op="acknowledge", id="P-1")
     assert (await carol.do("debate", op="acknowledge", id="P-1"))["state"] == "CONSENSUS"
 
@@ -112,7 +112,8 @@ async def test_a_watcher_who_stays_away_is_let_go_and_may_come_back(board: Any) 
 
 
 async def test_reading_is_being_there(board: Any) -> None:
-    _, bob, _ = await dispute(board)
+    alice, bob, _ = await dispute(board)
+    await alice.do("board", settings={"presence_seconds": 0})
     board.clock.advance(DAY - 60)
     await bob.do("query")
     await board.opened.activity.flush()

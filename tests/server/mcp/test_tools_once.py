@@ -138,7 +138,7 @@ CALLS: list[tuple[str, dict[str, Any], Prepare]] = [
     ("debate", {"op": "acknowledge", "id": "F-1"}, answered),
     ("debate", {"op": "vote", "id": "F-1", "approve": False}, debated),
     ("debate", {"op": "withdraw", "id": "C-2"}, debated),
-    ("debate", {"op": "decide", "id": "C-2", "reason": "so be it"}, debated),
+    ("debate", {"op": "decide", "outcome": "stands", "id": "C-2", "reason": "so be it"}, debated),
     ("query_archive", {"text": "pump", "restore": True}, archived),
     ("subscribe", {"filter": {"type": "FACT"}, "name": "mine"}, nothing),
     ("subscribe", {"unsubscribe": "mine"}, followed),

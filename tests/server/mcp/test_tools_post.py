@@ -483,8 +483,10 @@ async def test_what_is_private_reaches_nobody_else(board: Any) -> None:
         {"id": "F-1", "importance": 1},
     ):
         assert (await bob.fail("post", **call))["error"] == "not_found"
-    for op in ("open", "watch", "acknowledge", "withdraw", "decide", "status"):
+    for op in ("open", "watch", "acknowledge", "concede", "withdraw", "confirm", "status"):
         assert (await bob.fail("debate", op=op, id="F-1", reason="because"))["error"] == "not_found"
+    decision = {"op": "decide", "reason": "because", "outcome": "falls"}
+    assert (await bob.fail("debate", id="F-1", **decision))["error"] == "not_found"
 
 
 async def test_a_private_item_about_a_public_one_moves_nothing_others_see(board: Any) -> None:

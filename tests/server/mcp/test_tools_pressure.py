@@ -99,7 +99,7 @@ async def test_it_ends_by_itself_when_debates_close_and_nothing_is_lost(small: A
     for n, (claim, doubt) in enumerate(pairs):
         match n % 3:
             case 0:
-                await carol.do("debate", op="decide", id=claim["id"], reason="enough")
+                await carol.do("debate", op="decide", outcome="stands", id=claim["id"], reason="enough")
             case 1:
                 await bob.do("debate", op="withdraw", id=doubt["id"], reason="a mistake")
             case 2:
@@ -127,7 +127,7 @@ async def test_the_issue_resolves_though_it_is_itself_debated_when_pressure_ends
     said = await carol.say("debate", op="status", id=issue)
     assert "system" not in said, "the server owes no answer"
     for claim, _ in pairs:
-        await carol.do("debate", op="decide", id=claim["id"], reason="enough")
+        await carol.do("debate", op="decide", outcome="stands", id=claim["id"], reason="enough")
     await small.settled()
     assert await under(carol) is None
     assert (await carol.item(issue))["status"] == "DEBATED"
@@ -205,7 +205,7 @@ async def test_two_processes_and_a_restart_know_the_same_pressure(tmp_path: Path
         # Whoever closed the debates died before it could look: the next look of any process ends it.
         after.opened.pruner.kick = lambda _: None
         for claim, _ in pairs:
-            await carol.do("debate", op="decide", id=claim["id"], reason="enough")
+            await carol.do("debate", op="decide", outcome="stands", id=claim["id"], reason="enough")
         assert await under(carol) is not None
         del after.opened.pruner.kick
         sweep = asyncio.create_task(after.opened.pruner.run())
@@ -227,7 +227,10 @@ async def test_deciders_named_at_launch_are_named(tmp_path: Path, mode: str) -> 
         alice, bob = await board.join("alice", "bob")
         pairs = await argue(alice, bob)
         await board.settled()
-        assert f'lead: debate(op="decide", id="{pairs[0][0]["id"]}"' in (await under(alice))["text"]
+        assert (
+            f'lead: debate(op="decide", outcome="stands", id="{pairs[0][0]["id"]}"'
+            in (await under(alice))["text"]
+        )
 
 
 async def test_constraints_alone_can_press_and_their_authors_are_named(small: Any) -> None:

@@ -45,7 +45,7 @@ FAILURES: list[tuple[str, dict[str, Any], str]] = [
     ("query_archive", {"after": "x"}, "invalid"),
     ("subscribe", {"unsubscribe": "x"}, "not_found"),
     ("wait", {"since": 999}, "not_found"),
-    ("debate", {"op": "decide", "id": "F-1", "reason": "x"}, "conflict"),
+    ("debate", {"op": "decide", "outcome": "stands", "id": "F-1", "reason": "x"}, "conflict"),
     ("core", {"objective": "x", "expected_version": 9}, "conflict"),
     ("board", {"settings": {"x": 1}}, "invalid"),
     ("prune", {"board": "nowhere"}, "not_found"),

@@ -19,7 +19,9 @@ class Debates(Calls):
         """Opens a debate on the item, or adds the agent and `watchers` to the open one."""
         return await self._debate("open", id, idempotency_key, watchers=list(watchers) or None)
 
-    async def acknowledge(self, id: str, *, idempotency_key: str | None = None) -> DebateAnswer:
+    async def acknowledge(
+        self, id: str, *, reason: str = "", idempotency_key: str | None = None
+    ) -> DebateAnswer:
         """Agrees that the answers settle the debate and the item stands; or that one has seen what one watches.
 
         `H-17@2`: only if that is the present version.
@@ -28,7 +30,7 @@ class Debates(Calls):
             Conflict: nothing is owed, or the item has another version.
             Refused: a critique in the debate has no answer yet.
         """
-        return await self._debate("acknowledge", id, idempotency_key)
+        return await self._debate("acknowledge", id, idempotency_key, reason=reason or None)
 
     async def vote(
         self, id: str, *, approve: bool = True, reason: str = "", idempotency_key: str | None = None
@@ -50,13 +52,39 @@ class Debates(Calls):
         """
         return await self._debate("withdraw", id, idempotency_key, reason=reason or None)
 
-    async def decide(self, id: str, reason: str, *, idempotency_key: str | None = None) -> DebateAnswer:
-        """Closes the debate with a reason, as a decider.
+    async def concede(
+        self, id: str, *, reason: str = "", to: str | None = None, idempotency_key: str | None = None
+    ) -> DebateAnswer:
+        """Gives up the agent's own item in a debate, or gives it up for the item `to`; it is INVALIDATED for good.
+
+        Raises:
+            Refused: it is another side's.
+        """
+        return await self._debate("concede", id, idempotency_key, reason=reason or None, to=to)
+
+    async def decide(
+        self, id: str, reason: str, *, outcome: str, to: str | None = None, idempotency_key: str | None = None
+    ) -> DebateAnswer:
+        """Decides that the item `stands`, `falls`, or is `amended` to the item `to`.
+
+        What a critic decides waits until another owner confirms it.
 
         Raises:
             Refused: not this agent's to decide.
         """
-        return await self._debate("decide", id, idempotency_key, reason=reason)
+        more = {"reason": reason, "outcome": outcome, "to": to}
+        return await self._debate("decide", id, idempotency_key, **more)
+
+    async def confirm(
+        self, id: str, *, outcome: str | None = None, idempotency_key: str | None = None
+    ) -> DebateAnswer:
+        """Confirms what another owner decided, with `outcome` only if that was it.
+
+        Raises:
+            Conflict: nobody decided so, or several decided differently.
+            Refused: not this agent's to confirm.
+        """
+        return await self._debate("confirm", id, idempotency_key, outcome=outcome)
 
     async def debate(self, id: str) -> DebateAnswer:
         """The newest debate about the item; `state` is `None` when there never was one."""

@@ -45,8 +45,9 @@ from pydantic import BaseModel, Field
 from ..access.acting import acting, as_member
 from ..agreeing import Agree
 from ..asking import archive_query, item_query
-from ..blackboard import VIEW_BUDGET, DebateOp
+from ..blackboard import VIEW_BUDGET
 from ..compose import Installation
+from ..debate_arguments import DebateOp, OutcomeName
 from ..debate_text import what_closes
 from ..explaining import wire_explained
 from ..following import News
@@ -354,6 +355,8 @@ class LocalTools:
         reason: Annotated[str, Field(max_length=2_000)] = "",
         watchers: Annotated[list[Name], Field(max_length=32)] | None = None,
         approve: bool | None = None,
+        outcome: OutcomeName | None = None,
+        to: Annotated[str, Field(max_length=40)] | None = None,
     ) -> DebateAnswer | WatchesAnswer:
         check_text(reason)
         agent, board = caller.agent, caller.board
@@ -368,6 +371,8 @@ class LocalTools:
             reason=reason,
             watchers=watchers or (),
             approve=approve,
+            outcome=outcome,
+            to=to,
             once_key=caller.once,
         )
         if isinstance(state, Item):

@@ -122,9 +122,14 @@ class Transaction:
         reason: str = "",
         watchers: Sequence[str] = (),
         approve: bool | None = None,
+        outcome: str | None = None,
+        to: str | None = None,
     ) -> None:
-        """Does one thing in the debate about an item: `op` is open, acknowledge, vote, withdraw, decide or watch."""
-        given = {"op": op, "id": id, "reason": reason, "watchers": list(watchers), "approve": approve}
+        """Does one thing in the debate about an item: `op` is one of the tool's but status."""
+        given = {
+            **{"op": op, "id": id, "reason": reason, "watchers": list(watchers)},
+            **{"approve": approve, "outcome": outcome, "to": to},
+        }
         self._going_on()
         self._debates.append({name: value for name, value in given.items() if value not in (None, "", [])})
 

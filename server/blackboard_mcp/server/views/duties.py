@@ -61,7 +61,7 @@ class Duties:
         if duty is Duty.RESPOND and item.type is ItemType.QUESTION:
             return self._line(item, "asks you", answering(item))
         debate = None if duty is Duty.AGREE else self._debate(item, duty)
-        answers = [] if debate is None or duty is Duty.RESPOND else [a for _, a in debate.answers]
+        answers = [] if debate is None or duty is not Duty.ACKNOWLEDGE else [a for _, a in debate.answers]
         about = next((standing.items[a] for a in answers if a in standing.items), item)
         quorum = standing.snapshot.board.config.quorum
 
@@ -138,6 +138,7 @@ def _awaited(standing: Standing, debate: Debate) -> str:
     answers: dict[str, list[str]] = {}
     judges: list[str] = []
     later: list[str] = []
+    confirms: list[str] = []
     for owed in debate.obligations:
         who = name(owed.agent, standing.agent)
         item = standing.items.get(owed.item)
@@ -147,9 +148,13 @@ def _awaited(standing: Standing, debate: Debate) -> str:
             continue
         elif owed.duty is Duty.RESPOND:
             answers.setdefault(who, []).append("a critique" if item is None else item.id)
+        elif owed.duty is Duty.CONFIRM:
+            confirms.append(who)
         else:
             judges.append(who)
     told = [f"{who}: answer {listed(ids)}" for who, ids in answers.items()]
+    if confirms:
+        told.append(f"{listed(confirms)}: confirm a decision or decide otherwise")
     if judges:
         told.append(f"{listed(judges)}: judge")
     if later:
@@ -160,5 +165,6 @@ def _awaited(standing: Standing, debate: Debate) -> str:
         return f"waits for {'; '.join(told)}{f' ({closes})' if closes else ''}"
     return (
         closes
-        or f'waits for nobody by name: debate(op="decide", id="{standing.items[debate.root].id}") ends it'
+        or f'waits for nobody by name: debate(op="decide", id="{standing.items[debate.root].id}", '
+        'outcome="stands|falls|amended", reason="…") ends it'
     )

@@ -14,7 +14,8 @@ from .standing import Standing
 _IDS = 8
 _AGENTS = 4
 _LEFT = (EventType.ITEM_ARCHIVED, EventType.ITEM_EXPIRED)
-_OUTCOMES = {"accepted": "stands", "rejected": "falls"}
+_OUTCOMES = {"accepted": "stands", "rejected": "falls", "open": "open again"}
+"""Words of events; the first two are of older ones."""
 
 
 def heading(standing: Standing) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from blackboard_mcp.protocols.debates import Debate, DebateState
+from blackboard_mcp.protocols.debates import Debate, DebateState, Outcome
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility, Zone
 from blackboard_mcp.protocols.tokens import Tokenizer
 
@@ -15,17 +15,12 @@ from .lines import circumstances, identity, in_quotes, listed, name
 from .room import Line, Section
 from .standing import Standing
 
-_OUTCOMES = {"accepted": "stands", "rejected": "falls"}
 _ENDED = {
     DebateState.CONSENSUS: "by agreement",
     DebateState.WITHDRAWN: "its critics withdrew",
     DebateState.EXPIRED: "nobody decided in time",
 }
-_OTHERWISE = {
-    DebateState.CONSENSUS: "stands",
-    DebateState.WITHDRAWN: "stands",
-    DebateState.EXPIRED: "open again",
-}
+_CONCEDED = "conceded"
 _FALLEN = 12
 """Tokens of text of a claim that fell."""
 _REASON = 80
@@ -158,16 +153,26 @@ class Sections:
             yield Line(item, partial(str, lead), most=_FALLEN if fell else 0)
 
     def _verdict(self, item: Item, debate: Debate) -> str:
-        """What became of the claim, by whom and why: `falls, decided by ann 3m ago ("units mixed")`."""
-        outcome = _OUTCOMES.get(debate.outcome, debate.outcome)
-        if item.status in (Status.INVALIDATED, Status.WITHDRAWN):
+        """What became of the claim, by whom and why: `falls, decided by ann and ben 3m ago ("units mixed")`."""
+        outcome = str(debate.outcome)
+        if outcome == Outcome.AMENDED:
+            outcome = f"amended to {item.amended_to}"
+        elif item.status in (Status.INVALIDATED, Status.WITHDRAWN):
             outcome = "falls"
+        elif outcome == Outcome.OPEN:
+            outcome = "open again"
         ago = f"{relative_age(debate.closed_at or debate.opened_at, self._standing.now)} ago"
-        if debate.state in _ENDED:
-            return f"{outcome or _OTHERWISE[debate.state]}, {_ENDED[debate.state]} {ago}"
+        reason = debate.reason.removeprefix(_CONCEDED).removeprefix(": ")
         by = name(debate.closed_by or "", self._standing.agent)
-        why = f" ({in_quotes(debate.reason[:_REASON])})" if debate.reason else ""
-        return f"{f'{outcome}, ' if outcome else ''}decided by {by} {ago}{why}"
+        if debate.reason.startswith(_CONCEDED) and debate.state is DebateState.CONSENSUS:
+            how = f"conceded by {by}"
+        elif debate.state in _ENDED:
+            return f"{outcome}, {_ENDED[debate.state]} {ago}"
+        else:
+            more = f" and {name(debate.confirmed_by, self._standing.agent)}" if debate.confirmed_by else ""
+            how = f"decided by {by}{more}"
+        why = f" ({in_quotes(reason[:_REASON])})" if reason else ""
+        return f"{outcome}, {how} {ago}{why}"
 
     def _successions(self) -> dict[int, tuple[Item, ...]]:
         """What each item takes the place of, step by step, newest first: of items that still stand."""

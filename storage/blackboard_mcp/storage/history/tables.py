@@ -14,7 +14,7 @@ from enum import StrEnum
 from blackboard_mcp.protocols.access import Role as MemberRole
 from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.board import Lifecycle
-from blackboard_mcp.protocols.debates import DebateState, Duty, ObligationState
+from blackboard_mcp.protocols.debates import DebateState, Duty, ObligationState, Outcome
 from blackboard_mcp.protocols.items import EdgeKind, Status, Zone
 from blackboard_mcp.protocols.messages.request_result import RequestState
 
@@ -155,6 +155,8 @@ TABLES: tuple[Table, ...] = (
             "closed_by": TEXT.or_null(),
             "closed_at": INSTANT.or_null(),
             "outcome": TEXT,
+            "amended_to": WHOLE.since(0),
+            "confirmed_by": TEXT.since(""),
             "reason": TEXT,
         },
         item="root",
@@ -174,6 +176,16 @@ TABLES: tuple[Table, ...] = (
         {
             **{"debate": WHOLE, "owner": TEXT, "agent": TEXT, "version": WHOLE},
             **{"approve": FLAG, "reason": TEXT, "at": INSTANT},
+        },
+        debate="debate",
+    ),
+    Table(
+        "decision",
+        Role.TRUTH,
+        ("debate", "owner"),
+        {
+            **{"debate": WHOLE, "owner": TEXT, "agent": TEXT, "version": WHOLE, "outcome": word(Outcome)},
+            **{"amended_to": WHOLE, "reason": TEXT, "at": INSTANT},
         },
         debate="debate",
     ),

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from blackboard_mcp.protocols.agreements import MOST_ASKED, Agreement, Ask
+from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.debates import Duty, ObligationState
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
 from blackboard_mcp.protocols.events import SYSTEM, EventType
@@ -21,12 +22,12 @@ from .ledger import Ledger, load_any
 from .principals import owner_of, owners_of
 from .rows import ItemRow, Steps, numbers, sql
 
-PRESENCE = 900
-"""Seconds without a call after which an agent is taken to be away, while others wait."""
 AWAY = "away"
 _ENOUGH = "enough agreed"
 _NEVER = frozenset({ItemType.QUESTION, ItemType.CRITIQUE, ItemType.REPLY, ItemType.LOG, ItemType.SUMMARY})
 _TOLD = 8
+_HERE = 900
+"""Seconds since the last call within which an agent is here, on a board where nobody is ever taken to be away."""
 
 
 def ask(ledger: Ledger, row: ItemRow, wanted: Ask) -> Steps[None]:
@@ -83,7 +84,7 @@ def _asked(ledger: Ledger, row: ItemRow, wanted: Ask) -> Steps[list[str]]:
         )
     names = list(dict.fromkeys(wanted.names))
     if wanted.everybody:
-        since = ledger.now - PRESENCE * 1_000_000
+        since = ledger.now - (ledger.board.config.presence_seconds or _HERE) * 1_000_000
         here = yield sql("present"), (ledger.no, since, own, SYSTEM, MOST_ASKED)
         names += [name for (name,) in here if name not in names]
     if not names:
@@ -187,7 +188,9 @@ def let_go(ledger: Ledger, since: int, most: int) -> Steps[None]:
 
 def boards_due(now: int, closed: str) -> Steps[list[str]]:
     """Boards on which somebody who is away has been asked for long enough."""
-    return [row[0] for row in (yield sql("agreements_lapsing"), (now, PRESENCE, closed))]
+    return [
+        row[0] for row in (yield sql("agreements_lapsing"), (now, BoardConfig().presence_seconds, closed))
+    ]
 
 
 def standing(no: int, asked: Iterable[int]) -> Steps[dict[int, Agreement]]:

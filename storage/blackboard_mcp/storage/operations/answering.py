@@ -23,9 +23,16 @@ def unanswered(no: int, debate: int) -> Steps[list[int]]:
 def summon(ledger: Ledger, debate: int, root: int) -> Steps[list[str]]:
     """Asks those who watch the debate for their judgement once every critique is answered, and not before.
 
+    Where votes close debates, it is enough that nobody is asked for an answer any more.
+
     Returns whom it asked.
     """
-    if (yield from unanswered(ledger.no, debate)):
+    waiting = yield from unanswered(ledger.no, debate)
+    if waiting and ledger.board.config.quorum:  # votes need no answer where nobody is left to give one
+        rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate]))
+        due = {row[1] for row in rows if row[2] == Duty.RESPOND and row[3] == ObligationState.OUTSTANDING}
+        waiting = [critique for critique in waiting if critique in due]
+    if waiting:
         yield sql("judges_put_off"), (ledger.no, debate, root)
         return []
     asked = yield sql("judges_asked"), (ledger.no, debate, root, ledger.now)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from blackboard_mcp.protocols.changes import ChangeKind
-from blackboard_mcp.protocols.debates import DebateCall, DebateOp, DebateState, Duty, ObligationState
+from blackboard_mcp.protocols.debates import DebateCall, DebateOp, DebateState, Duty, ObligationState, Outcome
 from blackboard_mcp.protocols.errors import Conflict, Refused
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import TRANSITIONS, ItemType, Status, Zone
 
-from . import agreements, questions
+from . import agreements, deciding, questions
 from .answering import too_early, unanswered
 from .debating import (
     DUE,
+    MAX_REASON,
     TAKEN_BACK,
     acts_for_author,
     close,
@@ -29,7 +30,7 @@ from .debating import (
     withdraw_critique,
 )
 from .ledger import Ledger, load_any, load_visible, open_ledger, standing
-from .principals import owners_of
+from .principals import agents_of, owner_of
 from .request_rows import find
 from .rows import ItemRow, Steps, numbers, sql
 from .voting import cast, tally
@@ -59,13 +60,13 @@ def act(ledger: Ledger, call: DebateCall, number: int) -> Steps[None]:
         case DebateOp.UNWATCH:
             yield from _unwatch(ledger, number)
         case DebateOp.ACKNOWLEDGE:
-            yield from _acknowledge(ledger, number, call.version)
+            yield from _acknowledge(ledger, number, call)
         case DebateOp.VOTE:
             yield from _vote(ledger, number, call)
         case DebateOp.WITHDRAW:
             yield from _withdraw(ledger, number, call.reason)
-        case DebateOp.DECIDE:
-            yield from _decide(ledger, number, call)
+        case DebateOp.CONCEDE | DebateOp.DECIDE | DebateOp.CONFIRM:
+            yield from _end(ledger, number, call)
 
 
 _KINDS = {
@@ -75,7 +76,9 @@ _KINDS = {
     DebateOp.ACKNOWLEDGE: ChangeKind.ACKNOWLEDGE,
     DebateOp.VOTE: ChangeKind.VOTE,
     DebateOp.WITHDRAW: ChangeKind.WITHDRAW,
+    DebateOp.CONCEDE: ChangeKind.CONCEDE,
     DebateOp.DECIDE: ChangeKind.DECIDE,
+    DebateOp.CONFIRM: ChangeKind.CONFIRM,
 }
 
 
@@ -120,14 +123,15 @@ def _watch(ledger: Ledger, number: int) -> Steps[None]:
             yield from ledger.emit(EventType.OBLIGATION_ADDED, item, data={"watcher": ledger.agent})
 
 
-def _acknowledge(ledger: Ledger, number: int, version: int | None) -> Steps[None]:
+def _acknowledge(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
     """Meets what the agent owes to the item: its word that the answers settle the debate and the item stands.
 
     Raises:
         Refused: a critique in the debate has no answer that could be judged.
     """
-    item = yield from _item(ledger, DebateOp.ACKNOWLEDGE, number, version)
+    item = yield from _item(ledger, DebateOp.ACKNOWLEDGE, number, call.version)
     yield from questions.want_words(ledger, item)
+    why = {"reason": call.reason[:MAX_REASON]} if call.reason else {}
     debate = yield from debate_about(ledger.no, item)
     met: set[int] = set()
     rows = list((yield sql("obligations_of_item"), (ledger.no, item.number)))
@@ -146,9 +150,9 @@ def _acknowledge(ledger: Ledger, number: int, version: int | None) -> Steps[None
     for row in rows:
         if _owes(ledger.agent, row):
             met.add(row[4])
-            yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "")
+            yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, call.reason)
             yield from ledger.emit(
-                EventType.OBLIGATION_MET, names[row[1]], data={"duty": row[2]}, concerns=[item.author]
+                EventType.OBLIGATION_MET, names[row[1]], data={"duty": row[2]} | why, concerns=[item.author]
             )
     asked = debate is not None and any(
         row[0] == ledger.agent and row[4] == debate.id and row[3] != ObligationState.WAIVED for row in rows
@@ -157,8 +161,8 @@ def _acknowledge(ledger: Ledger, number: int, version: int | None) -> Steps[None
         # Agreement that nobody asked for counts as well: it is recorded as a watcher's.
         yield from owe(ledger, ledger.agent, debate.root.number, Duty.ACKNOWLEDGE, debate.id)
         row = (ledger.agent, debate.root.number, str(Duty.ACKNOWLEDGE), "", debate.id, "", 0)
-        yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "")
-        yield from ledger.emit(EventType.OBLIGATION_MET, debate.root, data={"duty": "acknowledge"})
+        yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, call.reason)
+        yield from ledger.emit(EventType.OBLIGATION_MET, debate.root, data={"duty": "acknowledge"} | why)
         met.add(debate.id)
     if debate is None and not met:
         if (request := (yield from find(ledger.no, item.number))) is not None and request.live:
@@ -190,14 +194,16 @@ def _withdraw(ledger: Ledger, number: int, reason: str) -> Steps[None]:
     """Withdraws one's own critique, or a debate one opened by request that has no critique left."""
     item = yield from _item(ledger, DebateOp.WITHDRAW, number)
     debate = yield from debate_about(ledger.no, item)
-    if item.type == ItemType.CRITIQUE and item.author == ledger.agent:
+    mine = {ledger.agent, *(yield from agents_of((yield from owner_of(ledger.agent))))}
+    if item.type == ItemType.CRITIQUE and item.author in (mine if debate is not None else {ledger.agent}):
         yield from withdraw_critique(ledger, item, reason)
     elif debate is None:
         raise Conflict(f"No debate is open on {item.id}. Nothing was changed.", item=item.id)
     else:
         critics = yield from load_any(ledger.no, debate.critiques)
-        own = [
-            row for row in critics.values() if row.author == ledger.agent and TRANSITIONS[Status(row.status)]
+        left = [row for row in critics.values() if TRANSITIONS[Status(row.status)]]
+        own = [row for row in left if row.author == ledger.agent] or [
+            row for row in left if row.author in mine
         ]
         own_item = yield from acts_for_author(ledger, debate)
         argued = any(row.status not in TAKEN_BACK for row in critics.values())
@@ -205,35 +211,42 @@ def _withdraw(ledger: Ledger, number: int, reason: str) -> Steps[None]:
             for row in own:
                 yield from withdraw_critique(ledger, row, reason)
         elif debate.explicit and debate.opened_by == ledger.agent and not argued and not own_item:
-            yield from close(ledger, debate, DebateState.WITHDRAWN, reason or "withdrawn by its opener")
+            why = reason or "withdrawn by its opener"
+            yield from close(ledger, debate, DebateState.WITHDRAWN, why, Outcome.OPEN)
         else:
+            how = (
+                f'debate(op="concede", id="{debate.root.id}", reason="…") gives {debate.root.id} up'
+                if own_item
+                else f'debate(op="status", id="{debate.root.id}") says what closes it'
+            )
             raise Refused(
                 f"You have no critique in the debate on {debate.root.id}; only a critic withdraws. Nothing was "
-                f'changed; use op="acknowledge" to agree.'
+                f"changed; {how}."
             )
 
 
-def _decide(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
-    """A decider closes the debate with a reason; without named deciders, any agent that is not a party."""
-    item = yield from _item(ledger, DebateOp.DECIDE, number, call.version)
+def _end(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
+    """Ends the debate by a word: the author's side concedes, others decide or confirm what another decided.
+
+    Raises:
+        Conflict: no debate is open, or the item is not at the version named.
+    """
+    item = yield from _item(ledger, call.op, number, call.version)
     debate = yield from debate_about(ledger.no, item)
     if debate is None:
-        raise Conflict(f"No debate is open on {item.id}. Nothing was changed.", item=item.id)
-    critics = yield from load_any(ledger.no, debate.critiques)
-    parties = {debate.root.author, *(row.author for row in critics.values())}
-    owners = yield from owners_of([ledger.agent, *parties])
-    if (yield from acts_for_author(ledger, debate)) or (call.deciders and ledger.agent not in call.deciders):
-        who = ", ".join(call.deciders) or "any agent that is neither author nor critic"
-        raise Refused(
-            f"You cannot decide the debate on {debate.root.id}. Allowed: {who}; nobody who acts for its "
-            "author, or for who wrote it as it stands. Nothing was changed."
+        how = (
+            f'post(id="{item.id}", status="WITHDRAWN") takes it back'
+            if call.op is DebateOp.CONCEDE
+            else f'debate(op="status", id="{item.id}") says how the last one ended'
         )
-    if not call.deciders and owners[ledger.agent] in {owners[party] for party in parties}:
-        raise Refused(
-            f"You are, or act for, a party to the debate on {debate.root.id}; an agent that is neither author "
-            "nor critic may decide. Nothing was changed."
-        )
-    yield from close(ledger, debate, DebateState.DECIDED, call.reason)
+        raise Conflict(f"No debate is open on {item.id}. Nothing was changed; {how}.", item=item.id)
+    match call.op:
+        case DebateOp.CONCEDE:
+            yield from deciding.concede(ledger, debate, call)
+        case DebateOp.DECIDE:
+            yield from deciding.decide(ledger, debate, call)
+        case _:
+            yield from deciding.confirm(ledger, debate, call)
 
 
 def _vote(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
@@ -279,7 +292,7 @@ def _unwatch(ledger: Ledger, number: int) -> Steps[None]:
     rows = list((yield sql("obligations_of_item"), (ledger.no, item.number)))
     if debate is not None:
         rows += yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
-    mine = [row for row in rows if row[0] == ledger.agent and row[2] == Duty.ACKNOWLEDGE]
+    mine = [row for row in rows if row[0] == ledger.agent and row[2] in (Duty.ACKNOWLEDGE, Duty.CONFIRM)]
     left = list({row[:5]: row for row in mine if row[3] in DUE}.values())
     if not left:
         raise Conflict(

@@ -15,7 +15,7 @@ from .ledger import attention, get_board, load, load_any, load_visible
 from .repeating import Form, whole
 from .rows import BoardRow, Steps, instant, numbers, sql
 from .showing import values
-from .voting import tally, votes_of
+from .voting import decisions_of, tally, votes_of
 
 
 def debate_status(board: str, agent: str, number: int, look: int) -> Steps[DebateView | Item]:
@@ -57,7 +57,10 @@ def kept_status(board: str, agent: str, number: int, look: int) -> Form[DebateVi
 
 def _view(row: BoardRow, agent: str, look: int, debate: Debate, count: Tally, seq: int) -> Steps[DebateView]:
     wanted = {debate.root, *debate.critiques, *(o.item for o in debate.obligations)}
-    wanted |= {answer for _, answer in debate.answers}
+    wanted |= (
+        {answer for _, answer in debate.answers} | {d.to for d in debate.decisions} | {debate.amended_to}
+    )
+    wanted.discard(0)
     seen = yield from load(row.no, wanted, agent)
     items = yield from values(row, list(seen.values()), agent)
     by_number = {i.number: i for i in items}
@@ -85,6 +88,7 @@ def debates(no: int, rows: Rows) -> Steps[list[Debate]]:
             Obligation(agent, item, Duty(duty), ObligationState(state), debate, reason, instant(since))
         )
     votes = yield from votes_of(no, [row[0] for row in rows])
+    decisions = yield from decisions_of(no, [row[0] for row in rows])
     return [
         Debate(
             id=row[0],
@@ -99,6 +103,9 @@ def debates(no: int, rows: Rows) -> Steps[list[Debate]]:
             obligations=tuple(owed.get(row[0], ())),
             votes=tuple(votes.get(row[0], ())),
             outcome=row[9],
+            amended_to=row[10],
+            confirmed_by=row[11],
+            decisions=tuple(decisions.get(row[0], ())) if row[2] == DebateState.OPEN else (),
             answers=tuple(answers.get(row[0], ())),
             unanswered=tuple(unanswered.get(row[0], ())),
         )

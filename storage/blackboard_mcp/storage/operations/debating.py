@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from blackboard_mcp.protocols.debates import ACCEPTED, REJECTED, DebateState, Duty, ObligationState
+from blackboard_mcp.protocols.debates import FELL, DebateState, Duty, ObligationState, Outcome
 from blackboard_mcp.protocols.errors import Conflict, Refused
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import TRANSITIONS, ItemType, Status, Zone
@@ -21,14 +21,19 @@ from .ledger import Ledger, load_any, standing
 from .principals import behind, owner_of, owners_of, writer_of
 from .rows import ItemRow, Steps, numbers, sql
 from .topics import watchers_of
-from .voting import tally
+from .voting import decisions_of, tally
 
+MAX_REASON = 300
+"""Most characters of a reason that an event repeats; the debate has all of it."""
+_NAMED = 8
 MAX_BY_TOPIC = 64
 """Most agents whom standing watches oblige in one debate: those who have watched longest."""
 DUE = (ObligationState.OUTSTANDING, ObligationState.WATCHING)
 """What may still be asked for: now, or once every critique is answered."""
 TAKEN_BACK = (Status.WITHDRAWN, Status.INVALIDATED)
 """What a critique is that nobody needs to answer any more."""
+AWAY = "away"
+"""Why somebody who made no call while others waited is waited for no more."""
 _UNFINISHED = (Status.ACTIVE, Status.RESOLVED)
 
 
@@ -155,6 +160,10 @@ def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
             told=target.author == debate.root.author,
         )
         yield from moved(ledger, debate.id)
+    rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
+    for row in rows:  # who criticises on has said what it thinks of a decision
+        if row[0] == ledger.agent and row[2] == Duty.CONFIRM and row[3] == ObligationState.OUTSTANDING:
+            yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "criticised instead")
     yield sql("debate_critique_add"), (ledger.no, item.number, debate.id)
     yield from guarding.hold(ledger.no, debate.id, [item.number])
     answers = target.author
@@ -217,21 +226,47 @@ def new_version(ledger: Ledger, root: ItemRow) -> Steps[None]:
                     concerns=[row[0]],
                 )
         yield from summon(ledger, debate.id, root.number)
+        yield from _call_off(
+            ledger, debate.id, (yield sql("decisions_drop"), (ledger.no, debate.id, root.version))
+        )
         yield from moved(ledger, debate.id)
 
 
-def _close(ledger: Ledger, debate: Open, state: DebateState, reason: str, outcome: str = "") -> Steps[None]:
-    """A final state: the item goes on, or is invalid, and what was still owed is waived, visibly."""
+def _call_off(ledger: Ledger, debate: int, dropped: Rows) -> Steps[None]:
+    """Decisions are gone: where none is left, nobody needs to confirm any."""
+    if not dropped or (yield from decisions_of(ledger.no, [debate])):
+        return
+    rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate]))
+    asked = [row for row in rows if row[2] == Duty.CONFIRM and row[3] == ObligationState.OUTSTANDING]
+    yield from waive(ledger, asked, "the decision was taken back")
+
+
+def close(
+    ledger: Ledger,
+    debate: Open,
+    state: DebateState,
+    reason: str,
+    outcome: Outcome,
+    *,
+    to: ItemRow | None = None,
+    by: str = "",
+) -> Steps[None]:
+    """A final state: the item goes on, or is invalid, and what was still owed is waived, visibly.
+
+    `to` is what an amended item is amended to; `by` is whose decision the ledger's agent confirmed.
+    """
     root = (yield from load_any(ledger.no, [debate.root.number]))[debate.root.number]
     rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
     left = [row for row in rows if row[3] in DUE]
-    if outcome == REJECTED and Status.INVALIDATED in TRANSITIONS[Status(root.status)]:
+    if outcome in FELL and Status.INVALIDATED in TRANSITIONS[Status(root.status)]:
         root.status = str(Status.INVALIDATED)
     elif root.status == Status.DEBATED:
         root.status = str(Status.ACTIVE)
-    data: dict[str, object] = {"state": str(state), "reason": reason[:100]}
-    if outcome:
-        data["outcome"] = outcome
+    data: dict[str, object] = {"state": str(state), "outcome": str(outcome), "reason": reason[:MAX_REASON]}
+    if to is not None:
+        data["amended_to"] = to.id
+    if by:
+        data["decided_by"] = by
     seq = yield from ledger.emit(
         EventType.DEBATE_CLOSED, root, data=data, concerns=[root.author, *(row[0] for row in rows)]
     )
@@ -239,25 +274,23 @@ def _close(ledger: Ledger, debate: Open, state: DebateState, reason: str, outcom
     yield sql("item_status"), (ledger.no, root.number, root.status, seq, ledger.now, ledger.agent)
     yield (
         sql("debate_close"),
-        (ledger.no, debate.id, str(state), ledger.agent, ledger.now, reason, outcome),
+        (
+            *(ledger.no, debate.id, str(state), by or ledger.agent, ledger.now, reason, str(outcome)),
+            *(0 if to is None else to.number, ledger.agent if by else ""),
+        ),
     )
     yield sql("item_debated"), (ledger.no, root.number)
     yield sql("watches_go_on"), (ledger.no, root.number)
     yield from guarding.release(ledger.no, debate.id)
     yield from waive(ledger, left, f"debate {state}")
     yield from pressing.resolve_if_over(ledger, root)
-    if outcome == REJECTED:
-        yield from retracting.retract(ledger, root, root.status)
+    if outcome in FELL:
+        yield from retracting.retract(ledger, root, root.status, None if to is None else to.number)
         yield from _leave_all(ledger, root, f"{root.id} fell")
 
 
-def close(ledger: Ledger, debate: Open, state: DebateState, reason: str) -> Steps[None]:
-    """Ends a debate that is not settled by agreement."""
-    yield from _close(ledger, debate, state, reason)
-
-
-def waive(ledger: Ledger, rows: Rows, reason: str) -> Steps[None]:
-    """What some agents owe lapses, with an event each."""
+def waive(ledger: Ledger, rows: Rows, reason: str, told: Iterable[str] = ()) -> Steps[None]:
+    """What some agents owe lapses, with an event each, which concerns `told` as well."""
     items = yield from load_any(ledger.no, [row[1] for row in rows])
     for row in rows:
         yield from settle_duty(ledger, row, ObligationState.WAIVED, reason)
@@ -265,7 +298,7 @@ def waive(ledger: Ledger, rows: Rows, reason: str) -> Steps[None]:
             EventType.OBLIGATION_WAIVED,
             items[row[1]],
             data={"watcher": row[0], "duty": row[2], "reason": reason},
-            concerns=[row[0]],
+            concerns=[row[0], *told],
         )
 
 
@@ -290,7 +323,9 @@ def _settle_if_agreed(ledger: Ledger, debate: Open) -> Steps[bool]:
     agreeing = set((yield from owners_of(agreed)).values())
     if any(agreeing <= {own} for own in (yield from behind(debate.root))):
         return False
-    yield from _close(ledger, debate, DebateState.CONSENSUS, "all watchers acknowledged", ACCEPTED)
+    names = ", ".join(agreed[:_NAMED]) + (f" +{len(agreed) - _NAMED}" if len(agreed) > _NAMED else "")
+    why = f"{'every critique was answered; ' if debate.critiques else ''}agreed: {names}"
+    yield from close(ledger, debate, DebateState.CONSENSUS, why, Outcome.STANDS)
     return True
 
 
@@ -301,9 +336,9 @@ def _settle_if_voted(ledger: Ledger, debate: Open) -> Steps[bool]:
     in_favour, against = len(count.approving), len(count.rejecting)
     if max(in_favour, against) < quorum or in_favour == against:
         return False
-    outcome = ACCEPTED if in_favour > against else REJECTED
+    outcome = Outcome.STANDS if in_favour > against else Outcome.FALLS
     why = f"{outcome} by vote: {in_favour} in favour, {against} against"
-    yield from _close(ledger, debate, DebateState.CONSENSUS, why, outcome)
+    yield from close(ledger, debate, DebateState.CONSENSUS, why, outcome)
     return True
 
 
@@ -345,7 +380,7 @@ def _leave(ledger: Ledger, debate: Open, item: ItemRow, reason: str) -> Steps[No
     critics = yield from load_any(ledger.no, debate.critiques)
     if all(row.status in TAKEN_BACK for row in critics.values()) and not debate.explicit:
         why = f"{item.id} withdrawn" + (f": {reason}" if reason else "")
-        yield from _close(ledger, debate, DebateState.WITHDRAWN, why)
+        yield from close(ledger, debate, DebateState.WITHDRAWN, why, Outcome.STANDS)
         return
     rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
     still_critic = any(row.author == item.author and row.status not in TAKEN_BACK for row in critics.values())
@@ -356,6 +391,9 @@ def _leave(ledger: Ledger, debate: Open, item: ItemRow, reason: str) -> Steps[No
         own_watch = row[0] == item.author and row[2] == Duty.ACKNOWLEDGE and not still_critic
         if answered_for or own_watch:
             yield from waive(ledger, [row], f"{item.id} withdrawn")
+    if not still_critic:
+        dropped = yield sql("decision_drop"), (ledger.no, debate.id, item.author)
+        yield from _call_off(ledger, debate.id, dropped)
     yield from summon(ledger, debate.id, debate.root.number)
     yield from moved(ledger, debate.id)
     yield from settle(ledger, debate)

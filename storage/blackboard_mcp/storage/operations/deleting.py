@@ -123,7 +123,7 @@ def _free(ledger: Ledger, row: ItemRow) -> Steps[None]:
         rows += yield sql("obligations_of_debates"), (ledger.no, numbers([holding[-1][1]]))
     for agent, _item, duty, state, *_ in rows:
         if state == ObligationState.OUTSTANDING:
-            waits[f"{agent} to {'answer' if duty == Duty.RESPOND else 'acknowledge'}"] = None
+            waits[f"{agent} to {'answer' if duty == Duty.RESPOND else duty}"] = None
     listed = list(waits)
     more = f" +{len(listed) - _NAMED}" if len(listed) > _NAMED else ""
     if root is not None:

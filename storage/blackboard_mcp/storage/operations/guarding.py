@@ -164,7 +164,7 @@ def protections(no: int, wanted: Iterable[int], *, most: int = SHORT_CHAIN) -> S
         chain = tuple(chains.get(number, ()))
         held[number] = Protection(reason, chain, depths[number] - len(chain))
     for item, agent, duty in (yield sql("obligations_outstanding"), (no, listed)):
-        held.setdefault(item, Protection(f"{agent} has yet to {_TO_DO[duty]} it"))
+        held.setdefault(item, Protection(f"{agent} has yet to {_TO_DO.get(duty, duty)} it"))
     for number, agent, skill, holder in (yield sql("requests_among"), (no, listed)):
         who = (
             f"{holder or agent} has yet to answer"

@@ -12,13 +12,10 @@ from blackboard_mcp.protocols.answers import (
     Posted,
 )
 from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
-from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, RulesMoved
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import (
-    FINISHED,
     IMPORTANCE,
-    TRANSITIONS,
     Draft,
     EdgeKind,
     Item,
@@ -45,6 +42,7 @@ from . import (
     repeating,
     request_rows,
     retracting,
+    statuses,
     trusting,
 )
 from .ledger import Ledger, attention, create_ledger, load_any, load_visible, standing
@@ -342,7 +340,7 @@ def _create(
     yield from claims.sign(ledger, row, undecided=draft.undecided)
     replaced = yield from linking.connect(ledger, row, edges, targets)
     if draft.status is not None and draft.status is not Status.ACTIVE:
-        yield from _set_status(ledger, row, draft.status)
+        yield from statuses.set_status(ledger, row, draft.status)
     yield from linking.supersede(ledger, replaced)
     if draft.agree is not None:
         yield from agreements.ask(ledger, row, draft.agree)
@@ -499,7 +497,7 @@ def _change(
         yield from agreements.ask_again(ledger, row)
     replaced = yield from linking.connect(ledger, row, edges, targets)
     if draft.status is not None and draft.status != row.status:
-        yield from _set_status(ledger, row, draft.status)
+        yield from statuses.set_status(ledger, row, draft.status)
     yield from linking.supersede(ledger, replaced)
     if draft.agree is not None:
         yield from agreements.ask(ledger, row, draft.agree)
@@ -516,64 +514,3 @@ def _check_summary(row: ItemRow, draft: Draft, edges: Sequence[tuple[EdgeKind, i
             f"{row.id} is a summary: {', '.join(fixed)} of it never change. Nothing was changed; post an item of "
             f'your own with edges {{"derived_from": ["{row.id}"]}}.'
         )
-
-
-def _set_status(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:
-    """Moves an item along a declared transition, or refuses."""
-    current = Status(row.status)
-    if status not in TRANSITIONS[current]:
-        allowed = ", ".join(sorted(TRANSITIONS[current])) or "none: that status is final"
-        raise Conflict(
-            f"{row.id} is {current} and cannot become {status}. Allowed: {allowed}. Nothing was changed.",
-            item=row.id,
-            status=str(current),
-        )
-    if status is Status.DEBATED:
-        noting.also(ledger, ChangeKind.OPEN, row)
-        yield from debating.open_explicitly(ledger, row, [])
-        return
-    if status is Status.WITHDRAWN and row.author != ledger.agent:
-        raise Refused(f"Only {row.author}, its author, may withdraw {row.id}. Nothing was changed.")
-    if row.author != ledger.agent and row.type == ItemType.CONSTRAINT:
-        raise Refused(
-            f"Only {row.author}, its author, may retire the constraint {row.id}. Nothing was changed; a CRITIQUE "
-            "of it opens a debate."
-        )
-    if (
-        status is Status.INVALIDATED
-        and row.type == ItemType.CRITIQUE
-        and row.author != ledger.agent
-        and (yield from debating.is_open(ledger, row))
-    ):
-        raise Refused(
-            f"{row.id} is a critique in an open debate: only {row.author}, its author, may take it back. Nothing "
-            "was changed; answer it with a REPLY."
-        )
-    argued = status is Status.INVALIDATED and (yield from debating.is_open(ledger, row))
-    if row.type == ItemType.CRITIQUE and (status is Status.WITHDRAWN or argued):
-        noting.also(ledger, ChangeKind.WITHDRAW, row)
-        yield from debating.withdraw_critique(ledger, row, status=status)
-        return
-    if status in (Status.RESOLVED, Status.ACTIVE) and (yield from debating.is_open(ledger, row)):
-        raise Refused(
-            f"{row.id} is in an open debate, which only its watchers, a decider or the critic can close. "
-            f'Nothing was changed; debate(op="status", id="{row.id}") says who is missing.'
-        )
-    if status is Status.ACTIVE and row.zone == Zone.ARCHIVE:
-        noting.also(ledger, ChangeKind.RESTORE, row)
-        yield from ledger.restore(row, why="reopened")
-    seq = yield from ledger.emit(
-        EventType.ITEM_CHANGED, row, data={"status": [str(current), str(status)]}, concerns=[row.author]
-    )
-    row.status, row.seq, row.updated_at = str(status), seq, ledger.now
-    if exempt(row.status, row.importance):
-        ledger.holding.add(row.number)
-    yield sql("item_status"), (ledger.no, row.number, row.status, seq, ledger.now, ledger.agent)
-    if row.zone == Zone.ARCHIVE:
-        yield sql("outbox_add"), (ledger.no, row.number)
-    if status in FINISHED:
-        yield from questions.over(ledger, row, f"{row.id} {status}")
-    if status is Status.RESOLVED:
-        yield from agreements.end(ledger, row, status)
-    if status in (Status.WITHDRAWN, Status.INVALIDATED):
-        yield from retracting.retract(ledger, row, str(status))

@@ -231,6 +231,8 @@ class ItemRow:
         undecided: bool = False,
         agreement: Agreement | None = None,
         adopted_in: str | None = None,
+        outcome: str = "",
+        amended_to: str = "",
     ) -> Item:
         return Item(
             board=board,
@@ -259,6 +261,8 @@ class ItemRow:
             edges=tuple(edge for edge, _ in leaving),
             incoming=tuple(edge for edge, _ in arriving),
             debate=debate,
+            outcome=outcome,
+            amended_to=amended_to,
             cites=tuple((edge.kind, id_) for edge, id_ in leaving),
             cited_by=tuple((edge.kind, id_) for edge, id_ in arriving),
             thread_id=thread_id,

@@ -52,10 +52,16 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
         if status in FALLEN:
             fell.setdefault(source, []).append(item_id(target_type, target))
     states: dict[int, str] = {}
+    outcomes: dict[int, tuple[str, int]] = {}
     for debate in (yield sql("debates_of_critiques"), (board.no, asked)):
         states[debate[0]] = debate[1]
     for debate in (yield sql("debates_on"), (board.no, asked)):
         states[debate[1]] = debate[2]
+        outcomes[debate[1]] = (debate[9], debate[10])
+    amended: dict[int, str] = {}
+    if replacing := {to for _, to in outcomes.values() if to}:
+        for number, type_ in (yield sql("types"), (board.no, numbers(replacing), agent)):
+            amended[number] = item_id(type_, number)
     threads = {row.number: row.id for row in listed}
     begun = {row.thread for row in listed} - threads.keys()
     if begun:
@@ -82,6 +88,8 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
             row.number in said.undecided,
             asked_for.get(row.number),
             said.adopted.get(row.number),
+            outcomes.get(row.number, ("", 0))[0],
+            amended.get(outcomes.get(row.number, ("", 0))[1], ""),
         )
         for row in listed
     ]

@@ -62,13 +62,15 @@ def thread_endings(board: str, members: Iterable[int]) -> Steps[dict[int, Ending
     found = yield sql("debates_on"), (row.no, numbers(members))
     newest = {debate.root: debate for debate in (yield from debates(row.no, found))}
     closed = {root: debate for root, debate in newest.items() if debate.state is not DebateState.OPEN}
-    rows = yield from load_any(row.no, {number for d in closed.values() for number in d.critiques})
+    named = {number for d in closed.values() for number in (*d.critiques, d.amended_to) if number}
+    rows = yield from load_any(row.no, named)
     return {
         root: Ending(
             outcome=debate.outcome,
             state=debate.state,
             by=debate.closed_by or SYSTEM,
             reason=debate.reason,
+            amended_to=rows[debate.amended_to].id if debate.amended_to else None,
             critiques=tuple(
                 rows[number].id
                 for number in debate.critiques

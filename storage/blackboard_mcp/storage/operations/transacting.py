@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from blackboard_mcp.protocols.answers import (
@@ -124,11 +125,14 @@ def _debate(ledger: Ledger, calls: Sequence[DebateCall], placed: list[int]) -> S
     """Does the calls in order; the numbers of the items they were about."""
     about: list[int] = []
     for place, call in enumerate(calls, 1):
-        if call.number < 0 and -call.number > len(placed):
+        least = min(call.number, call.to or 0)
+        if -least > len(placed):
             raise InvalidInput(
-                f"Debate {place} names '${-call.number}', and there are {len(placed)} writes. Nothing was changed."
+                f"Debate {place} names '${-least}', and there are {len(placed)} writes. Nothing was changed."
             )
         number = call.number if call.number >= 0 else placed[-call.number - 1]
+        if call.to is not None and call.to < 0:
+            call = replace(call, to=placed[-call.to - 1])
         try:
             yield from debate_calls.act(ledger, call, number)
         except BlackboardError as error:

@@ -54,6 +54,7 @@ def snapshot(board: str, agent: str, look: int) -> Steps[Snapshot]:
         wanted.update(
             dict.fromkeys([debate.root, *debate.critiques, *(answer for _, answer in debate.answers)])
         )
+        wanted.update(dict.fromkeys(decision.to for decision in debate.decisions if decision.to))
     wanted.update(dict.fromkeys(debate.root for debate in debates[current:]))
     asked = yield from summarising.standing(row, MOST_REQUESTS)
     wanted.update(dict.fromkeys(min(request.seen) for request in asked))

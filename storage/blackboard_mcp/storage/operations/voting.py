@@ -1,10 +1,10 @@
-"""Votes in debates: one an owner, on one version of what is debated."""
+"""Votes in debates, and decisions that wait for another's word: one an owner, on one version of what is debated."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from blackboard_mcp.protocols.debates import Tally, Vote
+from blackboard_mcp.protocols.debates import Decision, Outcome, Tally, Vote
 
 from .ledger import Ledger
 from .principals import behind, owner_of
@@ -45,3 +45,13 @@ def tally(no: int, debate: int, root: ItemRow, quorum: int) -> Steps[Tally]:
         approving=tuple(v.owner for v in counted if v.approve),
         rejecting=tuple(v.owner for v in counted if not v.approve),
     )
+
+
+def decisions_of(no: int, debates: Iterable[int]) -> Steps[dict[int, list[Decision]]]:
+    """Decisions in some debates that wait for another owner's word, oldest first."""
+    found: dict[int, list[Decision]] = {}
+    listed = yield sql("decisions_of"), (no, numbers(debates))
+    for debate, owner, agent, version, outcome, to, reason, at in listed:
+        decision = Decision(owner, agent, version, Outcome(outcome), to, reason, instant(at))
+        found.setdefault(debate, []).append(decision)
+    return found

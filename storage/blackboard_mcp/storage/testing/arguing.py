@@ -12,6 +12,9 @@ TOPICS = ("type:FACT", "type:CRITIQUE", "type:PLAN", "key:k:*", "key:k:a", "thre
 """What is watched; of threads the number follows."""
 
 
+DECIDERS = ((), (), (), ("alice",), ("bob", "carol"))
+
+
 class Debating(Invariants):
     """What agents do in debates."""
 
@@ -33,11 +36,61 @@ class Debating(Invariants):
         n = self.pick(back)
         self.both("withdraw", self.at.withdraw(agent, n), lambda m: m.withdraw(agent, n))
 
-    @rule(agent=agents, back=near, deciders=st.sampled_from([(), (), ("alice",), ("bob", "carol")]))
-    def decide(self, agent: str, back: int, deciders: tuple[str, ...]) -> None:
+    @rule(
+        agent=agents,
+        back=near,
+        deciders=st.sampled_from(DECIDERS),
+        outcome=st.sampled_from(["stands", "falls", "falls", "amended"]),
+        to=near,
+    )
+    def decide(self, agent: str, back: int, deciders: tuple[str, ...], outcome: str, to: int) -> None:
+        n, other = self.pick(back), self.pick(to) if outcome == "amended" else None
+        self.both(
+            "decide",
+            self.at.decide(agent, n, "so be it", *deciders, outcome=outcome, to=other),
+            lambda m: m.decide(agent, n, deciders, outcome, other),
+        )
+
+    @rule(
+        agent=agents,
+        back=near,
+        deciders=st.sampled_from(DECIDERS),
+        outcome=st.sampled_from([None, None, "stands", "falls"]),
+    )
+    def confirm(self, agent: str, back: int, deciders: tuple[str, ...], outcome: str | None) -> None:
         n = self.pick(back)
         self.both(
-            "decide", self.at.decide(agent, n, "so be it", *deciders), lambda m: m.decide(agent, n, deciders)
+            "confirm",
+            self.at.confirm(agent, n, *deciders, outcome=outcome),
+            lambda m: m.confirm(agent, n, deciders, outcome),
+        )
+
+    @rule(place=near, outcome=st.sampled_from(["stands", "falls"]), agree=st.booleans(), ask=agents)
+    def decide_as_a_party(self, place: int, outcome: str, agree: bool, ask: str) -> None:
+        """A critic decides, and perhaps somebody confirms it."""
+        debates = [d for d in self.model.open_debates() if self.model.stand(d)]
+        if not debates:
+            return
+        debate = debates[place % len(debates)]
+        critic, root = self.model.things[self.model.stand(debate)[-1]].author, debate.root
+        call = self.at.decide(critic, root, "it is so", outcome=outcome)
+        self.both("decide", call, lambda m: m.decide(critic, root, (), outcome))
+        if agree and self.model.about(root):
+            self.catch_up()
+            self.both("confirm", self.at.confirm(ask, root), lambda m: m.confirm(ask, root, ()))
+
+    @rule(agent=agents, back=near, to=near, amend=often_none)
+    def concede(self, agent: str, back: int, to: int, amend: bool) -> None:
+        """An item given up, more often than not one that is debated, by its author."""
+        debates = self.model.open_debates()
+        n, other = self.pick(back), self.pick(to) if amend else None
+        if debates and back % 4 == 0:
+            n = debates[back % len(debates)].root
+            agent = self.model.things[n].author
+        if agent == "system":
+            return
+        self.both(
+            "concede", self.at.concede(agent, n, "so it is", other), lambda m: m.concede(agent, n, other)
         )
 
     @rule(agent=agents, back=near)
@@ -62,7 +115,7 @@ class Debating(Invariants):
         if not debates:
             return
         root = debates[place % len(debates)].root
-        self.legislate(quorum, 0, 0)
+        self.legislate(quorum, 0, 0, 0)
         for agent in AGENTS:
             self.catch_up()
             if self.model.about(root):
@@ -70,7 +123,7 @@ class Debating(Invariants):
                 self.both("vote", call, lambda m, a=agent: m.vote(a, root, approve))  # type: ignore[misc]
         self.catch_up()
         if not stays:
-            self.legislate(0, 0, 0)
+            self.legislate(0, 0, 0, 0)
 
     @rule(agent=agents, topic=st.sampled_from(TOPICS), back=near, ends=often_none)
     def follow(self, agent: str, topic: str, back: int, ends: bool) -> None:
@@ -86,9 +139,11 @@ class Debating(Invariants):
     @rule(
         agent=agents,
         owner=st.sampled_from((*AGENTS, "team", "team")),
-        law=st.sampled_from([None, None, (0, 0, 0), (0, 20, 40), (1, 20, 0), (2, 0, 0)]),
+        law=st.sampled_from(
+            [None, None, (0, 0, 0, 0), (0, 20, 40, 15), (1, 20, 0, 0), (2, 0, 0, 15), (0, 0, 0, 15)]
+        ),
     )
-    def arrange(self, agent: str, owner: str, law: tuple[int, int, int] | None) -> None:
+    def arrange(self, agent: str, owner: str, law: tuple[int, int, int, int] | None) -> None:
         """Something that changes who counts, and no item."""
         if law is not None:
             self.legislate(*law)
@@ -96,20 +151,23 @@ class Debating(Invariants):
             call = self.at.store.set_owner(agent, owner)
             self.both("own", call, lambda m: m.owners.update({agent: owner}))
 
-    def legislate(self, quorum: int, lease: int, expiry: int, patience: int = 604_800) -> None:
+    def legislate(
+        self, quorum: int, lease: int, expiry: int, presence: int = 0, patience: int = 604_800
+    ) -> None:
         """Other settings of the board."""
         self.catch_up()
         call = self.at.configure(
             quorum=quorum,
             watch_lease_seconds=lease,
             debate_expiry_seconds=expiry,
+            presence_seconds=presence,
             question_expiry_seconds=patience,
         )
-        self.both("legislate", call, lambda m: m.legislate(quorum, lease, expiry, patience))
+        self.both("legislate", call, lambda m: m.legislate(quorum, lease, expiry, presence, patience))
 
     @rule(
         seconds=st.sampled_from([0, 10, 20, 40]),
-        law=st.sampled_from([None, None, (20, 0), (0, 20), (20, 40), (0, 0, 20)]),
+        law=st.sampled_from([None, None, (20, 0), (0, 20), (20, 40, 15), (0, 0, 15), (0, 0, 0, 20)]),
         there=st.sampled_from([None, *AGENTS]),
     )
     def lapse(self, seconds: int, law: tuple[int, ...] | None, there: str | None) -> None:
@@ -132,6 +190,7 @@ class Debating(Invariants):
             before.questions.get(k) == "outstanding" for k in tired
         )
         self.outcome.happened["left by lease"] += any(duty == "acknowledge" for _, _, duty in fewer)
+        self.outcome.happened["answer let go"] += any(duty == "respond" for _, _, duty in fewer)
 
     @rule(agent=agents, back=near, watchers=st.lists(agents, max_size=2, unique=True))
     def open(self, agent: str, back: int, watchers: list[str]) -> None:

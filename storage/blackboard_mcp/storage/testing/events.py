@@ -101,7 +101,8 @@ class EventTests:
             at.change("carol", a, status="WITHDRAWN"),
             at.withdraw("carol", a),
             at.decide("alice", a),
-            at.decide("bob", a),
+            at.confirm("bob", a),
+            at.concede("bob", a),
             at.open("bob", 77),
             at.store.restore(at.board, "alice", [a.number, 77]),
             at.store.prune(at.board, explode),  # type: ignore[arg-type]

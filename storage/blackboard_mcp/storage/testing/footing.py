@@ -150,7 +150,7 @@ class Footing(Pacts):
                 continue
             agreed = kind == "critiques" and any(
                 source in d.critiques
-                and d.outcome != "rejected"
+                and d.outcome not in ("falls", "amended")
                 and (d.root == number or number in d.critiques)
                 and d.duties.get((thing.author, d.root, "acknowledge")) == "acknowledged"
                 for d in self.debates

@@ -13,7 +13,7 @@ from blackboard_mcp.protocols.answers import (
     Posted,
 )
 from blackboard_mcp.protocols.board import Board, BoardChange, BoardConfig
-from blackboard_mcp.protocols.debates import Duty
+from blackboard_mcp.protocols.debates import Duty, Outcome
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import (
@@ -200,8 +200,8 @@ class Table:
     async def watch(self, agent: str, target: Target) -> None:
         await self.store.debate_watch(self.board, agent, number(target))
 
-    async def acknowledge(self, agent: str, target: Target) -> None:
-        await self.store.debate_acknowledge(self.board, agent, number(target))
+    async def acknowledge(self, agent: str, target: Target, reason: str = "") -> None:
+        await self.store.debate_acknowledge(self.board, agent, number(target), reason=reason)
 
     async def answer(self, agent: str, critique: Target, text: str = "but") -> Item:
         return await self.post(agent, text, "REPLY", replies_to=critique)
@@ -209,8 +209,25 @@ class Table:
     async def withdraw(self, agent: str, target: Target, reason: str = "") -> None:
         await self.store.debate_withdraw(self.board, agent, number(target), reason)
 
-    async def decide(self, agent: str, target: Target, reason: str = "", *deciders: str) -> None:
-        await self.store.debate_decide(self.board, agent, number(target), reason, deciders)
+    async def concede(self, agent: str, target: Target, reason: str = "", to: Target | None = None) -> None:
+        other = None if to is None else number(to)
+        await self.store.debate_concede(self.board, agent, number(target), reason, to=other)
+
+    async def decide(
+        self,
+        agent: str,
+        target: Target,
+        reason: str = "",
+        *deciders: str,
+        outcome: str = "stands",
+        to: Target | None = None,
+    ) -> None:
+        said = {"outcome": Outcome(outcome), "to": None if to is None else number(to)}
+        await self.store.debate_decide(self.board, agent, number(target), reason, deciders, **said)  # type: ignore[arg-type]
+
+    async def confirm(self, agent: str, target: Target, *deciders: str, outcome: str | None = None) -> None:
+        said = None if outcome is None else Outcome(outcome)
+        await self.store.debate_confirm(self.board, agent, number(target), deciders, outcome=said)
 
     async def vote(self, agent: str, target: Target, approve: bool = True, reason: str = "") -> None:
         await self.store.debate_vote(self.board, agent, number(target), approve=approve, reason=reason)

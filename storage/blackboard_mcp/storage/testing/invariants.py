@@ -163,7 +163,7 @@ class Invariants(Walker):
             item[2] = becomes
         elif kind == "debate.opened" and item[2] in ("ACTIVE", "RESOLVED"):
             item[2] = "DEBATED"
-        elif kind == "debate.closed" and event.data.get("outcome") == "rejected" and MOVES[item[2]]:
+        elif kind == "debate.closed" and event.data["outcome"] in ("falls", "amended") and MOVES[item[2]]:
             item[2] = "INVALIDATED"
         elif kind == "debate.closed" and item[2] == "DEBATED":
             item[2] = "ACTIVE"
@@ -386,6 +386,16 @@ class Invariants(Walker):
                 votes = {v.owner: (v.agent, v.version, v.approve) for v in view.debate.votes}
                 self.check("model", votes == newest.votes, (n, votes, newest.votes))
                 self.check("model", view.debate.outcome == newest.outcome, (n, view.debate))
+                self.check("model", view.debate.amended_to == newest.amended_to, (n, view.debate))
+                answers = dict(view.debate.answers)
+                self.check("model", answers == newest.answers, (n, answers, newest.answers))
+                waiting = list(view.debate.unanswered)
+                self.check("model", sorted(waiting) == sorted(self.model.unanswered(newest)), (n, waiting))
+                if newest.state == "OPEN":
+                    said = {
+                        d.owner: (d.agent, d.version, str(d.outcome), d.to) for d in view.debate.decisions
+                    }
+                    self.check("model", said == newest.decisions, (n, said, newest.decisions))
 
 
 def number_of(event: Event) -> int:

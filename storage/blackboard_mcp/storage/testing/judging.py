@@ -44,7 +44,7 @@ ASKED: dict[str, tuple[ChangeKind, ...]] = {
     ),
     **{
         f"debate_{kind}": (ChangeKind(kind),)
-        for kind in ("open", "watch", "acknowledge", "vote", "withdraw", "decide")
+        for kind in ("open", "watch", "acknowledge", "vote", "withdraw", "concede", "decide", "confirm")
     },
 }
 """What is asked about each of the calls."""

@@ -19,6 +19,7 @@ from .claiming import ClaimTests, SuggestionTests
 from .consuming import ConsumerGroupTests
 from .credentials import CredentialTests
 from .debates import DebateTests
+from .deciding import DecidingTests
 from .deleting import DeletingTests
 from .duplicating import DuplicateTests
 from .endorsing import EndorsementTests
@@ -64,6 +65,7 @@ class BoardStoreKit(
     ConsumerGroupTests,
     ExplainTests,
     DebateTests,
+    DecidingTests,
     VotingTests,
     WatchingTests,
     GuardTests,

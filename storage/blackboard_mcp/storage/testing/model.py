@@ -17,6 +17,7 @@ from .wondering import WEEK, Wondering
 
 BOTH_WAYS = ("replies_to", "critiques", "supports", "refutes")
 FINAL = ("WITHDRAWN", "INVALIDATED")
+FELL = ("falls", "amended")
 DUE = ("outstanding", "watching")
 """What may still be asked for: now, or once every critique is answered."""
 MOVES = {
@@ -70,7 +71,8 @@ class Thing:
 class Quarrel:
     """A debate: `duties` maps (agent, item, duty) to how it stands, `since` to when it was last asked for.
 
-    `votes` maps an owner to who voted for it, on which version, and how.
+    `votes` maps an owner to who voted for it, on which version, and how; `decisions` to who decided for it, on which
+    version, what, and what the root is amended to. `away` are those who did not come to confirm one.
     """
 
     root: int
@@ -84,6 +86,10 @@ class Quarrel:
     duties: dict[tuple[str, int, str], str] = field(default_factory=dict)
     since: dict[tuple[str, int, str], float] = field(default_factory=dict)
     votes: dict[str, tuple[str, int, bool]] = field(default_factory=dict)
+    decisions: dict[str, tuple[str, int, str, int]] = field(default_factory=dict)
+    away: set[str] = field(default_factory=set)
+    amended_to: int = 0
+    closers: tuple[str, ...] = ()
 
 
 @dataclass
@@ -111,7 +117,7 @@ class Model(Footing, Wondering):
         self.watched_since: dict[tuple[str, int], float] = {}
         self.topics: dict[tuple[str, str], float] = {}
         self.last_seen: dict[str, float] = {}
-        self.quorum = self.expiry = 0
+        self.quorum = self.expiry = self.presence = 0
         self.lease = 86_400
         self.agreed: set[tuple[int, str, int]] = set()
         """Claims on others' items that their authors agreed to, as edges."""
@@ -452,6 +458,13 @@ class Model(Footing, Wondering):
             raise Nope
         if status == "DEBATED":
             self.open(agent, number, [])
+        elif status in FINAL and self.about(number) and self.about(number)[0].root == number:
+            if not self.speaks_for(agent, number) or (status == "WITHDRAWN" and thing.author != agent):
+                raise Nope
+            if thing.type == "CONSTRAINT" and thing.author != agent:
+                raise Nope
+            thing.status = status
+            self.close(self.about(number)[0], "CONSENSUS", "falls", agent)
         elif (status == "WITHDRAWN" and thing.author != agent) or (
             thing.author != agent
             and (
@@ -481,6 +494,8 @@ class Model(Footing, Wondering):
 
     def ask(self, debate: Quarrel, agent: str, item: int, duty: str = "acknowledge") -> None:
         debate.duties[agent, item, duty] = "outstanding"
+        if duty == "confirm":
+            debate.away.discard(agent)
         debate.since[agent, item, duty] = self.now
 
     def ask_to_watch(self, debate: Quarrel, agent: str) -> None:
@@ -498,7 +513,13 @@ class Model(Footing, Wondering):
 
     def call_on_judges(self, debate: Quarrel) -> None:
         """Who watches is asked to agree when nothing is unanswered, and put off while something is."""
-        early = bool(self.unanswered(debate))
+        waiting = self.unanswered(debate)
+        if self.quorum:
+            asked = {
+                k[1] for k, state in debate.duties.items() if k[2] == "respond" and state == "outstanding"
+            }
+            waiting = [n for n in waiting if n in asked]
+        early = bool(waiting)
         before, after = ("outstanding", "watching") if early else ("watching", "outstanding")
         for key, state in debate.duties.items():
             if key[2] == "acknowledge" and state == before:
@@ -545,6 +566,8 @@ class Model(Footing, Wondering):
                 for key in [k for k, state in debate.duties.items() if state == "acknowledged"]:
                     if key[2] == "acknowledge":
                         self.ask(debate, key[0], key[1])
+                version = len(self.things[number].texts)
+                debate.decisions = {o: d for o, d in debate.decisions.items() if d[1] == version}
             elif number in debate.critiques:
                 debate.answers.pop(number, None)
                 for key in [k for k in debate.duties if k[1:] == (number, "respond")]:
@@ -553,7 +576,14 @@ class Model(Footing, Wondering):
             else:
                 continue
             self.call_on_judges(debate)
+            self.call_off(debate)
             debate.moved = self.now
+
+    def call_off(self, debate: Quarrel) -> None:
+        """Nobody confirms where nothing is decided."""
+        for key, state in debate.duties.items():
+            if key[2] == "confirm" and state == "outstanding" and not debate.decisions:
+                debate.duties[key] = "waived"
 
     def begin(self, root: int, opener: str, watchers: Iterable[str], *, explicit: bool) -> Quarrel:
         self.restore_one(root)
@@ -584,6 +614,8 @@ class Model(Footing, Wondering):
         debate = about[0] if about else self.begin(target, agent, [agent], explicit=False)
         debate.moved = self.now
         self.ask(debate, agent, debate.root)
+        if debate.duties.get((agent, debate.root, "confirm")) == "outstanding":
+            debate.duties[agent, debate.root, "confirm"] = "acknowledged"
         cited = self.things[target]
         answers = cited.writer if cited.author == agent else cited.author
         if answers != "system":
@@ -631,7 +663,7 @@ class Model(Footing, Wondering):
         for debate in self.debates:
             for (who, item, duty), state in debate.duties.items():
                 named = item == number or (about and debate is about[0])
-                if who == agent and duty == "acknowledge" and state in DUE and named:
+                if who == agent and duty in ("acknowledge", "confirm") and state in DUE and named:
                     debate.duties[who, item, duty] = "waived"
                     debate.moved = self.now
                     changed.append(debate)
@@ -736,27 +768,27 @@ class Model(Footing, Wondering):
             ]
             in_favour, against = counted.count(True), counted.count(False)
             if in_favour != against and max(in_favour, against) >= self.quorum:
-                self.close(debate, "CONSENSUS", "accepted" if in_favour > against else "rejected")
+                self.close(debate, "CONSENSUS", "stands" if in_favour > against else "falls")
             return
         watching = {k[0]: state for k, state in debate.duties.items() if k[2] == "acknowledge"}
         agreed = [self.owner(who) for who, state in watching.items() if state == "acknowledged"]
         still = self.unanswered(debate) or set(DUE) & set(watching.values())
         if all(set(agreed) - {who} for who in own) and not still:
-            self.close(debate, "CONSENSUS", "accepted")
+            self.close(debate, "CONSENSUS", "stands", *sorted(agreed))
 
-    def close(self, debate: Quarrel, state: str, outcome: str = "") -> None:
-        debate.state, debate.outcome = state, outcome
+    def close(self, debate: Quarrel, state: str, outcome: str, *closers: str, to: int = 0) -> None:
+        debate.state, debate.outcome, debate.amended_to, debate.closers = state, outcome, to, closers
         for key, standing in debate.duties.items():
             debate.duties[key] = "waived" if standing in DUE else standing
         for watch, standing in self.watches.items():
             if watch[1] == debate.root and standing == "watching":
                 self.watches[watch] = "outstanding"
         root = self.things[debate.root]
-        if outcome == "rejected" and root.status not in FINAL:
+        if outcome in FELL and root.status not in FINAL:
             root.status = "INVALIDATED"
         elif root.status == "DEBATED":
             root.status = "ACTIVE"
-        if outcome == "rejected":
+        if outcome in FELL:
             self.retract(debate.root)
             self.leave(debate.root)
 
@@ -774,7 +806,7 @@ class Model(Footing, Wondering):
         for debate in [d for d in self.open_debates() if number in d.critiques]:
             left = self.stand(debate)
             if not left and not debate.explicit:
-                self.close(debate, "WITHDRAWN")
+                self.close(debate, "WITHDRAWN", "stands")
                 continue
             argues = any(self.things[n].author == critique.author for n in left)
             for who, item, duty in list(debate.duties):
@@ -782,6 +814,11 @@ class Model(Footing, Wondering):
                 answer = item == number and duty == "respond"
                 if (own or answer) and debate.duties[who, item, duty] in DUE:
                     debate.duties[who, item, duty] = "waived"
+            if not argues:
+                given = [o for o, d in debate.decisions.items() if d[0] == critique.author]
+                debate.decisions = {o: d for o, d in debate.decisions.items() if o not in given}
+                if given:
+                    self.call_off(debate)
             self.call_on_judges(debate)
             debate.moved = self.now
             self.settle(debate)
@@ -789,15 +826,18 @@ class Model(Footing, Wondering):
     def withdraw(self, agent: str, number: int) -> None:
         thing = self.see(agent, number)
         self.was_here(agent)
-        if thing.type == "CRITIQUE" and thing.author == agent:
+        about = self.about(number)
+        same = self.owner(thing.author) == self.owner(agent)
+        if thing.type == "CRITIQUE" and (thing.author == agent or (about and same)):
             self.take_back(number)
             return
-        about = self.about(number)
         if not about:
             raise Nope
         debate = about[0]
         critics = [self.things[n] for n in debate.critiques]
-        own = [c for c in critics if c.author == agent and c.status not in FINAL]
+        left = [c for c in critics if c.status not in FINAL]
+        own = [c for c in left if c.author == agent]
+        own = own or [c for c in left if self.owner(c.author) == self.owner(agent)]
         if own:
             for critique in own:
                 self.take_back(critique.number)
@@ -807,29 +847,133 @@ class Model(Footing, Wondering):
             and not self.speaks_for(agent, debate.root)
             and not self.stand(debate)
         ):
-            self.close(debate, "WITHDRAWN")
+            self.close(debate, "WITHDRAWN", "open")
         else:
             raise Nope
 
     def speaks_for(self, agent: str, root: int) -> bool:
         return self.owner(agent) in {self.owner(who) for who in self.things[root].behind()}
 
-    def decide(self, agent: str, number: int, deciders: Sequence[str]) -> None:
+    def instead(self, agent: str, root: int, outcome: str, to: int | None) -> int:
+        """What takes the place of the root, where it is amended."""
+        if (to is not None) != (outcome == "amended"):
+            raise Nope
+        if to is None:
+            return 0
+        other = self.see(agent, to)
+        if other.gone or to == root or other.private or other.status in FINAL:
+            raise Nope
+        return to
+
+    def concede(self, agent: str, number: int, to: int | None = None) -> None:
+        self.see(agent, number)
+        self.was_here(agent)
+        about = self.about(number)
+        if not about or not self.speaks_for(agent, about[0].root):
+            raise Nope
+        outcome = "falls" if to is None else "amended"
+        other = self.instead(agent, about[0].root, outcome, to)
+        self.close(about[0], "CONSENSUS", outcome, agent, to=other)
+
+    def decide(
+        self, agent: str, number: int, deciders: Sequence[str], outcome: str = "stands", to: int | None = None
+    ) -> None:
         self.see(agent, number)
         self.was_here(agent)
         about = self.about(number)
         if not about or self.speaks_for(agent, about[0].root):
             raise Nope
-        critics = [self.owner(self.things[n].author) for n in about[0].critiques]
-        if agent not in deciders if deciders else self.owner(agent) in critics:
+        debate = about[0]
+        other = self.instead(agent, debate.root, outcome, to)
+        critics = {self.owner(self.things[n].author) for n in self.stand(debate)}
+        if agent in deciders or (
+            not self.deciders_here(debate, deciders) and self.owner(agent) not in critics
+        ):
+            self.close(debate, "DECIDED", outcome, agent, to=other)
+            return
+        said = (len(self.things[debate.root].texts), outcome, other)
+        same = [d for d in self.decided_by_others(agent, debate) if d[1:] == said]
+        if same and not self.deciders_here(debate, deciders):
+            self.close(debate, "DECIDED", outcome, same[0][0], agent, to=other)
+            return
+        debate.decisions = {o: d for o, d in debate.decisions.items() if d[0] != agent}
+        debate.decisions[self.owner(agent)] = (agent, *said)
+        if debate.duties.get((agent, debate.root, "confirm")) == "outstanding":
+            debate.duties[agent, debate.root, "confirm"] = "acknowledged"
+        asked = self.deciders_here(debate, deciders) or self.concerned(debate, {self.owner(agent)})
+        for name in asked:
+            if debate.duties.get((name, debate.root, "confirm")) != "outstanding":
+                self.ask(debate, name, debate.root, "confirm")
+        debate.moved = self.now
+
+    def confirm(self, agent: str, number: int, deciders: Sequence[str], outcome: str | None = None) -> None:
+        self.see(agent, number)
+        self.was_here(agent)
+        about = self.about(number)
+        if not about or self.speaks_for(agent, about[0].root):
             raise Nope
-        self.close(about[0], "DECIDED")
+        debate = about[0]
+        found = [d for d in self.decided_by_others(agent, debate) if outcome in (None, d[2])]
+        if len({d[2:] for d in found}) != 1:
+            raise Nope
+        if agent not in deciders and self.deciders_here(debate, deciders):
+            raise Nope
+        self.close(debate, "DECIDED", found[0][2], found[0][0], agent, to=found[0][3])
+
+    def deciders_here(self, debate: Quarrel, deciders: Sequence[str]) -> list[str]:
+        """Named deciders of other sides than the author's, who were not found away when asked in this debate."""
+        return [d for d in deciders if d not in debate.away and not self.speaks_for(d, debate.root)]
+
+    def decided_by_others(self, agent: str, debate: Quarrel) -> list[tuple[str, int, str, int]]:
+        own = {self.owner(agent), *(self.owner(who) for who in self.things[debate.root].behind())}
+        version = len(self.things[debate.root].texts)
+        return [d for owner, d in debate.decisions.items() if owner not in own and d[1] == version]
+
+    def concerned(self, debate: Quarrel, apart: set[str]) -> list[str]:
+        """Whose word on a decision is asked for: who watches and acts neither for the author nor for `apart`."""
+        own = {self.owner(who) for who in self.things[debate.root].behind()} | apart
+        watching = [k[0] for k, s in debate.duties.items() if k[2] == "acknowledge" and s != "waived"]
+        return [who for who in watching if self.owner(who) not in own]
+
+    def ask_others(self, debate: Quarrel) -> None:
+        """When all who were asked to confirm a decision are gone, the others are asked."""
+        asked = {k[0]: state for k, state in debate.duties.items() if k[2] == "confirm"}
+        if not debate.decisions or "outstanding" in asked.values():
+            return
+        apart = set(debate.decisions) if len(debate.decisions) == 1 else set()
+        for who in self.concerned(debate, apart):
+            if who not in asked:
+                self.ask(debate, who, debate.root, "confirm")
 
     # What ends by time
 
-    def legislate(self, quorum: int, lease: int, expiry: int, patience: float = WEEK) -> None:
+    def legislate(self, quorum: int, lease: int, expiry: int, presence: int, patience: float = WEEK) -> None:
         self.patience = patience
-        self.quorum, self.lease, self.expiry = quorum, lease, expiry
+        self.quorum, self.lease, self.expiry, self.presence = quorum, lease, expiry, presence
+
+    def let_go(self) -> None:
+        """Who owes something in a debate and was not there while another who takes part was."""
+        then = self.now - self.presence
+        here = {who for who, at in self.last_seen.items() if at > then}
+        left = [
+            (debate, key)
+            for debate in self.open_debates()
+            for key, state in debate.duties.items()
+            if state == "outstanding" and debate.since[key] <= then and key[0] not in here
+            if (self.parties(debate) & here) - {key[0]}
+        ]
+        for debate in list({id(debate): debate for debate, _ in left}.values()):
+            for _, key in [pair for pair in left if pair[0] is debate]:
+                debate.duties[key] = "waived"
+                if key[2] == "confirm":
+                    debate.away.add(key[0])
+            self.call_on_judges(debate)
+            self.ask_others(debate)
+            self.settle(debate)
+
+    def parties(self, debate: Quarrel) -> set[str]:
+        decided = {d[0] for d in debate.decisions.values()}
+        return {*(key[0] for key in debate.duties), *decided, self.things[debate.root].author}
 
     def ask_for_agreement(
         self, agent: str, number: int, names: Sequence[str], everybody: bool, enough: int
@@ -849,6 +993,8 @@ class Model(Footing, Wondering):
             last = max(since, self.last_seen.get(agent, since))
             return self.lease > 0 and last + self.lease <= self.now
 
+        if self.presence:
+            self.let_go()
         for key, state in self.watches.items():
             if state == "outstanding" and away(key[0], self.watched_since[key]):
                 self.watches[key] = "waived"
@@ -864,7 +1010,7 @@ class Model(Footing, Wondering):
             self.settle(debate)
         for debate in self.open_debates():
             if self.expiry and debate.moved + self.expiry <= self.now:
-                self.close(debate, "EXPIRED")
+                self.close(debate, "EXPIRED", "open")
         self.tire()
 
     # Leaving and coming back

@@ -19,7 +19,7 @@ from blackboard_mcp.protocols.answers import (
 )
 from blackboard_mcp.protocols.asking import NewAnswer, NewRequest
 from blackboard_mcp.protocols.board import BoardChange, Core
-from blackboard_mcp.protocols.debates import DebateCall, DebateOp
+from blackboard_mcp.protocols.debates import DebateCall, DebateOp, Outcome
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, UnknownReference
 from blackboard_mcp.protocols.groups import Turn
 from blackboard_mcp.protocols.items import content_hash
@@ -57,6 +57,11 @@ async def _debate(at: Table, op: str) -> Call:
     if op == "acknowledge":
         for critique in (2, 3):
             await at.answer("alice", critique)
+    if op == "concede":
+        await at.post("carol", "another claim")
+        await at.post("bob", "doubtful as well", "CRITIQUE", critiques=5)
+    if op == "confirm":
+        await at.decide("bob", 1, "it is wrong", outcome="falls")
     store, board = at.store, at.board
     calls: dict[str, Call] = {
         "open": lambda once: store.debate_open(board, "carol", 4, ["dave"], once=once),
@@ -65,7 +70,11 @@ async def _debate(at: Table, op: str) -> Call:
         "acknowledge": lambda once: store.debate_acknowledge(board, "carol", 1, once=once),
         "vote": lambda once: store.debate_vote(board, "carol", 1, approve=False, reason="no", once=once),
         "withdraw": lambda once: store.debate_withdraw(board, "carol", 2, "mistaken", once=once),
-        "decide": lambda once: store.debate_decide(board, "erin", 1, "so be it", [], once=once),
+        "concede": lambda once: store.debate_concede(board, "carol", 5, "so it is", once=once),
+        "confirm": lambda once: store.debate_confirm(board, "carol", 1, [], once=once),
+        "decide": lambda once: store.debate_decide(
+            board, "erin", 1, "so be it", [], outcome=Outcome.FALLS, once=once
+        ),
     }
     return calls[op]
 
@@ -207,7 +216,10 @@ CALLS: dict[str, Callable[[Table], Awaitable[Call]]] = {
     "post": _post,
     **{
         f"debate_{op}": _debating(op)
-        for op in ("open", "watch", "unwatch", "acknowledge", "vote", "withdraw", "decide")
+        for op in (
+            *("open", "watch", "unwatch", "acknowledge", "vote"),
+            *("withdraw", "concede", "decide", "confirm"),
+        )
     },
     "watch_topic": _watch_topic,
     "unwatch_topic": _unwatch_topic,
@@ -317,9 +329,11 @@ class RepeatingTests:
     async def test_a_debate_is_told_as_it_stood_whatever_became_of_it(self, at: Table) -> None:
         a = await at.post("alice", "a claim")
         await at.post("bob", "doubtful", "CRITIQUE", critiques=a)
-        await at.store.debate_decide(at.board, "erin", 1, "so be it", [], once=ONCE)
+        await at.store.debate_decide(at.board, "erin", 1, "so be it", [], outcome=Outcome.STANDS, once=ONCE)
         await at.post("bob", "doubtful still", "CRITIQUE", critiques=a)
-        again = await at.store.debate_decide(at.board, "erin", 1, "so be it", [], once=ONCE)
+        again = await at.store.debate_decide(
+            at.board, "erin", 1, "so be it", [], outcome=Outcome.STANDS, once=ONCE
+        )
         assert isinstance(again, DebateView)
         assert (again.debate.state, again.debate.closed_by) == ("DECIDED", "erin")
         assert await at.state(a) == "OPEN"

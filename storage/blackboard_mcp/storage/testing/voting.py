@@ -43,9 +43,10 @@ class VotingTests:
             await at.store.set_owner(agent, "team")
         await at.store.set_owner("bob2", "bob")
         root, _ = await argue(at)
-        for agent in ("alice2", "bob2"):
-            with pytest.raises(Refused):
-                await at.decide(agent, root, "so")
+        with pytest.raises(Refused):
+            await at.decide("alice2", root, "so")
+        await at.decide("bob2", root, "so")
+        assert await at.state(root) == "OPEN", "that waits for another owner's word"
         with pytest.raises(Refused):
             await at.decide("alice2", root, "so", "alice2")
         await at.decide("bob2", root, "so", "bob2")
@@ -69,7 +70,7 @@ class VotingTests:
         view = await at.debate(root)
         assert (view.debate.state, view.debate.outcome, view.debate.closed_by) == (
             "CONSENSUS",
-            "accepted",
+            "stands",
             "dave",
         )
         assert view.root.status is Status.ACTIVE
@@ -86,10 +87,10 @@ class VotingTests:
         await at.vote("bob", root, False)
         await at.vote("carol", root, False)
         view = await at.debate(root)
-        assert (view.debate.state, view.debate.outcome) == ("CONSENSUS", "rejected")
+        assert (view.debate.state, view.debate.outcome) == ("CONSENSUS", "falls")
         assert view.root.status is Status.INVALIDATED
         closed = [e for e in await at.events() if e.event == "debate.closed"]
-        assert [e.data["outcome"] for e in closed] == ["rejected"]
+        assert [e.data["outcome"] for e in closed] == ["falls"]
 
     async def test_each_vote_is_an_event(self, at: Table) -> None:
         await at.configure(quorum=3)

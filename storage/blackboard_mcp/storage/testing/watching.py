@@ -222,6 +222,7 @@ class WatchingTests:
     # Leases
 
     async def test_a_watcher_who_stays_away_is_waived_in_sight(self, at: Table, clock: HandClock) -> None:
+        await at.configure(presence_seconds=0)
         root, _ = await answered(at)
         await at.watch("carol", root)
         clock.advance(DAY - 1)
@@ -259,6 +260,7 @@ class WatchingTests:
         assert await at.owed("alice") == {(critique.number, RESPOND)}
 
     async def test_whoever_is_seen_stays_a_watcher(self, at: Table, clock: HandClock) -> None:
+        await at.configure(presence_seconds=0)
         root, _ = await answered(at)
         await at.open("alice", root, "carol")
         await at.follow("dave", "tag:db")
@@ -335,7 +337,11 @@ class WatchingTests:
         before = await at.seq()
         assert await at.store.sweep_debates() == [at.board]
         view = await at.debate(root)
-        assert (view.debate.state, view.debate.closed_by, view.debate.outcome) == ("EXPIRED", "system", "")
+        assert (view.debate.state, view.debate.closed_by, view.debate.outcome) == (
+            "EXPIRED",
+            "system",
+            "open",
+        )
         assert view.root.status == "ACTIVE"
         assert await waived(at, root) == {("alice", "debate EXPIRED"), ("bob", "debate EXPIRED")}
         events = [str(e.event) for e in await at.events(after=before)]

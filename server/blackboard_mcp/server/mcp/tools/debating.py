@@ -13,7 +13,8 @@ from blackboard_mcp.protocols.wire import DebateAnswer, DebateResult, WatchesAns
 from pydantic import Field
 
 from ... import requests
-from ...blackboard import Blackboard, DebateOp
+from ...blackboard import Blackboard
+from ...debate_arguments import DebateOp, OutcomeName
 from ...debate_text import watching, what_closes
 from ...needs import TOOLS
 from ...rendering import Rendering
@@ -37,9 +38,9 @@ class DebateTool:
             self.debate,
             name="debate",
             description=(
-                "Debate items: open, acknowledge (agree that the answers settle it: the item stands), vote, "
-                "withdraw (own critique), decide (with reason), status (who is missing), watch (id or topic: "
-                "key:plan:**, tag:db)."
+                "Debate items: open, acknowledge (agree: answers settle it, the item stands), concede (own item "
+                "falls, or is amended to `to`), withdraw (own critique), vote, decide (outcome, reason), confirm "
+                "(another's decision), status (who is missing), watch (id or topic: key:plan:**, tag:db)."
             ),
             needs=TOOLS["debate"],
             annotations=ToolAnnotations(destructive_hint=False),
@@ -54,6 +55,8 @@ class DebateTool:
         reason: Reason = "",
         watchers: Watchers | None = None,
         approve: bool | None = None,
+        outcome: OutcomeName | None = None,
+        to: Annotated[str, Field(max_length=40)] | None = None,
         board: BoardId | None = None,
     ) -> Answer:
         requests.check_text(reason)
@@ -72,6 +75,8 @@ class DebateTool:
             reason=reason,
             watchers=watchers or (),
             approve=approve,
+            outcome=outcome,
+            to=to,
             once_key=None if op == "status" else caller.once_key,
         )
         if isinstance(state, DebateView):
@@ -90,6 +95,6 @@ class DebateTool:
             "watch": f"you watch {item.id}: it stays on the board until you "
             f'debate(op="acknowledge", id="{item.id}")',
             "unwatch": f"you no longer watch {item.id}",
-            "acknowledge": f"acknowledged {item.id}",
+            "acknowledge": f"you have seen {item.id} and watch it no more",
         }.get(op, f"{item.id} was never debated")
         return Answer(self._say.with_footer(text, seq, attention), structured)

@@ -15,23 +15,25 @@ INSERT INTO debate_critique(board, critique, debate) VALUES (?1, ?2, ?3) ON CONF
 
 -- name: debate_close
 -- A debate reaches a final state.
-UPDATE debate SET state = ?3, closed_by = ?4, closed_at = ?5, reason = ?6, outcome = ?7
+UPDATE debate SET state = ?3, closed_by = ?4, closed_at = ?5, reason = ?6, outcome = ?7, amended_to = ?8,
+    confirmed_by = ?9
 WHERE board = ?1 AND id = ?2;
 
 -- name: debates_open
 -- Open debates, oldest first.
-SELECT id, root, state, opened_by, explicit, opened_at, closed_by, closed_at, reason, outcome
+SELECT id, root, state, opened_by, explicit, opened_at, closed_by, closed_at, reason, outcome, amended_to, confirmed_by
 FROM debate INDEXED BY debate_open WHERE board = ?1 AND state = 'OPEN' ORDER BY id;
 
 -- name: debates_on
 -- Debates whose root is one of some items (a JSON list), oldest first.
-SELECT id, root, state, opened_by, explicit, opened_at, closed_by, closed_at, reason, outcome
+SELECT id, root, state, opened_by, explicit, opened_at, closed_by, closed_at, reason, outcome, amended_to, confirmed_by
 FROM debate INDEXED BY debate_root
 WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2)) ORDER BY id;
 
 -- name: debates_of_critique
 -- Debates that a critique is part of, oldest first.
-SELECT d.id, d.root, d.state, d.opened_by, d.explicit, d.opened_at, d.closed_by, d.closed_at, d.reason, d.outcome
+SELECT d.id, d.root, d.state, d.opened_by, d.explicit, d.opened_at, d.closed_by, d.closed_at, d.reason, d.outcome,
+       d.amended_to, d.confirmed_by
 FROM debate_critique c INDEXED BY debate_critique_item
 CROSS JOIN debate d ON d.board = c.board AND d.id = c.debate
 WHERE c.board = ?1 AND c.critique = ?2 ORDER BY d.id;
@@ -127,6 +129,26 @@ DELETE FROM vote WHERE board = ?1 AND debate = ?2 AND agent = ?3;
 SELECT debate, owner, agent, version, approve, reason, at FROM vote
 WHERE board = ?1 AND debate IN (SELECT value FROM json_each(?2)) ORDER BY debate, at, owner;
 
+-- name: decision_put
+-- An owner decides in a debate what needs another's word; its former decision is replaced.
+INSERT INTO decision(board, debate, owner, agent, version, outcome, amended_to, reason, at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+ON CONFLICT DO UPDATE SET agent = excluded.agent, version = excluded.version, outcome = excluded.outcome,
+    amended_to = excluded.amended_to, reason = excluded.reason, at = excluded.at;
+
+-- name: decision_drop
+-- An agent's decision in a debate is gone, whoever it then acted for.
+DELETE FROM decision WHERE board = ?1 AND debate = ?2 AND agent = ?3 RETURNING owner;
+
+-- name: decisions_drop
+-- What was decided of another version (than ?3) in a debate is gone.
+DELETE FROM decision WHERE board = ?1 AND debate = ?2 AND version <> ?3 RETURNING owner;
+
+-- name: decisions_of
+-- Decisions in some debates (a JSON list of ids) that wait for another's word, oldest first.
+SELECT debate, owner, agent, version, outcome, amended_to, reason, at FROM decision
+WHERE board = ?1 AND debate IN (SELECT value FROM json_each(?2)) ORDER BY debate, at, owner;
+
 -- name: watch_add
 -- An agent watches a topic.
 INSERT INTO watch(board, agent, topic, since) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING;
@@ -161,12 +183,14 @@ CROSS JOIN watch w INDEXED BY watch_topic ON w.board = ?1 AND w.topic = t.value
 GROUP BY w.agent ORDER BY min(w.since), w.agent;
 
 -- name: lapsing_boards
--- Boards where at ?1 a watcher's lease has ended, or a debate stands still or a question waits for too long. ?2, ?3
--- and ?5 are the settings of boards that were made before there were these; boards in the state ?4 are left as they are.
-WITH rule(no, id, lease, expiry, patience) AS (
+-- Boards where at ?1 a watcher's lease has ended, a debate stands still or a question waits for too long, or the
+-- present wait for one who is away. ?2, ?3, ?5 and ?6 are the settings of boards that were made before there were
+-- these: of leases, expiry, questions and presence; boards in the state ?4 are left as they are.
+WITH rule(no, id, lease, expiry, patience, presence) AS (
     SELECT no, id, coalesce(json_extract(config, '$.watch_lease_seconds'), ?2) * 1000000,
            coalesce(json_extract(config, '$.debate_expiry_seconds'), ?3) * 1000000,
-           coalesce(json_extract(config, '$.question_expiry_seconds'), ?5) * 1000000
+           coalesce(json_extract(config, '$.question_expiry_seconds'), ?5) * 1000000,
+           coalesce(json_extract(config, '$.presence_seconds'), ?6) * 1000000
     FROM board WHERE lifecycle <> ?4
 )
 SELECT r.id FROM obligation o INDEXED BY obligation_waiting CROSS JOIN rule r ON r.no = o.board
@@ -183,13 +207,41 @@ WHERE d.state = 'OPEN' AND d.moved_at < ?1 AND r.expiry > 0 AND d.moved_at + r.e
 UNION
 SELECT r.id FROM obligation o INDEXED BY obligation_asked CROSS JOIN rule r ON r.no = o.board
 WHERE o.state = 'outstanding' AND o.duty = 'respond' AND o.debate = 0 AND o.since < ?1 AND r.patience > 0
-  AND o.since + r.patience <= ?1;
+  AND o.since + r.patience <= ?1
+UNION
+SELECT r.id FROM rule r
+WHERE r.presence > 0
+  AND r.no IN (SELECT t.board FROM agent t INDEXED BY agent_there
+               WHERE t.last_seen > ?1 - (SELECT max(presence) FROM rule))
+  AND EXISTS (
+    SELECT 1 FROM obligation o INDEXED BY obligation_awaited
+    LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent
+    WHERE o.board = r.no AND o.state = 'outstanding' AND o.debate > 0 AND o.since <= ?1 - r.presence
+      AND coalesce(a.last_seen, 0) <= ?1 - r.presence
+      AND EXISTS (
+        SELECT 1 FROM party p CROSS JOIN agent t ON t.board = p.board AND t.name = p.agent
+        WHERE p.board = o.board AND p.debate = o.debate AND p.agent <> o.agent AND t.last_seen > ?1 - r.presence));
 
 -- name: questions_unanswered
 -- Answers to questions that are owed since ?2 or longer, oldest first.
 SELECT agent, item, duty, state, debate, reason, since FROM obligation INDEXED BY obligation_asked
 WHERE board = ?1 AND state = 'outstanding' AND duty = 'respond' AND debate = 0 AND since <= ?2
 ORDER BY since, agent, item LIMIT ?3;
+
+-- name: awaited_and_absent
+-- What agents owe in debates since ?2 or longer who were last there then or before, while another who takes part in
+-- the debate was there since; oldest first.
+SELECT o.agent, o.item, o.duty, o.state, o.debate, o.reason, o.since
+FROM obligation o INDEXED BY obligation_awaited LEFT JOIN agent a ON a.board = o.board AND a.name = o.agent
+WHERE o.board = ?1 AND o.state = 'outstanding' AND o.debate > 0 AND o.since <= ?2 AND coalesce(a.last_seen, 0) <= ?2
+  AND EXISTS (
+    SELECT 1 FROM party p CROSS JOIN agent t ON t.board = p.board AND t.name = p.agent
+    WHERE p.board = o.board AND p.debate = o.debate AND p.agent <> o.agent AND t.last_seen > ?2)
+ORDER BY o.since, o.agent, o.item, o.duty, o.debate LIMIT ?3;
+
+-- name: parties
+-- Who takes part in a debate: its item's author, those who owe or owed something in it, those who decided in it.
+SELECT DISTINCT agent FROM party WHERE board = ?1 AND debate = ?2 ORDER BY agent;
 
 -- name: duties_of_the_absent
 -- Acknowledgements owed since ?2 or longer by agents who were last there then or before, oldest first.

@@ -47,7 +47,7 @@ FROM (
           SELECT 1 FROM debate_critique c CROSS JOIN debate d ON d.board = c.board AND d.id = c.debate
           CROSS JOIN obligation o ON o.board = d.board AND o.agent = i.author AND o.item = d.root
             AND o.duty = 'acknowledge' AND o.debate = d.id
-          WHERE c.board = e.board AND c.critique = e.source AND d.outcome <> 'rejected'
+          WHERE c.board = e.board AND c.critique = e.source AND d.outcome NOT IN ('falls', 'amended')
             AND o.state = 'acknowledged'
             AND (d.root = e.target OR EXISTS (
                 SELECT 1 FROM debate_critique t

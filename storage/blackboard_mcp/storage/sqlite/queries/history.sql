@@ -35,7 +35,7 @@ SELECT number FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_e
 -- Whom the agents of a board act for.
 SELECT agent, owner FROM principal
 WHERE agent IN (SELECT name FROM agent WHERE board = ?1 UNION SELECT agent FROM obligation WHERE board = ?1
-                UNION SELECT agent FROM vote WHERE board = ?1)
+                UNION SELECT agent FROM vote WHERE board = ?1 UNION SELECT agent FROM decision WHERE board = ?1)
 ORDER BY agent;
 
 -- name: history_event_index
@@ -69,10 +69,11 @@ INSERT INTO edge(board, source, kind, target) VALUES (?1, ?2, ?3, ?4) ON CONFLIC
 SELECT number FROM item WHERE board = ?1 AND author = '' ORDER BY number LIMIT 1;
 
 -- name: history_debateless
--- A vote, a critique or a duty in a debate that there is not.
+-- A vote, a decision, a critique or a duty in a debate that there is not.
 SELECT x.what, x.debate
 FROM (SELECT 'vote' AS what, debate FROM vote WHERE board = ?1
       UNION ALL SELECT 'debate_critique', debate FROM debate_critique WHERE board = ?1
+      UNION ALL SELECT 'decision', debate FROM decision WHERE board = ?1
       UNION ALL SELECT 'obligation', debate FROM obligation WHERE board = ?1 AND debate <> 0) x
 WHERE NOT EXISTS (SELECT 1 FROM debate d WHERE d.board = ?1 AND d.id = x.debate) LIMIT 1;
 
@@ -96,6 +97,12 @@ UNION ALL
 SELECT 'delivery', d.seq FROM delivery d JOIN consumer_group g ON g.board = d.board AND g.name = d.consumers
 WHERE d.board = ?1 AND (d.seq > g.cursor OR NOT EXISTS (
     SELECT 1 FROM event e WHERE e.board = ?1 AND e.seq = d.seq AND PUBLIC(e.owner)))
+UNION ALL
+SELECT 'debate', d.id FROM debate d WHERE d.board = ?1 AND d.amended_to <> 0
+  AND NOT EXISTS (SELECT 1 FROM item i WHERE i.board = ?1 AND i.number = d.amended_to AND PUBLIC(i.owner))
+UNION ALL
+SELECT 'decision', d.debate FROM decision d WHERE d.board = ?1 AND d.amended_to <> 0
+  AND NOT EXISTS (SELECT 1 FROM item i WHERE i.board = ?1 AND i.number = d.amended_to AND PUBLIC(i.owner))
 UNION ALL
 SELECT 'debate_critique', c.critique FROM debate_critique c WHERE c.board = ?1 AND c.answer <> 0
   AND NOT EXISTS (SELECT 1 FROM item i WHERE i.board = ?1 AND i.number = c.answer AND PUBLIC(i.owner))
@@ -201,3 +208,14 @@ WHERE board = ?1 AND duty = 'acknowledge' AND state = 'outstanding' AND EXISTS (
     SELECT 1 FROM debate d JOIN debate_critique c ON c.board = d.board AND c.debate = d.id AND c.answer = 0
     JOIN item i ON i.board = c.board AND i.number = c.critique AND i.status NOT IN ('WITHDRAWN', 'INVALIDATED')
     WHERE d.board = ?1 AND d.root = obligation.item AND d.state = 'OPEN' AND obligation.debate IN (0, d.id));
+
+-- name: history_outcomes
+-- What became of the items of closed debates, in the words that there are now.
+UPDATE debate SET outcome = CASE
+    WHEN state = 'OPEN' THEN ''
+    WHEN outcome = 'accepted' THEN 'stands'
+    WHEN outcome = 'rejected' THEN 'falls'
+    WHEN state = 'WITHDRAWN' AND explicit = 0 THEN 'stands'
+    ELSE 'open' END
+WHERE board = ?1 AND (state = 'OPEN') <> (outcome = '')
+   OR board = ?1 AND outcome NOT IN ('', 'stands', 'falls', 'amended', 'open');

@@ -1,0 +1,52 @@
+"""What goes with what in a call of `debate`: its operations and their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from blackboard_mcp.protocols.errors import InvalidInput
+
+DebateOp = Literal[
+    "open",
+    "acknowledge",
+    "concede",
+    "withdraw",
+    "vote",
+    "decide",
+    "confirm",
+    "status",
+    "watch",
+    "unwatch",
+]
+OutcomeName = Literal["stands", "falls", "amended"]
+
+_GOES_WITH = {
+    "watchers": ("open",),
+    "approve": ("vote",),
+    "outcome": ("decide", "confirm"),
+    "to": ("concede", "decide"),
+}
+
+
+def check_debating(op: str, id_: str, said: Mapping[str, object], reason: str, place: str = "") -> None:
+    """
+    Raises:
+        InvalidInput: what does not go with the operation; a decision without an outcome or a reason.
+    """
+    for argument, ops in _GOES_WITH.items():
+        if said.get(argument) is not None and op not in ops:
+            with_ = " or ".join(f'op="{name}"' for name in ops)
+            raise InvalidInput(
+                f'{place}{argument} goes with {with_}; with op="{op}" leave it out. Nothing was changed.'
+            )
+    if op != "decide":
+        return
+    if said.get("outcome") is None:
+        raise InvalidInput(
+            f'{place}A decision says what becomes of {id_}: outcome="stands" (it goes on), outcome="falls" (it is '
+            'INVALIDATED), or outcome="amended" with to="…", the id of the item that takes its place. Nothing was '
+            "changed."
+        )
+    if not reason.strip():
+        raise InvalidInput(f"{place}A decision needs a reason. Nothing was changed.")
