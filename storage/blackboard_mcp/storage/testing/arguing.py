@@ -115,7 +115,7 @@ class Debating(Invariants):
         if not debates:
             return
         root = debates[place % len(debates)].root
-        self.legislate(quorum, 0, 0, 0)
+        self.legislate(quorum, 0, 0)
         for agent in AGENTS:
             self.catch_up()
             if self.model.about(root):
@@ -123,7 +123,7 @@ class Debating(Invariants):
                 self.both("vote", call, lambda m, a=agent: m.vote(a, root, approve))  # type: ignore[misc]
         self.catch_up()
         if not stays:
-            self.legislate(0, 0, 0, 0)
+            self.legislate(0, 0, 0)
 
     @rule(agent=agents, topic=st.sampled_from(TOPICS), back=near, ends=often_none)
     def follow(self, agent: str, topic: str, back: int, ends: bool) -> None:
@@ -140,7 +140,7 @@ class Debating(Invariants):
         agent=agents,
         owner=st.sampled_from((*AGENTS, "team", "team")),
         law=st.sampled_from(
-            [None, None, (0, 0, 0, 0), (0, 20, 40, 15), (1, 20, 0, 0), (2, 0, 0, 15), (0, 0, 0, 15)]
+            [None, None, (0, 0, 0, 900), (0, 20, 40, 15), (1, 20, 0, 0), (2, 0, 0, 15), (0, 0, 0, 15)]
         ),
     )
     def arrange(self, agent: str, owner: str, law: tuple[int, int, int, int] | None) -> None:
@@ -152,7 +152,7 @@ class Debating(Invariants):
             self.both("own", call, lambda m: m.owners.update({agent: owner}))
 
     def legislate(
-        self, quorum: int, lease: int, expiry: int, presence: int = 0, patience: int = 604_800
+        self, quorum: int, lease: int, expiry: int, presence: int = 900, patience: int = 604_800
     ) -> None:
         """Other settings of the board."""
         self.catch_up()
@@ -167,7 +167,7 @@ class Debating(Invariants):
 
     @rule(
         seconds=st.sampled_from([0, 10, 20, 40]),
-        law=st.sampled_from([None, None, (20, 0), (0, 20), (20, 40, 15), (0, 0, 15), (0, 0, 0, 20)]),
+        law=st.sampled_from([None, None, (20, 0), (0, 20), (20, 40, 15), (0, 0, 15), (0, 0, 900, 20)]),
         there=st.sampled_from([None, *AGENTS]),
     )
     def lapse(self, seconds: int, law: tuple[int, ...] | None, there: str | None) -> None:

@@ -117,7 +117,8 @@ class Model(Footing, Wondering):
         self.watched_since: dict[tuple[str, int], float] = {}
         self.topics: dict[tuple[str, str], float] = {}
         self.last_seen: dict[str, float] = {}
-        self.quorum = self.expiry = self.presence = 0
+        self.quorum = self.expiry = 0
+        self.presence = 900
         self.lease = 86_400
         self.agreed: set[tuple[int, str, int]] = set()
         """Claims on others' items that their authors agreed to, as edges."""

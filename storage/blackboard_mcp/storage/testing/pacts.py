@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-PRESENCE = 900
-"""Seconds without a call after which an agent counts as away."""
+HERE = 900
+"""Seconds since its last call within which an agent is here, where nobody ever counts as away."""
 FINISHED = ("RESOLVED", "WITHDRAWN", "INVALIDATED")
 
 
@@ -32,6 +32,7 @@ class Pacts:
     now: float
     things: dict[int, Any]
     last_seen: dict[str, float]
+    presence: float
     roles: dict[str, str]
 
     def __init__(self) -> None:
@@ -47,7 +48,7 @@ class Pacts:
             name
             for name, at in self.last_seen.items()
             if name != "system"
-            and at >= self.now - PRESENCE
+            and at >= self.now - (self.presence or HERE)
             and self.owner(name) != self.owner(agent)
             and self.roles.get(name) not in ("observer", "summariser")
         ]
@@ -108,8 +109,10 @@ class Pacts:
             pact.since = dict.fromkeys(pact.words, self.now)
 
     def go_on_without(self) -> None:
-        """Who is away is let off while who asked is there."""
-        since = self.now - PRESENCE
+        """Who is away is let off while who asked is there, on a board where somebody counts as away."""
+        if not self.presence:
+            return
+        since = self.now - self.presence
         for number, pact in self.pacts.items():
             if self.last_seen.get(pact.by, 0.0) > since:
                 for name, word in pact.words.items():
