@@ -41,7 +41,7 @@ _HEAD = ("format", "format_version", "board", "complete")
 _MEMBERS = frozenset({"seq", "told", "content", "edges", "standing", "rows", "end", *_HEAD, *EVENT})
 _FILLED = (
     *("history_superseded", "history_analysed", "history_debated", "history_outbox"),
-    *("history_answers", "history_owed_again", "history_watching", "history_outcomes"),
+    *("history_answers", "history_owed_again", "history_watching", "history_unanswered", "history_outcomes"),
 )
 """Statements that work out what the lines do not say, or older ones did not."""
 _EMPTY: Mapping[str, Any] = {"owner": "", "tags": [], "data": {}, "concerns": []}

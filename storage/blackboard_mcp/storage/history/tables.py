@@ -166,7 +166,7 @@ TABLES: tuple[Table, ...] = (
         "debate_critique",
         Role.TRUTH,
         ("debate", "critique"),
-        {"debate": WHOLE, "critique": ITEM, "answer": WHOLE.since(0)},
+        {"debate": WHOLE, "critique": ITEM, "answer": WHOLE.since(-1)},
         debate="debate",
     ),
     Table(

@@ -82,6 +82,9 @@ async def filled(store: BoardStore, clock: HandClock, *, resting: int = 3) -> Ta
     await at.post("alice", "so it is", "REPLY", supports=newer)
     await at.batch_of("carol", draft("we go", "DECISION"), undecided=True)
     await at.batch("carol", replace(draft("we stay", "PLAN"), agree=Ask(("alice", "bob"))))
+    doubtful = await at.post("alice", "doubtful", "HYPOTHESIS")
+    await at.post("dora", "why?", "CRITIQUE", critiques=doubtful)
+    await at.decide("dora", doubtful, "no reason given", outcome="falls")
     ground = await at.post("bob", "the ground")
     for n in range(resting):
         await at.batch("bob", *[draft(f"{n} {m}", "LOG", derived_from=ground) for m in range(100)])

@@ -191,7 +191,7 @@ class ReadingTests:
     async def test_a_snapshot_has_the_last_of_much_that_happened(self, at: Table) -> None:
         await at.post("alice", "first")
         for _ in range(5):
-            await at.batch("bob", *(draft("one of many") for _ in range(100)))
+            await at.batch("bob", *(draft("one of many", "LOG") for _ in range(100)))
         news = (await at.store.snapshot(at.board, "alice", look=1)).news
         assert not news.whole
         assert len(news.events) == 400

@@ -44,13 +44,14 @@ class UnseenTests:
         a = await at.post("alice", "a")
         assert await unseen(at, "alice") == []
         assert await unseen(at, "bob") == [a.seq]
-        await at.post("bob", "no", "CRITIQUE", critiques=a)
+        critique = await at.post("bob", "no", "CRITIQUE", critiques=a)
         await at.watch("carol", a)
+        reply = await at.answer("alice", critique)
         await at.acknowledge("carol", a)
         events = {event.seq: str(event.event) for event in await at.events("alice")}
         assert [events[seq] for seq in await unseen(at, "alice", a.seq)] == ["item.posted", "debate.opened"]
         assert {"obligation.added", "obligation.met"} <= set(events.values())
-        assert await unseen(at, "bob", a.seq) == []
+        assert await unseen(at, "bob", a.seq) == [reply.seq], "the answer, not that the duty is met"
 
     async def test_what_leaves_is_news_to_nobody_whom_it_does_not_concern(self, at: Table) -> None:
         old = await at.post("alice", "old", "LOG")

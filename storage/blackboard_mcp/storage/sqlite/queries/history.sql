@@ -104,7 +104,7 @@ UNION ALL
 SELECT 'decision', d.debate FROM decision d WHERE d.board = ?1 AND d.amended_to <> 0
   AND NOT EXISTS (SELECT 1 FROM item i WHERE i.board = ?1 AND i.number = d.amended_to AND PUBLIC(i.owner))
 UNION ALL
-SELECT 'debate_critique', c.critique FROM debate_critique c WHERE c.board = ?1 AND c.answer <> 0
+SELECT 'debate_critique', c.critique FROM debate_critique c WHERE c.board = ?1 AND c.answer > 0
   AND NOT EXISTS (SELECT 1 FROM item i WHERE i.board = ?1 AND i.number = c.answer AND PUBLIC(i.owner))
 UNION ALL
 SELECT 'agreed_claim', a.target FROM agreed_claim a WHERE a.board = ?1
@@ -188,8 +188,8 @@ UPDATE debate_critique SET answer = coalesce((
     JOIN obligation o ON o.board = e.board AND o.item = e.target AND o.duty = 'respond'
         AND o.debate = debate_critique.debate AND o.agent = i.author AND o.state = 'acknowledged'
     WHERE e.board = debate_critique.board AND e.target = debate_critique.critique
-      AND e.kind IN ('replies_to', 'critiques', 'supports', 'refutes')), 0)
-WHERE board = ?1 AND answer = 0
+      AND e.kind IN ('replies_to', 'critiques', 'supports', 'refutes')), -1)
+WHERE board = ?1 AND answer = -1
   AND debate IN (SELECT id FROM debate WHERE board = ?1 AND state = 'OPEN');
 
 -- name: history_owed_again
@@ -199,15 +199,19 @@ WHERE board = ?1 AND duty = 'respond' AND state = 'acknowledged' AND EXISTS (
     SELECT 1 FROM debate_critique c
     JOIN debate d ON d.board = c.board AND d.id = c.debate AND d.state = 'OPEN'
     JOIN item i ON i.board = c.board AND i.number = c.critique AND i.status NOT IN ('WITHDRAWN', 'INVALIDATED')
-    WHERE c.board = ?1 AND c.debate = obligation.debate AND c.critique = obligation.item AND c.answer = 0);
+    WHERE c.board = ?1 AND c.debate = obligation.debate AND c.critique = obligation.item AND c.answer = -1);
 
 -- name: history_watching
--- Acknowledgements fall due when every critique has its answer.
+-- In such a file, acknowledgements fell due at once: they do when every critique has its answer.
 UPDATE obligation SET state = 'watching'
 WHERE board = ?1 AND duty = 'acknowledge' AND state = 'outstanding' AND EXISTS (
-    SELECT 1 FROM debate d JOIN debate_critique c ON c.board = d.board AND c.debate = d.id AND c.answer = 0
+    SELECT 1 FROM debate d JOIN debate_critique c ON c.board = d.board AND c.debate = d.id AND c.answer = -1
     JOIN item i ON i.board = c.board AND i.number = c.critique AND i.status NOT IN ('WITHDRAWN', 'INVALIDATED')
     WHERE d.board = ?1 AND d.root = obligation.item AND d.state = 'OPEN' AND obligation.debate IN (0, d.id));
+
+-- name: history_unanswered
+-- Critiques of such a file without an answer.
+UPDATE debate_critique SET answer = 0 WHERE board = ?1 AND answer = -1;
 
 -- name: history_outcomes
 -- What became of the items of closed debates, in the words that there are now.
