@@ -366,7 +366,7 @@ def attention_after(no: int, agent: str, known: Look) -> Steps[Attention]:
             MOST_UNSEEN,
         ),
     )
-    end = (yield sql("log_end"), (no,))[0][0] or 0
+    ((end,),) = yield sql("log_end"), (no,)
     looked_through = fresh[-1][0] if len(fresh) == MOST_UNSEEN else min(end, known + _LOOKED_THROUGH)
     pressing = sorted(owed, key=lambda one: one.duty is Duty.ACKNOWLEDGE)
     return Attention(tuple(pressing), tuple((seq, item or 0) for seq, item in fresh), looked_through)

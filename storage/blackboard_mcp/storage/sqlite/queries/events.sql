@@ -21,8 +21,8 @@ WHERE board = ?1 AND seq > ?2 AND seq <= ?3 AND agent <> ?4 AND VISIBLE(owner, ?
 ORDER BY seq LIMIT ?8;
 
 -- name: log_end
--- The last sequence of a board.
-SELECT max(seq) FROM event WHERE board = ?1;
+-- The last sequence of a board before the change under way.
+SELECT seq FROM board WHERE no = ?1;
 
 -- name: shown
 -- What an agent was shown of a board.
