@@ -43,7 +43,7 @@ WITHOUT: dict[str, set[str]] = {
     },
     "passes, expiry and leases take all": {
         *("working", "working_among", "going_expired", "going_done", "going_logs", "going_least", "expiring"),
-        *("next_expiry", "lapsing_boards", "duties_of_the_absent"),
+        *("next_expiry", "lapsing_boards", "duties_of_the_absent", "awaited_and_absent"),
         *(
             "questions_unanswered",
             "agreeing_and_absent",
@@ -85,6 +85,7 @@ ELSEWHERE = {
     "tokens.sql": ("owner <> ?2 AND revoked_at",),  # whom a token speaks for
     "posting.sql": ("AND owner = ?2 AND key = ?3",),  # the entry of a key that bears one mark
     "voting.py": ("v.owner not in own",),  # for whom votes count
+    "deciding.py": ("d.owner not in own",),  # for whom decisions count
     "duplicates.sql": ("AND i.owner = ?5 AND VISIBLE(i.owner, ?3)",),  # the agent's own that bears one mark
 }
 """The same words where they are about something else."""
