@@ -50,7 +50,7 @@ class Consenting(Invariants):
             self.catch_up()
             self.agree(place, away=False)
 
-    @rule(place=near, away=st.sampled_from([False, False, True]))
+    @rule(place=near, away=st.booleans())
     def hear_back(self, place: int, away: bool) -> None:
         self.agree(place, away)
 
