@@ -192,8 +192,26 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
+class Amendment:
+    """What an agent changed of an item without a new text: each name with the value before and the one after.
+
+    A value that is too long to keep twice is `{"characters": n, "sha256": "…"}` of its JSON; ages are as of `at`.
+    """
+
+    seq: int
+    agent: str
+    at: datetime
+    version: int
+    was: Mapping[str, Any]
+    now: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Versions:
-    """Versions of one item, newest first. `next` is the newest that is not listed any more; `None` at the end."""
+    """Versions of one item, newest first. `next` is the newest that is not listed any more; `None` at the end.
+
+    `amendments` are what was changed of it beside its text, newest first, with the first page of versions.
+    """
 
     number: int
     id: str
@@ -202,6 +220,7 @@ class Versions:
     versions: tuple[Version, ...]
     next: int | None
     seq: int
+    amendments: tuple[Amendment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -30,6 +31,19 @@ class WireVersion(BaseModel):
     tags: list[str]
 
 
+class WireAmendment(BaseModel):
+    """What one change without a new text did: values before and after, by name."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    seq: int
+    agent: str
+    at: datetime
+    version: int = Field(description="the version that stood")
+    was: dict[str, Any]
+    now: dict[str, Any]
+
+
 class WireVersions(BaseModel):
     """Versions of one item, newest first."""
 
@@ -40,6 +54,9 @@ class WireVersions(BaseModel):
     newest: int = Field(description="the present version")
     versions: list[WireVersion]
     next: str | None = Field(description="what to read for those before, as one of `ids`")
+    amendments: list[WireAmendment] = Field(
+        default=[], description="the last changes of importance, tags, metadata and status, newest first"
+    )
 
 
 def wire_versions(listed: Versions) -> WireVersions:
@@ -63,4 +80,10 @@ def wire_versions(listed: Versions) -> WireVersions:
             for v in listed.versions
         ],
         next=None if listed.next is None else f"{listed.id}@*{listed.next}",
+        amendments=[
+            WireAmendment(
+                seq=a.seq, agent=a.agent, at=a.at, version=a.version, was=dict(a.was), now=dict(a.now)
+            )
+            for a in listed.amendments
+        ],
     )

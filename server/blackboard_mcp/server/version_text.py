@@ -1,19 +1,23 @@
-"""Versions of an item as agents read them: a line each, newest first."""
+"""Versions of an item as agents read them, and what was changed of it without one: a line each, newest first."""
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 
 from blackboard_mcp.protocols.answers import (
+    Amendment,
     Version,
     Versions,
 )
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from .text import relative_age, word
+from .text import clip, one_line, relative_age, word
 
 _HASH = 12
 """Characters of a hash that are shown."""
+_SHOWN = 120
+"""Characters of a former value that are shown."""
 
 
 def version_lines(listed: Versions, now: datetime, room: int, tokenizer: Tokenizer) -> list[str]:
@@ -29,6 +33,13 @@ def version_lines(listed: Versions, now: datetime, room: int, tokenizer: Tokeniz
         lines.append(line)
     if following is not None:
         lines.append(f'… {following} more: read(ids=["{listed.id}@*{following}"])')
+    for place, amendment in enumerate(listed.amendments):
+        line = _amended(amendment, now)
+        room -= tokenizer.count(line) + 1
+        if room < 0:
+            lines.append(f"… {len(listed.amendments) - place} earlier changes: read with a larger budget")
+            break
+        lines.append(line)
     return lines
 
 
@@ -42,3 +53,21 @@ def _line(version: Version, now: datetime) -> str:
     if (version.updated_by, version.updated_at) != (version.created_by, version.created_at):
         said += f", changed by {word(version.updated_by)} {relative_age(version.updated_at, now)}"
     return f"{said}, sha256 {version.sha256[:_HASH]}…"
+
+
+def _amended(amendment: Amendment, now: datetime) -> str:
+    """`seq 12 by ana 3m ago, of @1: importance 3 → 5; tags [a b] → [c]`."""
+    told = "; ".join(
+        f"{name} {_value(amendment.was.get(name))} → {_value(new)}" for name, new in amendment.now.items()
+    )
+    age = relative_age(amendment.at, now)
+    return f"seq {amendment.seq} by {word(amendment.agent)} {age}, of @{amendment.version}: {told}"
+
+
+def _value(value: object) -> str:
+    """A former or present value, short enough for a line."""
+    if isinstance(value, list):
+        return f"[{clip(one_line(' '.join(map(str, value))), _SHOWN)}]"
+    if isinstance(value, dict) and set(value) == {"characters", "sha256"}:
+        return f"({value['characters']} characters, sha256 {str(value['sha256'])[:_HASH]}…)"
+    return clip(one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)), _SHOWN)

@@ -44,7 +44,7 @@ async def test_F7_an_entry_is_deleted_read_by_version_and_begun_anew(board: Any)
     assert tombstone["id"] == "F-1"
     news = await alice.do("read", since=0)
     assert news["events"][-1]["event"] == "item.deleted"
-    assert "item.deleted F-1 plan:step by bob" in await alice.say("read", since=0)
+    assert "item.deleted F-1@3 plan:step by bob" in await alice.say("read", since=0)
     again = await alice.post("third", key="plan:step", expected_version=0)
     assert (again["id"], again["version"], again["zone"]) == ("F-1", 4, "working")
     assert (again["status"], again["tags"]) == ("ACTIVE", [])
@@ -269,3 +269,35 @@ async def test_I24_a_repeated_delete_is_told_as_one_whatever_the_key_holds_since
     assert (again["version"], again["deleted"], again["text"]) == (2, True, "")
     assert (await alice.say("post", **call)).startswith("F-1@2 deleted (posted before")
     assert (await bob.do("read", keys=["k"]))["items"][0]["text"] == "second"
+
+
+async def test_what_was_changed_without_a_new_text_is_listed_with_what_it_was(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    fact = await ada.post("90 ms", tags=["slow", "db"], metadata={"host": "a"}, importance=3)
+    await ada.do("post", id=fact["id"], tags=["fast"], importance=4)
+    board.clock.advance(60)
+    long = {"log": "x" * 2_000}
+    await ada.do("post", id=fact["id"], metadata=long)
+    await ada.do("post", id=fact["id"], status="RESOLVED")
+    (listed,) = (await ben.do("read", ids=["F-1@*"]))["versions"]
+    told = [(a["agent"], a["version"], a["was"], a["now"]) for a in listed["amendments"]]
+    kept = {"characters": 2_010, "sha256": told[1][3]["metadata"]["sha256"]}
+    assert told == [
+        ("ada", 1, {"status": "ACTIVE"}, {"status": "RESOLVED"}),
+        ("ada", 1, {"metadata": {"host": "a"}}, {"metadata": kept}),
+        ("ada", 1, {"importance": 3, "tags": ["slow", "db"]}, {"importance": 4, "tags": ["fast"]}),
+    ]
+    lines = (await ben.say("read", ids=["F-1@*"])).splitlines()
+    assert lines[2].endswith("by ada 0s, of @1: status ACTIVE → RESOLVED")
+    assert lines[3].split(": ", 1)[1].startswith('metadata {"host": "a"} → (2010 characters, sha256 ')
+    assert lines[4].endswith("by ada 1m, of @1: importance 3 → 4; tags [slow db] → [fast]")
+    (entry,) = (await ada.do("post", key="k", type="FACT", text="one", importance=2))["items"]
+    await ben.do("post", key="k", text="two", importance=3)
+    (listed,) = (await ada.do("read", keys=["k@*"]))["versions"]
+    assert [(a["agent"], a["version"], a["was"]) for a in listed["amendments"]] == [
+        ("ben", 2, {"importance": 2})
+    ]
+    note = await ada.post("mine", tags=["a"], visibility="private")
+    await ada.do("post", id=note["id"], tags=["b"])
+    assert (await ben.do("read", ids=[f"{note['id']}@*"]))["versions"] == []
+    assert entry["id"] != note["id"]

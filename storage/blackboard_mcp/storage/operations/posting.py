@@ -30,6 +30,7 @@ from blackboard_mcp.protocols.visibility import visible_with
 
 from . import (
     agreements,
+    amending,
     claims,
     debating,
     deleting,
@@ -419,7 +420,7 @@ def _change(
         _check_summary(row, draft, edges)
     if draft.text is None:
         edges = yield from linking.fresh(ledger, row, edges)
-    before = {"importance": row.importance, "tags": row.tags, "metadata": row.metadata}
+    before: dict[str, int | str] = {"importance": row.importance, "tags": row.tags, "metadata": row.metadata}
     tags = row.tags if draft.tags is None else dumps(list(draft.tags))
     metadata = row.metadata if draft.metadata is None else dumps(draft.metadata)
     importance = draft.importance or row.importance
@@ -427,8 +428,12 @@ def _change(
         yield from pressing.weigh(ledger, ItemType(row.type), importance)
         ledger.holding.add(row.number)
     versioned = draft.text is not None
-    after = {"importance": importance, "tags": tags, "metadata": metadata}
+    after: dict[str, int | str] = {"importance": importance, "tags": tags, "metadata": metadata}
     changed = sorted(name for name in after if after[name] != before[name])
+    data: dict[str, Any] = {}
+    if changed:
+        data["was"] = {name: amending.kept(before[name]) for name in changed}
+        data["now"] = {name: amending.kept(after[name]) for name in changed}
     if draft.ttl_seconds is not None:
         changed.append("ttl")
     if versioned:
@@ -455,7 +460,8 @@ def _change(
         concerns = [row.author, *questions.mentioned(draft.text or "")]
         if versioned:
             concerns += yield from watchers_of(ledger.no, row)
-        data: dict[str, Any] = {"changed": changed} if changed and not versioned else {}
+        if changed and not versioned:
+            data["changed"] = changed
         if edges and not versioned:
             data["edges"] = [
                 f"{k} {targets[t].id}" for k, t in edges[:8] if visible_with(targets[t].owner, row.owner)

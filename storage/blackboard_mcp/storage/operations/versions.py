@@ -10,6 +10,7 @@ from blackboard_mcp.protocols.answers import (
 )
 from blackboard_mcp.protocols.items import Status
 
+from .amending import amendments
 from .ledger import get_board, load
 from .reading import entries
 from .rows import Steps, instant, sql
@@ -43,4 +44,5 @@ def versions(board: str, agent: str, of: int | str, upto: int | None, limit: int
         for r in rows[:limit]
     )
     more = rows[limit][0] if len(rows) > limit else None
-    return Versions(item.number, item.id, item.key, item.version, listed, more, row.seq)
+    amended = (yield from amendments(row.no, item.number, agent)) if upto is None else ()
+    return Versions(item.number, item.id, item.key, item.version, listed, more, row.seq, amended)

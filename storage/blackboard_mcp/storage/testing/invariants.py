@@ -135,7 +135,7 @@ class Invariants(Walker):
                 return numbers
 
     def apply(self, event: Event) -> None:
-        """The fold: zone, version and status of each item out of the log alone."""
+        """The fold: zone, version, status and changes of importance of each item out of the log alone."""
         if event.item is None:
             return
         self.outcome.happened[str(event.data.get("outcome"))] += 1
@@ -144,6 +144,10 @@ class Invariants(Walker):
             self.fold[n] = ["working", 1, "ACTIVE"]
             return
         item = self.fold[n]
+        if "importance" in event.data.get("now", {}):
+            was = self.weights.get(n)
+            self.check("I18", was in (None, event.data["was"]["importance"]), event)
+            self.weights[n] = event.data["now"]["importance"]
         if kind in GONE:
             self.check("I2", item[0] == "working", f"{event.item} left twice")
             item[0] = "archive"
@@ -208,6 +212,7 @@ class Invariants(Walker):
             self.check("I19", once or item.version > 1, (item, doubts))
             self.outcome.happened["doubted"] += bool(news)
             self.check("I18", self.fold.get(n) == [item.zone, item.version, item.status], item)
+            self.check("I18", self.weights.setdefault(n, item.importance) == item.importance, item)
         self.same_as_the_model(items)
         self.seen.update(items)
         self.edges_fit(self.seen)

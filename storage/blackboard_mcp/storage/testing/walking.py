@@ -101,6 +101,7 @@ class Walker(RuleBasedStateMachine):
         self.log: list[Event] = []
         self.recent: list[Event] = []
         self.fold: dict[int, list[Any]] = {}
+        self.weights: dict[int, int] = {}
         self.delivered: dict[str, list[int]] = {}
         self.cursors: dict[str, str] = {}
         self.began: dict[str, int] = {}

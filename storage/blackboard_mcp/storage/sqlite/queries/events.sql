@@ -48,6 +48,14 @@ FROM event WHERE board = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3;
 SELECT b.id, b.no, b.seq FROM json_each(?1) p CROSS JOIN board b ON b.id = json_extract(p.value, '$[0]')
 WHERE b.seq > json_extract(p.value, '$[1]') ORDER BY p.key;
 
+-- name: amendments_of_item
+-- The events of one item that an agent may see by which something of it changed beside its text, newest first.
+SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
+FROM event INDEXED BY event_item WHERE board = ?1 AND item = ?2 AND VISIBLE(owner, ?3)
+  AND event IN ('item.changed', 'item.versioned')
+  AND (json_type(data, '$.was') = 'object' OR json_type(data, '$.status') = 'array')
+ORDER BY seq DESC LIMIT ?4;
+
 -- name: events_of_item
 -- The log of one item that an agent may see, newest first.
 SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owner, concerns
