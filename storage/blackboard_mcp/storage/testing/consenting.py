@@ -26,9 +26,17 @@ class Consenting(Invariants):
         everybody=st.booleans(),
         enough=st.sampled_from([0, 0, 1, 2]),
         willing=st.sampled_from([0, 1, 2]),
+        away=st.sampled_from([False, False, True]),
     )
     def ask_for_agreement(
-        self, agent: str | None, back: int, others: list[str], everybody: bool, enough: int, willing: int
+        self,
+        agent: str | None,
+        back: int,
+        others: list[str],
+        everybody: bool,
+        enough: int,
+        willing: int,
+        away: bool,
     ) -> None:
         """The author of an item asks, or sometimes anybody about anything; some of those asked agree at once."""
         fit = [
@@ -49,6 +57,9 @@ class Consenting(Invariants):
         for place in range(willing):
             self.catch_up()
             self.agree(place, away=False)
+        if away:
+            self.catch_up()
+            self.agree(back, away=True)
 
     @rule(place=near, away=st.booleans())
     def hear_back(self, place: int, away: bool) -> None:
