@@ -102,6 +102,7 @@ WORDS: dict[str, list[Any]] = {
     "explain": [],
     "neighbours": [],
     "approve": [True, False],  # for votes alone
+    "outcome": ["accepted", "Falls!", ""],
     "dry_run": [],
     "parent": ["no such board!"],
     "members": [{"ada": "king"}, {"a b": "observer"}, {"": "observer"}, {"x" * 65: "admin"}, {"ada": True}],
