@@ -154,7 +154,7 @@ async def test_a_critique_is_answered_and_settled_across_processes(
         await alice.post("counted again: 42", type="REPLY", edges={"replies_to": [critique]})
         status = await bob.call("debate", op="status", id=claim)
         assert [(o["agent"], o["duty"]) for o in status["outstanding"]] == [("bob", "acknowledge")]
-        with pytest.raises(ToolFailed, match="You cannot decide the debate"):
+        with pytest.raises(ToolFailed, match="nobody decides or confirms in its own favour"):
             await alice.call("debate", op="decide", outcome="stands", id=claim, reason="I am right")
 
         closed = await bob.call("debate", op="acknowledge", id=claim)

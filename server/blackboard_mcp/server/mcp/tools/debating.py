@@ -10,7 +10,7 @@ from blackboard_mcp.protocols.answers import (
 from blackboard_mcp.protocols.items import Item, parse_ref
 from blackboard_mcp.protocols.topics import MAX_TOPIC, is_topic
 from blackboard_mcp.protocols.wire import DebateAnswer, DebateResult, WatchesAnswer, wire_debate
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from ... import requests
 from ...blackboard import Blackboard
@@ -24,6 +24,8 @@ ItemOrTopic = Annotated[str, Field(max_length=MAX_TOPIC)]
 Watchers = Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=32)]
 Reason = Annotated[str, Field(max_length=2_000)]
 BoardId = Annotated[str, Field(max_length=64)]
+Outcome = Annotated[OutcomeName, WithJsonSchema({"type": "string"})]
+"""The description names them: a list of values in the schema would cost tokens twice."""
 
 
 class DebateTool:
@@ -38,9 +40,9 @@ class DebateTool:
             self.debate,
             name="debate",
             description=(
-                "Debate items: open, acknowledge (agree: answers settle it, the item stands), concede (own item "
-                "falls, or is amended to `to`), withdraw (own critique), vote, decide (outcome, reason), confirm "
-                "(another's decision), status (who is missing), watch (id or topic: key:plan:**, tag:db)."
+                "acknowledge: the answers settle it, the item stands. concede: your item falls, or is amended to `to`. "
+                "withdraw: your CRITIQUE. decide: outcome stands, falls or amended, with reason. confirm: another's "
+                "decision. status: who is missing. watch: id or topic (key:plan:**, tag:db)."
             ),
             needs=TOOLS["debate"],
             annotations=ToolAnnotations(destructive_hint=False),
@@ -55,7 +57,7 @@ class DebateTool:
         reason: Reason = "",
         watchers: Watchers | None = None,
         approve: bool | None = None,
-        outcome: OutcomeName | None = None,
+        outcome: Outcome | None = None,
         to: Annotated[str, Field(max_length=40)] | None = None,
         board: BoardId | None = None,
     ) -> Answer:
