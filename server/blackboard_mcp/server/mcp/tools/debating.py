@@ -24,7 +24,7 @@ ItemOrTopic = Annotated[str, Field(max_length=MAX_TOPIC)]
 Watchers = Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=32)]
 Reason = Annotated[str, Field(max_length=2_000)]
 BoardId = Annotated[str, Field(max_length=64)]
-Outcome = Annotated[OutcomeName, WithJsonSchema({"type": "string"})]
+Outcome = Annotated[OutcomeName, WithJsonSchema({"type": "string", "maxLength": 16})]
 """The description names them: a list of values in the schema would cost tokens twice."""
 
 
