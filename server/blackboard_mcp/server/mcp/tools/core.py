@@ -165,8 +165,8 @@ class CoreTools:
             self.wait,
             name="wait",
             description=(
-                "What others did and you were not shown yet: at once, or as soon as there is some. since: all "
-                "after it; subscription: what its filter matches."
+                "What others did and you were not shown: at once, or when there is some. since: all after it; "
+                "subscription: its matches."
             ),
             needs=TOOLS["wait"],
             annotations=WRITE,

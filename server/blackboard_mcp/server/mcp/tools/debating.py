@@ -19,9 +19,12 @@ from ...debate_text import watching, what_closes
 from ...needs import TOOLS
 from ...rendering import Rendering
 from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
+from ..adapter_arguments import UNLISTED
 
 ItemOrTopic = Annotated[str, Field(max_length=MAX_TOPIC)]
-Watchers = Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=32)]
+Watchers = Annotated[
+    list[Annotated[str, Field(max_length=64)]], Field(max_length=32, json_schema_extra={UNLISTED: True})
+]
 Reason = Annotated[str, Field(max_length=2_000)]
 BoardId = Annotated[str, Field(max_length=64)]
 Outcome = Annotated[OutcomeName, WithJsonSchema({"type": "string", "maxLength": 16})]
@@ -40,8 +43,8 @@ class DebateTool:
             self.debate,
             name="debate",
             description=(
-                "acknowledge: the answers settle it, the item stands. concede: your item falls, or is amended to `to`. "
-                "withdraw: your CRITIQUE. decide: outcome stands, falls or amended, with reason. confirm: another's "
+                "acknowledge: answers settle it, the item stands. concede: your item falls, or is amended to `to`. "
+                "withdraw: your CRITIQUE. decide: outcome stands, falls or amended; reason. confirm: another's "
                 "decision. status: who is missing. watch: id or topic (key:plan:**, tag:db)."
             ),
             needs=TOOLS["debate"],
