@@ -82,7 +82,14 @@ class Ours:
             case Acknowledged():
                 await debate(action.agent, None, "acknowledge", self.ids[action.root])
             case Decided():
-                await debate(JUDGE, None, "decide", self.ids[action.root], reason="both sides were heard")
+                await debate(
+                    JUDGE,
+                    None,
+                    "decide",
+                    self.ids[action.root],
+                    outcome="stands",
+                    reason="both sides were heard",
+                )
             case Withdrawn():
                 await debate(action.agent, None, "withdraw", self.ids[action.critique])
             case Resolved():
