@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.debates import (
     Outcome,
     StandingWatch,
 )
+from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import Item
 from blackboard_mcp.protocols.tokens import Tokenizer
 
@@ -222,9 +223,10 @@ def what_closes(view: DebateView) -> str:
             how = f"when {names} {'is' if len(debate.unanswered) == 1 else 'are'} answered, and then {how}"
         if count.approving or count.rejecting:
             how += " (votes alone close nothing: this board has no quorum)"
+    conceded = "" if count.author == SYSTEM else f"; or conceded by {count.author}"
     return (
         f'closes {how}; or decided: debate(op="decide", id="{id_}", outcome="stands|falls|amended", reason="…"), a '
-        f"critic's decision once another owner confirms it; or conceded by {count.author}; or when its critics withdraw"
+        f"critic's decision once another owner confirms it{conceded}; or when its critics withdraw"
     )
 
 

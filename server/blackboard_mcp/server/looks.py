@@ -54,14 +54,15 @@ class Looks:
     def viewed(self, snapshot: Snapshot, agent: str, view: View) -> Attention:
         """The agent is shown a view; what it was not shown after that.
 
-        Items that stand there with text are shown, and of those that are only named all but what was written.
+        Items that stand there with text are shown, those folded into one of them too, and of those that are only named
+        all but what was written.
 
         The first view of a board with a long past is where its news begins: that past is no news.
         """
         board, attention = snapshot.board, snapshot.attention
         if snapshot.look.is_of_newcomer and attention.unseen >= MOST_UNSEEN:
             attention = Attention(attention.owed, (), board.seq)
-        texts = {parse_ref(id_).number for id_ in (*view.shown, *view.excerpts)}
+        texts = {parse_ref(id_).number for id_ in (*view.shown, *view.excerpts, *view.folded)}
         named = {parse_ref(id_).number for id_ in view.stubs}
         told = [
             event.seq

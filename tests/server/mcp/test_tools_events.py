@@ -576,8 +576,8 @@ async def waits_through_what_is_no_news(board: Any) -> None:
 
 async def test_what_left_comes_as_one_line_and_ends_no_wait(board: Any) -> None:
     alice, bob = await board.join("alice", "bob")
-    for n in range(5):
-        await alice.post(f"{n}", "LOG", ttl_seconds=60)
+    for text in ("built", "tests ran", "deployed", "smoke test green", "rolled out"):
+        await alice.post(text, "LOG", ttl_seconds=60)
     await bob.do("read")
     board.clock.advance(61)
     await board.opened.store.expire()

@@ -95,8 +95,8 @@ async def test_a_claim_is_told_as_one_and_shown_where_its_item_is(board: Any) ->
     )
     assert "F-1 fact by ada 0s !5 ⚠ F-2 by ben claims to supersede it: All" in await ada.say("query")
     view = await ada.say("read")
-    assert "F-1 by you 0s, F-2 says to replace it: All included" in view
-    assert "F-2 by ben 0s, says it replaces F-1: Without tax" in view
+    assert "F-1 by you 0s, F-2 claims to replace it: All included" in view
+    assert "F-2 by ben 0s, claims to replace F-1: Without tax" in view
     whole = await ada.say("read", ids=["F-1"])
     assert (
         '⚠ F-2 by ben claims to supersede it; ada agrees by a post with edges {"supports": ["F-2"]}'

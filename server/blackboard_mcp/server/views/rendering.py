@@ -49,6 +49,8 @@ class View:
 
     `shown` are the ids of items whose text stands there whole, `excerpts` of those with its start,
     `stubs` of those with none of it; `hidden` counts the items of working memory that are not named at all.
+    `folded` are those of the stubs that are named behind a newer one that says the same in other figures, or replaces
+    them, and whose text stands there.
     """
 
     text: str
@@ -57,6 +59,7 @@ class View:
     excerpts: tuple[str, ...]
     stubs: tuple[str, ...]
     hidden: int
+    folded: tuple[str, ...] = ()
 
 
 def render_view(
@@ -244,7 +247,11 @@ class Renderer:
         def ids(wanted: int) -> tuple[str, ...]:
             return tuple(self._standing.items[n].id for n, level in levels.items() if level == wanted)
 
-        return View(text, self._count(text), ids(WHOLE), ids(START), ids(STUB), hidden)
+        lines_there = (
+            line for section in self._all() for line in section.lines if line.level in (START, WHOLE)
+        )
+        folded = tuple(item.id for line in lines_there for item in line.folded)
+        return View(text, self._count(text), ids(WHOLE), ids(START), ids(STUB), hidden, folded)
 
     def _levels(self) -> dict[int, int]:
         """How much of each item that is named stands there."""
