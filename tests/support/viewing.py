@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from blackboard_mcp.protocols.answers import Snapshot
+from blackboard_mcp.protocols.answers import Look, Snapshot
 from blackboard_mcp.protocols.board import Board, BoardConfig, Core, Lifecycle
 from blackboard_mcp.protocols.debates import Debate, DebateState, Duty, Obligation, ObligationState
 from blackboard_mcp.protocols.items import Edge, EdgeKind, Item
@@ -20,8 +20,10 @@ def snapshot(*items: Item, core: Core | None = None, **more: Any) -> Snapshot:
     board = Board(
         "main", "main", None, Lifecycle.OPEN, BoardConfig(), core or Core(), 500, START, len(items), 9, 0
     )
-    fields: dict[str, Any] = {"debates": (), "owed": ()}
-    return Snapshot(board, items, **(fields | more))
+    fields: dict[str, Any] = {"debates": (), "owed": (), **more}
+    if "look" in more:
+        fields["look"] = Look.of(more["look"])
+    return Snapshot(board, items, **fields)
 
 
 def view(there: Snapshot, budget: int = 1_500, agent: str = "alice") -> View:

@@ -81,7 +81,8 @@ async def follow(folder: Path, name: str, done: int, last: int) -> None:
     async def board_of(board: str | None, agent: str) -> str:
         return BOARD
 
-    following = Following(store, Looks(), board_of, Activity(store, SystemClock()))
+    activity = Activity(store, SystemClock())
+    following = Following(store, Looks(activity), board_of, activity)
     if await store.find_subscription(BOARD, name, "all") is None:
         await following.subscribe(name, None, FILTER, "all")
     say(ready=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-from blackboard_mcp.protocols.debates import DebateState, Duty, ObligationState
+from blackboard_mcp.protocols.debates import DebateState, Duty, ObligationState, Outcome
 from blackboard_mcp.protocols.items import Contest, EdgeKind, Item, ItemType, Status, Zone
 from viewing import START, debate, edges, line_of, owes, sections_of, snapshot, view
 
@@ -21,7 +21,7 @@ def test_sections_come_in_the_order_of_what_a_reader_has_to_act_on(make_item: Ma
     )
     items = [make_item(n, f"Text {n}.", type_) for n, type_ in enumerate(types, 1)]
     items += [make_item(20, "Claim.", ItemType.HYPOTHESIS), make_item(21, "Old claim.")]
-    ended = debate(21, state=DebateState.DECIDED, closed_by="dora", closed_at=START, outcome="accepted")
+    ended = debate(21, state=DebateState.DECIDED, closed_by="dora", closed_at=START, outcome=Outcome.STANDS)
     shown = view(snapshot(*items, owed=((1, Duty.ACKNOWLEDGE),), debates=(debate(20),), ended=(ended,)))
     assert sections_of(shown) == [
         *("waits for you", "open questions and problems", "open debates", "settled"),
@@ -102,9 +102,9 @@ def test_an_ended_debate_says_what_became_of_the_claim_by_whom_and_why(make_item
     ]
     closed = {"closed_by": "dora", "closed_at": START + timedelta(minutes=1)}
     ended = (
-        debate(1, state=DebateState.DECIDED, reason='no "sessions"', outcome="rejected", **closed),
-        debate(2, state=DebateState.CONSENSUS, outcome="accepted", **closed),
-        debate(3, state=DebateState.DECIDED, reason="heard", outcome="accepted", **closed),
+        debate(1, state=DebateState.DECIDED, reason='no "sessions"', outcome=Outcome.FALLS, **closed),
+        debate(2, state=DebateState.CONSENSUS, outcome=Outcome.STANDS, **closed),
+        debate(3, state=DebateState.DECIDED, reason="heard", outcome=Outcome.STANDS, **closed),
     )
     shown = view(snapshot(*items, ended=ended))
     assert line_of(shown, "F-1") == "F-1 by eve falls, decided by dora 2m ago (\"no 'sessions'\"): All fail."
@@ -210,9 +210,9 @@ def test_law_then_calls_then_a_sentence_each_as_budgets_shrink(make_item: Make) 
     ]
     open_ = debate(3, 4, obligations=(owes("alice", 4, Duty.RESPOND),))
     there = snapshot(*items, debates=(open_,), owed=((4, Duty.RESPOND),))
-    at = {budget: view(there, budget).text for budget in (110, 140, 200, 300)}
+    at = {budget: view(there, budget).text for budget in (130, 160, 220, 320)}
     assert all("Never touch production." in text for text in at.values())
     assert all('post(type="REPLY", edges={"replies_to": ["C-4"]}' in text for text in at.values())
-    assert "B-2" not in at[110]
-    assert "B-2 by mgr 2m: Cause unknown. Find it by noon." in at[200]
-    assert "waits for you: answer C-4" in at[300]
+    assert "B-2" not in at[130]
+    assert "B-2 by mgr 2m: Cause unknown. Find it by noon." in at[220]
+    assert "waits for you: answer C-4" in at[320]
