@@ -236,7 +236,7 @@ class Open:
         seq = (await call(self.client, "read"))["seq"]
         self.ready.set()
         with contextlib.suppress(Exception):
-            answer = await call(self.client, "wait", since=seq + 1_000_000, seconds=50)
+            answer = await call(self.client, "wait", since=seq, seconds=50)
             raise AssertionError(f"waiting ended with an answer: {answer}")
 
 
@@ -284,7 +284,7 @@ async def test_a_token_revoked_by_another_process_ends_everything_within_five_se
         for task in ends:
             await task
         assert not waiting.done()
-        async with joined(servers[0], other, mode) as still:
+        async with joined(servers[0], await issue(data, f"gina-{mode}"), mode) as still:
             await call(still, "post", text=f"after, beside {agent}")
         assert await waiting
 

@@ -174,7 +174,7 @@ async def test_results_are_structured_on_request_only(served: Serving, board: st
             "query": {},
             "query_archive": {"text": "fact"},
             "subscribe": {},
-            "wait": {"since": 0},
+            "wait": {"since": 0, "seconds": 0},
             "debate": {"op": "status", "id": "1"},
             "post": {"text": "another"},
         }.items():
