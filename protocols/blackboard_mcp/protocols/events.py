@@ -39,6 +39,7 @@ class EventType(StrEnum):
     DEBATE_PENDING = "debate.pending"
     OBLIGATION_ADDED = "obligation.added"
     OBLIGATION_MET = "obligation.met"
+    AGREEMENT_GIVEN = "agreement.given"
     OBLIGATION_WAIVED = "obligation.waived"
     SUMMARY_REQUESTED = "summary.requested"
     SUMMARY_TAKEN = "summary.taken"
@@ -106,6 +107,7 @@ QUIET = frozenset(
 
 APART = frozenset(
     {
+        EventType.AGREEMENT_GIVEN,
         EventType.DELIVERY_DEAD,
         EventType.ITEM_ARCHIVED,
         EventType.ITEM_EXPIRED,

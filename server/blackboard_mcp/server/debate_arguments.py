@@ -29,6 +29,11 @@ _GOES_WITH = {
 }
 
 
+def called(op: object) -> object:
+    """The operation that is meant: who is asked to agree may say so."""
+    return "acknowledge" if op == "agree" else op
+
+
 def check_debating(op: str, id_: str, said: Mapping[str, object], reason: str, place: str = "") -> None:
     """
     Raises:

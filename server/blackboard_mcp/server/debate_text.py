@@ -65,7 +65,7 @@ def duty_line(
     id_ = name(number)
     if duty is Duty.AGREE:
         return (
-            f'{id_} by {by(number)} asks you to agree: {said(number)} → agree: debate(op="acknowledge", id="{id_}"); '
+            f'{id_} by {by(number)} asks you to agree: {said(number)} → agree: debate(op="agree", id="{id_}"); '
             f'object: post(type="CRITIQUE", edges={{"critiques": ["{id_}"]}}, text="…")'
         )
     if duty is Duty.RESPOND and debate is not None:
@@ -166,7 +166,7 @@ def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -
             told.append(f"{name(n)} by {items[n].author if n in items else '?'}")
             if n in answers:
                 told[-1] += f" (answered by {name(answers[n])})"
-            elif n in debate.unanswered:
+            elif n in debate.unanswered and debate.state is DebateState.OPEN:
                 told[-1] += " (not answered)"
         more = len(debate.critiques) - len(told)
         lines.append("critiques " + ", ".join(told) + (f" +{more}" if more else ""))

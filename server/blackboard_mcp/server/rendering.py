@@ -30,6 +30,7 @@ from blackboard_mcp.protocols.tokens import Tokenizer
 
 from . import explaining
 from .debate_text import debate_lines, standing_lines
+from .event_text import plainly
 from .following import News
 from .reading import Reading
 from .remarks import remark_lines
@@ -55,10 +56,13 @@ FOOTER_TOKENS = 30
 LINE_WIDTH = 160
 _NEIGHBOUR_WIDTH = 100
 _EVENT_TOKENS = 60
+_TEXTS_TOKENS = 900
+"""Tokens of the texts of an answer together; of few texts each has more of them, up to `_WHOLE_TOKENS`."""
+_WHOLE_TOKENS = 240
 """So much of a text stands in an event's line; shorter texts stand there whole."""
 _LEFT_NAMED = 12
 """Items that left together are named up to so many."""
-_DUTIES = {Duty.RESPOND: "answer", Duty.ANSWER: "answer"}
+_DUTIES = {Duty.RESPOND: "answer", Duty.ANSWER: "answer", Duty.AGREE: "agree to"}
 """What a footer calls duties that are not called what is to be done."""
 _NAMED_APART = 3
 """Items beyond the budget that each get a line; more of them share one."""
@@ -349,12 +353,13 @@ class Rendering:
         shown: list[int] = []
         apart: list[Event] = []
         spent = 0
+        each = min(max(_EVENT_TOKENS, _TEXTS_TOKENS // max(1, len(news.texts))), _WHOLE_TOKENS)
         for place, event in enumerate(news.events):
             if news.subscription is None and (event.event in LEFT or event.event in QUIET):
                 apart.append(event)
                 shown.append(event.seq)
                 continue
-            line = self.event(event, news.texts)
+            line = self.event(event, news.texts, each)
             spent += self._tokenizer.count(line) + 1
             if spent > budget and lines:
                 lines.append(f"… {len(news.events) - place} more: {_go_on(news, shown[-1], budget)}")
@@ -370,7 +375,7 @@ class Rendering:
             footer = f"go on with since={news.cursor} · {footer}"
         return "\n".join(lines) + f"\n{footer}"
 
-    def event(self, event: Event, texts: Mapping[tuple[int, int], str]) -> str:
+    def event(self, event: Event, texts: Mapping[tuple[int, int], str], tokens: int = _EVENT_TOKENS) -> str:
         """An event on a line, with how the version begins that it is about, where `texts` has it."""
         words = [str(event.seq), str(event.event)]
         if event.item is not None:
@@ -378,12 +383,14 @@ class Rendering:
         if event.key is not None:
             words.append(event.key)
         words.append(f"by {event.agent}")
-        words += [f"{one_line(str(k))} {one_line(_plain(v))}" for k, v in event.data.items()]
-        line = " ".join(words)
+        said = plainly(event)
+        if said is None:
+            words += [f"{one_line(str(k))} {one_line(_plain(v))}" for k, v in event.data.items()]
+        line = " ".join(words) if said is None else f"{' '.join(words)}: {said}"
         if event.item is not None:
             text = texts.get((int(event.item.rsplit("-", 1)[1]), event.version or 1))
             if text is not None:
-                line += f": {excerpt(text, _EVENT_TOKENS, self._tokenizer)}"
+                line += f": {excerpt(text, tokens, self._tokenizer)}"
         return line
 
     def core(self, core: Core) -> list[str]:

@@ -112,7 +112,7 @@ StatusName = Annotated[
 ]
 AnyType = Annotated[TypeName, ANY_CASE, _ANY_TEXT]
 """A type, where the schema need not list them again."""
-Importance = Annotated[int, Field(ge=1, le=5), _ANY_INTEGER]
+Importance = Annotated[int, Field(ge=1, le=5), WithJsonSchema({"type": "integer", "maximum": 5})]
 Metadata = Annotated[dict[str, Any], Field(max_length=200)]
 Ttl = Annotated[float, Field(ge=0, le=MAX_TTL), _ANY_NUMBER]
 VisibilityName = Annotated[Literal["board", "team", "private"], _ANY_TEXT]

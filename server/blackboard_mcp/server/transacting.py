@@ -19,11 +19,11 @@ from blackboard_mcp.protocols.transactions import (
     check_transaction,
 )
 from blackboard_mcp.protocols.wire import TransactionAnswer, WireDebated, wire_item
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from .blackboard import Blackboard, as_asked
 from .conflicts import with_texts
-from .debate_arguments import OutcomeName, check_debating
+from .debate_arguments import OutcomeName, called, check_debating
 from .mcp.adapter_arguments import Arguments
 from .once import once_of
 from .remarks import wire_remarks
@@ -38,7 +38,12 @@ class DebateFields(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    op: Literal["open", "acknowledge", "concede", "withdraw", "vote", "decide", "confirm", "watch", "unwatch"]
+    op: Annotated[
+        Literal[
+            "open", "acknowledge", "concede", "withdraw", "vote", "decide", "confirm", "watch", "unwatch"
+        ],
+        BeforeValidator(called),
+    ]
     id: Id
     reason: Annotated[str, Field(max_length=2_000)] = ""
     watchers: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=32)] | None = None

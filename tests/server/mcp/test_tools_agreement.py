@@ -25,7 +25,7 @@ async def test_who_is_asked_has_the_call_and_the_item_says_who_agreed(board: Any
     text = await ada.say("post", type="DECISION", text="We go by train.", agree=["ben", "cleo"])
     assert text.splitlines()[0] == "D-1 → agreed: nobody yet; waits for ben, cleo"
     view = await ben.say("read")
-    assert 'agree: debate(op="acknowledge", id="D-1")' in view
+    assert 'agree: debate(op="agree", id="D-1")' in view
     assert 'object: post(type="CRITIQUE", edges={"critiques": ["D-1"]}, text="…")' in view
     await ben.do("debate", op="acknowledge", id="D-1")
     assert "(agreed: ben; waits for cleo): We go by train." in await cleo.say("query")
@@ -51,7 +51,7 @@ async def test_everybody_here_is_asked_about_an_item_that_stands_and_a_number_su
         **{"agreed": ["cleo"], "waiting": [], "away": [], "enough": 1, "reached": True},
     }
     events = [e["event"] for e in (await ada.do("read", since=0))["events"]]
-    assert events[-3:] == ["obligation.met", "agreement.reached", "obligation.waived"]
+    assert events[-3:] == ["agreement.given", "agreement.reached", "obligation.waived"]
 
 
 async def test_an_objection_is_a_critique_and_what_was_agreed_stays(board: Any) -> None:

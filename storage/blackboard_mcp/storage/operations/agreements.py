@@ -118,8 +118,8 @@ def give(ledger: Ledger, item: ItemRow) -> Steps[bool]:
     if not mine or (mine[0][3] == ObligationState.WAIVED and mine[0][5] != AWAY):
         return False
     yield from _set(ledger, mine[0], ObligationState.ACKNOWLEDGED, f"version {item.version}")
-    data = {"duty": str(Duty.AGREE), "version": item.version}
-    yield from ledger.emit(EventType.OBLIGATION_MET, item, data=data, concerns=[item.author])
+    data = {"version": item.version}
+    yield from ledger.emit(EventType.AGREEMENT_GIVEN, item, data=data, concerns=[item.author])
     yield from _settle(ledger, item)
     return True
 

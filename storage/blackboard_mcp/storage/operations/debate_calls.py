@@ -239,6 +239,7 @@ def _end(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
             if call.op is DebateOp.CONCEDE
             else f'debate(op="status", id="{item.id}") says how the last one ended'
         )
+        how = (yield from _how_to_agree(ledger, item)) or how
         raise Conflict(f"No debate is open on {item.id}. Nothing was changed; {how}.", item=item.id)
     match call.op:
         case DebateOp.CONCEDE:
@@ -247,6 +248,13 @@ def _end(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
             yield from deciding.decide(ledger, debate, call)
         case _:
             yield from deciding.confirm(ledger, debate, call)
+
+
+def _how_to_agree(ledger: Ledger, item: ItemRow) -> Steps[str]:
+    """The call of who is asked to agree to an item; empty for who is not."""
+    rows = yield sql("agreeing"), (ledger.no, numbers([item.number]))
+    asked = any(row[1] == ledger.agent and row[3] == ObligationState.OUTSTANDING for row in rows)
+    return f'you are asked to agree to it: debate(op="agree", id="{item.id}")' if asked else ""
 
 
 def _vote(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
@@ -258,9 +266,11 @@ def _vote(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
     item = yield from _item(ledger, DebateOp.VOTE, number, call.version)
     debate = yield from debate_about(ledger.no, item)
     if debate is None:
+        how = (yield from _how_to_agree(ledger, item)) or (
+            f'a CRITIQUE of it or debate(op="open", id="{item.id}") opens one'
+        )
         raise Conflict(
-            f"No debate is open on {item.id}, so there is nothing to vote on. Nothing was changed; a CRITIQUE of "
-            f'it or debate(op="open", id="{item.id}") opens one.',
+            f"No debate is open on {item.id}, so there is nothing to vote on. Nothing was changed; {how}.",
             item=item.id,
         )
     root, quorum = debate.root, ledger.board.config.quorum

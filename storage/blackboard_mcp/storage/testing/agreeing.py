@@ -47,7 +47,7 @@ class AgreementTests:
         assert (await at.item(item)).agreement == Agreement(agreed=("bob", "carol"), reached=True)
         told = [(str(e.event), e.data) for e in await at.events()][-2:]
         assert told == [
-            ("obligation.met", {"duty": "agree", "version": 1}),
+            ("agreement.given", {"version": 1}),
             ("agreement.reached", {"agreed": ["bob", "carol"]}),
         ]
         assert await at.held(item) == set()
@@ -139,7 +139,7 @@ class AgreementTests:
         now = await at.item(item)
         assert now.agreement is not None
         assert now.agreement.reached
-        met = [e for e in await at.events() if str(e.event) == "obligation.met"]
+        met = [e for e in await at.events() if str(e.event) == "agreement.given"]
         assert [(e.agent, e.data["version"]) for e in met] == [("bob", 1), ("carol", 2), ("bob", 2)]
 
     async def test_a_critique_opens_a_debate_and_what_was_agreed_stays(self, at: Table) -> None:

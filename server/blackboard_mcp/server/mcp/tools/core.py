@@ -114,7 +114,7 @@ class CoreTools:
             self.post,
             name="post",
             description=(
-                "Post; CRITIQUE of another's item opens a debate. key: versioned entry (status DELETED); id: amend."
+                "CRITIQUE of another's item opens debate. key: versioned entry (status DELETED); id: amend, no text."
             ),
             needs=TOOLS["post"],
             annotations=WRITE,
@@ -134,7 +134,7 @@ class CoreTools:
         server.tool(
             self.query,
             name="query",
-            description="List items, newest first. key: glob, ** crosses segments.",
+            description="List items, newest first (also by any_tags, no_tags). key: glob, ** crosses segments.",
             needs=TOOLS["query"],
             annotations=READ,
             output=ItemsAnswer,
@@ -310,8 +310,8 @@ class CoreTools:
         zone: ZoneName | None = None,
         limit: Page | None = None,
         cursor: Cursor | None = None,
-        any_tags: Tags | None = None,
-        no_tags: Tags | None = None,
+        any_tags: Annotated[Tags, _OTHER] | None = None,
+        no_tags: Annotated[Tags, _OTHER] | None = None,
         after: Instant | None = None,
         before: Instant | None = None,
         board: BoardId | None = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, get_args
 
 from blackboard_mcp.protocols.answers import (
     DebateView,
@@ -10,14 +10,15 @@ from blackboard_mcp.protocols.answers import (
 from blackboard_mcp.protocols.items import Item, parse_ref
 from blackboard_mcp.protocols.topics import MAX_TOPIC, is_topic
 from blackboard_mcp.protocols.wire import DebateAnswer, DebateResult, WatchesAnswer, wire_debate
-from pydantic import Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ... import requests
 from ...blackboard import Blackboard
-from ...debate_arguments import DebateOp, OutcomeName
+from ...debate_arguments import DebateOp, OutcomeName, called
 from ...debate_text import watching, what_closes
 from ...needs import TOOLS
 from ...rendering import Rendering
+from ...text import agreement_line
 from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
 from ..adapter_arguments import UNLISTED
 
@@ -26,6 +27,11 @@ Watchers = Annotated[
     list[Annotated[str, Field(max_length=64)]], Field(max_length=32, json_schema_extra={UNLISTED: True})
 ]
 Reason = Annotated[str, Field(max_length=2_000)]
+Op = Annotated[
+    DebateOp,
+    BeforeValidator(called),
+    WithJsonSchema({"type": "string", "enum": ["agree", *get_args(DebateOp)]}),
+]
 BoardId = Annotated[str, Field(max_length=64)]
 Outcome = Annotated[OutcomeName, WithJsonSchema({"type": "string", "maxLength": 16})]
 """The description names them: a list of values in the schema would cost tokens twice."""
@@ -43,9 +49,9 @@ class DebateTool:
             self.debate,
             name="debate",
             description=(
-                "acknowledge: answers settle it, the item stands. concede: your item falls, or is amended to `to`. "
-                "withdraw: your CRITIQUE. decide: outcome stands, falls or amended; reason. confirm: another's "
-                "decision. status: who is missing. watch: id or topic (key:plan:**, tag:db)."
+                "agree (acknowledge): answers settle it, the item stands; or to a decision. concede: your item falls, "
+                "or is amended to `to`. withdraw: your CRITIQUE. decide: outcome stands, falls or amended; reason. "
+                "confirm: another's decision. status: who is missing. watch: id or topic (key:plan:**, tag:db)."
             ),
             needs=TOOLS["debate"],
             annotations=ToolAnnotations(destructive_hint=False),
@@ -55,7 +61,7 @@ class DebateTool:
     async def debate(
         self,
         caller: Caller,
-        op: DebateOp,
+        op: Op,
         id: ItemOrTopic,
         reason: Reason = "",
         watchers: Watchers | None = None,
@@ -102,4 +108,7 @@ class DebateTool:
             "unwatch": f"you no longer watch {item.id}",
             "acknowledge": f"you have seen {item.id} and watch it no more",
         }.get(op, f"{item.id} was never debated")
+        if item.agreement is not None and op in ("acknowledge", "status"):
+            agreed = caller.agent in item.agreement.agreed and op == "acknowledge"
+            text = f"{f'you agree to {item.id}' if agreed else item.id}: {agreement_line(item.agreement)}"
         return Answer(self._say.with_footer(text, seq, attention), structured)
