@@ -164,6 +164,10 @@ def outgrow_budgets(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rendering, "Renderer", renderer)
 
 
+SEEN_BEFORE = {"open_work_like_the_rest": 36, "age_does_not_count": 30}
+"""Seeds of walks that saw a mistake: tried first, before all others."""
+
+
 @pytest.mark.parametrize(
     ("mutate", "invariant"),
     [
@@ -181,6 +185,7 @@ def test_the_walk_sees_the_mistake(
     monkeypatch: pytest.MonkeyPatch, mutate: Callable[[pytest.MonkeyPatch], None], invariant: str
 ) -> None:
     mutate(monkeypatch)
-    outcome = walk(inline, stride(6), only={invariant}, seeds=range(40), machine=served.Served)
+    first = SEEN_BEFORE.get(mutate.__name__, 0)
+    outcome = walk(inline, stride(6), only={invariant}, seeds=(first, *range(40)), machine=served.Served)
     with pytest.raises(AssertionError, match=f"^{invariant}: "):
         outcome.assert_held(invariant)

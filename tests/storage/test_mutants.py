@@ -855,14 +855,33 @@ async def test_the_kit_sees_the_mistake(
         await run(at=Table(store), **told)
 
 
+SEEN_BEFORE = {
+    "no closure - I5": 3,
+    "closing forgets other debates - guard": 15,
+    "guard without obligations - I4": 21,
+    "versions with gaps - I22": 2,
+    "delete what is held - I22": 35,
+    "statuses as one likes - I29": 2,
+    "a grant is not looked at again - roles": 6,
+    "replies ignored - I3": 5,
+    "summary unchecked - I14": 4,
+    "the same but for what is asked - I40": 10,
+    "a question that waits may leave - guard": 2,
+    "what was restored leaves at once - I12": 2,
+}
+"""Seeds of walks that saw a mistake: tried first, before all others."""
+
+
 @pytest.mark.parametrize(
     ("mutate", "invariant"), [pytest.param(m, i, id=f"{name} - {i}") for name, m, i in BY_THE_WALK]
 )
-def test_the_walk_sees_the_mistake(monkeypatch: pytest.MonkeyPatch, mutate: Mutate, invariant: str) -> None:
+def test_the_walk_sees_the_mistake(
+    monkeypatch: pytest.MonkeyPatch, mutate: Mutate, invariant: str, request: pytest.FixtureRequest
+) -> None:
     """Each invariant by itself: what else the mistake breaks is let pass."""
-
+    first = SEEN_BEFORE.get(request.node.callspec.id, 0)
     mutate(monkeypatch)
-    outcome = walk(inline, stride(6), only={invariant}, seeds=range(60), waits=False)
+    outcome = walk(inline, stride(6), only={invariant}, seeds=(first, *range(60)), waits=False)
     assert outcome.broken is not None, outcome.error or "the walk saw nothing"
     with pytest.raises(AssertionError, match=invariant):
         outcome.assert_held(invariant)
