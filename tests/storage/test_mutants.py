@@ -856,7 +856,6 @@ async def test_the_kit_sees_the_mistake(
 
 
 SEEN_BEFORE = {
-    "no closure - I5": 3,
     "closing forgets other debates - guard": 15,
     "guard without obligations - I4": 21,
     "versions with gaps - I22": 2,
