@@ -133,6 +133,8 @@ class Walker(RuleBasedStateMachine):
         """What is done with the board at the end of some walks: it is built again from its history."""
         if self.broken or not self.log or self.calls % 4 or not isinstance(self.store, SqlBoardStore):
             return
+        if self.outcome.only and not self.outcome.only & {"I18 rebuilt", "I39"}:
+            return
         made = self.run(rebuilt(self.store, self.at.board))
         self.check("I18 rebuilt", not made.differences, made.differences)
         numbers = [*range(1, self.run(self.at.seq()) + 1)]
