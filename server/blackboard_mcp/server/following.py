@@ -39,7 +39,7 @@ _SKIPPED: Final = 256
 _USE_SECONDS: Final = 3_600.0
 """A subscription's use is written down as seldom as this."""
 
-_TOLD: Final = frozenset({EventType.ITEM_POSTED, EventType.ITEM_VERSIONED, EventType.REQUEST_OPENED})
+BEGUN: Final = frozenset({EventType.ITEM_POSTED, EventType.ITEM_VERSIONED, EventType.REQUEST_OPENED})
 """Events that are told with the beginning of the version that they are about."""
 _MOST_TOLD: Final = 100
 """Versions whose beginnings are read for one answer; its text holds no more."""
@@ -317,7 +317,7 @@ class Following:
         told = [
             (parse_ref(event.item).number, event.version or 1)
             for event in news.events
-            if event.item is not None and event.event in _TOLD
+            if event.item is not None and event.event in BEGUN
         ]
         if not told:
             return news

@@ -31,7 +31,7 @@ from blackboard_mcp.protocols.tokens import Tokenizer
 from . import explaining
 from .debate_text import debate_lines, standing_lines
 from .event_text import plainly
-from .following import News
+from .following import BEGUN, News
 from .reading import Reading
 from .remarks import remark_lines
 from .searching import Around, Found
@@ -387,7 +387,7 @@ class Rendering:
         if said is None:
             words += [f"{one_line(str(k))} {one_line(_plain(v))}" for k, v in event.data.items()]
         line = " ".join(words) if said is None else f"{' '.join(words)}: {said}"
-        if event.item is not None:
+        if event.item is not None and event.event in BEGUN:
             text = texts.get((int(event.item.rsplit("-", 1)[1]), event.version or 1))
             if text is not None:
                 line += f": {excerpt(text, tokens, self._tokenizer)}"

@@ -51,6 +51,27 @@ async def zone(agent: Any, id_: str) -> str:
     return str((await agent.item(id_))["zone"])
 
 
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("b: which port does the DB use?", ["b"]),
+        ("Thanks. b, c: which port?", ["b", "c"]),
+        ("b and nobody: which port?", ["b"]),
+        ("note: which port?", ["c"]),
+        ("we saw b: which port?", ["c"]),
+        ("@c not b: which port?", ["c"]),
+    ],
+)
+async def test_a_question_asks_whom_a_sentence_speaks_to(board: Any, text: str, asked: list[str]) -> None:
+    a, b, c = await board.join("a", "b", "c")
+    await b.post("here", "LOG")
+    fact = await c.post("The DB answers.")
+    await a.post(text, "QUESTION", edges={"replies_to": [fact["id"]]})
+    for name, agent in (("b", b), ("c", c)):
+        await agent.do("query")
+        assert ("you owe: answer Q-3" in agent.footer) == (name in asked), name
+
+
 async def test_a_question_to_somebody_waits_for_the_answer_and_is_offered(board: Any) -> None:
     a, b = await board.join("a", "b")
     question = await a.post("@b Which port does the DB use? Blocks the deploy.", "QUESTION")

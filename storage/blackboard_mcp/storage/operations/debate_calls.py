@@ -32,7 +32,7 @@ from .debating import (
 from .ledger import Ledger, load_any, load_visible, open_ledger, standing
 from .principals import agents_of, owner_of
 from .request_rows import find
-from .rows import ItemRow, Steps, numbers, sql
+from .rows import ItemRow, Steps, cut, numbers, sql
 from .voting import cast, tally
 
 
@@ -131,7 +131,7 @@ def _acknowledge(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
     """
     item = yield from _item(ledger, DebateOp.ACKNOWLEDGE, number, call.version)
     yield from questions.want_words(ledger, item)
-    why = {"reason": call.reason[:MAX_REASON]} if call.reason else {}
+    why = {"reason": cut(call.reason, MAX_REASON)} if call.reason else {}
     debate = yield from debate_about(ledger.no, item)
     met: set[int] = set()
     rows = list((yield sql("obligations_of_item"), (ledger.no, item.number)))
@@ -279,7 +279,7 @@ def _vote(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
     data: dict[str, object] = {"approve": call.approve, "owner": owner, "version": root.version}
     data |= {"for": len(count.approving), "against": len(count.rejecting)}
     if call.reason:
-        data["reason"] = call.reason[:100]
+        data["reason"] = cut(call.reason, 100)
     yield from ledger.emit(EventType.DEBATE_VOTED, root, data=data, concerns=[root.author])
     yield from moved(ledger, debate.id)
     if quorum:

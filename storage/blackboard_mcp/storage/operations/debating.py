@@ -19,7 +19,7 @@ from . import guarding, pressing, retracting
 from .answering import ask_again, summon, unanswered
 from .ledger import Ledger, load_any, standing
 from .principals import behind, owner_of, owners_of, writer_of
-from .rows import ItemRow, Steps, numbers, sql
+from .rows import ItemRow, Steps, cut, numbers, sql
 from .topics import watchers_of
 from .voting import decisions_of, tally
 
@@ -262,7 +262,11 @@ def close(
         root.status = str(Status.INVALIDATED)
     elif root.status == Status.DEBATED:
         root.status = str(Status.ACTIVE)
-    data: dict[str, object] = {"state": str(state), "outcome": str(outcome), "reason": reason[:MAX_REASON]}
+    data: dict[str, object] = {
+        "state": str(state),
+        "outcome": str(outcome),
+        "reason": cut(reason, MAX_REASON),
+    }
     if to is not None:
         data["amended_to"] = to.id
     if by:
@@ -358,7 +362,7 @@ def withdraw_critique(
         )
     data: dict[str, object] = {"status": [item.status, str(status)]}
     if reason:
-        data["reason"] = reason[:100]
+        data["reason"] = cut(reason, 100)
     seq = yield from ledger.emit(EventType.ITEM_CHANGED, item, data=data, concerns=[item.author])
     item.status, item.seq = str(status), seq
     yield sql("item_status"), (ledger.no, item.number, item.status, seq, ledger.now, ledger.agent)

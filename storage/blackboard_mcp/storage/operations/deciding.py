@@ -24,7 +24,7 @@ from ..operation import Rows
 from .debating import AWAY, TAKEN_BACK, Open, acts_for_author, close, moved, owe, settle_duty
 from .ledger import Ledger, load_any, load_visible, standing
 from .principals import behind, owner_of, owners_of
-from .rows import ItemRow, Steps, numbers, sql
+from .rows import ItemRow, Steps, cut, numbers, sql
 from .voting import decisions_of
 
 
@@ -109,7 +109,7 @@ def decide(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
     for agent in asked:
         if agent not in waits:
             yield from owe(ledger, agent, root.number, Duty.CONFIRM, debate.id)
-    data: dict[str, object] = {"outcome": str(call.outcome), "reason": call.reason[:_REASON]}
+    data: dict[str, object] = {"outcome": str(call.outcome), "reason": cut(call.reason, _REASON)}
     if to is not None:
         data["amended_to"] = to.id
     yield from ledger.emit(EventType.DEBATE_PENDING, root, data=data, concerns=[root.author, *asked])

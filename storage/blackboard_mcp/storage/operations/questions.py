@@ -20,20 +20,39 @@ from ..operation import Rows
 from . import sight
 from .ledger import Ledger, load_any
 from .principals import audience
-from .rows import ItemRow, Steps, sql
+from .rows import ItemRow, Steps, dumps, sql
 
 MOST_ASKED = 8
 """Most agents whom one question asks: those it names first."""
 _MENTION = re.compile(r"(?<![\w@])@([A-Za-z0-9._@-]{0,63}[A-Za-z0-9_])")
 """A name after an @; punctuation that ends a sentence is not part of it."""
+_CALLED = re.compile(
+    r"(?:\A|[.!?;\n][ \t]*)((?:[A-Za-z0-9._@-]{1,64}(?:, ?(?:and )?| and )){0,7}[A-Za-z0-9._@-]{1,64}): "
+)
+"""Names before a colon where a sentence begins: `ben, cleo: …`."""
 _LOOKED_AT = 20_000
 """Characters of a text that are searched for names."""
+_CALLED_IN = 2_000
+"""Characters of a text that are searched for who is spoken to without an @."""
 _NO_ANSWERS = (ItemType.QUESTION, ItemType.CRITIQUE)
 
 
 def mentioned(text: str) -> list[str]:
     """Whom a text names with an @, in order."""
     return list(dict.fromkeys(_MENTION.findall(text[:_LOOKED_AT])))
+
+
+def _called(no: int, text: str) -> Steps[list[str]]:
+    """Whom a text without an @ speaks to by name, of those whom the board knows."""
+    said = [
+        name
+        for names in _CALLED.findall(text[:_CALLED_IN])
+        for name in re.split(r", ?(?:and )?| and ", names)
+    ]
+    if not said:
+        return []
+    known = {name for (name,) in (yield sql("agents_among"), (no, dumps(said)))}
+    return [name for name in said if name in known]
 
 
 def whom(
@@ -45,7 +64,7 @@ def whom(
     """Those whom an item asks: nobody, unless it is a question."""
     if row.type != ItemType.QUESTION or ledger.asking:
         return []
-    names = mentioned(row.text)
+    names = mentioned(row.text) or (yield from _called(ledger.no, row.text))
     if not names:
         names = [targets[number].author for kind, number in edges if kind is EdgeKind.REPLIES_TO]
     others = [name for name in dict.fromkeys(names) if name not in (SYSTEM, ledger.agent, row.author)]

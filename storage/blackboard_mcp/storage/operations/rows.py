@@ -73,6 +73,11 @@ def dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
+def cut(text: str, most: int) -> str:
+    """The start of a text, and a sign that it goes on where it does."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def numbers(values: Iterable[int]) -> str:
     """A JSON list of numbers, in order, for `json_each`."""
     return "[" + ",".join(map(str, sorted(set(values)))) + "]"

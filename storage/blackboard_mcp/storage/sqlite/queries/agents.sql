@@ -45,3 +45,7 @@ ON CONFLICT DO UPDATE SET reads = reads + excluded.reads, last_read = max(last_r
 -- name: agents
 -- Agents of a board by name.
 SELECT name, posts, first_seen, last_seen FROM agent WHERE board = ?1 ORDER BY name;
+
+-- name: agents_among
+-- Those of some names (a JSON list) whom the board knows.
+SELECT name FROM agent WHERE board = ?1 AND name IN (SELECT value FROM json_each(?2));
