@@ -18,6 +18,8 @@ class RemarkKind(StrEnum):
     """The agent posted it before, and it stands: nothing was stored again."""
     CRITICISED = "criticised"
     """Open critiques that what the post criticises had already."""
+    OVER = "over"
+    """The post criticises them, and they were withdrawn or invalidated before: no debate opens."""
     FALLEN = "fallen"
     """They say the same, and were withdrawn or invalidated."""
     NUMBERS = "numbers"

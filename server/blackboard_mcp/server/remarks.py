@@ -63,6 +63,11 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
             f'already criticised{more}, if {item.id} adds nothing: debate(op="withdraw", id="{item.id}")',
             *(_named(critique, agent) for critique in remark.about),
         ]
+    if remark.kind is RemarkKind.OVER:
+        return [
+            f"{one.id} by {_who(one, agent)} is {one.status} already: no debate opens on it"
+            for one in remark.about
+        ]
     if remark.kind is RemarkKind.FALLEN:
         against = [id_ for kind, id_ in first.cited_by if kind in ("refutes", "critiques")]
         why = f" after {', '.join(against[:_NAMED])}" if against else ""

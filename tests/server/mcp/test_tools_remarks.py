@@ -143,3 +143,19 @@ async def test_a_suggestion_is_taken_over_in_one_call(board: Any) -> None:
     assert "R-2 reply (adopted in P-3) by ben" in await ben.say("query")
     assert "R-2 by ben 0s on P-1, adopted in P-3: Read the history" in await ada.say("read")
     assert (await ben.item("R-2"))["adopted_in"] == "P-3"
+
+
+async def test_a_critique_of_what_fell_opens_no_debate_and_is_told_so(board: Any) -> None:
+    ada, ben, cleo = await board.join("ada", "ben", "cleo")
+    claim = await ada.post("It is the pool.", "HYPOTHESIS")
+    await ben.post("The canary failed as well.", "CRITIQUE", edges={"critiques": [claim["id"]]})
+    await ada.do("debate", op="concede", id=claim["id"], reason="so it did")
+    late = await cleo.call(
+        "post", text="And the provider throttled nobody.", type="CRITIQUE", edges={"critiques": [claim["id"]]}
+    )
+    text = boards.text_of(late)
+    assert "H-1 by ada is INVALIDATED already: no debate opens on it" in text.splitlines()
+    assert "→ debate" not in text
+    assert (await ada.item(claim["id"]))["debate"] == "CONSENSUS"
+    await ada.do("query")
+    assert "you owe" not in ada.footer

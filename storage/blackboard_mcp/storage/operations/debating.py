@@ -135,7 +135,7 @@ def _begin(
 
 
 def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
-    """What a critique of somebody else's item does: opens a debate on it or joins the open one.
+    """What a critique of somebody else's item does: opens a debate on it or joins the open one; of what fell, nothing.
 
     Raises:
         Conflict: the item was deleted.
@@ -145,9 +145,11 @@ def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
     if ledger.agent == target.author == (yield from writer_of(target)):
         return
     standing(target)
+    debate = yield from debate_about(ledger.no, target)
+    if debate is None and not TRANSITIONS[Status(target.status)]:
+        return  # it fell: there is nothing left to argue about
     if target.zone == Zone.ARCHIVE:
         yield from ledger.restore(target, why=f"critique {item.id}")
-    debate = yield from debate_about(ledger.no, target)
     if debate is None:
         debate = yield from _begin(ledger, target, item, [ledger.agent], explicit=False)
     else:

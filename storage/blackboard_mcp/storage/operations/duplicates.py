@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from blackboard_mcp.protocols.findings import FINDINGS, MAX_FINDING, fingerprint, outline
-from blackboard_mcp.protocols.items import Draft, EdgeKind, Item, ItemType, Visibility
+from blackboard_mcp.protocols.items import TRANSITIONS, Draft, EdgeKind, Item, ItemType, Status, Visibility
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 
 from .ledger import Ledger, load_any
@@ -108,6 +108,14 @@ def _criticised(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
     targets = [edge.target for edge in item.edges if edge.kind is EdgeKind.CRITIQUES]
     if not targets:
         return []
+    if item.debate is None:
+        rows = yield from load_any(ledger.no, targets)
+        over = [
+            n for n in dict.fromkeys(targets) if rows[n].public and not TRANSITIONS[Status(rows[n].status)]
+        ]
+        return (
+            [Remark(place, RemarkKind.OVER, (yield from _shown(ledger, over[:_CRITIQUES])))] if over else []
+        )
     asked = (ledger.no, numbers(targets), item.number, ledger.agent)
     listed = [row[0] for row in (yield sql("critiques_before"), asked)]
     if not listed:

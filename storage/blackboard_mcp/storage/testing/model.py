@@ -610,8 +610,10 @@ class Model(Footing, Wondering):
     def criticise(self, agent: str, number: int, target: int) -> None:
         if self.things[target].gone:
             raise Nope
-        self.restore_one(target)
         about = self.about(target)
+        if not about and self.things[target].status in FINAL:
+            return
+        self.restore_one(target)
         debate = about[0] if about else self.begin(target, agent, [agent], explicit=False)
         debate.moved = self.now
         self.ask(debate, agent, debate.root)
