@@ -109,6 +109,17 @@ def test_the_demo_works_with_a_server_for_each_agent_over_stdio(tmp_path: Path) 
     assert "4 of 4 posts read back by id" in done.stdout
 
 
+def test_the_demo_takes_a_log_in_which_one_agent_goes_on_and_on_under_one_critique(tmp_path: Path) -> None:
+    log = tmp_path / "long.json"
+    text = " ".join(f"word{n}" for n in range(130))
+    history = [{"name": "Solver", "content": f"Step {n}: {text}"} for n in range(24)]
+    critic = {"mistake_step": "1", "mistake_reason": "It looked in the wrong place."}
+    log.write_text(json.dumps({"question": "?", "history": history, **critic}))
+    done = run("demo", log)
+    assert done.returncode == 0, done
+    assert "26 of 26 posts read back by id" in done.stdout
+
+
 def test_the_examples_are_named_and_there_is_a_long_one() -> None:
     listed = said("demo", "--list").splitlines()
     assert [line.split(":")[0] for line in listed] == list(examples())

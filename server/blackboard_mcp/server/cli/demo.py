@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ..demo.session import Session
 
 TARGET_TOKENS = 2_000
+_SETTINGS = '{"owner_held": 1}'
+"""The agents of a recorded session work for one person: however long one's chain of replies is, it is no flood."""
 
 
 @click.command()
@@ -110,7 +112,7 @@ async def _run(
     agents = session.agents
     if transport == "http":
         await _check_open(folder)
-    options = ("--target-tokens", str(target_tokens), "--board", "demo")
+    options = ("--target-tokens", str(target_tokens), "--board", "demo", "--board-settings", _SETTINGS)
     async with AsyncExitStack() as stack:
         if transport == "http":
             click.echo("starting a server …", err=True)
