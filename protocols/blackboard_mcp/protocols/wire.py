@@ -220,7 +220,8 @@ class WireRemark(_Wire):
     kind: str = Field(
         description="same (posted before by the caller, not stored again), criticised (open critiques of what it "
         "criticises), over (what it criticises fell before), fallen (says the same and was withdrawn or invalidated), "
-        "numbers (says the same but for numbers), claim (supersedes or refutes what others wrote), near (posts of the call that nearly repeat it)"
+        "numbers (says the same but for numbers), claim (supersedes or refutes what others wrote), near (posts of the "
+        "call that nearly repeat it)"
     )
     about: list[str] = Field(description="ids, oldest first")
     more: int = Field(default=0, description="how many are not listed")
