@@ -28,7 +28,7 @@ assert _spec.loader is not None
 served = sys.modules["served"] = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(served)
 
-SEEDS, EXAMPLES = (240, 12) if NIGHTLY else (16, 8)
+SEEDS, EXAMPLES = (240, 12) if NIGHTLY else (24, 8)
 
 
 @pytest.fixture(scope="module")

@@ -117,7 +117,7 @@ async def test_what_a_pass_is_not_shown_it_would_not_have_taken(monkeypatch: pyt
     monkeypatch.setattr(weighing, "_PAGE", 3)
     monkeypatch.setattr(weighing, "_THREADS", 2)
     happened: Counter[str] = Counter()
-    for seed in range(100):
+    for seed in range(120):
         await compared(seed, happened)
     for what in ("step 1", "step 2", "step 4", "threads", "less"):
         assert happened[what] >= 8, happened
