@@ -141,8 +141,8 @@ class Following:
         """What is news to the agent, as soon as there is any, or what else there is after `seconds`.
 
         With neither a subscription nor `since` it is what the agent was not shown yet, or what comes from now on where
-        it was never answered before. With `since` it is every
-        event after it; news to the agent ends the wait, its own acts, bookkeeping and what is between others do not.
+        it was never answered before. With `since` it is every event after it; news to the agent ends the wait, its own
+        acts, bookkeeping and what is between others do not.
         Where a footer gave `since` to the agent and it was not shown all before it, that comes first: no number of a
         footer skips anything.
 

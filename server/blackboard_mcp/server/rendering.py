@@ -60,6 +60,8 @@ _TEXTS_TOKENS = 900
 """Tokens of the texts of an answer together; of few texts each has more of them, up to `_WHOLE_TOKENS`."""
 _WHOLE_TOKENS = 240
 """So much of a text stands in an event's line; shorter texts stand there whole."""
+_LISTED_APART = ("was", "now")
+"""Data of an event that no line has: `read` with `id@*` lists former values."""
 _LEFT_NAMED = 12
 """Items that left together are named up to so many."""
 _DUTIES = {Duty.RESPOND: "answer", Duty.ANSWER: "answer", Duty.AGREE: "agree to"}
@@ -385,7 +387,8 @@ class Rendering:
         words.append(f"by {event.agent}")
         said = plainly(event)
         if said is None:
-            words += [f"{one_line(str(k))} {one_line(_plain(v))}" for k, v in event.data.items()]
+            facts = {key: value for key, value in event.data.items() if key not in _LISTED_APART}
+            words += [f"{one_line(str(k))} {one_line(_plain(v))}" for k, v in facts.items()]
         line = " ".join(words) if said is None else f"{' '.join(words)}: {said}"
         if event.item is not None and event.event in BEGUN:
             text = texts.get((int(event.item.rsplit("-", 1)[1]), event.version or 1))

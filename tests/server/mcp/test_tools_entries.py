@@ -287,6 +287,7 @@ async def test_what_was_changed_without_a_new_text_is_listed_with_what_it_was(bo
         ("ada", 1, {"metadata": {"host": "a"}}, {"metadata": kept}),
         ("ada", 1, {"importance": 3, "tags": ["slow", "db"]}, {"importance": 4, "tags": ["fast"]}),
     ]
+    assert "item.changed F-1 by ada changed importance,tags\n" in await ben.say("read", since=2)
     lines = (await ben.say("read", ids=["F-1@*"])).splitlines()
     assert lines[2].endswith("by ada 0s, of @1: status ACTIVE → RESOLVED")
     assert lines[3].split(": ", 1)[1].startswith('metadata {"host": "a"} → (2010 characters, sha256 ')
