@@ -237,7 +237,7 @@ class Open:
         self.ready.set()
         try:
             answer = await call(self.client, "wait", since=seq, seconds=50)
-        except Exception:  # noqa: BLE001 - however the transport tells of its end
+        except Exception:
             return
         raise AssertionError(f"waiting ended with an answer: {answer}")
 
