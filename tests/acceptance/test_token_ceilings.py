@@ -19,8 +19,8 @@ MODES = ["legacy", "2026-07-28", "auto"]
 
 
 def tokens(tool: Tool) -> int:
-    """What a model may pay for a tool: all of it as it was listed, as compact JSON."""
-    shown = tool.model_dump(mode="json", by_alias=True, exclude_none=True)
+    """What a model may pay for a tool, as compact JSON: all that was listed, but what is for people."""
+    shown = tool.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"title", "annotations"})
     return TOKENIZER.count(json.dumps(shown, ensure_ascii=False, separators=(",", ":")))
 
 

@@ -158,7 +158,6 @@ CALLS += [
     ("consume", {"group": "crew", "limit": 1, "seconds": 0}, shared),
 ]
 WITHOUT = {
-    "wait": "its place is a cursor, which `since` names: what was lost on the way is asked for again from there",
     "prune": "a pass is idempotent: run again it finds nothing to do",
 }
 """Tools that change something and take no key, and why they need none."""

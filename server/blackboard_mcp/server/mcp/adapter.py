@@ -142,6 +142,7 @@ class BoardServer:
         annotations: ToolAnnotations,
         needs: Needs,
         output: type[BaseModel] | None = None,
+        title: str | None = None,
         ends_with_client: bool = False,
     ) -> None:
         """Serve `async def fn(caller, <annotated parameters>) -> Answer`, to those who may do what it `needs`.
@@ -159,6 +160,7 @@ class BoardServer:
         self._tools.add(
             fn,
             name=name,
+            title=title,
             description=description,
             annotations=annotations,
             output=output,
@@ -292,9 +294,12 @@ class BoardServer:
         return self._prompts.published
 
     def schema_tokens(self) -> dict[str, int]:
-        """o200k tokens of each tool as it is sent: name, description, schema, annotations."""
+        """o200k tokens of each tool as a model gets it: name, description and schema."""
+        for_people = {"title", "annotations"}
         return {
-            tool.name: schema_tokens(tool.model_dump(mode="json", by_alias=True, exclude_none=True))
+            tool.name: schema_tokens(
+                tool.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=for_people)
+            )
             for tool in self.published_tools
         }
 

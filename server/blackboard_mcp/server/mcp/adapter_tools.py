@@ -91,6 +91,7 @@ class ServedTools:
         fn: ToolFunction,
         *,
         name: str,
+        title: str | None,
         description: str,
         annotations: ToolAnnotations,
         output: type[BaseModel] | None,
@@ -103,6 +104,7 @@ class ServedTools:
         arguments = Arguments(full_name, fn)
         published = Tool(
             name=full_name,
+            title=title,
             description=description,
             input_schema=arguments.schema,
             annotations=annotations,

@@ -11,7 +11,7 @@ from pydantic import Field, WithJsonSchema
 
 from ...needs import TOOLS
 from ...rendering import Rendering
-from ...requests import check_text
+from ...requests import ExpectedVersion, check_text
 from ...stewardship import (
     MAX_CONSTRAINTS,
     MAX_FLAGS,
@@ -33,6 +33,11 @@ Members = Annotated[
     Field(max_length=MAX_MEMBERS_CHANGED),
     WithJsonSchema({"type": "object", "description": "agent: role, or null"}),
 ]
+Flags = Annotated[
+    dict[Annotated[str, Field(min_length=1, max_length=100)], bool],
+    Field(max_length=MAX_FLAGS),
+    WithJsonSchema({"type": "object", "description": "name: true or false"}),
+]
 ADMIN = ToolAnnotations(destructive_hint=False)
 
 
@@ -47,6 +52,7 @@ class AdminTools:
         server.tool(
             self.core,
             name="core",
+            title="Rules of the board",
             description=(
                 "Read or replace the board's core (objective, constraints in order, flags): never pruned, in "
                 "every view. Writing needs the version you read."
@@ -58,6 +64,7 @@ class AdminTools:
         server.tool(
             self.board,
             name="board",
+            title="Settings of the board",
             description=(
                 "Read or change the board: title, parent, lifecycle (a settled or closed board takes no posts), "
                 "settings (without arguments it says which there are, and how they stand)."
@@ -69,6 +76,7 @@ class AdminTools:
         server.tool(
             self.prune,
             name="prune",
+            title="Prune the board",
             description="Prune down to the low-water mark now; dry_run=true only says what would go and why.",
             needs=TOOLS["prune"],
             annotations=ADMIN,
@@ -80,11 +88,8 @@ class AdminTools:
         caller: Caller,
         objective: Annotated[str, Field(max_length=20_000)] | None = None,
         constraints: Annotated[list[Line], Field(max_length=MAX_CONSTRAINTS)] | None = None,
-        flags: Annotated[
-            dict[Annotated[str, Field(min_length=1, max_length=100)], bool], Field(max_length=MAX_FLAGS)
-        ]
-        | None = None,
-        expected_version: Annotated[int, Field(ge=0, le=2_000_000_000)] = 0,
+        flags: Flags | None = None,
+        expected_version: ExpectedVersion | None = None,
         board: BoardId | None = None,
     ) -> Answer:
         if objective is None and constraints is None and flags is None:
@@ -93,7 +98,7 @@ class AdminTools:
             core, seq = await self._steward.set_core(
                 caller.agent,
                 board,
-                expected_version,
+                expected_version or 0,
                 objective=objective,
                 constraints=constraints,
                 flags=flags,

@@ -55,6 +55,7 @@ class ConsumeTool:
         server.tool(
             self.consume,
             name="consume",
+            title="Share work",
             description=(
                 "Share work: each event of a group to one agent, to another unless acked in lease_seconds. One call "
                 "acks and takes. filter makes a group."

@@ -96,8 +96,9 @@ Filter = Annotated[
     Field(max_length=16, description="key event agent tags type thread mentions; all any not"),
 ]
 
-# Every client pays for these: only what differs from the protocol's defaults.
+# Only what differs from the protocol's defaults. Clients read these, models do not.
 READ = ToolAnnotations(read_only_hint=True)
+"""For tools that change nothing but what their caller was shown, which is noted for it alone."""
 WRITE = ToolAnnotations(destructive_hint=False)
 
 
@@ -113,6 +114,7 @@ class CoreTools:
         server.tool(
             self.post,
             name="post",
+            title="Post to the board",
             description=(
                 "CRITIQUE of another's item opens debate. key: versioned entry (status DELETED); id: amend, no text."
             ),
@@ -123,6 +125,7 @@ class CoreTools:
         server.tool(
             self.read,
             name="read",
+            title="Read the board",
             description=(
                 "Read the shared board: no arguments = your view; ids (H-17, H-17@2) or keys = items whole, "
                 "archived too; explain = why they stay or left (alone: the board); since = changes."
@@ -134,6 +137,7 @@ class CoreTools:
         server.tool(
             self.query,
             name="query",
+            title="List items",
             description="List items, newest first (also by any_tags, no_tags). key: glob, ** crosses segments.",
             needs=TOOLS["query"],
             annotations=READ,
@@ -142,6 +146,7 @@ class CoreTools:
         server.tool(
             self.query_archive,
             name="query_archive",
+            title="Search the archive",
             description=(
                 "Search what was pruned by meaning and words (also by tags, author, thread, after, before). "
                 "restore=true brings it back."
@@ -153,6 +158,7 @@ class CoreTools:
         server.tool(
             self.subscribe,
             name="subscribe",
+            title="Follow events",
             description=(
                 "Follow events durably: filter → subscription id for wait. unsubscribe=id ends one; no "
                 "arguments list yours."
@@ -164,14 +170,14 @@ class CoreTools:
         server.tool(
             self.wait,
             name="wait",
+            title="Wait for news",
             description=(
                 "What others did and you were not shown: at once, or when there is some. since: all after it; "
                 "subscription: its matches."
             ),
             needs=TOOLS["wait"],
-            annotations=WRITE,
+            annotations=READ,
             output=EventsAnswer,
-            ends_with_client=True,
         )
         DebateTool(self._board, self._say).register(server)
 

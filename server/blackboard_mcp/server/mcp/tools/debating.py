@@ -48,6 +48,7 @@ class DebateTool:
         server.tool(
             self.debate,
             name="debate",
+            title="Debate an item",
             description=(
                 "agree (acknowledge): answers settle it, the item stands; or to a decision. concede: your item falls, "
                 "or is amended to `to`. withdraw: your CRITIQUE. decide: outcome stands, falls or amended; reason. "

@@ -42,6 +42,7 @@ class MemoryTools:
         server.tool(
             self.summarize,
             name="summarize",
+            title="Summarise",
             description=(
                 "of: sums up a thread (H-17), a range (F-10..D-40) or the board for you. Or write for all: no "
                 "arguments list finished threads that leave, thread takes one, thread + text + lease submit."

@@ -60,6 +60,7 @@ class MessageTools:
         server.tool(
             self.request,
             name="request",
+            title="Ask an agent",
             description=(
                 "Ask another agent, or whoever has a skill, and wait for the answer. id goes on waiting, id + "
                 "cancel takes it back, no arguments list."
@@ -71,6 +72,7 @@ class MessageTools:
         server.tool(
             self.respond,
             name="respond",
+            title="Answer requests",
             description=(
                 "Answer requests: no arguments list them, skills offers yours and takes the next, id takes one, "
                 "id + text answers; partial parts add up."

@@ -69,6 +69,7 @@ class TransactionTool:
         server.tool(
             self.transaction,
             name="transaction",
+            title="Change several at once",
             description=(
                 "If all you read still stands, apply the writes, then the debates: all or nothing. A conflict "
                 "changes nothing and names what moved: read that again, then retry."
