@@ -25,14 +25,17 @@
     └── SummaryFailed           a summariser outside gave no answer that can be read
 
 Each error has a `code`, stable on the wire, and a message that teaches: what was wrong, what is
-allowed, that nothing was changed, what to call next. `facts` holds what programs want to read, with
-JSON values only.
+allowed, that nothing was changed, what to call next. It repeats words of the caller, so it is always one
+line, with what hides, moves or ends text as escapes; what comes after it on another line is the server's.
+`facts` holds what programs want to read, with JSON values only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from .visible import escape
 
 if TYPE_CHECKING:
     from .access import Role
@@ -45,8 +48,8 @@ class BlackboardError(Exception):
     code: ClassVar[str] = "error"
 
     def __init__(self, message: str, **facts: Any) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = escape(message)
+        super().__init__(self.message)
         self.facts = facts
 
 

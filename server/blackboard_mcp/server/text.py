@@ -18,25 +18,16 @@ from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.agreements import Agreement
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility, Zone
 from blackboard_mcp.protocols.tokens import Tokenizer
+from blackboard_mcp.protocols.visible import HIDDEN, JOINERS
+from blackboard_mcp.protocols.visible import escape as escape
+from blackboard_mcp.protocols.visible import visible as visible
 
 ELLIPSIS = "…"
 QUOTE = "> "
 """Starts every line of a text that is shown over several lines."""
 
-_SELECTORS = "\ufe00-\ufe0f\U000e0100-\U000e01ef"
-_JOINERS = "\u200c\u200d"
-_HIDDEN = re.compile(
-    # A flag of a region is spelt with tag characters: the one place where they are meant to be seen.
-    "(?P<flag>\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f)"
-    "|[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
-    "\ufeff\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e007f\ud800-\udfff]"
-    # Joiners belong inside emoji and inside words of scripts that need them, one at a time.
-    rf"|(?<![^\x00-\x7f\s{_JOINERS}])[{_JOINERS}]|[{_JOINERS}](?![^\x00-\x7f\s{_JOINERS}])"
-    # So do variation selectors; a row of them can carry a hidden message.
-    rf"|(?<![^\x00-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\s{_SELECTORS}])[{_SELECTORS}]"
-)
 _LINES = re.compile("\r\n|[\n\r\v\f\x85\u2028\u2029]")
-_SPACING = re.compile("[\t\n\r\v\f\x85\u2028\u2029]")
+_SEPARATORS = re.compile("[\x85\u2028\u2029]")
 _OURS = re.compile(
     r"[\s>\"'`*_#(\[{-]*+(?:"
     r"[A-Z]-\d+\b|seq\s*\d|\d+ [a-z]+\.[a-z]+\b|[→⚠✗✓]|\d+ more\b"
@@ -66,43 +57,20 @@ def relative_age(then: datetime, now: datetime) -> str:
     return f"{seconds}s"
 
 
-def visible(text: str) -> str:
-    """`text` with every control, invisible and direction-changing character as an escape; lines stay."""
-    if text.isascii() and text.isprintable():
-        return text
-    return _HIDDEN.sub(_escape, text)
-
-
-def _escape(match: re.Match[str]) -> str:
-    return match[0] if match["flag"] else _escaped(match[0])
-
-
-@lru_cache(maxsize=512)
-def _escaped(character: str) -> str:
-    code = ord(character)
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
 def visible_json(document: str) -> str:
-    """A JSON document that says the same, with `visible`'s characters as escapes of JSON."""
-    return document if document.isascii() and document.isprintable() else _HIDDEN.sub(_json_escape, document)
+    """A JSON document that says the same, with `visible`'s characters and odd ends of lines as escapes of JSON."""
+    if document.isascii() and document.isprintable():
+        return document
+    return _SEPARATORS.sub(_json_escape, HIDDEN.sub(_json_escape, document))
 
 
 def _json_escape(match: re.Match[str]) -> str:
-    return match[0] if match["flag"] else _escaped_for_json(match[0])
+    return match[0] if match.groupdict().get("flag") else _escaped_for_json(match[0])
 
 
 @lru_cache(maxsize=512)
 def _escaped_for_json(character: str) -> str:
     return json.dumps(character)[1:-1].replace("\x7f", "\\u007f")
-
-
-def escape(text: str, keep: str = "") -> str:
-    """`visible`, with line ends and tabs as escapes too, except those characters that are in `keep`."""
-    shown = visible(text)
-    if shown.isprintable():
-        return shown
-    return _SPACING.sub(lambda m: m[0] if m[0] in keep else f"\\u{ord(m[0]):04x}", shown)
 
 
 def one_line(text: str) -> str:
@@ -185,7 +153,7 @@ def _last(ends: Sequence[int], fits: Callable[[int], bool]) -> int | None:
 
 def _tidy(cut: str) -> str:
     """`cut` without half an escape, a dangling joiner or punctuation that leads on at its end."""
-    whole = _HALF_ESCAPE.sub("", cut).rstrip(_JOINERS)
+    whole = _HALF_ESCAPE.sub("", cut).rstrip(JOINERS)
     return whole.rstrip(" ,;:—–-(") or whole
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols import visible
 from blackboard_mcp.server import text
 from blackboard_mcp.server.cli import cli
 from click.testing import CliRunner
@@ -195,6 +196,7 @@ async def test_every_line_of_a_text_that_is_shown_stands_behind_its_id_or_a_quot
 async def test_escapes_of_fewer_characters_are_caught(
     board: Any, known: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text, "_HIDDEN", re.compile(f"(?P<flag>(?!))|{known}"))
+    for module in (text, visible):
+        monkeypatch.setattr(module, "HIDDEN", re.compile(f"(?P<flag>(?!))|{known}"))
     alice, _ = await written(board, EVIL, "tag")
     assert raw_ones(await shown(board, alice)) != []

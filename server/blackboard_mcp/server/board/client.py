@@ -198,7 +198,7 @@ def _refusal(error: MCPError) -> BlackboardError:
 
 def _error(result: CallToolResult, facts: Mapping[str, Any] | None) -> BlackboardError:
     if facts is None:
-        return BlackboardError("\n".join(getattr(part, "text", "") for part in result.content))
+        return BlackboardError(" ".join(getattr(part, "text", "") for part in result.content))
     more = {name: value for name, value in facts.items() if name not in ("error", "message")}
     return error_of(str(facts.get("error")), str(facts.get("message")), more)
 

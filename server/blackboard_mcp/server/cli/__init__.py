@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
 from keyword import iskeyword
+from typing import Any
 
 import click
 from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.protocols.visible import escape
 
 _COMMANDS = {
     "serve": ("serve", "Serve boards to MCP clients over stdio or HTTP."),
@@ -33,8 +37,28 @@ _COMMANDS = {
 }
 
 
+@contextmanager
+def _plain_errors() -> Iterator[None]:
+    """click repeats words of the command line as they are, and a terminal would do what they say."""
+    try:
+        yield
+    except click.ClickException as error:
+        setattr(error, "message", escape(error.message))  # noqa: B010, click calls it final
+        raise
+
+
 class _Lazy(click.Group):
     """A group whose commands are imported when they are called; help needs none of them."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with _plain_errors():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _plain_errors():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)

@@ -58,8 +58,8 @@ def check_exposure(
     if missing:
         raise InvalidInput(
             f"The server did not start: {host} is not a loopback address. Missing: "
-            + "".join(f"\n  ({n}) {what}" for n, what in enumerate(missing, 1))
-            + "\nOr serve on 127.0.0.1."
+            + " ".join(f"({n}) {what}" for n, what in enumerate(missing, 1))
+            + " Or serve on 127.0.0.1."
         )
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, cast, get_type_hints
 
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.server.text import visible
+from blackboard_mcp.server.text import escape
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 MAX_DEPTH: Final = 32
@@ -310,7 +310,7 @@ def _got(value: object) -> str:
 
 def _short(text: str, length: int = 40) -> str:
     """The text as it is shown, cut: what is hidden in it counts as the escapes it becomes."""
-    shown = visible(text[: length + 1])
+    shown = escape(text[: length + 1])
     return shown if len(shown) <= length else shown[: length - 1] + "…"
 
 

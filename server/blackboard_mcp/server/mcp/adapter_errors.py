@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
 from blackboard_mcp.server.mcp.adapter_arguments import PLAIN_TYPES, is_clean_text
-from blackboard_mcp.server.text import visible
+from blackboard_mcp.server.text import escape, visible
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextContent
@@ -71,10 +71,10 @@ async def plain_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext)
     except ValidationError as exc:
         raise MCPError(INVALID_PARAMS, f"Invalid request parameters{_fault(exc)}", data="") from None
     except MCPError as exc:
-        data = _shortened(exc.error.data)
-        if data is exc.error.data:
+        message, data = escape(exc.error.message), _shortened(exc.error.data)
+        if message == exc.error.message and data is exc.error.data:
             raise
-        raise MCPError(exc.error.code, exc.error.message, data=data) from None
+        raise MCPError(exc.error.code, message, data=data) from None
 
 
 def _is_too_much(params: Mapping[str, Any] | None, *, tool: bool) -> bool:
@@ -101,7 +101,7 @@ def _fault(exc: ValidationError) -> str:
     if exc.error_count() > _MOST_FAULTS:
         return ""
     first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
-    path = ".".join(sendable(str(part)[:40]) for part in first["loc"][:4]).removeprefix("params.")
+    path = ".".join(escape(str(part)[:40]) for part in first["loc"][:4]).removeprefix("params.")
     if first["type"] == "missing":
         return f": {path} is missing"
     wanted = PLAIN_TYPES.get(first["type"])
