@@ -169,15 +169,20 @@ class Rendering:
         """One line for one item, with at most `width` characters of its text."""
         return item_line(item, now, width)
 
-    def page(self, page: Page) -> str:
-        """Items of a query, a line each; what did not fit or follow is named with the next call."""
+    def page(self, page: Page, archived: Page | None = None) -> str:
+        """Items of a query, a line each; what did not fit or follow is named with the next call.
+
+        `archived` is what the same query finds in the archive, where it found nothing on the board.
+        """
         now = self._clock.now()
+        shown = archived or page
+        lines = [self.line(item, now) for item in shown.items]
         if not page.items:
-            return self.with_footer("nothing matches", page.seq, page.attention)
-        lines = [self.line(item, now) for item in page.items]
-        if page.cursor is not None:
-            lines.append(f'more: query(…, cursor="{page.cursor}")')
-        return self.with_footer("\n".join(lines), page.seq, page.attention)
+            lines.insert(0, "nothing on the board matches; in the archive:" if lines else "nothing matches")
+        if shown.cursor is not None:
+            more = 'zone="archive"' if archived else f'cursor="{page.cursor}"'
+            lines.append(f"more: query(…, {more})")
+        return self.with_footer("\n".join(lines), shown.seq, shown.attention)
 
     def reading(self, reading: Reading, budget: int) -> tuple[str, list[int]]:
         """Whole items, and the numbers of those that there was room for, without a footer.

@@ -473,3 +473,19 @@ async def test_wrong_words_to_the_archive_are_refused(
 ) -> None:
     alice = await board.join("alice")
     assert words in (await alice.fail("query_archive", **arguments))["message"]
+
+
+async def test_a_query_that_finds_nothing_on_the_board_says_what_the_archive_has(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    for n in range(5):
+        await ada.post(f"Reading {n} of the red gauge", "LOG", ttl_seconds=60)
+    await ada.post("Reading of the hidden red gauge", "LOG", visibility="private", ttl_seconds=60)
+    board.clock.advance(61)
+    await board.opened.store.expire()
+    lines = (await ben.say("query", text="red gauge")).splitlines()
+    assert lines[0] == "nothing on the board matches; in the archive:"
+    assert [line.split(" ")[0] for line in lines[1:4]] == ["L-5", "L-4", "L-3"]
+    assert lines[4] == 'more: query(…, zone="archive")'
+    assert "hidden" not in "".join(lines)
+    assert (await ben.say("query", text="blue gauge")).startswith("nothing matches")
+    assert (await ben.say("query", text="red gauge", zone="archive")).startswith("L-5 ")

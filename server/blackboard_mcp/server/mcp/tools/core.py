@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from blackboard_mcp.protocols.answers import Attention
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.items import MAX_BATCH
+from blackboard_mcp.protocols.items import MAX_BATCH, Zone
 from blackboard_mcp.protocols.keys import MAX_KEY
 from blackboard_mcp.protocols.version_wire import wire_versions
 from blackboard_mcp.protocols.wire import (
@@ -84,6 +85,8 @@ Batch = Annotated[
     list[Annotated[dict[str, Any], Field(max_length=16)]],
     Field(max_length=MAX_BATCH),
 ]
+_ARCHIVED = 3
+"""Archived items that a query names which found nothing on the board."""
 ZoneName = Literal["working", "archive", "all"]
 Cursor = Annotated[str, Field(max_length=20)]
 WaitSeconds = Annotated[float, Field(ge=0), WithJsonSchema({"type": "number", "maximum": MOST_SECONDS})]
@@ -339,10 +342,14 @@ class CoreTools:
             before=before,
         )
         page = await self._board.query(caller.agent, board, wanted)
+        archived = None
+        if not (page.items or wanted.cursor or caller.structured) and wanted.zone is Zone.WORKING:
+            there = replace(wanted, zone=Zone.ARCHIVE, limit=_ARCHIVED)
+            archived = await self._board.query(caller.agent, board, there)
         if caller.structured:
             page = fitting_page(page)
         return Answer(
-            self._say.page(page),
+            self._say.page(page, archived),
             lambda: ItemsAnswer(
                 items=[wire_item(item) for item in page.items],
                 cursor=None if page.cursor is None else str(page.cursor),
