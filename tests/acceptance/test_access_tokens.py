@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -19,6 +20,7 @@ from blackboard_mcp.server import compose
 from blackboard_mcp.server.access_tokens import new_access_token
 from blackboard_mcp.server.demo.process import Serving, command, environment, plainly
 from blackboard_mcp.server.demo.replay import call
+from blackboard_mcp.server.http.auth.failures import PAUSE_SECONDS
 from blackboard_mcp.server.http.auth.stored import REMEMBERED_SECONDS
 from blackboard_mcp.server.http.open_requests import SWEEP_SECONDS
 from blackboard_mcp.server.settings import Settings
@@ -330,10 +332,10 @@ async def test_the_first_token_of_a_folder_closes_the_servers_that_ran_without(
         assert (await ask(raw)).status_code == 200
 
 
-async def test_a_peer_that_fails_too_often_is_told_to_wait_and_others_behind_it_go_on(
+async def test_a_peer_that_fails_too_often_is_slowed_and_every_token_behind_it_that_counts_goes_on(
     servers: tuple[Serving, Serving], data: Path
 ) -> None:
-    good = await issue(data, "iris")
+    good, fresh = await issue(data, "iris"), await issue(data, "iris")
     async with http(servers[1], good) as member, http(servers[1], "x" * 40) as guesser:
         assert (await ask(member)).status_code == 200
         statuses = [(await ask(guesser)).status_code for _ in range(31)]
@@ -341,10 +343,15 @@ async def test_a_peer_that_fails_too_often_is_told_to_wait_and_others_behind_it_
         count = statuses.count(401)
         assert 0 < count <= 30
         assert statuses == [401] * count + [429] * (31 - count)
+        begun = time.monotonic()
         late = await ask(guesser)
-        assert 0 < int(late.headers["retry-after"]) <= 60
+        assert time.monotonic() - begun >= PAUSE_SECONDS
+        assert 0 < int(late.headers["retry-after"]) <= 61
         assert late.json()["error"]["data"]["error"] == "rate_limited"
         assert (await ask(member)).status_code == 200
+        async with http(servers[1], fresh) as newcomer, http(servers[1], None) as nobody:
+            assert (await ask(newcomer)).status_code == 200, "no server has seen this token before"
+            assert (await ask(nobody)).status_code == 429
 
 
 def test_f57_a_secret_is_kept_nowhere(servers: tuple[Serving, Serving], data: Path, said: list[str]) -> None:

@@ -33,7 +33,7 @@ class Identified:
 
     Args:
         requests: those that are open; its `identify` says who sends one, by its headers (lower-case names).
-        failures: how often a peer may fail.
+        failures: counts those who show no credential that counts, and slows them.
         open_paths: what everybody may ask for, because it shows nothing.
     """
 
@@ -68,31 +68,30 @@ class Identified:
         twice = [name.decode() for name in _IDENTIFYING if names.count(name) > 1]
         if twice:
             return ErrorAnswer(400, "invalid", f"the header {twice[0]} was sent more than once")
-        peer, credential = (scope.get("client") or ("",))[0], headers.get("authorization")
-        seconds = self._failures.seconds_left(peer, credential)
-        if seconds:
-            return self._too_often(seconds)
         try:
-            found = await self._requests.identify(headers)
+            return await self._requests.identify(headers)
         except Unauthorized as exc:
-            self._failures.failed(peer)
-            return refusal_of(exc)
+            peer = (scope.get("client") or ("",))[0]
+            seconds = self._failures.failed(peer)
+            logger.info("refused a request from %s: %s", peer, exc.code)
+            if not seconds:
+                return refusal_of(exc)
+            await self._failures.pause()
+            return self._too_often(seconds)
         except BlackboardError as exc:
             return refusal_of(exc)
         except Exception:
             reference = secrets.token_hex(3)
             logger.exception("internal error %s while identifying a caller", reference)
             return ErrorAnswer(500, "internal", f"Internal error (reference {reference})")
-        if found.credential and credential is not None:
-            self._failures.passed(credential)
-        return found
 
     def _too_often(self, seconds: int) -> ErrorAnswer:
         return ErrorAnswer(
             429,
             "rate_limited",
-            f"Your address failed to authenticate {self._failures.per_minute} times within a minute: try again in "
-            f"{seconds} seconds, with an access token that counts. Nothing was changed.",
+            f"This request shows no access token that counts, and your address sent more than "
+            f"{self._failures.per_minute} such within a minute. Send a token that counts: it is taken at once; without "
+            f"one wait {seconds} seconds. Nothing was changed.",
             headers={"Retry-After": str(seconds)},
             limit="failures_per_minute",
             retry_after_seconds=seconds,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
 from collections.abc import AsyncIterator
@@ -15,6 +16,7 @@ from blackboard_mcp.protocols.access import Principal, Role, Scope, Trust
 from blackboard_mcp.protocols.credentials import TokenState
 from blackboard_mcp.protocols.errors import BlackboardError, Refused, Unauthorized, UnknownReference
 from blackboard_mcp.server.access_tokens import new_access_token, read_access_token
+from blackboard_mcp.server.http.auth import failures as failures_module
 from blackboard_mcp.server.http.auth import stored as stored_module
 from blackboard_mcp.server.http.auth.authenticating import Authenticator
 from blackboard_mcp.server.http.auth.failures import Failures
@@ -295,22 +297,31 @@ async def test_memory_of_tokens_is_bounded(site: Site, monkeypatch: pytest.Monke
 def test_a_peer_may_fail_so_often_a_minute_and_no_more() -> None:
     time = SimpleNamespace(now=100.0)
     failures = Failures(3, monotonic=lambda: time.now)
-    failures.passed("Bearer good")
-    for _ in range(3):
-        assert failures.seconds_left("10.0.0.1", "Bearer x") == 0
-        failures.failed("10.0.0.1")
-    assert 0 < failures.seconds_left("10.0.0.1", "Bearer x") <= 61
-    assert failures.seconds_left("10.0.0.1", None) > 0
-    assert failures.seconds_left("10.0.0.1", "Bearer good") == 0
-    assert failures.seconds_left("10.0.0.2", "Bearer x") == 0
+    assert [failures.failed("10.0.0.1") for _ in range(3)] == [0, 0, 0]
+    assert 0 < failures.failed("10.0.0.1") <= 61
+    assert failures.failed("10.0.0.2") == 0
     time.now += 60
-    assert failures.seconds_left("10.0.0.1", "Bearer x") == 0
+    assert failures.failed("10.0.0.1") == 0
 
 
 def test_addresses_of_one_customer_fail_together() -> None:
     failures = Failures(1, monotonic=lambda: 5.0)
-    failures.failed("2001:db8:1:2::1")
-    failures.failed("::ffff:192.0.2.1")
-    assert failures.seconds_left("2001:db8:1:2:ffff::9", "x") > 0
-    assert failures.seconds_left("2001:db8:1:3::1", "x") == 0
-    assert failures.seconds_left("192.0.2.1", "x") > 0
+    assert failures.failed("2001:db8:1:2::1") == 0
+    assert failures.failed("::ffff:192.0.2.1") == 0
+    assert failures.failed("2001:db8:1:2:ffff::9") > 0
+    assert failures.failed("2001:db8:1:3::1") == 0
+    assert failures.failed("192.0.2.1") > 0
+
+
+async def test_only_so_many_who_failed_too_often_wait_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures_module, "_PAUSED", 2)
+    monkeypatch.setattr(failures_module, "PAUSE_SECONDS", 3_600.0)
+    failures = Failures(1)
+    waiting = [asyncio.create_task(failures.pause()) for _ in range(2)]
+    await asyncio.sleep(0)
+    await failures.pause()
+    assert not any(task.done() for task in waiting)
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
+    assert failures._paused == 0

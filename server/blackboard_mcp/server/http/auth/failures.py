@@ -1,26 +1,27 @@
-"""How often a peer may fail to authenticate: some guesses a minute, then none are looked at for a while."""
+"""How often a peer failed to authenticate: a credential that counts is always taken, those that do not are slowed."""
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
 import time
 from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 MINUTE: Final = 60.0
+PAUSE_SECONDS: Final = 1.0
 _PEERS: Final = 10_000
-_GOOD: Final = 10_000
+_PAUSED: Final = 256
 
 
 class Failures:
     """The failures of each peer within the last minute.
 
-    A credential that was good a while ago is looked at even then, so that one client which fails does not lock out
-    the others behind its address.
+    Many clients may share an address (a proxy, a tunnel, a company), so it is never asked before a credential was
+    looked at: who fails there keeps nobody out whose token counts.
 
     Args:
-        per_minute: how many failures a peer has.
+        per_minute: how many failures of a peer are answered at once.
         monotonic: seconds that only grow.
     """
 
@@ -29,18 +30,10 @@ class Failures:
         self._monotonic = monotonic
         # Of each peer the start of its minute and its failures since; the longest known first.
         self._failed: dict[str, tuple[float, int]] = {}
-        self._good: dict[bytes, None] = {}
+        self._paused = 0
 
-    def seconds_left(self, peer: str, credential: str | None) -> int:
-        """How long this peer has to wait before such a credential is looked at; 0 for not at all."""
-        since, count = self._failed.get(_network(peer), (0.0, 0))
-        left = since + MINUTE - self._monotonic()
-        if count < self.per_minute or left <= 0:
-            return 0
-        return 0 if credential is not None and _digest(credential) in self._good else int(left) + 1
-
-    def failed(self, peer: str) -> None:
-        """Count one more."""
+    def failed(self, peer: str) -> int:
+        """Count one more; how many seconds are left of the minute if it is one too many, else 0."""
         network, now = _network(peer), self._monotonic()
         since, count = self._failed.pop(network, (now, 0))
         if now - since >= MINUTE:
@@ -48,17 +41,17 @@ class Failures:
         if len(self._failed) >= _PEERS:
             del self._failed[next(iter(self._failed))]
         self._failed[network] = (since, count + 1)
+        return 0 if count < self.per_minute else int(since + MINUTE - now) + 1
 
-    def passed(self, credential: str) -> None:
-        """Remember a credential that was good."""
-        digest = _digest(credential)
-        if self._good.pop(digest, False) is False and len(self._good) >= _GOOD:
-            del self._good[next(iter(self._good))]
-        self._good[digest] = None
-
-
-def _digest(credential: str) -> bytes:
-    return hashlib.sha256(credential.encode("latin-1", "replace")).digest()
+    async def pause(self) -> None:
+        """Let one who failed too often wait a moment for the answer; at most so many wait at a time."""
+        if self._paused >= _PAUSED:
+            return
+        self._paused += 1
+        try:
+            await asyncio.sleep(PAUSE_SECONDS)
+        finally:
+            self._paused -= 1
 
 
 def _network(peer: str) -> str:
