@@ -424,19 +424,32 @@ def error_rows() -> Iterator[tuple[str, str]]:
 
 def resources() -> str:
     made = server()
-    listed = sorted(made.published_templates, key=lambda t: t.uri_template)
-    rows = (
-        (f"`{t.uri_template}`", t.description or "")
-        for t in listed
-        if not t.uri_template.split("{?")[0].endswith(".json")
+    named = [(str(one.uri), one.description or "") for one in made.published_resources]
+    named += sorted((one.uri_template, one.description or "") for one in made.published_templates)
+    rows = ((f"`{uri}`", about) for uri, about in named if not uri.split("{?")[0].endswith(".json"))
+    prompts = (
+        (
+            f"`{one.name}`",
+            ", ".join(f"`{a.name}`" + ("" if a.required else " (optional)") for a in one.arguments or ()),
+            one.description or "",
+        )
+        for one in made.published_prompts
     )
     return (
         "# Resources\n\n"
         "Each is text (markdown) for people and models; the same URI ending in `.json` is JSON "
-        "(`board://main/events.json?after=10`). All can be subscribed to, in both protocol generations; a "
+        "(`board://main/events.json?after=10`). All of a board can be subscribed to, in both protocol generations; a "
         "notification only says that it is worth reading again. Variables complete.\n\n"
-        + table(("URI template", ""), rows)
-        + "\nA view is for the agent it names: others cannot read it. Private items show to their author only.\n"
+        + table(("URI or template", ""), rows)
+        + "\nA view is for the agent it names: others cannot read it. Private items show to their author only.\n\n"
+        "What a client's menu lists (`resources/list`; `@` in Claude Code, the attach menu of Claude Desktop): of "
+        "each board that you may read your view, what is live, conversations, constraints, hot "
+        "issues and the answer; of the "
+        "default board and the 19 newest others. `boards://all` names all. A client is told when a board comes.\n\n"
+        "## Prompts\n\n"
+        "What a person picks from a client's menu (`/mcp__blackboard__catch-up` in Claude Code) for the model to do. "
+        "They name calls of tools and hold no text of items. Arguments complete.\n\n"
+        + table(("prompt", "arguments", ""), prompts)
     )
 
 

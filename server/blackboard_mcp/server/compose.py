@@ -241,6 +241,8 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
     """
     from .http.auth.stored import StoredTokens
     from .mcp.adapter import BoardServer
+    from .mcp.menu import Menu
+    from .mcp.prompts import Prompts
     from .mcp.resources import Resources
     from .mcp.tools.admin import AdminTools
     from .mcp.tools.core import CoreTools
@@ -288,6 +290,8 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
         MessageTools(Messaging(opened.blackboard), rendering, opened.protocols).register(server)
         ConsumeTool(Consumers(opened.blackboard), rendering).register(server)
     Resources(opened.blackboard, rendering, opened.protocols).register(server)
+    Menu(opened.blackboard).register(server)
+    Prompts(server).register(server)
 
     async def introduce(caller: Caller) -> None:
         owner = identity.owner(caller.transport, caller.headers)

@@ -236,8 +236,19 @@ async def test_I25_hidden_boards_are_in_no_resource_list_or_completion(tmp_path:
             for name in (HIDDEN, ABSENT):
                 done = await client.complete(ref, {"name": "id", "value": ""}, {"board": name})
                 assert bool(done.completion.values) == (client is insider and name == HIDDEN)
-        assert not (await outsider.list_resources()).resources
-        assert not (await outsider.list_prompts()).prompts
+        listed = {str(one.uri) for one in (await outsider.list_resources()).resources}
+        assert listed >= {"boards://all", "board://main/view/outsider"}
+        assert not [uri for uri in listed if HIDDEN in uri]
+        contents = (await outsider.read_resource("boards://all")).contents
+        assert HIDDEN not in contents[0].text
+        for prompt in (await outsider.list_prompts()).prompts:
+            said = []
+            for name in (HIDDEN, ABSENT):
+                given = {a.name: "F-1" for a in prompt.arguments or () if a.required}
+                with pytest.raises(MCPError) as refused:
+                    await outsider.get_prompt(prompt.name, {**given, "board": name})
+                said.append(str(refused.value.error).replace(name, "*"))
+            assert said[0] == said[1]
 
 
 async def test_I25_nobody_hears_of_a_hidden_board(tmp_path: Path) -> None:

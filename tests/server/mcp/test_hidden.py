@@ -392,7 +392,9 @@ async def probe(world: World) -> None:
     for tool in [*FIRST, *(name for name in tools if name not in FIRST), "read", "query"]:
         for arguments in asked[tool]:
             await world.ask(tool, arguments)
-    assert (await client.list_prompts()).prompts == []
+    for prompt in (await client.list_prompts()).prompts:
+        given = {a.name: world.ids["fact"] for a in prompt.arguments or () if a.required}
+        world.keep(f"prompt {prompt.name}", (await client.get_prompt(prompt.name, given)).model_dump_json())
     for resource in (await client.list_resources()).resources:
         await world.look(str(resource.uri))
     unseen = world.hidden[0] if world.hidden else NOWHERE

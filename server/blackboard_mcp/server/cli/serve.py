@@ -145,12 +145,21 @@ def _tune() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
+_FOR_PEOPLE = """\
+blackboard-mcp waits for an MCP client to speak on standard input: clients start it so by themselves.
+For one server that all clients share, with an address to connect to:  blackboard-mcp serve --transport http
+To see what it does first:  blackboard-mcp demo
+Ctrl-C ends it."""
+
+
 async def serve_stdio(settings: Settings) -> None:
     """Serves one client until its input ends, or SIGTERM."""
     from .. import compose
 
     async with compose.installation(settings, eager_index=False) as opened:
         server = compose.build_server(opened)
+        if sys.stdin is not None and sys.stdin.isatty():
+            click.echo(_FOR_PEOPLE, err=True)
         async with alongside(compose.announce(opened, server), "announcements"):
             await _until_told(asyncio.create_task(server.run_stdio(), name="stdio"))
 

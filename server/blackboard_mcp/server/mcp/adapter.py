@@ -30,7 +30,7 @@ from blackboard_mcp.server.mcp.adapter_prompts import (
     PromptFunction,
     ServedPrompts,
 )
-from blackboard_mcp.server.mcp.adapter_resources import ResourceFunction, ServedResources
+from blackboard_mcp.server.mcp.adapter_resources import Listed, ListHook, ResourceFunction, ServedResources
 from blackboard_mcp.server.mcp.adapter_sdk import sdk_server
 from blackboard_mcp.server.mcp.adapter_stdio import stdio_streams
 from blackboard_mcp.server.mcp.adapter_streams import Hub
@@ -69,6 +69,7 @@ __all__ = [
     "Caller",
     "ConnectionInfo",
     "Identify",
+    "Listed",
     "ToolAnnotations",
     "schema_tokens",
 ]
@@ -128,6 +129,7 @@ class BoardServer:
             version=version,
             instructions=instructions,
         )
+        self._sdk.listed = self._subscriptions.listed
         self._sdk._lowlevel_server.middleware.append(admission.of_requests)
         self._subscriptions.register(self._sdk._lowlevel_server)
 
@@ -189,12 +191,21 @@ class BoardServer:
             uri_template, fn, name=name, description=description, mime_type=mime_type, needs=needs
         )
 
-    def prompt(self, fn: PromptFunction, *, name: str, description: str, needs: Needs) -> None:
+    def on_list(self, hook: ListHook) -> None:
+        """Await `hook(caller)` for the resources that the caller's list has beyond those without a template.
+
+        With it clients are promised to be told when their list changes: publish `RESOURCE_LIST` when it may have.
+        """
+        self._resources.listing = hook
+
+    def prompt(
+        self, fn: PromptFunction, *, name: str, description: str, needs: Needs, title: str | None = None
+    ) -> None:
         """Serve `async def fn(caller, <string parameters>) -> str` as a prompt of one user message.
 
         As with tools, who may do what it `needs` on the board of the parameter `board` gets it.
         """
-        self._prompts.add(fn, name=name, description=description, needs=needs)
+        self._prompts.add(fn, name=name, title=title, description=description, needs=needs)
 
     def completion(self, fn: CompletionFunction) -> None:
         """Complete arguments: `fn(caller, template or prompt name, argument, typed so far, other arguments)`.

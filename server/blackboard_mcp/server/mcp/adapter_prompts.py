@@ -52,12 +52,15 @@ class ServedPrompts:
         self._door = door
         self._served: dict[str, _Served] = {}
 
-    def add(self, fn: PromptFunction, *, name: str, description: str, needs: Needs) -> None:
+    def add(
+        self, fn: PromptFunction, *, name: str, title: str | None, description: str, needs: Needs
+    ) -> None:
         arguments = Arguments(name, fn, lenient=True)
         properties = arguments.schema["properties"]
         required = set(arguments.schema.get("required", ()))
         published = Prompt(
             name=name,
+            title=title,
             description=description,
             arguments=[
                 PromptArgument(
@@ -86,7 +89,8 @@ class ServedPrompts:
                 INVALID_PARAMS, f"unknown prompt {name[:64]!a}; there are: {', '.join(self._served)}"
             )
         try:
-            caller, checked = await self._callers.of(ctx), prompt.arguments.check(arguments)
+            given = {name: value for name, value in arguments.items() if value != ""}  # fields left empty
+            caller, checked = await self._callers.of(ctx), prompt.arguments.check(given)
             grant = await self._door.let_in(caller.principal, prompt.needs.of(checked), checked.get("board"))
             with under(grant):
                 text = await prompt.fn(caller, **checked)
@@ -122,7 +126,7 @@ class Completions:
             refuse_monsters("completion", [reference, params.argument.name, params.argument.value, others])
             caller = await self._callers.of(ctx)
             values: Sequence[str] = ()
-            board = None if params.argument.name == "board" else others.get("board")
+            board = None if params.argument.name == "board" else others.get("board") or None
             named = params.argument.name == "board"
             if named or await self._door.admits(caller.principal, READS.of({}), board):
                 values = await self._fn(

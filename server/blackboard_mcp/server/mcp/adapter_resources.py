@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -28,6 +28,20 @@ ResourceFunction = Callable[..., Awaitable[str]]
 
 
 @dataclass(frozen=True)
+class Listed:
+    """A resource as a menu of a client shows it."""
+
+    uri: str
+    name: str
+    title: str
+    description: str
+    mime_type: str = "text/markdown"
+
+
+ListHook = Callable[[Caller], Awaitable[Sequence[Listed]]]
+
+
+@dataclass(frozen=True)
 class _Served:
     uri: str
     template: UriTemplate | None
@@ -45,9 +59,10 @@ class _Served:
 
 
 class ServedResources:
-    """The resources and templates of one server."""
+    """The resources and templates of one server; `listing` gives what each caller's list has beyond the static ones."""
 
     def __init__(self, callers: Callers, door: Door) -> None:
+        self.listing: ListHook | None = None
         self._callers = callers
         self._door = door
         self._static: dict[str, _Served] = {}
@@ -82,6 +97,29 @@ class ServedResources:
         return [
             Resource(uri=entry.uri, name=entry.name, description=entry.description, mime_type=entry.mime_type)
             for entry in self._static.values()
+        ]
+
+    async def listed(self, caller: Caller) -> list[Resource]:
+        """What the caller's menu shows of the templates, filled in.
+
+        Raises:
+            MCPError: it could not be read.
+        """
+        if self.listing is None:
+            return []
+        try:
+            found = await self.listing(caller)
+        except BlackboardError as exc:
+            raise protocol_error(exc) from exc
+        return [
+            Resource(
+                uri=one.uri,
+                name=one.name,
+                title=one.title,
+                description=one.description,
+                mime_type=one.mime_type,
+            )
+            for one in found
         ]
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from blackboard_mcp.server.mcp.adapter_errors import plain_errors
@@ -12,6 +12,7 @@ from blackboard_mcp.server.mcp.adapter_resources import ServedResources
 from blackboard_mcp.server.mcp.adapter_tools import ServedTools
 from mcp.server import _streamable_http_modern as modern_http
 from mcp.server.caching import CacheableMethod, CacheHint
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver import server as sdk_module
@@ -19,6 +20,8 @@ from mcp.server.subscriptions import SubscriptionBus
 from mcp.types import (
     CallToolResult,
     GetPromptResult,
+    ListResourcesResult,
+    PaginatedRequestParams,
     Prompt,
     Resource,
     ResourceTemplate,
@@ -30,14 +33,19 @@ _CACHE_HINTS: Final[Mapping[CacheableMethod, CacheHint]] = {
     "tools/list": CacheHint(ttl_ms=3_600_000, scope="public"),
     "prompts/list": CacheHint(ttl_ms=3_600_000, scope="public"),
     "resources/templates/list": CacheHint(ttl_ms=3_600_000, scope="public"),
-    "resources/list": CacheHint(ttl_ms=60_000, scope="private"),
+    "resources/list": CacheHint(ttl_ms=0, scope="private"),
     "resources/read": CacheHint(ttl_ms=0, scope="private"),
     "server/discover": CacheHint(ttl_ms=3_600_000, scope="public"),
 }
 
 
 class SdkServer(MCPServer[Any]):
-    """The SDK's server with our registries in the place of its own."""
+    """The SDK's server with our registries in the place of its own.
+
+    `listed` gives the resources that one caller's list has beyond the static ones.
+    """
+
+    listed: Callable[[ServerRequestContext[Any, Any]], Awaitable[list[Resource]]]
 
     def __init__(
         self, tools: ServedTools, resources: ServedResources, prompts: ServedPrompts, **settings: Any
@@ -59,6 +67,11 @@ class SdkServer(MCPServer[Any]):
 
     async def list_resources(self) -> list[Resource]:
         return self._served_resources.published
+
+    async def _handle_list_resources(
+        self, ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        return ListResourcesResult(resources=[*await self.list_resources(), *await self.listed(ctx)])
 
     async def list_resource_templates(self) -> list[ResourceTemplate]:
         return self._served_resources.published_templates
@@ -128,16 +141,18 @@ def sdk_server(
     server.middleware.append(plain_errors)
     original = server.get_capabilities
 
-    def without_list_changes(*given: Any, **settings: Any) -> ServerCapabilities:
-        # To the modern generation the SDK promises news of lists with the streams of resources. Ours are
-        # the same from start to end, so nobody need wait for it.
+    def with_true_list_changes(*given: Any, **settings: Any) -> ServerCapabilities:
+        # To the modern generation the SDK promises news of all lists with the streams of resources, and to the
+        # other one of none. Those of tools and prompts are the same from start to end.
         capabilities = original(*given, **settings)
-        for lists in (capabilities.tools, capabilities.prompts, capabilities.resources):
+        for lists in (capabilities.tools, capabilities.prompts):
             if lists is not None:
                 lists.list_changed = None
+        if capabilities.resources is not None:
+            capabilities.resources.list_changed = True if resources.listing is not None else None
         return capabilities
 
-    server.get_capabilities = without_list_changes  # type: ignore[method-assign]
+    server.get_capabilities = with_true_list_changes  # type: ignore[method-assign]
     return made
 
 

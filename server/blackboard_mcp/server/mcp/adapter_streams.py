@@ -21,6 +21,8 @@ from blackboard_mcp.server.limits import Limits
 logger = logging.getLogger(__name__)
 
 SEND_TIMEOUT_SECONDS: Final = 30.0
+RESOURCE_LIST: Final = "list:resources"
+"""What stands for the list of resources where URIs are subscribed to; no resource is called so."""
 
 
 class TooManySubscriptions(Exception):

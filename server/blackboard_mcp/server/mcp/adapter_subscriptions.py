@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,7 +17,12 @@ from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.server.counted import counted_as
 from blackboard_mcp.server.mcp.adapter_callers import Caller, Callers
 from blackboard_mcp.server.mcp.adapter_resources import ServedResources
-from blackboard_mcp.server.mcp.adapter_streams import Hub, Subscriber, TooManySubscriptions
+from blackboard_mcp.server.mcp.adapter_streams import (
+    RESOURCE_LIST,
+    Hub,
+    Subscriber,
+    TooManySubscriptions,
+)
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.session import ServerSession
@@ -27,6 +32,9 @@ from mcp.types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     EmptyResult,
+    NotificationParams,
+    Resource,
+    ResourceListChangedNotification,
     ResourceUpdatedNotification,
     ResourceUpdatedNotificationParams,
     SubscribeRequestParams,
@@ -37,6 +45,7 @@ from mcp.types import (
     SubscriptionsListenResult,
     UnsubscribeRequestParams,
 )
+from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +60,8 @@ class _Connection:
 
     subscriber: Subscriber | None = None
     sender: asyncio.Task[None] | None = None
+    listed: frozenset[str] = frozenset()
+    """The resources that it was given the list of."""
 
 
 class HubBus:
@@ -107,15 +118,32 @@ class Subscriptions:
                 f"a stream takes at most {most} resources, not {len(wanted)} (limit uris_per_stream); listen to fewer",
             )
         uris = [uri for uri in dict.fromkeys(wanted) if await self._authorised(caller, uri)]
+        lists = bool(params.notifications.resources_list_changed) and self._resources.listing is not None
+        listed = _uris(await self._resources.listed(caller)) if lists else frozenset()
         try:
-            subscriber = self._hub.add(caller.agent, uris, counted_as=counted_as(caller.principal))
+            subscriber = self._hub.add(
+                caller.agent,
+                [*uris, RESOURCE_LIST] if lists else uris,
+                counted_as=counted_as(caller.principal),
+            )
         except TooManySubscriptions as exc:
             raise MCPError(INVALID_PARAMS, str(exc)) from exc
-        # Lists do not change while a server serves; a wish to hear of them is not taken on.
-        honored = SubscriptionFilter(resource_subscriptions=uris or None)
+        # The lists of tools and prompts do not change while a server serves; a wish to hear of them is not taken on.
+        honored = SubscriptionFilter(
+            resource_subscriptions=uris or None, resources_list_changed=True if lists else None
+        )
         meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
 
         async def send(uri: str) -> None:
+            nonlocal listed
+            if uri == RESOURCE_LIST:
+                before, listed = listed, await self._listed_now(caller, listed)
+                if before != listed:
+                    await ctx.session.send_notification(
+                        ResourceListChangedNotification(params=NotificationParams(_meta=meta)),
+                        related_request_id=ctx.request_id,
+                    )
+                return
             await ctx.session.send_notification(
                 ResourceUpdatedNotification(params=ResourceUpdatedNotificationParams(uri=uri, _meta=meta)),
                 related_request_id=ctx.request_id,
@@ -146,20 +174,49 @@ class Subscriptions:
             raise MCPError(
                 INVALID_PARAMS, f"no resource at {uri[:200]!a} to subscribe to", data={"uri": uri[:200]}
             )
-        connection = ctx.session._connection
-        state: _Connection = connection.state.setdefault(_CONNECTION_KEY, _Connection())
         try:
-            if state.subscriber is None or state.subscriber.closed:
-                subscriber = state.subscriber = self._hub.add(
-                    caller.agent, (uri,), counted_as=counted_as(caller.principal)
-                )
-                state.sender = asyncio.create_task(self._send_legacy(ctx.session, subscriber))
-                connection.exit_stack.push_async_callback(self._end_legacy, state)
-            else:
-                state.subscriber.want((uri,))
+            self._want(ctx, caller, uri)
         except TooManySubscriptions as exc:
             raise MCPError(INVALID_PARAMS, str(exc)) from exc
         return EmptyResult()
+
+    async def listed(self, ctx: ServerRequestContext[Any, Any]) -> list[Resource]:
+        """What the caller's menu shows; a legacy client is told from now on when that changes.
+
+        Raises:
+            MCPError: it could not be read.
+        """
+        caller = await self._callers.of(ctx)
+        found = await self._resources.listed(caller)
+        if self._resources.listing is not None and ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
+            with contextlib.suppress(TooManySubscriptions):  # a list is given to whoever may not hear of more
+                self._want(ctx, caller, RESOURCE_LIST).listed = _uris(found)
+        return found
+
+    async def _listed_now(self, caller: Caller, before: frozenset[str]) -> frozenset[str]:
+        """What the caller's menu would show; as before where that cannot be said."""
+        try:
+            return _uris(await self._resources.listed(caller))
+        except MCPError:
+            return before
+
+    def _want(self, ctx: ServerRequestContext[Any, Any], caller: Caller, uri: str) -> _Connection:
+        """Sends a legacy connection notifications about a URI.
+
+        Raises:
+            TooManySubscriptions: it may have no more.
+        """
+        connection = ctx.session._connection
+        state: _Connection = connection.state.setdefault(_CONNECTION_KEY, _Connection())
+        if state.subscriber is None or state.subscriber.closed:
+            subscriber = state.subscriber = self._hub.add(
+                caller.agent, (uri,), counted_as=counted_as(caller.principal)
+            )
+            state.sender = asyncio.create_task(self._send_legacy(ctx.session, caller, state, subscriber))
+            connection.exit_stack.push_async_callback(self._end_legacy, state)
+        else:
+            state.subscriber.want((uri,))
+        return state
 
     async def _unsubscribe(
         self, ctx: ServerRequestContext[Any, Any], params: UnsubscribeRequestParams
@@ -169,13 +226,23 @@ class Subscriptions:
             state.subscriber.unwant(str(params.uri))
         return EmptyResult()
 
-    async def _send_legacy(self, session: ServerSession, subscriber: Subscriber) -> None:
+    async def _send_legacy(
+        self, session: ServerSession, caller: Caller, state: _Connection, subscriber: Subscriber
+    ) -> None:
+        async def send(uri: str) -> None:
+            if uri != RESOURCE_LIST:
+                await session.send_resource_updated(uri)
+                return
+            before, state.listed = state.listed, await self._listed_now(caller, state.listed)
+            if before != state.listed:
+                await session.send_resource_list_changed()
+
         try:
             while not subscriber.closed:
                 # A client that stopped reading loses its connection to the write time-out, and may come back
                 # to its session for a new one: a suspended machine does. What is pending stays so.
                 with contextlib.suppress(TimeoutError):
-                    await subscriber.run(session.send_resource_updated)
+                    await subscriber.run(send)
         except Exception:
             logger.exception("a legacy subscription ended")
         finally:
@@ -187,3 +254,7 @@ class Subscriptions:
         if state.sender is not None:
             state.sender.cancel()
             await asyncio.wait([state.sender])
+
+
+def _uris(resources: Iterable[Resource]) -> frozenset[str]:
+    return frozenset(str(resource.uri) for resource in resources)

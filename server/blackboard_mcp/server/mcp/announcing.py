@@ -19,6 +19,8 @@ from blackboard_mcp.protocols.items import LETTERS, ItemType, Ref, Visibility
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.visibility import team_of, visibility_of
 
+from .adapter_streams import RESOURCE_LIST
+
 if TYPE_CHECKING:
     from .adapter import BoardServer, Caller
 
@@ -32,6 +34,8 @@ _LINKED: Final = 200
 """Items whose edges are looked up for one announcement."""
 _FORGET_SECONDS: Final = 60.0
 _SLICE: Final = 2_000
+_BOARDS_SECONDS: Final = 1.0
+"""So often it is looked whether there are other boards, while somebody wants to hear of that and things change."""
 
 _LISTS: Final = {
     "agenda": ItemType.PLAN,
@@ -115,7 +119,9 @@ def _number(id_: str) -> int:
 
 
 def may_hear(agent: str, uri: str) -> bool:
-    """Whether an agent may subscribe to a URI: to everything but another agent's view."""
+    """Whether an agent may subscribe to a URI: to everything of a board but another agent's view."""
+    if not uri.startswith("board://"):
+        return False
     section, _, viewer = uri.split("?", 1)[0].removesuffix(".json").partition("/view/")
     return not viewer or "/" in section.removeprefix("board://") or viewer == agent
 
@@ -133,6 +139,9 @@ class Announcer:
         self._server = server
         self._places: dict[str, int] = {}
         self._unheard: dict[str, float] = {}
+        self._boards: set[str] = set()
+        self._looked = -_BOARDS_SECONDS
+        self._to_look = False
 
     async def welcome(self, caller: Caller, uri: str) -> bool:
         """Whether the caller may subscribe; what is news on the board begins with its first subscriber."""
@@ -149,12 +158,14 @@ class Announcer:
         """Announces until it is cancelled."""
         seen = self._store.changes()
         while True:
-            hurried = bool(self._server.subscribed_uris())
-            seen = await self._store.wait_for_change(seen, _FORGET_SECONDS, hurried=hurried)
+            hurried = any(uri != RESOURCE_LIST for uri in self._server.subscribed_uris())
+            patience = _BOARDS_SECONDS if self._to_look else _FORGET_SECONDS
+            seen = await self._store.wait_for_change(seen, patience, hurried=hurried)
             # A burst is one notification.
             await asyncio.sleep(COALESCE_SECONDS)
             seen = self._store.changes()
             try:
+                await self._look_for_boards()
                 while await self._round():
                     pass
             except StoreClosed:
@@ -163,9 +174,20 @@ class Announcer:
                 # What could not be read is announced with the next change.
                 logger.warning("changes were not announced: %s", error.message)
 
+    async def _look_for_boards(self) -> None:
+        """Announces that lists of resources may have changed, where there are other boards than the last time."""
+        now = asyncio.get_running_loop().time()
+        wanted = RESOURCE_LIST in self._server.subscribed_uris()
+        self._to_look = wanted and now - self._looked < _BOARDS_SECONDS
+        if wanted and not self._to_look:
+            self._looked = now
+            before, self._boards = self._boards, {board.id for board in await self._store.boards()}
+            if self._boards != before:
+                await self._server.publish([RESOURCE_LIST])
+
     async def _round(self) -> bool:
         """Announces what came since the last round. Whether some boards had to be left for another one."""
-        subscribed = self._server.subscribed_uris()
+        subscribed = [uri for uri in self._server.subscribed_uris() if uri != RESOURCE_LIST]
         by_board: dict[str, list[str]] = {}
         for uri in subscribed:
             by_board.setdefault(board_of(uri), []).append(uri)

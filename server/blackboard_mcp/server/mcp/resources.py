@@ -411,7 +411,7 @@ class Resources:
     async def complete(
         self, caller: Caller, ref: str, argument: str, partial: str, context: Mapping[str, str]
     ) -> Sequence[str]:
-        """Values for a template's variable that begin as typed so far; none of a board that is not there."""
+        """Values for a variable of a template or prompt that begin so; none of a board that is not there."""
         store = self._board.store
         if argument == "board":
             names = {b.id for b in await store.boards()} | {self._board.default_board}
@@ -419,10 +419,12 @@ class Resources:
             return [name for name in reached if name.startswith(partial)]
         if argument == "agent":
             return [caller.agent] if caller.agent.startswith(partial) else []
-        board = await store.find_board(context.get("board", self._board.default_board))
-        if board is not None and argument == "id":
+        board = await store.find_board(context.get("board") or self._board.default_board)
+        if board is not None and argument in ("id", "thread"):
             page = await self._items(caller.agent, board.id)
-            return [i.id for i in page.items if i.id.casefold().startswith(partial.casefold())]
+            items = [i for i in page.items if ref != "decide" or i.status is Status.DEBATED]
+            ids = dict.fromkeys(i.thread_id if argument == "thread" else i.id for i in items)
+            return [id_ for id_ in ids if id_.casefold().startswith(partial.casefold())]
         if board is not None and argument == "after":
             return [str(board.seq)] if str(board.seq).startswith(partial) else []
         return []

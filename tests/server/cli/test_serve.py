@@ -1,0 +1,40 @@
+"""`serve` on a terminal: a person is told what it waits for, on standard error and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+from patience import PATIENCE
+
+SERVE = [Path(sys.executable).with_name("blackboard-mcp"), "serve"]
+
+
+def test_on_a_terminal_serve_says_what_it_waits_for_and_how_to_get_http(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    server = subprocess.Popen(
+        [*SERVE, "--data", tmp_path], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    os.close(theirs)
+    assert server.stderr is not None
+    said = [server.stderr.readline() for _ in range(4)]
+    assert "waits for an MCP client" in said[0]
+    assert said[1].rstrip().endswith("blackboard-mcp serve --transport http")
+    os.write(ours, b"\x04")
+    out, rest = server.communicate(timeout=PATIENCE)
+    os.close(ours)
+    assert (server.returncode, out, rest) == (0, "", "")
+
+
+def test_to_a_client_serve_says_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*SERVE, "--data", tmp_path],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
