@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warmed
 from closing import LINES, skips
 from profiles import NIGHTLY, load_profile
 
@@ -19,6 +22,12 @@ LONGEST = (
 PATIENCE = 7_200
 """Seconds that a test may take at night, when it goes far."""
 
+if sys.flags.dont_write_bytecode:  # each of hundreds of processes would compile the whole product again
+    COMPILED = tempfile.TemporaryDirectory(prefix="blackboard-bytecode-")
+    sys.dont_write_bytecode = False
+    del os.environ["PYTHONDONTWRITEBYTECODE"]
+    sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = COMPILED.name
+warmed.install()
 load_profile()
 for name in [name for name in os.environ if name.startswith("BLACKBOARD_")]:
     del os.environ[name]  # settings of whoever runs the tests

@@ -241,7 +241,9 @@ def call_over_stdio(folder: Path, *words: str, text: str) -> str:
     line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
     done = run(*words, stdin=line + "\n", BLACKBOARD_AGENT="ada")
     assert done.returncode == 0, done
-    answer: str = json.loads(done.stdout)["result"]["content"][0]["text"]
+    message = json.loads(done.stdout)
+    assert "result" in message, message
+    answer: str = message["result"]["content"][0]["text"]
     return answer
 
 
