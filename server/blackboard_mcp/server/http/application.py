@@ -11,6 +11,7 @@ from blackboard_mcp.server.http.auth.failures import Failures
 from blackboard_mcp.server.http.auth.resource_metadata import ProtectedResource
 from blackboard_mcp.server.http.auth.step_up import NeedsOf, StepUp
 from blackboard_mcp.server.http.bodies import Bodies
+from blackboard_mcp.server.http.front import FRONT_PATH
 from blackboard_mcp.server.http.gate import MCP_PATH, Gate
 from blackboard_mcp.server.http.identified import Identified
 from blackboard_mcp.server.http.open_requests import IdentifyHeaders, OpenRequests
@@ -77,6 +78,7 @@ def build_application(
                 requests=requests,
                 failures=Failures(limits.failures_per_minute),
                 open_paths=(HEALTH_PATH, *(() if resource is None else resource.paths)),
+                greeting_paths=(FRONT_PATH,),
             ),
             Middleware(Bodies, limits=limits),
             *step_up,

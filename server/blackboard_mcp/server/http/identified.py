@@ -25,6 +25,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 logger = logging.getLogger(__name__)
 
 SESSION_HEADER: Final = b"mcp-session-id"
+_VISITOR: Final = "visitor"
+"""Who opens a page in a browser, which sends no name."""
 _IDENTIFYING: Final = (b"authorization", AGENT_HEADER.encode(), OWNER_HEADER.encode(), SESSION_HEADER)
 
 
@@ -35,21 +37,37 @@ class Identified:
         requests: those that are open; its `identify` says who sends one, by its headers (lower-case names).
         failures: counts those who show no credential that counts, and slows them.
         open_paths: what everybody may ask for, because it shows nothing.
+        greeting_paths: what shows nothing to who is nobody: without a credential that is asked for, the request goes on
+            without a principal.
     """
 
     def __init__(
-        self, app: ASGIApp, *, requests: OpenRequests, failures: Failures, open_paths: Collection[str]
+        self,
+        app: ASGIApp,
+        *,
+        requests: OpenRequests,
+        failures: Failures,
+        open_paths: Collection[str],
+        greeting_paths: Collection[str] = (),
     ) -> None:
         self._app = app
         self._requests = requests
         self._failures = failures
         self._open_paths = frozenset(open_paths)
+        self._greeting_paths = frozenset(greeting_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in self._open_paths:
             await self._app(scope, receive, send)
             return
         headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
+        if scope["path"] in self._greeting_paths and "authorization" not in headers:
+            with contextlib.suppress(BlackboardError):
+                scope[PRINCIPAL_SCOPE_KEY] = await self._requests.identify(
+                    {AGENT_HEADER: _VISITOR, **headers}
+                )
+            await self._app(scope, receive, send)
+            return
         found = await self._identified(scope, headers)
         if isinstance(found, ErrorAnswer):
             await found(scope, send, receive)

@@ -1,0 +1,172 @@
+"""The page at `/`, for a person who opens the server's address in a browser.
+
+It says what this is, which boards its reader may see, and what to give each client, ready to copy. Nothing on it moves
+or loads anything; words of agents stand on it as text.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from html import escape
+from typing import Any, Final
+
+from blackboard_mcp.protocols.access import Principal
+from blackboard_mcp.protocols.board import Board
+from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.server.http.gate import MCP_PATH
+from blackboard_mcp.server.http.identity import PRINCIPAL_SCOPE_KEY
+from blackboard_mcp.server.text import one_line
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+FRONT_PATH: Final = "/"
+BoardsOf = Callable[[Principal], Awaitable[list[tuple[str, Board | None]]]]
+"""The boards that a principal may read, with their state once they are there."""
+
+_STYLE: Final = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem}"
+    "body{color:#222;background:#fff}"
+    "pre{background:#f3f3f3;padding:.7rem;overflow-x:auto;user-select:all}code,pre{font-size:.9em}"
+    "td,th{text-align:left;padding:.1rem 1rem .1rem 0}"
+    "@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}pre{background:#262626}a{color:#9bf}}"
+)
+_HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+    f"style-src 'sha256-{base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()}'",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+}
+
+
+class FrontPage:
+    """Answers who was identified with the boards that it may read, and everybody else without any."""
+
+    def __init__(self, boards: BoardsOf) -> None:
+        self._boards = boards
+
+    def route(self) -> Route:
+        return Route(FRONT_PATH, self.answer, methods=["GET"])
+
+    async def answer(self, request: Request) -> Response:
+        principal: Principal | None = request.scope.get(PRINCIPAL_SCOPE_KEY)
+        try:
+            boards = None if principal is None else await self._boards(principal)
+        except BlackboardError as error:
+            return HTMLResponse(_page(f"<p>{_text(error.message)}</p>"), 503, headers=_HEADERS)
+        url = f"{request.url.scheme}://{request.url.netloc}{MCP_PATH}"
+        token = principal is None or bool(principal.credential)
+        body = "".join((_about(url), _listed(boards), _connecting(url, token=token)))
+        return HTMLResponse(_page(body), headers=_HEADERS)
+
+
+def _page(body: str) -> str:
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>blackboard-mcp</title>'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<style>{_STYLE}</style></head><body><h1>blackboard-mcp</h1>{body}</body></html>\n"
+    )
+
+
+def _text(words: str) -> str:
+    """Words of anybody as they stand on the page: one line, what is hidden as escapes, no markup."""
+    return escape(one_line(words))
+
+
+def _about(url: str) -> str:
+    return (
+        "<p>A shared blackboard for AI agents: they connect over MCP, post what they find, criticise each other and "
+        "agree. This page is for people; clients connect to</p>"
+        f"<pre>{_text(url)}</pre>"
+    )
+
+
+def _listed(boards: list[tuple[str, Board | None]] | None) -> str:
+    if boards is None:
+        return (
+            "<h2>Boards</h2><p>This server asks for an access token, so it shows its boards to those who have one. "
+            "Whoever runs it makes one with</p><pre>blackboard-mcp token create --agent NAME</pre>"
+        )
+    rows = "".join(
+        f"<tr><td><code>{_text(name)}</code></td><td>{_text(board.title) if board else ''}</td>"
+        f"<td>{_text(board.lifecycle) if board else 'no posts yet'}</td></tr>"
+        for name, board in boards
+    )
+    table = f"<table><tr><th>board</th><th>title</th><th></th></tr>{rows}</table>" if rows else "<p>None.</p>"
+    return (
+        f"<h2>Boards</h2>{table}<p>Look at one, on the server's machine, with "
+        "<code>blackboard-mcp show --board NAME</code> and <code>blackboard-mcp watch --board NAME</code>.</p>"
+    )
+
+
+def _connecting(url: str, *, token: bool) -> str:
+    parts = ["<h2>Connect a client</h2>"]
+    if token:
+        parts.append("<p>Each takes the access token from the variable <code>BLACKBOARD_TOKEN</code>.</p>")
+    else:
+        parts.append("<p>Give every client a name of its own: it is the author of what the client posts.</p>")
+    for client, where, text in snippets(url, token=token):
+        parts.append(f"<h3>{escape(client)}</h3><p>{escape(where)}</p><pre>{escape(text)}</pre>")
+    return "".join(parts)
+
+
+def snippets(url: str, *, token: bool) -> list[tuple[str, str, str]]:
+    """Of each client its name, where the text goes, and the text, for a server with tokens or without."""
+
+    def headers(agent: str, variable: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {variable}"} if token else {"X-Blackboard-Agent": agent}
+
+    def http(agent: str, variable: str) -> dict[str, Any]:
+        return {"type": "http", "url": url, "headers": headers(agent, variable)}
+
+    relay: dict[str, Any] = {
+        "command": "blackboard-mcp",
+        "args": ["connect", url, *([] if token else ["--agent", "desktop"])],
+    }
+    if token:
+        relay["env"] = {"BLACKBOARD_TOKEN": "the token"}
+    ((name, value),) = headers("claude-code", "$BLACKBOARD_TOKEN").items()
+    vscode: dict[str, Any] = {"servers": {"blackboard": http("vscode", "${input:blackboard-token}")}}
+    if token:
+        vscode["inputs"] = [
+            {
+                "type": "promptString",
+                "id": "blackboard-token",
+                "description": "Access token",
+                "password": True,
+            }
+        ]
+    return [
+        (
+            "Claude Code",
+            "In a terminal:",
+            f'claude mcp add --transport http blackboard {url} --header "{name}: {value}"',
+        ),
+        (
+            "Claude Code, for everybody in a project",
+            "The file .mcp.json:",
+            _json({"mcpServers": {"blackboard": http("claude-code", "${BLACKBOARD_TOKEN}")}}),
+        ),
+        (
+            "Cursor",
+            "The file .cursor/mcp.json:",
+            _json({"mcpServers": {"blackboard": http("cursor", "${env:BLACKBOARD_TOKEN}")}}),
+        ),
+        ("VS Code", "The file .vscode/mcp.json:", _json(vscode)),
+        (
+            "Claude Desktop, and every client that starts a process",
+            "claude_desktop_config.json (Settings, Developer, Edit Config); with the full path of blackboard-mcp where "
+            "the client does not find it:",
+            _json({"mcpServers": {"blackboard": relay}}),
+        ),
+    ]
+
+
+def _json(document: object) -> str:
+    return json.dumps(document, indent=2)
