@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 _RETRY_SECONDS: Final = 5
 _PARTING_SECONDS: Final = 1.0
 _MOST_PARTING: Final = 64
+_VERSIONS: Final = (b"1.0", b"1.1")
 _REASONS: Final = {
     400: "Bad Request",
     408: "Request Timeout",
@@ -51,6 +52,25 @@ def bounded_protocol(server: BoardServer, proxies: Sequence[Network] = ()) -> ty
     return Bounded
 
 
+class _Framed(h11.Connection):
+    """Takes requests alone whose end is told in one way.
+
+    h11 follows Transfer-Encoding where Content-Length stands beside it. A proxy in front that follows the other takes
+    what comes behind for part of the same request, and lets a second one through under the name of the first
+    (RFC 9112, 6.1 and 11.2).
+    """
+
+    def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            names = {name for name, _ in event.headers}
+            if b"transfer-encoding" in names and (b"content-length" in names or event.http_version != b"1.1"):
+                raise h11.RemoteProtocolError("two ends of one body")
+            if event.http_version not in _VERSIONS:
+                raise h11.RemoteProtocolError("another version of HTTP")
+        return event
+
+
 class BoundedProtocol(H11Protocol):
     """One connection. A refused one is told why, read without keeping anything, and closed a moment later."""
 
@@ -64,6 +84,10 @@ class BoundedProtocol(H11Protocol):
     _write_timer: asyncio.TimerHandle | None = None
     _refused = False
     _began = False
+
+    def __init__(self, *given: Any, **settings: Any) -> None:
+        super().__init__(*given, **settings)
+        self.conn = _Framed(h11.SERVER, self.limits.head_bytes)
 
     @property
     def limits(self) -> Limits:
@@ -97,6 +121,8 @@ class BoundedProtocol(H11Protocol):
             return
         self._began = True
         super().data_received(data)
+        if self._refused:
+            return
         if self.conn.their_state is h11.IDLE:
             self._watch_head()
         else:
