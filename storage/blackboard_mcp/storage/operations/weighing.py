@@ -27,9 +27,11 @@ from blackboard_mcp.protocols.pruning import (
 
 from . import guarding
 from .principals import agents_of, owners_of
-from .rows import BoardRow, Steps, dumps, instant, numbers, sql
+from .rows import BoardRow, Steps, instant, numbers, sql
 
 _PAGE = 100
+_FIRST = 16
+"""Rows of the first page of what is dear to look at; each further one has twice as many, up to a page."""
 _THREADS = 16
 _ALL = 1 << 62
 RESTORED = "restored from the archive a while ago"
@@ -230,8 +232,9 @@ class _Search:
             waiting: set[str] = set()
             for at, (fresh, importance) in enumerate(places):
                 place = (0, 0)
+                page = _FIRST
                 while need > 0:
-                    rows = yield from self._going(fresh, importance, place)
+                    rows = yield sql("going_least"), (*self._bound(fresh, importance, place), page)
                     chosen: list[int] = []
                     for number, tokens, seq, author, is_open, bears in rows:
                         chosen.append(number)
@@ -243,8 +246,9 @@ class _Search:
                             if need <= 0:
                                 break
                     yield from self._add(chosen)
-                    if need > 0 and len(rows) < _PAGE:
+                    if need > 0 and len(rows) < page:
                         break
+                    page = min(2 * page, _PAGE)
                 if need <= 0:
                     yield from self._next_of(
                         waiting, [(*places[at], *place), *((*p, 0, 0) for p in places[at + 1 :])]
@@ -255,31 +259,20 @@ class _Search:
         """For each owner of these the next item, after a place, for which its open work waits."""
         found = yield from owners_of(authors)
         for owner in sorted(set(found.values())):
-            agents = dumps((yield from agents_of(owner)))
+            agents = yield from agents_of(owner)
             for fresh, importance, seq, number in places:
-                plain = yield from self._plain(fresh, importance, (seq, number), agents)
-                if plain:
-                    yield from self._add([plain])
+                bound = self._bound(fresh, importance, (seq, number))
+                firsts = []
+                for agent in agents:
+                    firsts += yield sql("going_plain"), (*bound, agent)
+                if firsts:
+                    yield from self._add([min(firsts, key=lambda row: (row[1], row[0]))[0]])
                     break
 
-    def _plain(self, fresh: int, importance: int, place: tuple[int, int], agents: str) -> Steps[int]:
-        """The first item after a place that nothing makes leave later; 0 where there is none."""
-        while True:
-            rows = yield from self._going(fresh, importance, place, agents)
-            for number, _tokens, seq, _author, is_open, bears in rows:
-                place = (seq, number)
-                if not is_open and not bears:
-                    return int(number)
-            if len(rows) < _PAGE:
-                return 0
-
-    def _going(
-        self, fresh: int, importance: int, place: tuple[int, int], agents: str = ""
-    ) -> Steps[Sequence[Sequence[Any]]]:
+    def _bound(self, fresh: int, importance: int, place: tuple[int, int]) -> tuple[Any, ...]:
         before = _ALL if fresh else self._lately.seq
         lately = (self._lately.seq, self._lately.at)
-        bound = (self._board.no, importance, *place, before, fresh, *lately, self._left_out, agents, _PAGE)
-        return (yield sql("going_least"), bound)
+        return (self._board.no, importance, *place, before, fresh, *lately, self._left_out)
 
     def _add(self, wanted: Iterable[int]) -> Steps[None]:
         for candidate in (yield from self._load(wanted)):
@@ -320,5 +313,5 @@ def _candidate(r: Sequence[Any], now: int, lately: Lately) -> Candidate:
         owner=r[16],
         fresh=r[9] >= lately.seq or used >= lately.at,
         open_work=bool(r[17]),
-        bears=tuple(json.loads(r[18])),
+        bears=tuple(json.loads(r[18])) if r[18] else (),
     )

@@ -57,8 +57,9 @@ SELECT i.number, i.type, i.status, i.importance, i.tokens, i.author, i.thread, H
        u.reads, u.last_read,
        COALESCE((SELECT p.owner FROM principal p WHERE p.agent = i.author), i.author),
        EXISTS (SELECT 1 FROM open_work o WHERE o.board = i.board AND o.number = i.number),
-       (SELECT json_group_array(source) FROM (
-           SELECT b.source FROM bearing b WHERE b.board = i.board AND b.number = i.number ORDER BY b.source LIMIT 64)),
+       CASE WHEN EXISTS (SELECT 1 FROM bearing b WHERE b.board = i.board AND b.number = i.number) THEN (
+           SELECT json_group_array(source) FROM (
+               SELECT b.source FROM bearing b WHERE b.board = i.board AND b.number = i.number LIMIT 64)) END,
        (SELECT c.at FROM cited c WHERE c.board = i.board AND c.number = i.number)
 FROM item i LEFT JOIN item_use u ON u.board = i.board AND u.number = i.number
 WHERE i.board = ?1 AND i.number IN (SELECT value FROM json_each(?2)) AND i.zone = 'working';
@@ -146,8 +147,7 @@ WHERE board = ?1 AND zone = 'working' AND importance <= ?2 AND number NOT IN (SE
 -- name: going_least
 -- What step 4 takes of one importance (?2), after a place (seq, number) and before the sequence ?5, in order: what is
 -- fresh (?6: 1) or not (0), that is changed at the sequence ?7 or later, or read or cited since ?8. But for some
--- items (?9, a JSON list); of some agents (?10, a JSON list; empty: of all). With the author, and whether something
--- makes it leave later.
+-- items (?9, a JSON list). With the author, and whether something makes it leave later.
 SELECT number, tokens, seq, author,
        EXISTS (SELECT 1 FROM open_work o WHERE o.board = i.board AND o.number = i.number),
        EXISTS (SELECT 1 FROM bearing b WHERE b.board = i.board AND b.number = i.number)
@@ -157,9 +157,21 @@ WHERE board = ?1 AND zone = 'working' AND importance = ?2 AND (seq, number) > (?
        OR EXISTS (SELECT 1 FROM item_use u WHERE u.board = i.board AND u.number = i.number AND u.last_read >= ?8)
        OR coalesce((SELECT c.at FROM cited c WHERE c.board = i.board AND c.number = i.number) >= ?8, 0)) = ?6
   AND number NOT IN (SELECT value FROM json_each(?9))
-  AND (?10 = '' OR author IN (SELECT value FROM json_each(?10)))
   AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
-ORDER BY seq, number LIMIT ?11;
+ORDER BY seq, number LIMIT ?10;
+
+-- name: going_plain
+-- The first of them by an agent (?10) that nothing makes leave later.
+SELECT number, seq FROM item i INDEXED BY item_turn
+WHERE board = ?1 AND zone = 'working' AND importance = ?2 AND (seq, number) > (?3, ?4) AND seq < ?5
+  AND (seq >= ?7
+       OR EXISTS (SELECT 1 FROM item_use u WHERE u.board = i.board AND u.number = i.number AND u.last_read >= ?8)
+       OR coalesce((SELECT c.at FROM cited c WHERE c.board = i.board AND c.number = i.number) >= ?8, 0)) = ?6
+  AND number NOT IN (SELECT value FROM json_each(?9)) AND author = ?10
+  AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
+  AND NOT EXISTS (SELECT 1 FROM open_work o WHERE o.board = i.board AND o.number = i.number)
+  AND NOT EXISTS (SELECT 1 FROM bearing b WHERE b.board = i.board AND b.number = i.number)
+ORDER BY seq, number LIMIT 1;
 
 -- name: event_at
 -- When an event of the log was.
