@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import tomllib
 from email.parser import Parser
 from functools import cache
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
@@ -79,6 +81,34 @@ def test_the_wheel_names_its_command_and_its_licence(wheel: ZipFile) -> None:
     assert metadata["License-Expression"] == PROJECT["license"]
     for name in PROJECT["license-files"]:
         assert f"{info}/licenses/{name}" in wheel.namelist()
+
+
+def test_no_link_of_the_packages_page_breaks_on_an_index(wheel: ZipFile) -> None:
+    """There a relative link leads nowhere: each is absolute once the repository has an address, else its words."""
+    (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    metadata = Parser().parsestr(wheel.read(name).decode())
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    page = str(metadata.get_payload())
+    assert "# blackboard-mcp" in page
+    assert not re.findall(r"\]\((?!https?://)[^)]+\)", page)
+
+
+def test_links_and_project_urls_follow_the_repository(tmp_path: Path) -> None:
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    metadata = {"version": "1.2.3"}
+    hook.PackagePage(str(ROOT), {"repository": "https://git.example/ann/board/"}).update(metadata)
+    page: Any = metadata["readme"]
+    relative = re.findall(r"\]\((?!https?://|#)([^)\s]+)\)", (ROOT / "README.md").read_text("utf-8"))
+    assert relative
+    for target in relative:
+        assert f"](https://git.example/ann/board/blob/v1.2.3/{target})" in page["text"]
+    urls: Any = metadata["urls"]
+    assert urls.keys() == {"Homepage", "Documentation", "Changelog", "Issues"}
+    assert all(url.startswith("https://git.example/ann/board") for url in urls.values())
 
 
 @pytest.mark.parametrize("part", PARTS)
