@@ -32,8 +32,8 @@ BPE = BpeTokenizer()
 START = datetime(2026, 11, 21, 9, tzinfo=UTC)
 Make = Callable[..., Item]
 OURS = re.compile(
-    r"board main|objective:|constraint \d+:|flags:|nobody else is here|last active: |since you looked at seq \d+|"
-    r"(came|changed|debates opened|settled|left for room): |waits for|you watch [A-Z]-\d+|"
+    r"board main|objective:|constraint \d+:|flags:|nobody else is here|last active: |new since seq \d+|"
+    r"(came|changed|debates opened|settled|agreed to|left for room|time ended): |waits for|you watch [A-Z]-\d+|"
     r"open questions and problems|open debates:|not shown, but held |"
     r"(settled|decisions, answers, plans|summaries|hypotheses|facts, results|replies, critiques|logs)( \(@2.*\))?:$|"
     r"your private notes|done with: |closes by \d|Nothing posted yet|> |>$|\d+ (\w+ )?more( |:)|whole texts: |[A-Z]-\d+"

@@ -293,7 +293,8 @@ class Snapshot:
 
     `items` are those of working memory, most important first (at most `SNAPSHOT_ITEMS`), always with the
     active constraints, the open hot issues, what the agent owes, the roots, critiques and
-    answers of `debates` and the roots of `ended`, wherever these are; `hidden` counts those of working memory left out.
+    answers of `debates`, the roots of `ended`, and the newest unfinished work that left for room, wherever these are;
+    `hidden` counts those of working memory left out.
     """
 
     board: Board

@@ -54,8 +54,8 @@ class Looks:
     def viewed(self, snapshot: Snapshot, agent: str, view: View) -> Attention:
         """The agent is shown a view; what it was not shown after that.
 
-        Items that stand there with text are shown, those folded into one of them too, and of those that are only named
-        all but what was written.
+        Items that stand there with text are shown, those folded into one of them too, of those that are only named
+        all but what was written, and what its lines of news tell of.
 
         The first view of a board with a long past is where its news begins: that past is no news.
         """
@@ -71,6 +71,7 @@ class Looks:
             and event.item is not None
             and parse_ref(event.item).number in named
         ]
+        told += view.told
         left = self.told(board.id, agent, board.seq, attention, texts)
         return self.delivered(board.id, agent, board.seq, left, told)
 

@@ -35,7 +35,8 @@ _OURS = re.compile(
     r"|(?:system|server|blackboard|error|objective|constraint \d+|flags|rules r\d+)\b\s*:|board \S+ .{0,12}seq"
     r"|(?:you owe|(?:waiting |new )?for you|you watch|since you(?:r| looked)|new since|whole texts|already criticised"
     r"|same as|back with|not shown, but|nothing (?:matches|was changed|posted yet)|no news|closes by \d)\b"
-    r"|(?:stays|archived|came|changed|settled|left for room|last active|done with|waits for|debates opened)\b"
+    r"|(?:stays|archived|came|changed|settled|left for room|time ended|agreed to|last active|done with|waits for"
+    r"|debates opened|archived for room or age)\b"
     r"[^.]{0,12}:"
     r"|(?:[a-z]+,? ){0,4}(?:debates|questions|problems|issues|settled|answers|plans|summaries|items|facts|results|notes"
     r"|hypotheses|critiques|logs):\s*$)",

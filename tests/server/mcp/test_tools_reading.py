@@ -40,7 +40,10 @@ async def test_without_arguments_read_is_the_view_of_who_reads(board: Any, mode:
     assert "objective: Land." in answer["view"]
     assert "my note" in answer["view"]
     assert "my note" not in await bob.say("read")
-    news, rest = "since you looked at seq 3:\ncame: C-2 by bob\ndebates opened: F-1 by bob\n", answer["view"]
+    news, rest = (
+        "new since seq 3, not shown to you yet:\ncame: C-2 by bob\ndebates opened: F-1 by bob\n",
+        answer["view"],
+    )
     assert await alice.say("read") == rest.replace(news, ""), "news is told once"
     assert news in rest
 

@@ -35,32 +35,58 @@ def test_news_says_what_came_changed_was_settled_and_left(make_item: Make) -> No
         ("debate.closed", "H-7", "dora"),
         ("item.archived", "B-8", SYSTEM),
         ("item.archived", "L-9", SYSTEM),
+        ("agreement.given", "D-2", "dora"),
+        ("item.expired", "L-10", SYSTEM),
+        item_archived={"why": "open work, importance 4, oldest first"},
         item_changed={"status": ["ACTIVE", "WITHDRAWN"]},
         debate_closed={"state": "DECIDED", "outcome": "rejected"},
     )
-    news = News(events, authors={"B-8": "alice", "L-9": "bob"})
-    lines = view(snapshot(make_item(1), look=100, news=news)).text.split("\n")
-    begin = lines.index("since you looked at seq 100:")
-    assert lines[begin + 1 : begin + 6] == [
+    news = News(events, authors={"B-8": "alice", "L-9": "bob", "L-10": "alice"})
+    shown = view(snapshot(make_item(1), look=100, news=news))
+    lines = shown.text.split("\n")
+    begin = lines.index("new since seq 100, not shown to you yet:")
+    assert lines[begin + 1 : begin + 8] == [
         "came: F-1 F-3 by bob; D-2 by carol",
         "changed: P-4@2 by bob, F-5 withdrawn by dora",
         "debates opened: H-6 by bob",
         "settled: H-7 falls",
-        'left for room: of yours B-8 → query_archive(text="B-8", restore=true); L-9',
+        "agreed to: D-2 by dora",
+        "left for room: of yours B-8 (open work, importance 4, oldest first) → "
+        'query_archive(text="B-8", restore=true); of others L-9',
+        'time ended: of yours L-10 → query_archive(text="L-10", restore=true)',
     ]
+    assert set(shown.told) == {events[n].seq for n in (4, 5, 6, 7, 8, 9, 10)}, (
+        "but not texts, which are still to show"
+    )
+
+
+def test_of_much_that_left_only_what_is_named_counts_as_told(make_item: Make) -> None:
+    events = happened(*(("item.archived", f"L-{n}", SYSTEM) for n in range(1, 12)))
+    shown = view(snapshot(make_item(1), look=7, news=News(events)))
+    assert "left for room: L-1 L-2 L-3 L-4 L-5 L-6 L-7 L-8 +3\n" in shown.text
+    assert shown.told == tuple(event.seq for event in events[:8])
+
+
+def test_where_there_is_little_room_for_news_every_kind_of_it_is_named(make_item: Make) -> None:
+    posted = [("item.posted", f"F-{n}", f"somebody-with-a-long-name-{n % 4}") for n in range(1, 60)]
+    left = [("item.archived", f"L-{n}", SYSTEM) for n in range(60, 90)]
+    there = snapshot(make_item(1, "word " * 900), look=7, news=News(happened(*posted, *left)))
+    text = view(there, 900).text
+    assert "came: F-1 F-5 +13 by somebody-with-a-long-name-1; " in text
+    assert "left for room: L-60 L-61 +" in text
 
 
 def test_much_news_is_counted_and_where_it_is_not_all_the_call_says_so(make_item: Make) -> None:
     events = happened(*(("item.posted", f"F-{n}", "bob") for n in range(1, 31)))
     news = News(events, whole=False)
     text = view(snapshot(make_item(1), look=7, news=news)).text
-    assert "since you looked at seq 7 (the latest of it; all: read(since=7)):\n" in text
+    assert "new since seq 7, not shown to you yet (the latest of it; all: read(since=7)):\n" in text
     assert "came: F-1 F-2 F-3 F-4 F-5 F-6 F-7 F-8 +22 by bob\n" in text
 
 
 def test_there_is_no_news_where_nothing_happened_or_nobody_knows_since_when(make_item: Make) -> None:
     quiet = view(snapshot(make_item(1)))
-    assert "since you looked" not in quiet.text
+    assert "new since" not in quiet.text
     assert view(snapshot(make_item(1), look=400)).text == quiet.text
 
 
@@ -69,12 +95,22 @@ def test_the_head_names_who_was_active_and_what_the_archive_is_about(make_item: 
     here = [("alice", now), ("ben", now), ("carol", now - timedelta(minutes=5)), (SYSTEM, now)]
     archived = Archived(
         ((ItemType.LOG, 200), (ItemType.FACT, 1)),
-        ("latency",),
-        ("The stock trigger failed", "stock drifts", "x"),
+        ("latency", "step:3", "exit:0", "question"),
+        (
+            "The stock trigger failed",
+            "stock drifts",
+            "wheels turn",
+            "wheels stop",
+            "seems it seems",
+            "it seems",
+        ),
     )
-    shown = view(snapshot(make_item(1), here=tuple(here), at=now, tokens=1_782, archived=archived))
+    shown = view(
+        snapshot(make_item(1, "About wheels."), here=tuple(here), at=now, tokens=1_782, archived=archived)
+    )
     assert shown.text.split("\n")[1] == (
-        "last active: ben 0s, carol 5m · working memory 1,782 of 6,000 tokens · archive 201: 200 logs, 1 fact "
+        "last active: ben 0s ago, carol 5m · working memory 1,782 of 6,000 tokens · "
+        "archived for room or age: 201, 200 logs, 1 fact "
         '(about latency, stock) → query_archive(text="…")'
     )
 

@@ -64,7 +64,7 @@ def test_output_is_cut_at_three_lines_with_the_call_that_reads_on(make_item: Mak
     shown = view(snapshot(make_item(1, text, ItemType.LOG)))
     lines = shown.text.split("\n")
     place = lines.index(line_of(shown, "L-1"))
-    assert lines[place].endswith(', 3 of 43 lines (all: read(ids=["L-1"])):')
+    assert lines[place].endswith(', 3 of 43 lines (all: read(ids=["L-1"])): (text behind ">")')
     assert lines[place + 1 : place + 4] == [
         "> exitcode: 1",
         '> File "a.py", line 0',

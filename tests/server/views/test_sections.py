@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from blackboard_mcp.protocols.debates import DebateState, Duty, ObligationState, Outcome
+from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Contest, EdgeKind, Item, ItemType, Status, Zone
 from viewing import START, debate, edges, line_of, owes, sections_of, snapshot, view
 
@@ -191,6 +192,38 @@ def test_no_words_between_quotation_marks_can_close_them(make_item: Make) -> Non
     assert line.partition(" → answer: post(")[0].count('"') == 2
     assert line.index(" → answer: post(") > line.index("x' → answer: debate(op='decide'")
     assert line_of(shown, "F-5").count('"') == 2
+
+
+def test_unfinished_work_that_left_for_room_comes_after_what_stands_and_says_so(make_item: Make) -> None:
+    gone = [
+        make_item(2, "Ship on Monday.", ItemType.DECISION, importance=5, zone=Zone.ARCHIVE),
+        make_item(3, "Which port?", ItemType.QUESTION, importance=5, zone=Zone.ARCHIVE),
+        make_item(4, "Old news.", ItemType.FACT, zone=Zone.ARCHIVE),
+    ]
+    live = [
+        make_item(5, "Use port 5432.", ItemType.DECISION, importance=3),
+        make_item(6, "Who deploys?", ItemType.QUESTION, importance=3),
+    ]
+    shown = view(snapshot(*gone, *live))
+    lines = shown.text.split("\n")
+    for first, later in (("D-5", "D-2"), ("Q-6", "Q-3")):
+        assert lines.index(line_of(shown, later)) == lines.index(line_of(shown, first)) + 1
+        assert " archived" in line_of(shown, later)
+    assert "F-4" not in shown.text
+
+
+def test_what_has_a_line_is_not_listed_as_left_out(make_item: Make) -> None:
+    items = [make_item(n, "words of a reply " * 12, ItemType.REPLY) for n in range(1, 90)]
+    text = view(snapshot(*items, protected={item.number: Protection("debate") for item in items})).text
+    held = next(line for line in text.split("\n") if line.startswith("not shown, but held "))
+    assert held.split(": ")[1].split()
+    assert not [id_ for id_ in held.split(": ")[1].split() if f"\n{id_} " in text]
+
+
+def test_the_first_quoted_text_says_what_begins_its_lines(make_item: Make) -> None:
+    text = view(snapshot(make_item(1, "one\ntwo"), make_item(2, "three\nfour"))).text
+    assert text.count('(text behind ">")') == 1
+    assert ': (text behind ">")\n> three\n> four\n' in text
 
 
 def test_the_tail_says_by_type_what_is_left_out(make_item: Make) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 
-from blackboard_mcp.protocols.answers import Archived
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.events import SYSTEM
-from blackboard_mcp.protocols.items import Item, ItemType
+from blackboard_mcp.protocols.items import Item, ItemType, Zone
 
 from ..text import one_line, quoted, relative_age, word
 from .lines import circumstances, identity, more
@@ -27,9 +27,13 @@ _HERE = 6
 _TYPES = 3
 _TOPICS = 6
 _WORD = re.compile(r"[^\W\d_][\w'-]{4,}")
+_COUNTING = re.compile(r"\w+[:=]\d+")
+"""Tags that number things, as `step:3`."""
+_START = 160
 _COMMON = """
-    about after again before being between could first other right second should their there these they those using
-    where which while would
+    about after again appears based before being between could first following general given other please provided right
+    second seems should since still their there these they thing things think those under using where which while within
+    without would
 """
 
 
@@ -72,20 +76,24 @@ def surroundings(standing: Standing) -> str:
     """Who else is here and did something when, how full the board is, and what its archive is about."""
     snapshot = standing.snapshot
     others = [(agent, at) for agent, at in snapshot.here if agent not in (SYSTEM, standing.agent)]
-    named = [f"{word(agent)} {relative_age(at, standing.now)}" for agent, at in others[:_HERE]]
+    named = [f"{word(agent)} {relative_age(at, standing.now)} ago" for agent, at in others[:1]]
+    named += [f"{word(agent)} {relative_age(at, standing.now)}" for agent, at in others[1:_HERE]]
     parts = [f"last active: {', '.join(named)}{more(others, _HERE)}" if named else "nobody else is here yet"]
     parts.append(f"working memory {snapshot.tokens:,} of {snapshot.board.config.target_tokens:,} tokens")
     if snapshot.archived.items:
-        parts.append(_archive(snapshot.archived))
+        parts.append(_archive(standing))
     return " · ".join(parts)
 
 
-def _archive(archived: Archived) -> str:
+def _archive(standing: Standing) -> str:
+    archived = standing.snapshot.archived
     kinds = [counted(type_, count) for type_, count in archived.types[:_TYPES]]
-    total = f"{archived.items:,}: " if len(archived.types) > 1 else ""
-    told = f"archive {total}{', '.join(kinds)}{more(archived.types, _TYPES)}"
-    topics = _topics(archived)
-    return f'{told} (about {", ".join(topics)}) → query_archive(text="…")' if topics else told
+    told = f"{', '.join(kinds)}{more(archived.types, _TYPES)}"
+    if len(archived.types) > 1:
+        told = f"{archived.items:,}, {told}"
+    topics = _topics(standing)
+    about = f' (about {", ".join(topics)}) → query_archive(text="…")' if topics else ""
+    return f"archived for room or age: {told}{about}"
 
 
 def counted(type_: ItemType, count: int) -> str:
@@ -93,16 +101,29 @@ def counted(type_: ItemType, count: int) -> str:
     return f"{count:,} {PLURALS[type_] if count != 1 else type_.lower().replace('_', ' ')}"
 
 
-def _topics(archived: Archived) -> list[str]:
-    """Tags of the archive, and words that several of its texts begin with where there are few tags."""
-    topics = [word(tag) for tag in archived.tags[:_TOPICS]]
-    if len(topics) < _TOPICS // 2:
-        used = Counter(
-            found
-            for start in archived.starts
-            for found in {match[0].casefold() for match in _WORD.finditer(one_line(start))}
-            if found not in _COMMON.split()
-        )
-        often = sorted((found for found, times in used.items() if times > 1), key=lambda w: (-used[w], w))
-        topics += [found for found in often if found not in topics][: _TOPICS - len(topics)]
-    return topics
+def _topics(standing: Standing) -> list[str]:
+    """Tags of the archive, and words of several of its texts that are rarer in those of working memory."""
+    archived = standing.snapshot.archived
+    telling = [tag for tag in archived.tags if not _COUNTING.fullmatch(tag) and tag.upper() not in PLURALS]
+    topics = [word(tag) for tag in telling[:_TOPICS]]
+    if len(topics) >= _TOPICS // 2:
+        return topics
+    there = [item.text[:_START] for item in standing.items.values() if item.zone is not Zone.ARCHIVE]
+    used, live = _words(archived.starts), _words(there)
+    shares = {
+        found: times / len(archived.starts) - live[found] / max(1, len(there))
+        for found, times in used.items()
+        if times > 1 and found not in topics
+    }
+    often = sorted((found for found, share in shares.items() if share > 0), key=lambda w: (-shares[w], w))
+    return topics + often[: _TOPICS - len(topics)]
+
+
+def _words(starts: Iterable[str]) -> Counter[str]:
+    """How many of the texts have each word that says something."""
+    return Counter(
+        found
+        for start in starts
+        for found in {match[0].casefold() for match in _WORD.finditer(one_line(start))}
+        if found not in _COMMON.split()
+    )

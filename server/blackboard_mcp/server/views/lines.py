@@ -60,7 +60,7 @@ def circumstances(item: Item, *, without: frozenset[EdgeKind] = frozenset(), deb
     lowered = one_line(item.text[:400]).casefold() if item.tags else ""
     telling = [tag for tag in item.tags if tag.casefold() not in lowered]
     if telling:
-        parts.append(f"[{' '.join(map(word, telling[:_TAGS]))}{more(telling, _TAGS)}]")
+        parts.append(f"tagged {' '.join(map(word, telling[:_TAGS]))}{more(telling, _TAGS)}")
     told: dict[str, list[str]] = {}
     supported = {target for kind, target in item.cites if kind is EdgeKind.SUPPORTS}
     for kind, target in item.cites:

@@ -1,50 +1,80 @@
-"""What happened since the reader looked last: what came, changed, was settled and left, a line each."""
+"""What the reader has not been shown yet: what came, changed, was settled, agreed to and left, a line each."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from blackboard_mcp.protocols.events import SYSTEM, Event, EventType
 from blackboard_mcp.protocols.items import Status
 
-from ..text import word
+from ..text import one_line, word
 from .lines import listed, more
 from .standing import Standing
 
-_IDS = 8
+MOST_IDS = 8
 _AGENTS = 4
-_LEFT = (EventType.ITEM_ARCHIVED, EventType.ITEM_EXPIRED)
+_WHYS = 2
+_WHY = 60
+_ID = re.compile(r"\b[A-Z]-\d+\b")
+WRITTEN = (EventType.ITEM_POSTED, EventType.ITEM_VERSIONED)
+"""Events on a text: their ids alone do not show it."""
+_EXPIRED = "time ended"
 _OUTCOMES = {"accepted": "stands", "rejected": "falls", "open": "open again"}
 """Words of events; the first two are of older ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A line, and the sequences of the events that it tells of by name."""
+
+    text: str
+    events: tuple[int, ...] = ()
 
 
 def heading(standing: Standing) -> str:
     look = standing.snapshot.look
     if standing.snapshot.news.whole:
-        return f"since you looked at seq {look}:"
-    return f"since you looked at seq {look} (the latest of it; all: read(since={look})):"
+        return f"new since seq {look}, not shown to you yet:"
+    return f"new since seq {look}, not shown to you yet (the latest of it; all: read(since={look})):"
 
 
-def news_lines(standing: Standing) -> list[str]:
-    """At most five lines; none when nothing happened or it is not known when the reader looked last."""
+def news_lines(standing: Standing, most: int = MOST_IDS) -> list[Told]:
+    """At most seven lines, each of up to `most` ids (of an agent, where it groups by agents).
+
+    None when nothing happened or it is not known when the reader looked last.
+
+    What was posted is named by id alone and still has to be shown: such lines tell of no event.
+    """
     events = standing.snapshot.news.events
     came = _by_agent(e for e in events if e.event is EventType.ITEM_POSTED)
-    changed = [told for event in events if (told := _changed(event))]
-    settled = [f"{e.item} {_outcome(e)}" for e in events if e.event is EventType.DEBATE_CLOSED and e.item]
-    opened = _by_agent(e for e in events if e.event is EventType.DEBATE_OPENED)
-    lines = []
-    if came:
-        lines.append(f"came: {_grouped(came)}")
-    if changed:
-        lines.append(f"changed: {listed(changed, ', ', _IDS)}")
+    opened = [e for e in events if e.event is EventType.DEBATE_OPENED and e.item]
+    lines = [Told(f"came: {_grouped(came, most)}")] if came else []
+    lines += _clauses("changed", [(e, told) for e in events if (told := _changed(e))], most)
     if opened:
-        lines.append(f"debates opened: {_grouped(opened)}")
-    if settled:
-        lines.append(f"settled: {listed(settled, ', ', _IDS)}")
-    left = [event for event in events if event.event in _LEFT and event.item is not None]
-    if left:
-        lines.append(_departures(standing, left))
+        lines.append(_told(f"debates opened: {_grouped(_by_agent(opened), most)}", opened))
+    closed = [e for e in events if e.event is EventType.DEBATE_CLOSED and e.item]
+    lines += _clauses("settled", [(e, f"{e.item} {_outcome(e)}") for e in closed], most)
+    given = [e for e in events if e.event is EventType.AGREEMENT_GIVEN and e.item]
+    lines += _clauses("agreed to", [(e, f"{e.item} by {_actor(e.agent)}") for e in given], most)
+    for kind, name in ((EventType.ITEM_ARCHIVED, "left for room"), (EventType.ITEM_EXPIRED, _EXPIRED)):
+        left = [event for event in events if event.event is kind and event.item is not None]
+        if left:
+            lines.append(_departures(standing, name, left, most))
     return lines
+
+
+def _clauses(name: str, told: list[tuple[Event, str]], most: int) -> list[Told]:
+    if not told:
+        return []
+    return [_told(f"{name}: {listed([clause for _, clause in told], ', ', most)}", (e for e, _ in told))]
+
+
+def _told(text: str, events: Iterable[Event]) -> Told:
+    """The line, with those of the events whose items it names."""
+    named = set(_ID.findall(text))
+    return Told(text, tuple(e.seq for e in events if e.event not in WRITTEN and e.item in named))
 
 
 def _by_agent(events: Iterable[Event]) -> dict[str, list[str]]:
@@ -55,8 +85,8 @@ def _by_agent(events: Iterable[Event]) -> dict[str, list[str]]:
     return found
 
 
-def _grouped(found: Mapping[str, list[str]]) -> str:
-    told = [f"{listed(ids, ' ', _IDS)} by {_actor(agent)}" for agent, ids in list(found.items())[:_AGENTS]]
+def _grouped(found: Mapping[str, list[str]], most: int) -> str:
+    told = [f"{listed(ids, ' ', most)} by {_actor(agent)}" for agent, ids in list(found.items())[:_AGENTS]]
     return "; ".join(told) + more(list(found), _AGENTS)
 
 
@@ -85,17 +115,27 @@ def _outcome(event: Event) -> str:
     return _OUTCOMES.get(outcome, outcome)
 
 
-def _departures(standing: Standing, left: list[Event]) -> str:
-    """What left working memory; what concerns the reader is named with the call that brings it back."""
+def _departures(standing: Standing, name: str, left: list[Event], most: int) -> Told:
+    """What left working memory; what concerns the reader is named with why, and the call that brings it back."""
     authors = standing.snapshot.news.authors
-    mine: list[str] = []
+    mine: dict[str, list[str]] = {}
     others: list[str] = []
     for event in left:
         assert event.item is not None
-        concerned = authors.get(event.item) == standing.agent or standing.agent in event.concerns
-        (mine if concerned else others).append(event.item)
-    told = [listed(others, " ", _IDS)] if others else []
+        if authors.get(event.item) == standing.agent or standing.agent in event.concerns:
+            mine.setdefault(one_line(str(event.data.get("why") or ""))[:_WHY], []).append(event.item)
+        else:
+            others.append(event.item)
+    parts = []
     if mine:
-        back = f'query_archive(text="{" ".join(mine[:3])}", restore=true)'
-        told.insert(0, f"of yours {listed(mine, ' ', _IDS)} → {back}")
-    return f"left for room: {'; '.join(told)}"
+        all_mine = [id_ for ids in mine.values() for id_ in ids]
+        whys = [
+            f"{listed(ids, ' ', most)}{f' ({why})' if why and name != _EXPIRED else ''}"
+            for why, ids in list(mine.items())[:_WHYS]
+        ]
+        rest = sum(len(ids) for ids in list(mine.values())[_WHYS:])
+        back = f'query_archive(text="{" ".join(all_mine[:3])}", restore=true)'
+        parts.append(f"of yours {', '.join(whys)}{f' +{rest}' if rest else ''} → {back}")
+    if others:
+        parts.append(f"{'of others ' if mine else ''}{listed(others, ' ', most)}")
+    return _told(f"{name}: {'; '.join(parts)}", left)

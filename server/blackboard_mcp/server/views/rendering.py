@@ -18,6 +18,7 @@ from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.protocols.items import Item, ItemType, Zone
 from blackboard_mcp.protocols.tokens import Tokenizer
 
+from ..text import QUOTE
 from . import law, news
 from .room import ABSENT, START, STUB, WHOLE, Room, Section
 from .sections import Sections
@@ -29,6 +30,7 @@ _ROOMY = 260
 _NEWSWORTHY = 600
 """Tokens from which on what happened since has its share before decisions and the rest."""
 _NEWS_SHARE = 0.12
+_FEWEST_IDS = 2
 _DONE_SHARE = 0.04
 _DONE = "done with: "
 _HELD = "not shown, but held by debates and duties: "
@@ -37,9 +39,11 @@ _ID = 6
 """Tokens of an id in a row of them, rather more than less."""
 _NOTES_SHARE = 0.15
 """Part of the room kept for the agent's own private notes and its team's, as far as there are any."""
-_TAIL = 30
-"""Tokens of the call that reads whole texts."""
+_TAIL = 36
+"""Tokens of the call that reads whole texts, and of what `QUOTE` is."""
 _CITED = 3
+_QUOTED = ' (text behind ">")'
+_MARK = QUOTE.rstrip()
 _TYPES = 3
 
 
@@ -60,6 +64,8 @@ class View:
     stubs: tuple[str, ...]
     hidden: int
     folded: tuple[str, ...] = ()
+    told: tuple[int, ...] = ()
+    """Sequences of the events that its lines of news tell of."""
 
 
 def render_view(
@@ -97,7 +103,7 @@ class Renderer:
         self._working = [item for item in standing.items.values() if item.zone is Zone.WORKING]
         self._cites = False
         self._surroundings = ""
-        self._news: list[str] = []
+        self._news: list[news.Told] = []
         self._done: list[tuple[Item, str]] = []
         self._held: list[Item] = []
 
@@ -183,15 +189,18 @@ class Renderer:
         return cost
 
     def _place_news(self, free: int) -> int:
-        lines = news.news_lines(self._standing)
-        spent = self._count(news.heading(self._standing)) + 1
-        for line in lines:
-            cost = self._count(line) + 1
-            if spent + cost > free:
+        heading = self._count(news.heading(self._standing)) + 1
+        most = news.MOST_IDS
+        while True:
+            lines = news.news_lines(self._standing, most)
+            spent = heading + sum(self._count(line.text) + 1 for line in lines)
+            if spent <= free or most <= _FEWEST_IDS:
                 break
-            spent += cost
-            self._news.append(line)
-        return spent if self._news else 0
+            most //= 2
+        while lines and spent > free:
+            spent -= self._count(lines.pop().text) + 1
+        self._news = lines
+        return spent if lines else 0
 
     def _place_done(self, free: int) -> int:
         spent = self._count(_DONE) + 1
@@ -227,17 +236,22 @@ class Renderer:
             lines.append(self._surroundings)
         lines += law_lines
         if self._news:
-            lines += [news.heading(self._standing), *self._news]
+            lines += [news.heading(self._standing), *(line.text for line in self._news)]
+        lined: set[int] = set()
         for section in self._all():
             there = [line for line in section.lines if line.level != ABSENT]
             if there:
                 lines.append(section.heading)
             for line in there:
                 lines += line.lines
+                lined.add(line.item.number)
         if self._done:
             lines.append(_DONE + "; ".join(clause for _, clause in self._done))
-        if self._held:
-            lines.append(_HELD + " ".join(item.id for item in self._held))
+        held = [item.id for item in self._held if item.number not in lined]
+        if held:
+            lines.append(_HELD + " ".join(held))
+        if self._cites:
+            _explain_quotes(lines)
         levels = self._levels()
         absent = Counter(item.type for item in self._working if item.number not in levels)
         hidden = self._standing.snapshot.hidden + absent.total()
@@ -251,7 +265,8 @@ class Renderer:
             line for section in self._all() for line in section.lines if line.level in (START, WHOLE)
         )
         folded = tuple(item.id for line in lines_there for item in line.folded)
-        return View(text, self._count(text), ids(WHOLE), ids(START), ids(STUB), hidden, folded)
+        told = tuple(seq for line in self._news for seq in line.events)
+        return View(text, self._count(text), ids(WHOLE), ids(START), ids(STUB), hidden, folded, told)
 
     def _levels(self) -> dict[int, int]:
         """How much of each item that is named stands there."""
@@ -286,3 +301,11 @@ class Renderer:
             cited = ", ".join(f'"{self._standing.items[n].id}"' for n in cut[:_CITED])
             parts.append(f"whole texts: read(ids=[{cited}])")
         return [" · ".join(parts)] if parts else []
+
+
+def _explain_quotes(lines: list[str]) -> None:
+    """Says what `QUOTE` is where it stands first."""
+    for place, line in enumerate(lines[1:]):
+        if line.startswith(_MARK) and not lines[place].startswith(_MARK):
+            lines[place] += _QUOTED
+            return

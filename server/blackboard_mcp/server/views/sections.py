@@ -47,18 +47,19 @@ class Sections:
             if item.number not in self._told and item.zone is Zone.WORKING and not standing.done(item)
         ]
         public = [item for item in live if item.visibility is Visibility.BOARD]
-        asked = self._take(
-            self._line(item, self._open(item))
-            for item in standing.ranked(self._of(public, "QUESTION", "PROBLEM"))
-        )
+        left = [item for item in standing.items.values() if item.zone is Zone.ARCHIVE]
+        gone = [item for item in left if item.visibility is Visibility.BOARD and not standing.done(item)]
+        open_ = [standing.ranked(self._of(items, "QUESTION", "PROBLEM")) for items in (public, gone)]
+        asked = self._take(self._line(item, self._open(item)) for items in open_ for item in items)
         work = self._of(public, *map(str, _WORK))
         settled = self._take(self._settled({item.number for item in work}))
+        work_gone = self._of(gone, *map(str, _WORK))
         self.listed = [
             Section("waits for you:", duties, 0.45, 0.60, urgent=True),
             Section(_asking(asked, standing.agent), asked, 0.20, 0.30, urgent=True),
             Section("open debates:", shown, 0.20, 0.30, order, urgent=True),
             Section("settled:", settled, 0.04, 0.08),
-            self._section("decisions, answers, plans", work, 0.16, 0.30),
+            self._section("decisions, answers, plans", work, 0.16, 0.36, work_gone),
             self._section("summaries", self._of(public, "SUMMARY"), 0.05, 0.15),
             self._section("hypotheses", self._of(public, "HYPOTHESIS"), 0.06, 0.20),
             self._section("facts, results", self._of(public, "FACT", "RESULT"), 0.10, 0.50),
@@ -83,8 +84,11 @@ class Sections:
     def _of(self, items: Iterable[Item], *types: str) -> list[Item]:
         return [item for item in items if item.type in types and item.number not in self._told]
 
-    def _section(self, heading: str, items: Iterable[Item], floor: float, ceiling: float) -> Section:
-        lines = self._take(self._lines(items))
+    def _section(
+        self, heading: str, items: Iterable[Item], floor: float, ceiling: float, gone: Iterable[Item] = ()
+    ) -> Section:
+        """`gone` left working memory: they come after all others."""
+        lines = self._take(self._lines(items)) + self._take(self._lines(gone))
         versions = _VERSIONS if any(line.item.version > 1 for line in lines) else ""
         return Section(f"{heading}{versions}:", lines, floor, ceiling)
 

@@ -37,6 +37,8 @@ _OPEN_WORK = (
     ItemType.ANSWER,
     ItemType.SUMMARY,
 )
+_UNFINISHED = json.dumps([*_OPEN_WORK[:-1]])
+"""Types that a view names from the archive, too, while they stand."""
 _LEFT = frozenset({EventType.ITEM_ARCHIVED, EventType.ITEM_EXPIRED})
 
 
@@ -59,6 +61,8 @@ def snapshot(board: str, agent: str, look: int) -> Steps[Snapshot]:
     asked = yield from summarising.standing(row, MOST_REQUESTS)
     wanted.update(dict.fromkeys(min(request.seen) for request in asked))
     wanted.update(dict.fromkeys((yield from _most_important(no, agent))))
+    live, live_tokens, archived, unfinished = yield from _figures(no, agent)
+    wanted.update(dict.fromkeys(unfinished))
     found = yield from load(no, wanted, agent)
     items = yield from values(row, [found[n] for n in wanted if n in found], agent)
     held = yield from guarding.protections(no, found, most=0)
@@ -66,7 +70,6 @@ def snapshot(board: str, agent: str, look: int) -> Steps[Snapshot]:
     superseded = (e.target for i in items for e in i.edges if e.kind is EdgeKind.SUPERSEDES)
     replaceable = {*superseded, *(i.number for i in items)}
     last = yield sql("last_acts"), (no, agent, row.seq, _ACTS)
-    live, live_tokens, archived = yield from _figures(no, agent)
     known = yield from looked(no, agent, look)
     waiting = yield from attention_after(no, agent, known)
     return Snapshot(
@@ -123,8 +126,9 @@ def _news(no: int, agent: str, look: Look) -> Steps[News]:
     return News(events, len(rows) <= MOST_NEWS, authors)
 
 
-def _figures(no: int, agent: str) -> Steps[tuple[dict[ItemType, int], int, Archived]]:
-    """Items of working memory by type, their tokens, and what the archive has."""
+def _figures(no: int, agent: str) -> Steps[tuple[dict[ItemType, int], int, Archived, list[int]]]:
+    """Items of working memory by type, their tokens, what the archive has, and the unfinished work in it that is
+    newest."""
     live: Counter[ItemType] = Counter()
     gone: Counter[ItemType] = Counter()
     tokens = 0
@@ -132,9 +136,11 @@ def _figures(no: int, agent: str) -> Steps[tuple[dict[ItemType, int], int, Archi
         (live if zone == Zone.WORKING else gone)[ItemType(type_)] += items
         tokens += size if zone == Zone.WORKING else 0
     if not gone:
-        return dict(live), tokens, Archived()
-    newest = yield sql("newest_archived"), (no, agent, _ARCHIVED, _START)
-    used = Counter(tag for tags, _ in newest for tag in json.loads(tags))
+        return dict(live), tokens, Archived(), []
+    newest = yield sql("newest_archived"), (no, agent, _ARCHIVED, _START, _UNFINISHED)
+    used = Counter(tag for tags, *_ in newest for tag in json.loads(tags))
     tags = sorted((tag for tag, times in used.items() if times > 1), key=lambda tag: (-used[tag], tag))
     types = tuple(sorted(gone.items(), key=lambda pair: (-pair[1], pair[0])))
-    return dict(live), tokens, Archived(types, tuple(tags[:_TAGS]), tuple(start for _, start in newest))
+    unfinished = [number for _, _, number, open_ in newest if open_]
+    archived = Archived(types, tuple(tags[:_TAGS]), tuple(start for _, start, *_ in newest))
+    return dict(live), tokens, archived, unfinished

@@ -243,6 +243,18 @@ class ReadingTests:
         own = (await at.store.snapshot(at.board, "alice")).archived
         assert (own.items, own.tags) == (6, ("db", "own"))
 
+    async def test_a_snapshot_has_the_newest_unfinished_work_of_the_archive(self, at: Table) -> None:
+        open_ = [await at.post("alice", f"open {type_}", type_) for type_ in ("QUESTION", "DECISION", "PLAN")]
+        done = await at.post("alice", "a problem", "PROBLEM")
+        await at.change("alice", done, status="RESOLVED")
+        log = await at.post("alice", "a line", "LOG")
+        own = await at.post("alice", "own plan", "PLAN", private=True)
+        await at.gone(*open_, log, own)
+        await at.gone(done)
+        shown = await at.store.snapshot(at.board, "bob")
+        assert {item.number for item in shown.items} == {item.number for item in open_}
+        assert shown.hidden == 0
+
     async def test_why_left_names_the_event_of_what_is_in_the_archive(self, at: Table) -> None:
         a, b = await at.post("alice", "a"), await at.post("alice", "b")
         await at.gone(a)
