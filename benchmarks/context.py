@@ -41,9 +41,15 @@ A_LINE = 45
 _SENTENCE = 20
 _END = re.compile(r"[.!?](?=\s|$)")
 _ID = re.compile(r"([A-Z]-\d+)(?=[ @])")
-_SINCE = re.compile(r"^since you looked at seq (\d+)")
+_NAMED = re.compile(r"\b[A-Z]-\d+\b")
+_SINCE = re.compile(r"^new since seq (\d+)")
 _OVER = "done with: "
-_NEWS = ("came", "settled", "left for room")
+_NEWS = {
+    "came": ("item.posted",),
+    "settled": ("debate.closed",),
+    "left for room": ("item.archived",),
+    "time ended": ("item.expired",),
+}
 
 
 class Board:
@@ -213,42 +219,35 @@ async def look(
 
 
 async def news(board: Board, agent: str, view: str, before: int) -> tuple[int, int]:
-    """Whether what the view says happened since the agent looked is what the log has: right ones, and all."""
-    lines = view.split("\n")
-    heading = next((place for place, line in enumerate(lines) if _SINCE.match(line)), None)
+    """Whether what the view says is new to the agent is what the log has: right ones, and all.
+
+    The view goes back to the first event that the agent was not shown, so it may tell again of what lies before the
+    agent's last look. It has to tell of whatever others did since, and of nothing that is not in the log.
+    """
     if not before:
         return 0, 0
-    if heading is None:
-        events = await board.events(agent, before)
-        posted = [e for e in events if e.event == "item.posted" and e.agent != agent]
-        return (0, 1) if posted else (0, 0)
-    match = _SINCE.match(lines[heading])
-    assert match is not None
-    events = await board.events(agent, int(match[1]))
-    others = [e for e in events if e.agent != agent]
-    wanted = {
-        "came": [e.item for e in others if e.event == "item.posted"],
-        "settled": [e.item for e in others if e.event == "debate.closed"],
-        "left for room": [e.item for e in others if e.event in ("item.archived", "item.expired")],
-    }
+    lines = view.split("\n")
+    heading = next((place for place, line in enumerate(lines) if _SINCE.match(line)), None)
+    match = None if heading is None else _SINCE.match(lines[heading])
+    begin = before if match is None else int(match[1])
+    others = [e for e in await board.events(agent, min(begin, before)) if e.agent != agent]
     told: dict[str, str] = {}
-    for line in lines[heading + 1 :]:
+    for line in [] if heading is None else lines[heading + 1 :]:
         name, _, rest = line.partition(": ")
-        if name not in (*_NEWS, "changed", "debates opened"):
+        if name not in (*_NEWS, "changed", "debates opened", "agreed to"):
             break
         told[name] = rest
     right = 0
-    for name in _NEWS:
-        ids = re.findall(
-            r"\b[A-Z]-\d+", told.get(name, "").partition(" → ")[0] + told.get(name, "").partition(")")[2]
+    for name, events in _NEWS.items():
+        may = {e.item for e in others if e.event in events and e.seq > begin}
+        must = {e.item for e in others if e.event in events and e.seq > before}
+        line = re.sub(r" → query_archive\([^)]*\)| \([^)]*\)", "", told.get(name, ""))
+        ids = set(_NAMED.findall(line))
+        more = sum(map(int, re.findall(r" \+(\d+)\b", line)))
+        all_ = must <= ids or (
+            more > 0 and (len(ids) + more >= len(must) or re.search(r"\d by \S+ \+", line))
         )
-        more = sum(map(int, re.findall(r" \+(\d+)\b", told.get(name, ""))))
-        counted = len(set(ids)) + (more if "; +" not in told.get(name, "") else 0)
-        right += (
-            set(ids) <= set(wanted[name])
-            and counted <= len(set(wanted[name]))
-            and bool(ids) == bool(wanted[name])
-        )
+        right += ids <= may and bool(all_)
     return right, len(_NEWS)
 
 
