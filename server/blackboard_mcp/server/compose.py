@@ -32,6 +32,7 @@ from .http.identity import AGENT_HEADER, OWNER_HEADER, agent_name
 from .policies.registry import Policies
 from .protocol_classes import Protocols
 from .pruner import Pruner
+from .readiness import Readiness
 from .requests import check_agent
 from .settings import PREFIX, Settings, check_embedder, check_endpoint
 from .summaries.writing import SummaryWriter
@@ -270,7 +271,7 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
         server.protect(resource)
         server.while_serving(issued.in_use)
     server.on_close(lambda: opened.blackboard.following.tails.release())
-    server.on_health(lambda: getattr(opened.store.engine.trouble, "kind", None))
+    server.on_health(Readiness(opened.store, settings.board).trouble)
     rendering = Rendering(opened.blackboard.tokenizer, opened.clock)
     CoreTools(opened.blackboard, rendering).register(server)
     if "admin" in settings.tools:

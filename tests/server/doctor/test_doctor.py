@@ -431,6 +431,9 @@ def test_a_server_that_only_reads_is_found(data: Path, health: str) -> None:
     with listening(answer % health.encode()) as port:
         found = diagnose(data, "--quick", "--transport", "http", "--port", str(port))
         assert found["server-not-writing"]["facts"] == {"health": health}
+    with listening(answer % b"failing") as port:
+        found = diagnose(data, "--quick", "--transport", "http", "--port", str(port))
+        assert found["server-not-ready"]["facts"] == {"health": "failing"}
     with listening(answer % b"ok") as port:
         assert diagnose(data, "--quick", "--transport", "http", "--port", str(port)) == {}
 

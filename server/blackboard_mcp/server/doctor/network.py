@@ -52,7 +52,14 @@ async def _port(settings: Settings) -> AsyncIterator[Finding]:
         health = json.loads(said).get("status") if said else None
     except (ValueError, AttributeError):
         health = None
-    if health in ("full", "stopped", "unavailable"):
+    if health in ("failing", "slow"):
+        yield problem(
+            "server-not-ready",
+            f"The server on port {settings.port} cannot serve: its health is '{health}'.",
+            "Its log says why, and the other findings may; a damaged file needs a backup.",
+            health=health,
+        )
+    elif health in ("full", "stopped", "unavailable"):
         yield problem(
             "server-not-writing",
             f"The server on port {settings.port} only reads: its health is '{health}'.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
@@ -24,6 +24,9 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 HEALTH_PATH: Final = "/healthz"
+LIVE_PATH: Final = "/livez"
+_SERVING: Final = (None, "full")
+"""A server that only reads for want of room serves its readers, and a restart would not help."""
 
 
 def build_application(
@@ -31,7 +34,7 @@ def build_application(
     *,
     identify: IdentifyHeaders,
     is_ready: Callable[[], bool],
-    trouble: Callable[[], str | None],
+    trouble: Callable[[], Awaitable[str | None]],
     lifespans: Sequence[Callable[[], AbstractAsyncContextManager[None]]],
     routes: Sequence[BaseRoute],
     resource: ProtectedResource | None = None,
@@ -43,7 +46,7 @@ def build_application(
     """The application; `lifespans` are entered in order before the first request.
 
     `resource` is what the server is to an OAuth issuer; `needs` says what calls of a tool need.
-    `trouble` names what keeps the store from writing: "full" or, until a restart, "stopped".
+    `trouble` names what keeps the store from serving; see `Readiness`.
     """
 
     requests = OpenRequests(identify)
@@ -51,9 +54,11 @@ def build_application(
     async def healthz(request: Request) -> Response:
         if not is_ready():
             return JSONResponse({"status": "unavailable"}, 503)
-        # A server that only reads serves its readers; 503 where a restart is what helps.
-        status = trouble() or "ok"
-        return JSONResponse({"status": status}, 503 if status == "stopped" else 200)
+        found = await trouble()
+        return JSONResponse({"status": found or "ok"}, 200 if found in _SERVING else 503)
+
+    async def livez(request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -65,7 +70,13 @@ def build_application(
     metadata = [] if resource is None else resource.routes()
     step_up = [] if resource is None else [Middleware(StepUp, resource=resource, needs=needs)]
     return Starlette(
-        routes=[Route(MCP_PATH, endpoint), Route(HEALTH_PATH, healthz, methods=["GET"]), *metadata, *routes],
+        routes=[
+            Route(MCP_PATH, endpoint),
+            Route(HEALTH_PATH, healthz, methods=["GET"]),
+            Route(LIVE_PATH, livez, methods=["GET"]),
+            *metadata,
+            *routes,
+        ],
         middleware=[
             Middleware(
                 Gate,
@@ -77,7 +88,7 @@ def build_application(
                 Identified,
                 requests=requests,
                 failures=Failures(limits.failures_per_minute),
-                open_paths=(HEALTH_PATH, *(() if resource is None else resource.paths)),
+                open_paths=(HEALTH_PATH, LIVE_PATH, *(() if resource is None else resource.paths)),
                 greeting_paths=(FRONT_PATH,),
             ),
             Middleware(Bodies, limits=limits),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from .application import HEALTH_PATH
+from .application import HEALTH_PATH, LIVE_PATH
 from .exposure import Network, is_in
 from .gate import ErrorAnswer
 
@@ -34,7 +34,7 @@ class BehindProxies:
             await self._app(scope, receive, send)
         elif is_in((scope.get("client") or ("",))[0], self._networks):
             await self._told(scope, receive, send)  # type: ignore[arg-type]
-        elif self._only and scope["path"] != HEALTH_PATH:
+        elif self._only and scope["path"] not in (HEALTH_PATH, LIVE_PATH):
             await ErrorAnswer(403, "proxy", "this server is reached through its proxy alone")(scope, send)
         else:
             await self._app(scope, receive, send)

@@ -7,7 +7,7 @@ returns an `Answer`, a resource returns text, and a change is published once.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -105,7 +105,7 @@ class BoardServer:
         self.tool_prefix = tool_prefix
         self.limits = limits or Limits()
         self.ready = False
-        self._trouble: Callable[[], str | None] = lambda: None
+        self._trouble: Callable[[], Awaitable[str | None]] | None = None
         always = structured == "always"
         self._callers = Callers(lambda connection: self.identify(connection), always_structured=always)
         admission = Admission(self._callers, self.limits)
@@ -238,8 +238,8 @@ class BoardServer:
         """End the text of each error result in the line `await hook(caller, arguments)`, if it gives one in time."""
         self._tools.error_footer = hook
 
-    def on_health(self, hook: Callable[[], str | None]) -> None:
-        """Ask `hook()` what keeps the store from writing, if anything does, when somebody asks for the health."""
+    def on_health(self, hook: Callable[[], Awaitable[str | None]]) -> None:
+        """Await `hook()` when somebody asks for the health: what keeps the store from serving, if anything does."""
         self._trouble = hook
 
     def on_close(self, hook: Callable[[], None]) -> None:
@@ -379,7 +379,7 @@ class BoardServer:
             endpoint,
             identify=self.principal_behind,
             is_ready=lambda: self.ready,
-            trouble=lambda: self._trouble(),
+            trouble=self._in_trouble,
             lifespans=[*([lifespan] if lifespan is not None else []), *self._serving, manager.run, readiness],
             routes=routes,
             resource=self._resource,
@@ -388,6 +388,9 @@ class BoardServer:
             allowed_origins=allowed_origins,
             limits=self.limits,
         )
+
+    async def _in_trouble(self) -> str | None:
+        return None if self._trouble is None else await self._trouble()
 
     async def principal_behind(self, headers: Mapping[str, str]) -> Principal:
         """Who sends an HTTP request with these headers (lower-case names).

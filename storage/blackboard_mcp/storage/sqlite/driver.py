@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 import random
+import secrets
 import sqlite3
 import time
 from collections.abc import Callable
@@ -24,6 +26,7 @@ from blackboard_mcp.protocols.errors import (
     StoreFull,
 )
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Raw = sqlite3.Connection
@@ -113,6 +116,29 @@ def translate(error: BaseException, doing: str) -> StoreError:
     if isinstance(error, library().ProgrammingError) and "closed" in str(error):
         return StoreClosed(f"{could_not}: it is closed.")
     return StoreError(f"{could_not}: {error}.")
+
+
+def for_callers(error: BaseException, doing: str) -> StoreError:
+    """`translate` for whoever called over a wire: what to do, and nothing of files and drivers.
+
+    What those say is in the log, under the reference that the message gives.
+    """
+    told = translate(error, doing)
+    if isinstance(told, StoreBusy | StoreFull | StoreClosed):
+        return told
+    reference = secrets.token_hex(3)
+    logger.error("reference %s: %s", reference, told.message)
+    what = {
+        _CORRUPT: "the board's file is damaged",
+        _NOTADB: "the board's file is damaged",
+        _IOERR: "its disk failed",
+        _READONLY: "its file may not be written",
+        _CANTOPEN: "its file may not be opened",
+    }.get(code(error), "it failed inside")
+    return type(told)(
+        f"The store could not {doing}: {what} (reference {reference}). Nothing was changed. Tell who runs the server: "
+        "its log has more under that reference, and `blackboard-mcp doctor` says what helps."
+    )
 
 
 def no_room(doing: str) -> StoreFull:

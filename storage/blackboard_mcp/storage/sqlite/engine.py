@@ -136,6 +136,11 @@ class SqliteEngine:
         """Why writes fail, while they do: a full disk, or one that failed; reads go on."""
         return self._group.trouble if self._writing is not None else None
 
+    @property
+    def displaced(self) -> bool:
+        """Whether the file is not where it was opened, or another one is there: the next write will find that out."""
+        return self._group.displaced
+
     def changes(self) -> int:
         """A counter that grows when this process commits a change or learns of another's."""
         return self._changes.count

@@ -199,16 +199,23 @@ class GroupWriter:
                 self._overtaken()
             driver.pause(time.monotonic() - begun)
 
+    @property
+    def displaced(self) -> bool:
+        """Whether the file was moved, replaced or deleted: SQLite goes on writing to one that has no name any more."""
+        return _identity(self._path) != self._file
+
     def _check(self, raw: driver.Raw) -> None:
         # Our own commit moves the counter, so what others did before it need not move it again.
         self._seen_version = driver.pragma(raw, "data_version")
         version = driver.pragma(raw, "user_version")
         if version > self._newest:
             raise migrate.too_new(version, self._newest)
-        # SQLite goes on writing to a file that has no name any more.
-        if _identity(self._path) != self._file:
-            self.stopped = f"{self._path} was moved, replaced or deleted; start again."
-            self._meet(Trouble("stopped", self.stopped))
+        if self.displaced:
+            self.stopped = (
+                "The board's file was moved, replaced or deleted while the server ran, so the store takes no more "
+                "writes. Nothing was changed. Tell who runs the server: it has to be started again."
+            )
+            self._meet(Trouble("stopped", f"{self._path} was moved, replaced or deleted; start again."))
             raise StoreClosed(self.stopped)
 
     def _commit(self, raw: driver.Raw) -> None:
@@ -237,11 +244,11 @@ class GroupWriter:
         # After a failed sync the kernel may call lost pages clean: trying again would lie. Not every binding
         # of SQLite tells a failed sync from a failed write.
         self.stopped = (
-            f"The disk failed ({error}), so the store takes no more writes: the board is read-only until the server is "
+            "The disk failed, so the store takes no more writes: the board is read-only until the server is "
             "restarted; reading goes on. Whether the last writes are there shows then: repeat them with the same "
             "idempotency_key."
         )
-        self._meet(Trouble("stopped", self.stopped))
+        self._meet(Trouble("stopped", f"{self._path}: {error}. {self.stopped}"))
         stopped = StoreClosed(self.stopped)
         stopped.__cause__ = error
         return stopped
@@ -329,10 +336,10 @@ def run(raw: driver.Raw, operation: Operation[T]) -> T:
 
 
 def translated(error: BaseException, doing: str) -> BaseException:
-    """The product's error for a driver's, any other as it is; `doing` as in `driver.translate`."""
+    """The product's error for a driver's, any other as it is; `doing` as in `driver.for_callers`."""
     if not isinstance(error, driver.errors()):
         return error
-    product = driver.translate(error, doing)
+    product = driver.for_callers(error, doing)
     product.__cause__ = error
     return product
 

@@ -1,0 +1,68 @@
+"""Whether a server can serve: its store is asked, and not only the process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from blackboard_mcp.protocols.errors import StoreError
+from blackboard_mcp.storage.store import SqlBoardStore
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 1.0
+"""How long an answer is good for: anybody may ask, as often as they like."""
+_PATIENCE_SECONDS: Final = 2.0
+
+
+class Readiness:
+    """What keeps a store from serving: `None`, or one word.
+
+    "full": it only reads, until there is room. "stopped": it only reads, until a restart. "failing": it does not
+    read. "slow": it did not answer in time.
+
+    Args:
+        board: what most calls look at.
+        monotonic: seconds that only grow.
+    """
+
+    def __init__(
+        self, store: SqlBoardStore, board: str, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._store = store
+        self._board = board
+        self._monotonic = monotonic
+        self._found: tuple[float, str | None] | None = None
+        self._looking = asyncio.Lock()
+
+    async def trouble(self) -> str | None:
+        """Looked up at most once in `LOOK_SECONDS`, however many ask."""
+        async with self._looking:
+            now = self._monotonic()
+            if self._found is None or now - self._found[0] >= LOOK_SECONDS:
+                was = None if self._found is None else self._found[1]
+                found = await self._look()
+                if found != was:
+                    logger.warning("readiness: %s", found or "ok")
+                self._found = now, found
+            return self._found[1]
+
+    async def _look(self) -> str | None:
+        met = self._store.engine.trouble
+        if met is not None:
+            return met.kind
+        if self._store.engine.displaced:
+            return "stopped"
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                # What every call needs first.
+                await self._store.has_tokens()
+                await self._store.find_board(self._board)
+        except TimeoutError:
+            return "slow"
+        except StoreError:
+            return "failing"
+        return None
