@@ -244,9 +244,7 @@ async def news(board: Board, agent: str, view: str, before: int) -> tuple[int, i
         line = re.sub(r" → query_archive\([^)]*\)| \([^)]*\)", "", told.get(name, ""))
         ids = set(_NAMED.findall(line))
         more = sum(map(int, re.findall(r" \+(\d+)\b", line)))
-        all_ = must <= ids or (
-            more > 0 and (len(ids) + more >= len(must) or re.search(r"\d by \S+ \+", line))
-        )
+        all_ = must <= ids or (more > 0 and len(ids) + more >= len(must))
         right += ids <= may and bool(all_)
     return right, len(_NEWS)
 

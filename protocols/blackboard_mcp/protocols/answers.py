@@ -322,6 +322,8 @@ class Snapshot:
     """How many items working memory has, by type."""
     answered: Mapping[int, str] = field(default_factory=dict)
     """Questions and problems among `items` that somebody else replied to, with the id of the newest reply."""
+    asked: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """Questions among `items` with those who owe them an answer."""
     replaced: Mapping[int, str] = field(default_factory=dict)
     """Items that their authors superseded, with the id of what supersedes them."""
     archived: Archived = field(default_factory=Archived)

@@ -120,3 +120,12 @@ def test_names_and_tags_of_others_cannot_break_the_head(make_item: Make) -> None
     shown = view(snapshot(make_item(1), here=(("eve\nsettled:", START),), at=START, archived=archived))
     assert len(shown.text.split("\n")[1].split(" · ")) == 3
     assert "a_waits_for_you:" in shown.text
+
+
+def test_what_came_from_more_agents_than_are_named_is_counted(make_item: Make) -> None:
+    events = happened(*(("item.posted", f"F-{n}", f"agent{n % 6}") for n in range(12)))
+    text = view(snapshot(make_item(50), look=7, news=News(events))).text
+    assert (
+        "came: F-0 F-6 by agent0; F-1 F-7 by agent1; F-2 F-8 by agent2; F-3 F-9 by agent3; +4 by others\n"
+        in text
+    )

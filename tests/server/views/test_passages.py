@@ -77,3 +77,11 @@ def test_lines_of_output_are_cut_where_they_are_long(make_item: Make) -> None:
     assert count == 6
     assert len(lines[0]) < 120
     assert lines[1:] == ["> y", "> w"]
+
+
+def test_of_output_no_fence_is_shown(make_item: Make) -> None:
+    lines = view(snapshot(make_item(1, "```\na\nb\nc\nd\n```", ItemType.LOG, importance=5))).text.split("\n")
+    assert [line for line in lines if line.startswith(">")] == ["> a", "> b", "> d"]
+    assert "3 of 6 lines" in "".join(lines)
+    bare = view(snapshot(make_item(1, "```\n```\n```\n```", ItemType.LOG))).text
+    assert "> ```\n> ```\n> ```" in bare

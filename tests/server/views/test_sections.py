@@ -226,6 +226,31 @@ def test_the_first_quoted_text_says_what_begins_its_lines(make_item: Make) -> No
     assert ': (text behind ">")\n> three\n> four\n' in text
 
 
+def test_a_question_says_who_owes_the_answer_whether_or_not_it_names_them(make_item: Make) -> None:
+    question = make_item(1, "Which port? @carol knows.", ItemType.QUESTION, author="bob")
+    assert " asks ben, carol: Which port?" in line_of(view(snapshot(question, asked={1: ("ben",)})), "Q-1")
+
+
+def test_a_settled_claim_that_is_resolved_has_its_sentence(make_item: Make) -> None:
+    text = (
+        "Retries double the load of the reservation database, which times out after 30 s. "
+        + "More is in the log. " * 9
+    )
+    item = make_item(1, text, ItemType.HYPOTHESIS, status=Status.RESOLVED)
+    ended = debate(1, state=DebateState.CONSENSUS, closed_at=START, outcome=Outcome.STANDS)
+    assert "which times out after 30 s." in line_of(view(snapshot(item, ended=(ended,))), "H-1")
+
+
+def test_a_summary_has_its_claim_and_what_became_of_it_where_others_have_a_sentence(make_item: Make) -> None:
+    text = (
+        "ben: The replica's clock drifts since Tuesday. Falls: conceded by ben, because its log shows 3 ms of drift at "
+        "most, against C-4 by cleo. " + "Much else was said about it. " * 60
+    )
+    items = [make_item(n, f"Finding {n} " + "word " * 200) for n in range(2, 60)]
+    line = line_of(view(snapshot(make_item(1, text, ItemType.SUMMARY, importance=1), *items)), "S-1")
+    assert "against C-4 by cleo." in line
+
+
 def test_the_tail_says_by_type_what_is_left_out(make_item: Make) -> None:
     logs = [make_item(n, f"{word} " * 30, ItemType.LOG) for n, word in enumerate(WORDS, 10)]
     facts = [make_item(n, f"{word} fact") for n, word in zip(range(1, 9), WORDS, strict=False)]

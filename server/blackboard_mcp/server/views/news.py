@@ -10,7 +10,7 @@ from blackboard_mcp.protocols.events import SYSTEM, Event, EventType
 from blackboard_mcp.protocols.items import Status
 
 from ..text import one_line, word
-from .lines import listed, more
+from .lines import listed
 from .standing import Standing
 
 MOST_IDS = 8
@@ -87,7 +87,8 @@ def _by_agent(events: Iterable[Event]) -> dict[str, list[str]]:
 
 def _grouped(found: Mapping[str, list[str]], most: int) -> str:
     told = [f"{listed(ids, ' ', most)} by {_actor(agent)}" for agent, ids in list(found.items())[:_AGENTS]]
-    return "; ".join(told) + more(list(found), _AGENTS)
+    rest = sum(len(set(ids)) for ids in list(found.values())[_AGENTS:])
+    return "; ".join(told) + (f"; +{rest} by others" if rest else "")
 
 
 def _actor(agent: str) -> str:

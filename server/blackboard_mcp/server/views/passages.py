@@ -14,6 +14,8 @@ from ..text import ELLIPSIS, QUOTE, clip, excerpt, flat, quoted
 
 SENTENCE = 24
 """Tokens up to which a line has as many whole sentences as fit, before any line has more."""
+SUMMED_UP = 60
+"""Tokens of a summary that stand in their place: what it is about, and what became of it."""
 LONGEST_SENTENCE = 44
 """Tokens of a first sentence that is still shown whole."""
 CODE_LINES = 3
@@ -27,15 +29,15 @@ _FENCE = re.compile(r"^[ \t]*(?:```|~~~)", re.MULTILINE)
 _OUTPUT = frozenset({ItemType.LOG, ItemType.RESULT})
 
 
-def sentences(text: str, tokenizer: Tokenizer) -> str:
-    """The first whole sentences of `text` on one line, about `SENTENCE` tokens; `…` at the end when there is more.
+def sentences(text: str, tokenizer: Tokenizer, most: int = SENTENCE) -> str:
+    """The first whole sentences of `text` on one line, about `most` tokens; `…` at the end when there is more.
 
     A first sentence that is too long is cut between words.
     """
     start = text.lstrip()
     line = flat(start[:_REACH])
     whole = len(start) <= _REACH
-    if whole and tokenizer.count(line) <= SENTENCE:
+    if whole and tokenizer.count(line) <= most:
         return line
     best = ""
     for match in _END.finditer(line):
@@ -45,13 +47,13 @@ def sentences(text: str, tokenizer: Tokenizer) -> str:
             continue
         told = line[:end]
         size = tokenizer.count(told)
-        if size > (SENTENCE if best else LONGEST_SENTENCE):
+        if size > (most if best else max(most, LONGEST_SENTENCE)):
             break
         best = told
-        if size > SENTENCE:
+        if size > most:
             break
     if not best:
-        return excerpt(text, SENTENCE + 8, tokenizer)
+        return excerpt(text, most + 8, tokenizer)
     return best if whole and best == line else f"{best} {ELLIPSIS}"
 
 
@@ -82,11 +84,16 @@ def few_lines(item: Item) -> tuple[list[str], int]:
 
     The first ones of code; of output the first and the last, where it says how it ended.
     """
-    begin = [line for line in item.text[:_CODE_REACH].split("\n") if line.strip()]
+    begin = _telling(item.text[:_CODE_REACH])
     if item.type in _OUTPUT and len(begin) > CODE_LINES:
-        end = [line for line in item.text[-_CODE_REACH:].split("\n") if line.strip()]
-        begin[CODE_LINES - 1] = end[-1] if end else begin[CODE_LINES - 1]
+        begin[CODE_LINES - 1] = _telling(item.text[-_CODE_REACH:])[-1]
     return [QUOTE + clip(line, _CODE_WIDTH) for line in begin[:CODE_LINES]], item.text.count("\n") + 1
+
+
+def _telling(text: str) -> list[str]:
+    """The lines that say something: none is empty, and no fence is shown unless there is nothing else."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    return [line for line in lines if not _FENCE.match(line)] or lines or [""]
 
 
 def whole(text: str) -> list[str]:

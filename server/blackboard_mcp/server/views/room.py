@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from blackboard_mcp.protocols.items import Item
+from blackboard_mcp.protocols.items import Item, ItemType
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from ..text import ELLIPSIS, flat
-from .passages import SENTENCE, few_lines, is_code, opening, prose, sentences, whole
+from .passages import SENTENCE, SUMMED_UP, few_lines, is_code, opening, prose, sentences, whole
 
 ABSENT, STUB, START, WHOLE = range(4)
 """How much of an item stands in a view: nothing, its name, the start of its text, all of it."""
@@ -191,7 +191,8 @@ class Room:
         if tokens < SENTENCE:
             told = opening(prose(item), tokens, self._tokenizer)
         elif tokens == SENTENCE:
-            told = sentences(prose(item), self._tokenizer)
+            most = SUMMED_UP if item.type is ItemType.SUMMARY else SENTENCE
+            told = sentences(prose(item), self._tokenizer, most)
         elif is_code(item):
             return self._code(line, tokens)
         elif item.tokens <= tokens:

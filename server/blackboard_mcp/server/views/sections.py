@@ -12,6 +12,7 @@ from blackboard_mcp.protocols.tokens import Tokenizer
 from ..text import relative_age, word
 from .duties import Duties, debate_lines
 from .lines import circumstances, identity, in_quotes, listed, name
+from .passages import SENTENCE
 from .room import Line, Section
 from .standing import Standing
 
@@ -21,8 +22,6 @@ _ENDED = {
     DebateState.EXPIRED: "nobody decided in time",
 }
 _CONCEDED = "conceded"
-_FALLEN = 12
-"""Tokens of text of a claim that fell."""
 _REASON = 80
 _ALIKE = frozenset({ItemType.FACT, ItemType.LOG, ItemType.RESULT})
 _NAMED = 3
@@ -150,11 +149,11 @@ class Sections:
             item = standing.items[number]
             if number in self._told or number in elsewhere:
                 continue
-            fell = item.status in (Status.INVALIDATED, Status.WITHDRAWN) or bool(standing.done(item))
+            over = bool(standing.done(item))
             verdict = self._verdict(item, debate)
             between = ", " if verdict.startswith("decided") else " "
             lead = f"{item.id} by {name(item.author, standing.agent)}{between}{verdict}"
-            yield Line(item, partial(str, lead), most=_FALLEN if fell else 0)
+            yield Line(item, partial(str, lead), most=SENTENCE if over else 0)
 
     def _verdict(self, item: Item, debate: Debate) -> str:
         """What became of the claim, by whom and why: `falls, decided by ann and ben 3m ago ("units mixed")`."""

@@ -64,8 +64,9 @@ class Standing:
         return "withdrawn" if item.status is Status.WITHDRAWN else "rejected"
 
     def asked(self, item: Item) -> list[str]:
-        """Whom a question names."""
-        return list(dict.fromkeys(_MENTION.findall(item.text[:_LOOKED_AT])))
+        """Who owes a question an answer, and whom it names."""
+        owing = self.snapshot.asked.get(item.number, ())
+        return list(dict.fromkeys([*owing, *_MENTION.findall(item.text[:_LOOKED_AT])]))
 
     def unread(self, item: Item) -> bool:
         """Posted or rewritten by somebody else since the agent looked."""

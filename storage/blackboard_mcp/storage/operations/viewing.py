@@ -67,6 +67,9 @@ def snapshot(board: str, agent: str, look: int) -> Steps[Snapshot]:
     items = yield from values(row, [found[n] for n in wanted if n in found], agent)
     held = yield from guarding.protections(no, found, most=0)
     asking = [i.number for i in items if i.type in (ItemType.QUESTION, ItemType.PROBLEM)]
+    asked_of: dict[int, tuple[str, ...]] = {}
+    for number, name in (yield sql("asked_for_answers"), (no, numbers(asking))):
+        asked_of[number] = (*asked_of.get(number, ()), name)
     superseded = (e.target for i in items for e in i.edges if e.kind is EdgeKind.SUPERSEDES)
     replaceable = {*superseded, *(i.number for i in items)}
     last = yield sql("last_acts"), (no, agent, row.seq, _ACTS)
@@ -88,6 +91,7 @@ def snapshot(board: str, agent: str, look: int) -> Steps[Snapshot]:
         here=tuple((r[0], instant(r[1])) for r in last),
         news=(yield from _news(no, agent, known)),
         types=live,
+        asked=asked_of,
         answered=(yield from _sources("answers_to", no, asking, agent)),
         replaced=(yield from _sources("replaced_by", no, replaceable, agent)),
         archived=archived,

@@ -243,6 +243,19 @@ class ReadingTests:
         own = (await at.store.snapshot(at.board, "alice")).archived
         assert (own.items, own.tags) == (6, ("db", "own"))
 
+    async def test_a_snapshot_names_who_owes_an_answer_to_a_question(self, at: Table) -> None:
+        fact = await at.post("carol", "90 ms")
+        await at.post("bob", "here", "LOG")
+        named = await at.post("alice", "bob: which port?", "QUESTION")
+        replied = await at.post("alice", "how measured?", "QUESTION", replies_to=fact)
+        open_ = await at.post("alice", "who knows?", "QUESTION")
+        shown = await at.store.snapshot(at.board, "dave")
+        assert shown.asked == {named.number: ("bob",), replied.number: ("carol",)}
+        await at.post("bob", "5432", "ANSWER", replies_to=named)
+        shown = await at.store.snapshot(at.board, "dave")
+        assert shown.asked == {replied.number: ("carol",)}
+        assert open_.number in {item.number for item in shown.items}
+
     async def test_a_snapshot_has_the_newest_unfinished_work_of_the_archive(self, at: Table) -> None:
         open_ = [await at.post("alice", f"open {type_}", type_) for type_ in ("QUESTION", "DECISION", "PLAN")]
         done = await at.post("alice", "a problem", "PROBLEM")

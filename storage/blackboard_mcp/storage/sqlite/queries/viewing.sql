@@ -26,6 +26,13 @@ WHERE e.board = ?1 AND e.target IN (SELECT value FROM json_each(?2)) AND e.kind 
   AND a.status NOT IN ('WITHDRAWN', 'INVALIDATED') AND VISIBLE(a.owner, ?3)
 GROUP BY e.target;
 
+-- name: asked_for_answers
+-- Who owes an answer to each of some questions (a JSON list of items that the reader may see).
+SELECT item, agent FROM obligation INDEXED BY obligation_item
+WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2)) AND state = 'outstanding'
+  AND duty = 'respond' AND debate = 0
+ORDER BY item, since, agent;
+
 -- name: replaced_by
 -- What some items (a JSON list) were superseded by, on their authors' word or agreement: the newest item of each.
 SELECT e.target, max(e.source), a.type
