@@ -81,6 +81,7 @@ def test_every_setting_is_read_from_each_place(tmp_path: Path) -> None:
         ),
         "synchronous": ("NORMAL", '"NORMAL"', "NORMAL"),
         "auth": ("token", '"token"', "token"),
+        "allow_open_folder": ("true", "true", True),
         "tls_cert": ("/x/c.pem", '"/x/c.pem"', Path("/x/c.pem")),
         "tls_key": ("/x/k.pem", '"/x/k.pem"', Path("/x/k.pem")),
         "behind_proxy": ("10.0.0.5, ::1", '["10.0.0.5", "::1"]', ("10.0.0.5", "::1")),

@@ -55,6 +55,7 @@ class Settings:
     synchronous: str = "FULL"
     auth: str = "auto"
     oauth: OAuthSettings | None = None
+    allow_open_folder: bool = False
     tls_cert: Path | None = None
     tls_key: Path | None = None
     behind_proxy: tuple[str, ...] = ()
@@ -126,6 +127,7 @@ _RANGES: dict[str, tuple[int, int]] = {
     "summary_timeout_seconds": (1, 300),
 }
 _PREFIXES = ("embedding_query_prefix", "embedding_passage_prefix")
+_FLAGS = frozenset({"allow_open_folder"})
 _AGENTS = frozenset({"deciders", "stewards"})
 _LISTS = frozenset(
     {
@@ -214,6 +216,11 @@ def _checked(key: str, value: Any, where: str, others: Mapping[str, Any]) -> Any
         return access_tables(value, where)
     if key in ("policy", "validator"):
         value = named_classes(value, where)
+    if key in _FLAGS:
+        said = {"true": True, "1": True, "false": False, "0": False}.get(str(value).lower())
+        if said is None:
+            raise InvalidInput(f"{where} is {value!r}; it must be true or false.")
+        return said
     if key in _LISTS:
         listed = value.split(",") if isinstance(value, str) else value
         if not isinstance(listed, list | tuple) or not all(isinstance(v, str) for v in listed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -84,6 +85,7 @@ def cli() -> None:
 
 def main() -> None:
     """Runs a command; an error of ours is one line on standard error and exit code 1 (2 for wrong usage)."""
+    os.umask(0o077)  # whatever is made in a data folder is its owner's alone, by libraries too
     try:
         cli.main(standalone_mode=True)
     except BlackboardError as error:

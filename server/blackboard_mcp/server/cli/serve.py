@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from ..background import alongside
+from ..log_lines import log_to_stderr
 from ..settings import Settings
 from .options import settings_of
 
@@ -75,6 +76,12 @@ _STOP_SECONDS = 3.0
     help="Over HTTP: ask for an access token from the first token on (auto, the default), or always (token).",
 )
 @click.option(
+    "--allow-open-folder",
+    is_flag=True,
+    default=None,
+    help="Serve with tokens though other users of this machine can get at the data folder.",
+)
+@click.option(
     "--tls-cert",
     type=click.Path(path_type=Path),
     metavar="FILE",
@@ -121,9 +128,7 @@ def serve(config: Path | None, **given: Any) -> None:
     Every option can be set as BLACKBOARD_… in the environment or in a TOML file; the command line wins.
     """
     settings = settings_of(config, **given)
-    logging.basicConfig(
-        stream=sys.stderr, level=settings.log_level, format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
+    log_to_stderr(settings.log_level)
     _tune()
     if settings.transport == "http":
         from ..http.run import new_event_loop
@@ -191,7 +196,7 @@ async def serve_http(settings: Settings) -> None:
     """Serves until SIGINT or SIGTERM."""
     from .. import compose
     from ..http.events import EventStreams
-    from ..http.exposure import check_exposure, networks_of, tls_of
+    from ..http.exposure import check_exposure, check_folder, networks_of, tls_of
     from ..http.front import FrontPage
     from ..http.run import serve_http as run
     from ..mcp.menu import Menu
@@ -200,6 +205,8 @@ async def serve_http(settings: Settings) -> None:
     proxies = networks_of(settings.behind_proxy)
     async with compose.installation(settings, eager_index=True) as opened:
         open_to_all = await compose.open_to_all(opened)
+        if not open_to_all and not settings.allow_open_folder:
+            check_folder(settings.folder)
         check_exposure(
             settings.host,
             authenticated=await compose.authenticated(opened),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import ssl
 import stat
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -60,6 +62,21 @@ def check_exposure(
             f"The server did not start: {host} is not a loopback address. Missing: "
             + " ".join(f"({n}) {what}" for n, what in enumerate(missing, 1))
             + " Or serve on 127.0.0.1."
+        )
+
+
+def check_folder(folder: Path) -> None:
+    """See that tokens mean something: who can read or write the data folder needs none.
+
+    Raises:
+        InvalidInput: other users of this machine can.
+    """
+    mode = folder.stat().st_mode & 0o777
+    if sys.platform != "win32" and mode & 0o077:
+        raise InvalidInput(
+            f"The server did not start: it asks for access tokens, and {folder} has mode {mode:o}, so other users of "
+            f"this machine can get at everything in it without one. Close it: "
+            f"chmod 700 {shlex.quote(str(folder))}. If that is meant, say --allow-open-folder."
         )
 
 

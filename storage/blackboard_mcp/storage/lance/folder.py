@@ -67,7 +67,7 @@ class IndexFolder:
     def create(self, generation: str, schema: Any) -> Any:
         """The generation's table, made with `schema` where there is none yet. Racing calls agree on one."""
         if not self.exists(generation):
-            self._path.mkdir(parents=True, exist_ok=True)
+            self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
             draft = self._path / f"new-{new_token()}"
             _make_table(draft, schema)
             (draft / _LIFE).write_text(new_token(), encoding="ascii")
@@ -96,7 +96,7 @@ class IndexFolder:
     def _use(self, fresh: str) -> None:
         if self._path.exists() and not self._path.is_dir():
             self._path.unlink()
-        self._path.mkdir(parents=True, exist_ok=True)
+        self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
         pointer = self._path / f"pointer-{new_token()}"
         pointer.write_text(fresh, encoding="ascii")
         if (self._path / _POINTER).is_dir():

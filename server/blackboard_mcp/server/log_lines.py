@@ -1,0 +1,105 @@
+"""The log of a server: one line a record whatever strangers send, and no flood of lines that they can cause.
+
+A refused connection, a junk request and a wrong token each leave a line, and cost who sends them nothing. So each
+place in the code that such a line comes from may write a few a minute; the others are counted and told in one.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from blackboard_mcp.protocols.visible import escape
+
+AT_ONCE: Final = 10
+"""Lines of one place within a minute that are written as they come."""
+MINUTE: Final = 60.0
+_WIRES: Final = ("uvicorn", "mcp", "starlette", "blackboard_mcp.server.http", "blackboard_mcp.server.mcp")
+_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
+
+
+def log_to_stderr(level: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(OneLine(_FORMAT))
+    handler.addFilter(Summaries())
+    logging.basicConfig(level=level, handlers=[handler])
+
+
+class OneLine(logging.Formatter):
+    """Shows what a record repeats of callers as errors do; a traceback keeps its lines."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        record.message = escape(record.message)
+        return super().formatMessage(record)
+
+
+@dataclass(slots=True)
+class _Place:
+    since: float
+    written: int = 0
+    left_out: int = 0
+
+
+class Summaries(logging.Filter):
+    """Lets through what is not from the wires, errors, and the first few of each place in a minute.
+
+    Args:
+        monotonic: seconds that only grow.
+    """
+
+    def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._monotonic = monotonic
+        self._places: dict[tuple[str, int, str, int], _Place] = {}
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno >= logging.ERROR or record.exc_info or not record.name.startswith(_WIRES):
+            return True
+        now, key = self._monotonic(), (record.name, record.levelno, record.pathname, record.lineno)
+        with self._lock:
+            place = self._places.setdefault(key, _Place(now))
+            left_out = 0
+            if now - place.since >= MINUTE:
+                left_out, place.since, place.written, place.left_out = place.left_out, now, 0, 0
+            if place.written >= AT_ONCE:
+                place.left_out += 1
+                if place.left_out == 1:
+                    self._tell_later(key)
+                return False
+            place.written += 1
+        if left_out:
+            self._tell(key, left_out)
+        return True
+
+    def _tell_later(self, key: tuple[str, int, str, int]) -> None:
+        timer = threading.Timer(MINUTE, self._settle, (key,))
+        timer.daemon = True
+        timer.start()
+
+    def _settle(self, key: tuple[str, int, str, int]) -> None:
+        """Tell what was left out of a place that has been silent since."""
+        with self._lock:
+            place = self._places.get(key)
+            left_out = 0
+            if place is not None:
+                left_out = place.left_out
+                del self._places[key]
+        if left_out:
+            self._tell(key, left_out)
+
+    def _tell(self, key: tuple[str, int, str, int], left_out: int) -> None:
+        name, level, path, line = key
+        # By the name of this module, which is let through.
+        where = f"{path.rpartition('/')[2]}:{line}"
+        logger.log(
+            level, "%s (%s): %d more lines of this kind within a minute were left out", name, where, left_out
+        )
+
+
+logger = logging.getLogger(__name__)
