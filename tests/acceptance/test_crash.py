@@ -13,7 +13,7 @@ import pytest
 from blackboard_mcp.protocols.items import content_hash
 from blackboard_mcp.server.demo.process import http_clients, http_server
 from blackboard_mcp.server.demo.replay import ToolFailed, call, connected, events, read_items
-from blackboard_mcp.server.demo.session import DEFAULT_EXAMPLE, examples, load_session
+from blackboard_mcp.server.demo.session import examples, load_session
 from mcp.client import Client
 from patience import PATIENCE
 from profiles import NIGHTLY
@@ -21,7 +21,7 @@ from profiles import NIGHTLY
 AGENTS = ("ada", "ben", "cyd", "dov")
 ROUNDS, POSTS_OF_EACH = (5, 120) if NIGHTLY else (3, 60)
 BOARD = "main"
-STEPS = [post.text[:600] for post in load_session(examples()[DEFAULT_EXAMPLE]).posts]
+STEPS = [post.text[:600] for post in load_session(examples()["ai-regulation"]).posts]
 
 
 @dataclass

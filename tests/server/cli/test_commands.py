@@ -30,7 +30,7 @@ def run(*words: str | Path, stdin: str = "", **variables: str) -> subprocess.Com
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=3 * PATIENCE,  # the demo has a dozen programs' work to do
         env=environment() | variables,
     )
 
@@ -79,11 +79,52 @@ def test_the_demo_replays_a_session_and_shows_what_became_of_it(
     assert f"show --data {data} --board demo" in done.stderr
 
 
-def test_the_demo_needs_nothing_and_leaves_nothing(tmp_path: Path) -> None:
+def test_the_demo_tells_a_story_needs_nothing_and_leaves_nothing(tmp_path: Path) -> None:
     done = run("demo", TMPDIR=str(tmp_path))
     assert done.returncode == 0, done
-    assert "Nothing was lost" in done.stdout
+    story, _, rest = done.stdout.partition("\n\nNow connect your client.")
+    lines = [line.split(maxsplit=1) for line in story.splitlines()]
+    assert {who for who, _ in lines} == {"ana", "ben", "cleo", "dan", "server"}
+    told = [what for _, what in lines]
+    for step in (
+        r"B-1 problem: ",
+        r"F-2 fact: ",
+        r"H-3 hypothesis: ",
+        r"C-4 critique \(critiques H-3\): ",
+        r"a debate on H-3 is open",
+        r"prunes [1-9]\d* items to the archive",
+        r"H-3, C-4, F-2 stay",
+        r"concedes",
+        r"A-\d+ answer: ",
+        r"agrees to A-",
+        r"D-\d+ decision: ",
+        r"closes B-1",
+        r"prunes [1-9]\d* items to the archive",
+        r"S-\d+ summary: ",
+        r"Q-\d+ question: ",
+        r"searches the archive \(\w+\): .*H-3",
+        r"A-\d+ answer: Yes: H-3",
+        r"reads all \d+ posts back",
+    ):
+        while not re.match(step, told.pop(0)):
+            assert told, f"{step} is not told in its turn: {story}"
+    assert "serve --transport http" in rest
+    assert "claude mcp add" in rest
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_story_works_over_stdio_and_again_on_the_same_folder(tmp_path: Path) -> None:
+    for board, transport in (("demo", "--stdio"), ("demo-2", "--http")):
+        done = run("demo", transport, "--data", tmp_path)
+        assert done.returncode == 0, done
+        assert "posts back by id" in done.stdout
+        assert f"--board {board}" in done.stderr
+
+
+def test_the_story_has_the_board_that_it_needs() -> None:
+    done = run("demo", "--target-tokens", "5000")
+    assert done.returncode == 2
+    assert "--target-tokens goes with a LOG" in done.stderr
 
 
 def test_the_demo_keeps_its_folder_on_request_and_takes_a_log_of_ones_own(tmp_path: Path) -> None:

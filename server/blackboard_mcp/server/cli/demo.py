@@ -1,20 +1,23 @@
-"""`demo`: a recorded session of agents, replayed through a real server and real MCP clients."""
+"""`demo`: a story of four agents, or a recorded session, through a real server and real MCP clients."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
+    from mcp.client import Client
+
     from ..demo.report import Section
     from ..demo.session import Session
 
@@ -29,34 +32,42 @@ _SETTINGS = '{"owner_held": 1}'
 @click.option(
     "--target-tokens",
     type=click.IntRange(200, 10_000_000),
-    default=TARGET_TOKENS,
-    show_default=True,
-    help="Working memory of the board.",
+    help=f"With LOG: working memory of the board (default {TARGET_TOKENS}).",
 )
 @click.option("--http", "transport", flag_value="http", default="http", help="One server (default).")
 @click.option("--stdio", "transport", flag_value="stdio", help="A server for each agent, over stdio.")
 @click.option("--keep", is_flag=True, help="Keep the temporary folder.")
 @click.option("--list", "list_examples", is_flag=True, help="Name the logs that come with the package.")
 def demo(
-    log: str | None, data: Path | None, target_tokens: int, transport: str, keep: bool, list_examples: bool
+    log: str | None,
+    data: Path | None,
+    target_tokens: int | None,
+    transport: str,
+    keep: bool,
+    list_examples: bool,
 ) -> None:
-    """Replay a recorded multi-agent session through a real server and real MCP clients.
+    """Watch four agents solve an incident through a real server and real MCP clients, a line a step.
 
-    LOG is a JSON file ({"question": …, "history": [{"name": …, "content": …}]}) or the name of a log that
-    comes with the package. Then: the board's view, what was pruned and why, what the guard holds, a search
-    of the archive, and every post read back.
+    With LOG a recorded session is replayed instead: a JSON file
+    ({"question": …, "history": [{"name": …, "content": …}]}) or the name of a log that comes with the package.
+    Then: the board's view, what was pruned and why, what the guard holds, a search of the archive, and every
+    post read back.
     """
-    from ..demo.session import DEFAULT_EXAMPLE, examples, load_session
+    from ..demo.session import examples, load_session
 
     if list_examples:
         for name, path in examples().items():
             click.echo(f"{name}: {load_session(path).question.splitlines()[0][:90]}")
         return
-    named = examples().get(log or DEFAULT_EXAMPLE)
-    session = load_session(Path(log) if named is None and log is not None else named or Path())
+    if log is None:
+        if target_tokens is not None:
+            raise click.UsageError("--target-tokens goes with a LOG.")
+        _tell_story(data, transport, keep)
+        return
+    session = load_session(examples().get(log, Path(log)))
     with _folder(data, keep) as folder:
         started = time.monotonic()
-        board, report = asyncio.run(_run(session, folder, target_tokens, transport))
+        board, report = asyncio.run(_run(session, folder, target_tokens or TARGET_TOKENS, transport))
         for section in report:
             _show(section)
         click.echo(f"\n{time.monotonic() - started:.1f} s in all", err=True)
@@ -64,6 +75,44 @@ def demo(
             click.echo(f"kept in {folder}: blackboard-mcp show --data {folder} --board {board}", err=True)
     if any(section.failed for section in report):
         raise SystemExit(1)
+
+
+def _tell_story(data: Path | None, transport: str, keep: bool) -> None:
+    """Tells it, and what to do next. Exit code 1 when something did not hold."""
+    from ..demo.story import AGENTS, TARGET_TOKENS, Story, Untrue
+
+    def tell(who: str, what: str) -> None:
+        click.echo(f"{click.style(f'{who:<6}', bold=True)} {what}")
+
+    async def run(folder: Path) -> str:
+        async with _joined(folder, AGENTS, TARGET_TOKENS, transport) as (clients, board):
+            await Story(clients, board, tell).play()
+        return board
+
+    with _folder(data, keep) as folder:
+        try:
+            board = asyncio.run(run(folder))
+        except Untrue as error:
+            raise click.ClickException(f"this does not hold: {error}") from None
+        command = _command()
+        if data is not None or keep:
+            click.echo(f"kept in {folder}: {command} show --data {folder} --board {board}", err=True)
+    click.echo(
+        f"\nNow connect your client. Start a server:\n  {command} serve --transport http\n"
+        "and open http://127.0.0.1:8420/ for what to give each client. Claude Code, for one:\n"
+        "  claude mcp add --transport http blackboard http://127.0.0.1:8420/mcp "
+        '--header "X-Blackboard-Agent: claude-code"'
+    )
+
+
+def _command() -> str:
+    """How a shell in this folder finds this very command."""
+    name = "blackboard-mcp"
+    if shutil.which(name) is not None:
+        return name
+    found = Path(sys.executable).with_name(name)
+    beside = found.is_relative_to(Path.cwd())
+    return os.path.relpath(found) if beside else str(found)
 
 
 @contextmanager
@@ -101,18 +150,17 @@ async def _check_open(folder: Path) -> None:
                 )
 
 
-async def _run(
-    session: Session, folder: Path, target_tokens: int, transport: str
-) -> tuple[str, list[Section]]:
-    """The board that the session was replayed on, and the report."""
+@asynccontextmanager
+async def _joined(
+    folder: Path, agents: Sequence[str], target_tokens: int, transport: str, *more: str
+) -> AsyncIterator[tuple[dict[str, Client], str]]:
+    """A client for each agent on a server over the folder, and a board that nobody used."""
     from ..demo.process import http_clients, http_server, stdio_clients
-    from ..demo.replay import Posted, connected, in_use, replay, settle
-    from ..demo.report import Section, sections
+    from ..demo.replay import connected, in_use
 
-    agents = session.agents
     if transport == "http":
         await _check_open(folder)
-    options = ("--target-tokens", str(target_tokens), "--board", "demo", "--board-settings", _SETTINGS)
+    options = ("--target-tokens", str(target_tokens), "--board", "demo", *more)
     async with AsyncExitStack() as stack:
         if transport == "http":
             click.echo("starting a server …", err=True)
@@ -124,11 +172,26 @@ async def _run(
             connect = stdio_clients(folder, *options)
         clients = await stack.enter_async_context(connected(connect, agents))
         click.echo(f"{len(clients)} clients connected: {', '.join(clients)}", err=True)
-        observer = clients[agents[0]]
         board, count = "demo", 1
-        while await in_use(observer, board):
+        while await in_use(clients[agents[0]], board):
             count += 1
             board = f"demo-{count}"
+        yield clients, board
+
+
+async def _run(
+    session: Session, folder: Path, target_tokens: int, transport: str
+) -> tuple[str, list[Section]]:
+    """The board that the session was replayed on, and the report."""
+    from ..demo.replay import Posted, replay, settle
+    from ..demo.report import Section, sections
+
+    agents = session.agents
+    async with _joined(folder, agents, target_tokens, transport, "--board-settings", _SETTINGS) as (
+        clients,
+        board,
+    ):
+        observer = clients[agents[0]]
         started = time.monotonic()
         with click.progressbar(
             length=len(session.posts), label="replaying", file=sys.stderr, show_pos=True

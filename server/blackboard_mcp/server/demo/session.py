@@ -36,7 +36,6 @@ from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import MAX_TEXT
 
 MANAGER, REVIEWER = "manager", "reviewer"
-DEFAULT_EXAMPLE = "ai-regulation"
 _TERMINAL = "computer_terminal"
 _END = "TERMINATE"
 _EXIT = re.compile(r"exitcode: (-?\d{1,3})\b")
