@@ -197,3 +197,12 @@ def test_what_is_checked_takes_work_in_proportion_to_its_length(make_item: Make,
             checked(size, ItemType.DECISION)()
         steps.append(counted)
     assert steps[1].grew(steps[0]) == []
+
+
+def test_a_paraphrase_that_leaves_out_what_a_decision_forbids_is_refused(thread: list[Item]) -> None:
+    thread[3] = replace(thread[3], text="The pool stays with Redis. Sessions must not be kept there.")
+    body = GOOD.replace(GOOD.split("\n")[1], "Redis holds the pool and the sessions [D-4].")
+    found = faults(body, thread, BPE)
+    assert any("leaves out" in fault and "'not'" in fault for fault in found), found
+    body = GOOD.replace(GOOD.split("\n")[1], "Redis holds the pool, though never the sessions [D-4].")
+    assert faults(body, thread, BPE) == ()

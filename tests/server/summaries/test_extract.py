@@ -161,6 +161,73 @@ def test_scraps_of_data_and_courtesies_are_no_sentences_of_a_summary(make_item: 
         assert scrap not in body
 
 
+@pytest.mark.parametrize(
+    "limit",
+    [
+        "The gateway takes at most 40 requests per minute.",
+        "The export must not run while the ledger is locked.",
+        "A refund is paid only if the invoice is open.",
+        "Uploads are limited to 12 files for each user.",
+        "The cache may be shared unless the tenant asks for its own.",
+    ],
+)
+def test_stated_limits_stay_in_a_summary(make_item: Make, limit: str) -> None:
+    telling = [
+        "Therefore the final result of the measurement is that the importer was wrong about the total.",
+        "We conclude that the root cause is the retry, because the log shows one flush per file.",
+        "The confirmed reason for the error is that the parser reads the header of the table again.",
+    ]
+    talk = " Some more was said about the way there and about who looks at what." * 12
+    thread = [
+        make_item(1, "Why does the importer lose rows?" + talk, ItemType.QUESTION),
+        *(make_item(n, text + talk, ItemType.REPLY) for n, text in enumerate(telling, 2)),
+        make_item(5, f"The parts were looked at one by one. {limit} The rest is as it was." + talk),
+        make_item(6, "The rows are lost in the second pass." + talk, ItemType.ANSWER),
+    ]
+    body = extract(thread, BPE)
+    assert body is not None
+    assert limit in body
+
+
+def test_what_means_nothing_by_itself_is_not_quoted(make_item: Make) -> None:
+    bare = ["No contradiction with A.", "Nothing to add here.", "Same as option B.", "No further objections."]
+    talk = " Some more was said about the way there and about who looks at what." * 12
+    thread = [
+        make_item(1, "Why does the importer lose rows?" + talk, ItemType.QUESTION),
+        *(make_item(n, f"{text} {text}{talk}", ItemType.REPLY) for n, text in enumerate(bare, 2)),
+        make_item(6, "No retries are made on port 443." + talk),
+        make_item(7, "The rows are lost in the second pass." + talk, ItemType.ANSWER),
+    ]
+    body = extract(thread, BPE)
+    assert body is not None
+    for text in bare:
+        assert text not in body
+    assert "No retries are made on port 443." in body
+
+
+def test_what_recorded_agents_stated_as_limits_is_in_the_summary_of_their_session(
+    make_item: Make,
+) -> None:
+    """Sentences from recorded sessions of agents at work, among others of theirs."""
+    said = [
+        "To solve this task, we will follow these steps and verify each of them with the others.",
+        "The maximum length of a Pacific Bluefin Tuna can reach up to 3 meters.",
+        "Please provide the code so that it can be executed by the terminal.",
+        "None of the eateries we checked meet the criteria of being open until at least 11 PM on Wednesdays.",
+        "If the group chat manager want to end the conversation, you should let other participant reply me.",
+    ]
+    talk = " We look at the pages one by one and write down what they say about it." * 12
+    thread = [
+        make_item(1, "Which eatery is open late on Wednesdays?" + talk, ItemType.QUESTION),
+        *(make_item(n, text + talk, ItemType.REPLY) for n, text in enumerate(said, 2)),
+    ]
+    body = extract(thread, BPE)
+    assert body is not None
+    assert said[1] in body
+    assert said[3] in body
+    assert "group chat manager" not in body
+
+
 def test_an_answered_question_is_not_called_open(argument: list[Item]) -> None:
     argument[4] = replace(argument[4], incoming=(Edge(7, EdgeKind.REPLIES_TO, 5),))
     body = extract(argument, BPE)

@@ -26,3 +26,16 @@ def test_a_short_list_goes_with_the_line_that_announces_it(make_item: Make) -> N
 
 def test_numbers_are_read_without_separators_ids_list_marks_and_code() -> None:
     assert numbers("1. take 1,250 of F-12\n```\n99\n```\n2. v2.3 at 10:30") == ["1250", "2.3", "10:30"]
+
+
+def test_a_verdict_on_what_a_letter_names_ends_there_and_an_initial_ends_nothing(make_item: Make) -> None:
+    text = "No contradiction with A. The paper of J. Smith says so."
+    assert list(sentences(make_item(1, text))) == [
+        "No contradiction with A.",
+        "The paper of J. Smith says so.",
+    ]
+
+
+def test_a_list_in_a_list_is_announced_by_its_own_line(make_item: Make) -> None:
+    text = "Found:\n- Blue pieces:\n- eight edges\n- four corners"
+    assert list(sentences(make_item(1, text))) == ["Found: Blue pieces: eight edges; four corners"]

@@ -266,7 +266,17 @@ def _decision(item: Item, lines: Sequence[_Line]) -> Iterator[str]:
         yield f"drops {', '.join(clip(name, 60) for name in lost[:5])} of the decision {item.id}"
     if not keeps_words(item, (line.said for line in lines)):
         yield f"does not say what the decision {item.id} says: keep some of its words"
-    yield from _turned_round(item, lines)
+    turned = list(_turned_round(item, lines))
+    yield from turned
+    if not turned and not keeps_denial(item, [line.said for line in lines]):
+        yield f"leaves out what the decision {item.id} denies or forbids: keep its 'not'"
+
+
+def keeps_denial(item: Item, said: Iterable[str]) -> bool:
+    """Whether what is said of an item has a denial, where the item has one."""
+    return not any(map(_NOT.search, sentences(item))) or any(
+        _NOT.search(s) or _AGAINST.search(s) for s in said
+    )
 
 
 def keeps_words(item: Item, said: Iterable[str]) -> bool:

@@ -16,9 +16,19 @@ from blackboard_mcp.protocols.summaries import Ending
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from ..text import word
-from .checks import VOID, all_numbers, body_limit, faults, keeps_words, markup, rules_named, unfit
+from .checks import (
+    VOID,
+    all_numbers,
+    body_limit,
+    faults,
+    keeps_denial,
+    keeps_words,
+    markup,
+    rules_named,
+    unfit,
+)
 from .endings import critics, endings_in_words
-from .scoring import Sentence, is_talk, score
+from .scoring import Sentence, is_talk, score, states_limit
 from .sentences import ID, numbers, sentences
 
 _MOST = 3_000
@@ -27,6 +37,8 @@ _LEAST = 12
 """Tokens below which nothing is worth saying."""
 _DULL, _AGAIN = 2.2, 0.75
 """Score that a sentence needs to be more than filling, and what each earlier one of its item leaves of it."""
+_LIMITS = 2
+"""Stated limits have one in so many of the tokens that are left for them and what is merely telling."""
 _POINTLESS = 0.5
 """Score below which even an item that has to have its say is left out."""
 _ENDS = (*".!?。！？…:;",)
@@ -113,7 +125,18 @@ class _Choice:
             self._best_of(item)
         for number in self.outcomes:
             self._contested(next(item for item in self.members if item.number == number))
+        self._limits(live)
         self._other_subjects(live)
+
+    def _limits(self, live: Sequence[Item]) -> None:
+        """How far what was found goes: the limits that were stated, of the most important items first."""
+        least = self.room - self.room // _LIMITS
+        stated = [s for i in live for s in self.of[i.number] if states_limit(s) and not is_talk(s)]
+        for sentence in sorted(stated, key=lambda s: (-s.item.importance, -s.score, s.item.number, s.place)):
+            if self.room - self._cost(sentence.text) < least:
+                continue
+            if sentence not in self.chosen:
+                self._take(sentence)
 
     def _other_subjects(self, live: Sequence[Item]) -> None:
         """Of several threads, the beginning of each, the most important first."""
@@ -140,13 +163,13 @@ class _Choice:
             self._best_of(critic, _POINTLESS)
 
     def _decision(self, item: Item) -> None:
-        """The decision's sentences that keep its words and other numbers, as far as there is room."""
-        missing, kept = self._missing(item), self._keeps_words(item)
+        """The decision's sentences that keep its words, its denial and other numbers, as far as there is room."""
+        missing, kept, denied = self._missing(item), self._keeps_words(item), self._keeps_denial(item)
         for sentence in sorted(self.of[item.number], key=lambda s: (-s.score, s.place)):
-            wanted = not kept or sentence.numbers & set(missing)
+            wanted = not kept or sentence.numbers & set(missing) or (not denied and sentence.denies)
             if wanted and sentence not in self.chosen and self._take(sentence):
                 # Reads the whole item, so not for each of its sentences.
-                missing, kept = self._missing(item), self._keeps_words(item)
+                missing, kept, denied = self._missing(item), self._keeps_words(item), self._keeps_denial(item)
         # What was kept free for all of its numbers, less what the rest of them takes.
         self.room += self._cost(_figures(numbers(item.text))) - self._cost(_figures(missing))
 
@@ -206,6 +229,9 @@ class _Choice:
 
     def _keeps_words(self, item: Item) -> bool:
         return keeps_words(item, [s.text for s in self.chosen if s.item is item])
+
+    def _keeps_denial(self, item: Item) -> bool:
+        return keeps_denial(item, [s.text for s in self.chosen if s.item is item])
 
     def drop(self) -> None:
         """One sentence or outcome less."""

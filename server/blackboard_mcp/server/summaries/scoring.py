@@ -47,10 +47,11 @@ _CUES: tuple[tuple[re.Pattern[str], float], ...] = tuple(
     )
 )
 _CHATTER = re.compile(
-    r"\b(?:let'?s|let me|please|thank|great|sure|i will|i'll|i can|we need to|we can|you can|here (?:is|are)|"
+    r"\b(?:let['’]?s|let me|please|thank|great|sure|i will|i'll|i can|we need to|we can|you can|here (?:is|are)|"
     r"we should|will then|can then|to verify|once we|if there are no|i have|"
     r"below is|as follows|feel free|if you|would you|given:|your manager|step-by-step|let us|next step|"
     r"proceed|rerun|re-run|execute the|run the|the following|following steps?|terminate|exitcode|viewport|"
+    r"group chat manager|end the conversation|conclude this|no longer need|"
     r"there is no code|i (?:understand|apologi[sz]e|appreciate|assume)|next steps?|it (?:looks|seems|appears)|as an ai|"
     r"traceback|file \"|title:|address:|suggestions? from|general task|output format|task description)",
     re.IGNORECASE,
@@ -78,6 +79,33 @@ _ERRAND = re.compile(
     re.IGNORECASE,
 )
 """What somebody is about to do, or tells another to do: dull once the thread is finished."""
+_LIMIT = re.compile(
+    r"\b(?:at (?:most|least)|(?:no|not) (?:more|less|fewer|later|earlier) than|(?:must|may|shall) (?:not|never)|"
+    r"mustn['’]t|(?:not|never) (?:be )?(?:exceed|allowed|permitted)\w*|only (?:if|when|while|after|before)|"
+    r"unless|provided that|as long as|up to \d|(?:limited|capped|restricted) (?:to|at)|"
+    r"(?:maximum|minimum|limit|cap|quota) (?:is|of|are) \w*\d|\d[\d.,]*(?: \w+){0,3} (?:per|an?|each|every) "
+    r"(?:second|minute|hour|day|week|month|user|client|request|call|host|node)|"
+    r"within \d+(?:[.,]\d+)? ?(?:ms|s|min|h|(?:milli)?seconds?|minutes?|hours?|days?|weeks?))\b",
+    re.IGNORECASE,
+)
+"""How far something goes: without it, what the thread found is wrong."""
+_REFERS = re.compile(
+    r"^\W*(?:this|that|these|those|it|they|he|she|both|neither|same|such|then|hence|so|yes|no[,:;]|"
+    r"the (?:former|latter|above|same)|as (?:above|before|said))\b",
+    re.IGNORECASE,
+)
+"""The start of a sentence that goes on from another."""
+_VERDICT = re.compile(
+    r"^\W*(?:no|none|not an?|nothing|same)\b(?: \w+){0,2}? (?:contradict|conflict|object|issue|problem|concern|change|"
+    r"difference|disagree|doubt|comment|question|complain|add|here|there|above|below)",
+    re.IGNORECASE,
+)
+_LABEL = re.compile(
+    r"(?<=[a-z:,] )(?:[A-HJ-Z]|#\d+|(?:option|step|point|item|case) (?:[A-Z]|\d+))(?![\w'’.-]\w)"
+)
+"""A letter or number that stands for what was said elsewhere."""
+_BARE = 5
+"""Words below which a verdict on something else says nothing by itself."""
 _NAME = re.compile(
     r"(?<=[\w,;:] )[A-ZÀ-ÖØ-Þ][\w'’-]+|\b\w+_\w+\b|\b[a-z]+[A-Z]\w*|\b\w+\.(?:py|js|ts|md|json|csv|txt|sql)\b|\w+\(\)"
 )
@@ -116,7 +144,22 @@ def is_talk(sentence: Sentence) -> bool:
     if type_ in (ItemType.DECISION, ItemType.ANSWER) or text.endswith("?"):
         return bool(_DATA.search(text))
     assent = _ASSENT.search(text) and not sentence.numbers
+    if points_elsewhere(sentence):
+        return True
     return bool(_CHATTER.search(text) or assent or _ERRAND.search(text) or _DATA.search(text))
+
+
+def states_limit(sentence: Sentence) -> bool:
+    """Whether it says how far something goes: at most, must not, only if, so many per minute."""
+    return not sentence.text.endswith("?") and bool(_LIMIT.search(sentence.text))
+
+
+def points_elsewhere(sentence: Sentence) -> bool:
+    """Whether it means nothing to who did not read what it speaks of, such as "No contradiction with A."."""
+    text = sentence.text
+    if len(sentence.terms) >= _BARE or sentence.numbers or states_limit(sentence):
+        return False
+    return bool(_VERDICT.search(text) or _LABEL.search(text))
 
 
 def score(sentences: Sequence[Sentence], members: Sequence[Item]) -> None:
@@ -143,6 +186,12 @@ def _own(sentence: Sentence) -> float:
     worth = _WEIGHT.get(item.type, 1.0)
     worth += min(2.0, sum(cue_worth for cue, cue_worth in _CUES if cue.search(text)))
     worth += 0.3 * min(_FIGURES, len(sentence.numbers)) + 0.15 * min(_FIGURES, len(_NAME.findall(text)))
+    if states_limit(sentence):
+        worth += 0.0 if _CHATTER.search(text) else 1.2
+    elif points_elsewhere(sentence):
+        worth -= 4.0
+    elif _REFERS.search(text) and not sentence.numbers:
+        worth -= 1.2
     if text.endswith("?"):
         worth += 2.0 if asks else -1.0
     if asks and _FORM.search(text):

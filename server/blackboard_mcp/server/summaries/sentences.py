@@ -32,6 +32,11 @@ _LINK = re.compile(r"!?\[([^\]\n]{1,200})\]\((?:[^()\s]|\([^()\s]*\)){1,500}\)")
 TAG = re.compile(r"<[/!?]?[A-Za-z](?:[^<>\n]{0,200}>|[\w:-]{0,20}\s+[\w:-]{1,30}\s*=)")
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[]*[A-Z0-9À-ÖØ-ÞА-ЯΑ-Ω])|(?<=[。！？])")
 _SHORTENED = re.compile(r"(?:\b(?:e\.g|i\.e|vs|cf|Dr|Mr|Ms|Mrs|St|No|Fig|al|etc|approx|[A-Z])\.|^\d{1,3}\.)$")
+_LABELLED = re.compile(
+    r"^\W{0,3}(?:[Nn]o|[Nn]one|[Nn]ot|[Nn]othing|[Ss]ame|[Aa]s|[Aa]gree\w{0,3})\b[^.]{0,60}"
+    r"\b(?:with|than|as|of|to|from|option|plan|case) [A-Z]\.$"
+)
+"""A verdict that ends with the letter of what it speaks of: no initial of a name."""
 _WORD = re.compile(r"[^\W_]{2,}(?:['’][^\W\d_]+)?")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?\Z")
@@ -65,8 +70,9 @@ def sentences(item: Item) -> Iterator[str]:
     for unit in _units(text.split("\n")):
         start = 0
         for match in SENTENCE_END.finditer(unit):
-            if not _SHORTENED.search(unit[start : match.start()][-8:]):
-                yield from _clean(unit[start : match.start()])
+            said = unit[start : match.start()]
+            if not _SHORTENED.search(said[-8:]) or (len(said) < LONGEST and _LABELLED.search(said)):
+                yield from _clean(said)
                 start = match.end()
         yield from _clean(unit[start:])
 
@@ -86,7 +92,7 @@ def _units(lines: Sequence[str]) -> Iterator[str]:
         if bullet is not None:
             entry = line[bullet.end() :]
             if (listed or unit.endswith(":")) and len(unit) + len(entry) < _ANNOUNCED:
-                unit = f"{unit} {entry}" if not listed else f"{unit.rstrip('.;,')}; {entry}"
+                unit = f"{unit} {entry}" if unit.endswith(":") else f"{unit.rstrip('.;,')}; {entry}"
                 listed += 1
                 continue
             yield unit
