@@ -134,7 +134,7 @@ class Machine:
                 until(lambda: process.poll() is not None or " serves http" in said.read_text("utf-8"))
                 assert process.poll() is None, f"{line}\n{said.read_text('utf-8')}"
                 process.terminate()
-            status = process.wait(PATIENCE)
+            status = process.wait(3 * PATIENCE)
         allowed = {0, 1} if "doctor" in words else {0}  # 1: there are warnings, say of this machine's disk
         assert status in allowed, f"{line}\n{status}: {said.read_text('utf-8')}"
         assert not re.search("^Traceback", said.read_text("utf-8"), re.MULTILINE), (

@@ -12,14 +12,15 @@ import shlex
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import Any, cast
 
 import click
+import jsonschema
 import pytest
 from blackboard_mcp.protocols.items import ItemType, Status
 from blackboard_mcp.protocols.pruning import Candidate
@@ -252,6 +253,78 @@ def test_the_policies_of_the_how_to_do_what_it_says(tmp_path: Path, monkeypatch:
     }.items():
         known.check(policy)
         assert [c.number for c in known.composition(policy).order(four, {})] == order
+
+
+TOOL_CALL = re.compile(r"(?<![\w.])([a-z_]+)\(")
+WORDS = {"true": True, "false": False, "null": None}
+
+
+def call_at(text: str, start: int) -> str:
+    """The call that begins there, up to the parenthesis that closes it; what stands in quotes closes nothing."""
+    depth, quoted = 0, False
+    for place in range(start, len(text)):
+        if text[place] == '"':
+            quoted = not quoted
+        elif not quoted and text[place] in "()":
+            depth += 1 if text[place] == "(" else -1
+            if depth == 0:
+                return text[start : place + 1]
+    return ""
+
+
+def tool_calls(page: Path, tools: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The calls of tools that a page shows in code, with their arguments; forms with a bare … are none."""
+    text = page.read_text("utf-8")
+    code = [
+        block
+        for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S)
+        if language in ("", "text")
+    ]
+    code += re.findall(r"`([^`]+)`", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S))
+    for piece in code:
+        for found in TOOL_CALL.finditer(piece):
+            call = call_at(piece, found.start())
+            if found[1] not in tools or not call or "…" in re.sub(r'"[^"]*"', "", call):
+                continue
+            try:
+                node = ast.parse(call, mode="eval").body
+            except SyntaxError:
+                continue  # words, say `read(since=)`
+            if isinstance(node, ast.Call) and not node.args:
+                yield found[1], {one.arg or "": value_of(one.value) for one in node.keywords}
+    for block in re.findall(r"^```json\n(\{\"settings\".*?)^```$", text, re.M | re.S):
+        yield "board", json.loads(block)
+
+
+def value_of(node: ast.expr) -> Any:
+    """A value as JSON writes it."""
+    if isinstance(node, ast.Name):
+        return WORDS.get(node.id, 0)  # another name stands for a number: cursor
+    if isinstance(node, ast.List):
+        return [value_of(one) for one in node.elts]
+    if isinstance(node, ast.Dict):
+        return {
+            str(value_of(k)): value_of(v)
+            for k, v in zip(node.keys, node.values, strict=True)
+            if k is not None
+        }
+    return ast.literal_eval(node)
+
+
+def test_the_calls_that_pages_show_are_what_the_tools_take(generator: ModuleType) -> None:
+    server = generator.server(*settings.TOOL_SETS)
+    schemas = {tool.name: server.whole_schema(tool.name) for tool in server.published_tools}
+    shown = [
+        (page, tool, given)
+        for page in PAGES
+        if page.name != "CHANGELOG.md" and "adr" not in page.parts
+        for tool, given in tool_calls(page, schemas)
+    ]
+    assert len(shown) > 60
+    assert {tool for _, tool, _ in shown} >= set(schemas) - {"core"}
+    for page, tool, given in shown:
+        assert given.keys() <= schemas[tool]["properties"].keys(), (page, tool, given)
+        jsonschema.validate(given, {**schemas[tool], "required": []})
 
 
 def plain_environment() -> dict[str, str]:
