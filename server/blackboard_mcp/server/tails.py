@@ -24,6 +24,7 @@ from blackboard_mcp.protocols.matching import Matcher
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.visibility import TEAM
 
+from .turns import resting
 from .viewers import Viewers
 
 PAGE: Final = 256
@@ -161,7 +162,8 @@ class Tails:
         task = asyncio.ensure_future(work)
         self._letting_go.add(task)
         try:
-            await asyncio.wait([task])
+            async with resting():
+                await asyncio.wait([task])
         finally:
             self._letting_go.discard(task)
             task.cancel()
@@ -200,10 +202,12 @@ class Tails:
             # What came since the caller looked may have been told before this board was one to ask for.
             self._ask().add_done_callback(self._asked)
         try:
-            async with asyncio.timeout_at(deadline):
-                await waiter.news
-        except TimeoutError:
-            pass
+            async with resting():
+                await asyncio.wait(
+                    [waiter.news], timeout=max(0.0, deadline - asyncio.get_running_loop().time())
+                )
+            if waiter.news.done():
+                waiter.news.result()
         finally:
             self._waiting -= 1
             tail.waiters.discard(waiter)

@@ -1,4 +1,4 @@
-"""Which requests are worked on: so many at once for each principal and in all, and those that wait apart.
+"""Which requests are worked on, and when: so many at once for each principal and in all, and by turns.
 
 Knows requests as a method and a caller. What is refused is refused before anything is looked at, so that to say
 no costs next to nothing.
@@ -6,16 +6,19 @@ no costs next to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from blackboard_mcp.protocols.errors import RateLimited
 from blackboard_mcp.server.counted import Counted, counted_as
 from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.mcp.adapter_callers import Caller, Callers
 from blackboard_mcp.server.mcp.adapter_errors import protocol_error
+from blackboard_mcp.server.turns import Turns
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+
+T = TypeVar("T")
 
 RETRY_SECONDS: Final = 1.0
 # Calls of tools are admitted where their errors are results; streams are counted by who serves them; the rest
@@ -32,6 +35,7 @@ class Admission:
         self._callers = callers
         self.calls = Counted(limits.calls, limits.calls_per_principal)
         self.waits = Counted(limits.waits, limits.waits_per_principal)
+        self._turns = Turns()
 
     @contextmanager
     def of_call(self, caller: Caller, *, waits: bool) -> Iterator[None]:
@@ -49,6 +53,11 @@ class Admission:
         finally:
             counted.leave(who)
 
+    async def in_turn(self, caller: Caller, kind: str, work: Callable[[], Awaitable[T]]) -> T:
+        """What the work gives, begun when it is the caller's turn; `kind` says which calls cost about the same."""
+        async with self._turns.taking(counted_as(caller.principal), kind) as turn:
+            return await turn.of(work())
+
     async def of_requests(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """As the server's middleware: admits what is not admitted elsewhere.
 
@@ -58,8 +67,9 @@ class Admission:
         if ctx.request_id is None or ctx.method in _ELSEWHERE:
             return await call_next(ctx)
         try:
-            with self.of_call(await self._callers.of(ctx), waits=False):
-                return await call_next(ctx)
+            caller = await self._callers.of(ctx)
+            with self.of_call(caller, waits=False):
+                return await self.in_turn(caller, ctx.method, lambda: call_next(ctx))
         except RateLimited as exc:
             raise protocol_error(exc) from None
 

@@ -179,7 +179,10 @@ class ServedTools:
             with admitted:
                 if self.before_call is not None:
                     await self.before_call(caller)
-                answer = await self._answer(tool, caller, tool.arguments.check(arguments))
+                checked = tool.arguments.check(arguments)
+                answer = await self._admission.in_turn(
+                    caller, tool.published.name, lambda: self._answer(tool, caller, checked)
+                )
             structured = _document(answer.structured) if caller.structured else None
             text, structured = fitted(sendable(answer.text), structured, shortens=answer.shortens)
         except MCPError:

@@ -11,13 +11,14 @@ import contextlib
 import os
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from blackboard_mcp.protocols.errors import StoreClosed, StoreDamaged, StoreError
-from blackboard_mcp.storage.operation import Operation, T
+from blackboard_mcp.protocols.metering import METER, Meter
+from blackboard_mcp.storage.operation import Operation, Rows, Statement, T
 from blackboard_mcp.storage.sqlite import driver, migrate, place
 from blackboard_mcp.storage.sqlite.group import GroupWriter, Job, Jobs, fail, run, translated
 from blackboard_mcp.storage.sqlite.log_file import tell_of_loss
@@ -352,6 +353,8 @@ class SqliteEngine:
         return raw
 
     async def _ask(self, jobs: Jobs, operation: Operation[T]) -> T:
+        if (meter := METER.get()) is not None:
+            operation = _metered(operation, meter)
         job = Job(operation, self._loop.create_future())
         jobs.put(job)
         if jobs is self._reads:
@@ -578,3 +581,16 @@ def _settle(jobs: Sequence[Job]) -> None:
             job.future.set_exception(job.error)
         else:
             job.future.set_result(job.result)
+
+
+def _metered(operation: Operation[T], meter: Meter) -> Operation[T]:
+    """The operation, with the time that it takes in its thread counted."""
+
+    def counted() -> Generator[Statement, Rows, T]:
+        begun = time.thread_time()
+        try:
+            return (yield from operation())
+        finally:
+            meter.seconds += time.thread_time() - begun
+
+    return counted

@@ -1,0 +1,176 @@
+"""What one caller at its limits costs another: a post's median and 99th percentile beside abusers of each kind.
+
+    python benchmarks/fairness.py [--seconds 6] [--rounds 3] [--kinds quiet,views,…] [--each 120]
+
+A server process over HTTP on a full board; one owner posts every 25 ms from a process of its own, and a third process
+sends `--each` calls of another owner at once, again and again. `quiet` is the baseline. Rounds go through all kinds in
+turn; printed are the median of the rounds' percentiles in milliseconds, their range, and how many calls the abuser got
+through. Read the ratios: machines are noisy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any, Final
+
+from http_posts import META, VERSION, answer, server
+
+FILLING: Final = 400
+EVERY: Final = 0.025
+numbers = itertools.count()
+Call = Callable[[], tuple[str, dict[str, Any]]]
+
+
+def _text(words: int) -> str:
+    return " ".join(f"measure{next(numbers) % 997} of shard {n}" for n in range(words))
+
+
+KINDS: Final[dict[str, Call | None]] = {
+    "quiet": None,
+    "views": lambda: ("read", {}),
+    "huge views": lambda: ("read", {"budget": 200_000}),
+    "queries": lambda: ("query", {"text": "shard measure7", "limit": 100}),
+    "archive": lambda: ("query_archive", {"text": "shard measure7 of", "limit": 50}),
+    "batches": lambda: ("post", {"items": [{"text": _text(6), "type": "LOG"} for _ in range(50)]}),
+    "waits": lambda: ("wait", {"seconds": 20}),
+    "transactions": lambda: (
+        "transaction",
+        {"writes": [{"text": _text(6), "type": "LOG"} for _ in range(20)]},
+    ),
+}
+
+
+def request(port: int, agent: str, tool: str, arguments: dict[str, Any]) -> bytes:
+    params = {"name": tool, "arguments": arguments, "_meta": META}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
+    head = (
+        f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+        f"Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: {VERSION}\r\n"
+        f"Mcp-Method: tools/call\r\nMcp-Name: {tool}\r\nX-Blackboard-Agent: {agent}\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+async def abuse(port: int, kind: str, each: int) -> None:
+    """Calls of one kind, so many at once, until the process is ended; prints how many were answered and refused."""
+    call = KINDS[kind]
+    assert call is not None
+    answered = {"done": 0, "refused": 0}
+
+    async def go_on() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while True:
+            writer.write(request(port, "abuser", *call()))
+            body = await answer(reader)
+            answered["refused" if b'"isError":true' in body else "done"] += 1
+            if answered["refused"] == 1 and b'"isError":true' in body:
+                print(body[:300], file=sys.stderr)
+
+    async def tell() -> None:
+        while True:
+            print(json.dumps(answered), flush=True)
+            await asyncio.sleep(0.25)
+
+    await asyncio.gather(tell(), *(go_on() for _ in range(each)))
+
+
+async def post(port: int, seconds: float) -> list[float]:
+    """Posts at an even pace, whatever the answers take; their times in milliseconds."""
+    taken: list[float] = []
+    idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+
+    async def one() -> None:
+        begun = time.perf_counter()
+        streams = idle.pop() if idle else await asyncio.open_connection("127.0.0.1", port)
+        streams[1].write(request(port, "worker", "post", {"text": f"note {next(numbers)}", "type": "LOG"}))
+        body = await answer(streams[0])
+        taken.append(1000 * (time.perf_counter() - begun))
+        if b'"isError":true' in body:
+            raise SystemExit(body.decode())
+        idle.append(streams)
+
+    until = time.perf_counter() + seconds
+    async with asyncio.TaskGroup() as tasks:
+        while time.perf_counter() < until:
+            tasks.create_task(one())
+            await asyncio.sleep(EVERY)
+    return sorted(taken)
+
+
+def sample(port: int, kind: str, each: int, seconds: float) -> tuple[float, float, int]:
+    """The median and the 99th percentile of the posts, and the calls that the abuser got answered."""
+    if KINDS[kind] is None:
+        taken = asyncio.run(post(port, seconds))
+        return taken[len(taken) // 2], taken[int(len(taken) * 0.99)], 0
+    process = subprocess.Popen(
+        [sys.executable, __file__, "--abuse", kind, "--port", str(port), "--each", str(each)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    for _ in range(5):  # about a second: it is at its limits
+        process.stdout.readline()
+    taken = asyncio.run(post(port, seconds))
+    process.terminate()
+    lines = process.stdout.read().splitlines()
+    process.wait()
+    done = json.loads(lines[-1])["done"] if lines else 0
+    return taken[len(taken) // 2], taken[int(len(taken) * 0.99)], done
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--each", type=int, default=120)
+    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--abuse", help=argparse.SUPPRESS)
+    parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.abuse:
+        asyncio.run(abuse(options.port, options.abuse, options.each))
+        return
+    kinds = options.kinds.split(",")
+    found: dict[str, list[tuple[float, float, int]]] = {kind: [] for kind in kinds}
+    with tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, "-m", "blackboard_mcp.server", "serve", "--data", folder]
+        words += ["--transport", "http", "--port", "0", "--tools", "all", "--target-tokens", "60000"]
+        with server(words) as (port, _):
+            asyncio.run(fill(port))
+            for _ in range(options.rounds):
+                for kind in kinds:
+                    found[kind].append(sample(port, kind, options.each, options.seconds))
+    print(f"{'beside':>14} {'p50':>8} {'p99':>8}   range of p99      calls got through")
+    for kind, rounds in found.items():
+        p50, p99 = (median(one[n] for one in rounds) for n in (0, 1))
+        low, high = min(one[1] for one in rounds), max(one[1] for one in rounds)
+        print(
+            f"{kind:>14} {p50:>8.1f} {p99:>8.1f}   {low:.0f} to {high:.0f}   {sum(one[2] for one in rounds):>12}"
+        )
+
+
+async def fill(port: int) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for _ in range(FILLING // 40):
+        items = [{"text": _text(25), "type": "FACT"} for _ in range(40)]
+        writer.write(request(port, "filler", "post", {"items": items}))
+        body = await answer(reader)
+        if b'"isError":true' in body:
+            raise SystemExit(body.decode())
+    writer.close()
+
+
+if __name__ == "__main__":
+    main()

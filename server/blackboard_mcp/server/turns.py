@@ -1,0 +1,235 @@
+"""Whose call is worked on next: callers take turns, and a dear call counts as many cheap ones.
+
+Start-time fair queueing (Goyal, Vin, Cheng 1996) between principals. Each call is charged the time that its work
+takes, in the event loop and in the store's threads; before it is known, what the caller's last calls of the kind took.
+Who has had least goes first. One caller has only so much work under way at once, so that whoever comes next finds the
+process about free, however many calls another has sent. Knows names, kinds and seconds; refuses to know calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Generator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Any, Final, Generic, TypeVar
+
+from blackboard_mcp.protocols.metering import METER, Meter
+
+T = TypeVar("T")
+
+EACH_SECONDS: Final = 0.02
+"""Work of one caller that may be under way at once; a call that is dearer goes alone."""
+ALL_SECONDS: Final = 0.1
+"""The same of all callers together, but for the first few of them."""
+FEW: Final = 3
+"""Callers that may have a call under way whatever it costs."""
+FIRST_GUESS: Final = 0.002
+_NEWEST: Final = 0.3  # weight of the newest call in what a kind is taken to cost
+_KEPT: Final = 1_000
+
+
+class _Caller:
+    """What one principal has had, has under way and waits for."""
+
+    __slots__ = ("costs", "had", "under_way", "waiting", "working")
+
+    def __init__(self, had: float) -> None:
+        self.had = had
+        self.under_way = 0
+        self.working = 0.0
+        self.waiting: deque[tuple[asyncio.Future[None], float]] = deque()
+        self.costs: dict[str, float] = {}
+
+
+class Turns:
+    """The turns of one process. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._callers: dict[str, _Caller] = {}
+        self._busy: set[str] = set()
+        self._waiting: set[str] = set()
+        self._usual: dict[str, float] = {}
+        self._working = 0.0
+        self._now = 0.0
+        self._kept = _KEPT
+
+    @asynccontextmanager
+    async def taking(self, who: str, kind: str) -> AsyncIterator[Turn]:
+        """Within, it is this caller's turn, for a call of this kind."""
+        turn = Turn(self, who, kind)
+        await turn.enter()
+        token = _turn.set(turn)
+        try:
+            yield turn
+        finally:
+            _turn.reset(token)
+            turn.leave()
+
+    def _cost(self, caller: _Caller, kind: str) -> float:
+        return caller.costs.get(kind) or self._usual.get(kind, FIRST_GUESS)
+
+    def _may(self, caller: _Caller, cost: float) -> bool:
+        if caller.under_way:
+            return caller.working + cost <= EACH_SECONDS and self._working + cost <= ALL_SECONDS
+        return len(self._busy) < FEW or self._working + cost <= ALL_SECONDS
+
+    async def enter(self, who: str, kind: str) -> float:
+        """Waits for a turn; gives what the call is taken to cost."""
+        caller = self._callers.get(who)
+        if caller is None:
+            caller = self._callers[who] = _Caller(self._now)
+        elif not caller.under_way and not caller.waiting:
+            caller.had = max(caller.had, self._now)
+        cost = self._cost(caller, kind)
+        if not caller.waiting and self._may(caller, cost):
+            self._start(who, caller, cost)
+            return cost
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        caller.waiting.append((waiting, cost))
+        self._waiting.add(who)
+        try:
+            await waiting
+        except asyncio.CancelledError:
+            if waiting.done() and not waiting.cancelled():
+                self.leave(who, kind, cost, 0.0)
+            else:
+                caller.waiting = deque(entry for entry in caller.waiting if entry[0] is not waiting)
+                if not caller.waiting:
+                    self._waiting.discard(who)
+            raise
+        return cost
+
+    def leave(self, who: str, kind: str, cost: float, spent: float) -> None:
+        """The call that was taken to cost so much is over, or rests, and did cost `spent` seconds."""
+        caller = self._callers[who]
+        caller.under_way -= 1
+        caller.working -= cost
+        self._working -= cost
+        caller.had += spent - cost
+        if not caller.under_way:
+            self._busy.discard(who)
+            caller.working = 0.0
+        if not self._busy:
+            self._working = 0.0
+            self._now = max(self._now, caller.had)
+        if spent:
+            for costs in (caller.costs, self._usual):
+                known = costs.get(kind)
+                costs[kind] = spent if known is None else known + _NEWEST * (spent - known)
+        self._go_on()
+        if len(self._callers) > self._kept:
+            self._forget()
+
+    def _start(self, who: str, caller: _Caller, cost: float) -> None:
+        self._now = max(self._now, caller.had)
+        caller.had += cost
+        caller.under_way += 1
+        caller.working += cost
+        self._working += cost
+        self._busy.add(who)
+
+    def _go_on(self) -> None:
+        """Starts what may start now, of whoever has had least first."""
+        for who in sorted(self._waiting, key=lambda name: self._callers[name].had):
+            caller = self._callers[who]
+            while caller.waiting:
+                waiting, cost = caller.waiting[0]
+                if not waiting.done():
+                    if not self._may(caller, cost):
+                        break
+                    self._start(who, caller, cost)
+                    waiting.set_result(None)
+                caller.waiting.popleft()
+            if not caller.waiting:
+                self._waiting.discard(who)
+
+    def _forget(self) -> None:
+        """Whoever is idle and has had no more than others would begin anew just so."""
+        for who, caller in list(self._callers.items()):
+            if not caller.under_way and not caller.waiting and caller.had <= self._now:
+                del self._callers[who]
+        self._kept = max(_KEPT, 2 * len(self._callers))
+
+
+class Turn:
+    """One call's turn. It may rest, while the call waits for others to do something."""
+
+    def __init__(self, turns: Turns, who: str, kind: str) -> None:
+        self._turns = turns
+        self._who = who
+        self._kind = kind
+        self._cost: float | None = None
+        self._counted = 0.0
+        self.meter = Meter()
+
+    async def enter(self) -> None:
+        """Waits until it is this call's turn."""
+        self._cost = await self._turns.enter(self._who, self._kind)
+
+    def leave(self) -> None:
+        """Lets others go on; nothing happens where it is not this call's turn."""
+        if self._cost is not None:
+            spent = self.meter.seconds - self._counted
+            self._counted = self.meter.seconds
+            cost, self._cost = self._cost, None
+            self._turns.leave(self._who, self._kind, cost, spent)
+
+    async def of(self, work: Awaitable[T]) -> T:
+        """What the work gives; its time in the event loop and in the store's threads is counted."""
+        token = METER.set(self.meter)
+        try:
+            return await _Stepped(work, self.meter)
+        finally:
+            METER.reset(token)
+
+
+_turn: ContextVar[Turn | None] = ContextVar("blackboard_turn", default=None)
+
+
+@asynccontextmanager
+async def resting() -> AsyncIterator[None]:
+    """Within, the call waits for what others do, and has no turn; afterwards it takes its turn again.
+
+    What is cancelled within goes on without one, to its end.
+    """
+    turn = _turn.get()
+    if turn is None:
+        yield
+        return
+    turn.leave()
+    yield
+    await turn.enter()
+
+
+class _Stepped(Generic[T]):
+    """Awaits something, and counts how long each of its steps holds the event loop."""
+
+    def __init__(self, work: Awaitable[T], meter: Meter) -> None:
+        self._work = work
+        self._meter = meter
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        steps = self._work.__await__()
+        meter, clock = self._meter, time.perf_counter
+        step, given = steps.send, None
+        while True:
+            begun = clock()
+            try:
+                awaited = step(given)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            finally:
+                meter.seconds += clock() - begun
+            try:
+                given = yield awaited
+            except GeneratorExit:
+                steps.close()
+                raise
+            except BaseException as error:
+                step, given = steps.throw, error
+            else:
+                step = steps.send

@@ -1,0 +1,143 @@
+"""Callers take turns by the time that their calls take, counted here in seconds that the tests make up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+from blackboard_mcp.protocols.metering import METER
+from blackboard_mcp.server.turns import ALL_SECONDS, EACH_SECONDS, FEW, Turns, resting
+
+DEAR, CHEAP = 0.03, 0.001
+
+
+class Room:
+    """Calls that take as long as they are told to; who began one and who ended one, in order."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.begun: list[str] = []
+        self.at_work: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+
+    async def call(self, who: str, seconds: float, *, steps: int = 3) -> None:
+        async with self.turns.taking(who, f"costs {seconds}") as turn:
+            await turn.of(self._work(who, seconds, steps))
+
+    async def _work(self, who: str, seconds: float, steps: int) -> None:
+        self.begun.append(who)
+        self.at_work[who] += 1
+        self.most[who] = max(self.most[who], self.at_work[who])
+        for _ in range(steps):
+            await asyncio.sleep(0)
+            meter = METER.get()
+            assert meter is not None
+            meter.seconds += seconds / steps
+        self.at_work[who] -= 1
+
+
+@pytest.fixture
+async def room() -> Room:
+    room = Room()
+    for seconds in (DEAR, CHEAP):
+        for _ in range(20):  # by now it is known what they cost
+            await room.call("before", seconds)
+    room.begun.clear()
+    return room
+
+
+async def test_whoever_comes_beside_hundreds_of_dear_calls_begins_at_once(room: Room) -> None:
+    calls = [asyncio.create_task(room.call("many", DEAR)) for _ in range(300)]
+    await asyncio.sleep(0)
+    for n in range(10):
+        await asyncio.create_task(room.call("one", CHEAP))
+        assert room.begun.count("one") == n + 1
+    assert room.begun.count("many") < 30
+    assert room.most["many"] == 1
+    await asyncio.gather(*calls)
+    assert room.begun.count("many") == 300
+
+
+async def test_cheap_calls_of_one_caller_are_worked_on_together(room: Room) -> None:
+    await asyncio.gather(*(room.call("one", CHEAP) for _ in range(200)))
+    assert EACH_SECONDS / CHEAP / 2 < room.most["one"] <= EACH_SECONDS / CHEAP * 2
+
+
+async def test_two_who_always_want_more_get_the_same_time_however_dear_their_calls_are(room: Room) -> None:
+    calls = [asyncio.create_task(room.call("dear", DEAR)) for _ in range(60)]
+    calls += [asyncio.create_task(room.call("cheap", CHEAP)) for _ in range(2_000)]
+    await asyncio.gather(*calls)
+    first = room.begun[:500]  # by then neither has come to an end
+    spent = {who: first.count(who) * cost for who, cost in (("dear", DEAR), ("cheap", CHEAP))}
+    assert 0.5 < spent["dear"] / spent["cheap"] < 2, spent
+
+
+async def test_callers_beyond_a_few_wait_while_dear_calls_of_others_are_worked_on(room: Room) -> None:
+    calls = [room.call(f"caller {n}", DEAR) for n in range(40)]
+    together = 0
+
+    async def look() -> None:
+        nonlocal together
+        while len(room.begun) < len(calls):
+            together = max(together, room.at_work.total())
+            await asyncio.sleep(0)
+
+    await asyncio.gather(look(), *calls)
+    assert together <= max(FEW, ALL_SECONDS / DEAR + 1)
+    assert sorted(room.begun) == sorted(f"caller {n}" for n in range(40))
+
+
+async def test_a_call_that_rests_holds_up_nobody_and_takes_its_turn_when_woken(room: Room) -> None:
+    woken = asyncio.Event()
+    seen: list[int] = []
+
+    async def work() -> None:
+        async with resting():
+            await woken.wait()
+        await room._work("waiting", DEAR, 3)
+        seen.append(room.at_work["waiting"])
+
+    async def wait() -> None:
+        async with room.turns.taking("waiting", f"costs {DEAR}") as turn:
+            await turn.of(work())
+
+    waiting = [asyncio.create_task(wait()) for _ in range(100)]
+    for _ in range(200):
+        await asyncio.sleep(0)
+    await room.call("waiting", CHEAP)
+    woken.set()
+    await room.call("one", CHEAP)
+    assert room.begun.count("waiting") < 5
+    await asyncio.gather(*waiting)
+    assert room.most["waiting"] == 1
+
+
+async def test_calls_that_are_cancelled_leave_their_place_to_others(room: Room) -> None:
+    calls = [asyncio.create_task(room.call("many", DEAR, steps=50)) for _ in range(20)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    for call in calls[:19]:  # the one at work among them
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+    assert room.begun.count("many") == 2
+    room.at_work.clear()
+    await asyncio.gather(*(room.call("many", CHEAP) for _ in range(50)))
+    assert room.most["many"] > 1
+
+
+async def test_what_fails_is_told_and_ends_the_turn(room: Room) -> None:
+    async def work() -> None:
+        raise ValueError("no")
+
+    for _ in range(50):
+        with pytest.raises(ValueError, match="no"):
+            async with room.turns.taking("one", "failing") as turn:
+                await turn.of(work())
+    await room.call("one", DEAR)
+
+
+async def test_thousands_of_callers_are_forgotten_once_they_have_what_they_asked_for(room: Room) -> None:
+    for n in range(5_000):
+        await room.call(f"caller {n}", CHEAP)
+    assert len(room.turns._callers) <= 1_001
