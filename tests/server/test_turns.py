@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from blackboard_mcp.protocols.metering import METER
 from blackboard_mcp.server.turns import ALL_SECONDS, EACH_SECONDS, FEW, Turns, resting
+from patience import PATIENCE
 
 DEAR, CHEAP = 0.03, 0.001
 
@@ -111,6 +112,20 @@ async def test_a_call_that_rests_holds_up_nobody_and_takes_its_turn_when_woken(r
     assert room.begun.count("waiting") < 5
     await asyncio.gather(*waiting)
     assert room.most["waiting"] == 1
+
+
+async def test_calls_that_wait_for_something_outside_hold_up_nobody_for_long(room: Room) -> None:
+    answered = asyncio.Event()
+
+    async def ask(who: str) -> None:
+        async with room.turns.taking(who, f"costs {DEAR}") as turn:
+            await turn.of(answered.wait())
+
+    asking = [asyncio.create_task(ask(f"asks {n}")) for n in range(FEW + int(ALL_SECONDS / DEAR))]
+    await asyncio.sleep(0)
+    await asyncio.wait_for(room.call("one", DEAR), PATIENCE)
+    answered.set()
+    await asyncio.gather(*asking)
 
 
 async def test_calls_that_are_cancelled_leave_their_place_to_others(room: Room) -> None:

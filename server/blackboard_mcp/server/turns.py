@@ -27,6 +27,8 @@ ALL_SECONDS: Final = 0.1
 FEW: Final = 3
 """Callers that may have a call under way whatever it costs."""
 FIRST_GUESS: Final = 0.002
+HELD_SECONDS: Final = 0.5
+"""A call that has its turn so long and hardly works waits for something outside, and gives its turn away."""
 _NEWEST: Final = 0.3  # weight of the newest call in what a kind is taken to cost
 _KEPT: Final = 1_000
 
@@ -163,19 +165,33 @@ class Turn:
         self._kind = kind
         self._cost: float | None = None
         self._counted = 0.0
+        self._watch: asyncio.TimerHandle | None = None
         self.meter = Meter()
 
     async def enter(self) -> None:
         """Waits until it is this call's turn."""
         self._cost = await self._turns.enter(self._who, self._kind)
+        self._look_again()
 
     def leave(self) -> None:
         """Lets others go on; nothing happens where it is not this call's turn."""
+        if self._watch is not None:
+            self._watch.cancel()
         if self._cost is not None:
             spent = self.meter.seconds - self._counted
             self._counted = self.meter.seconds
             cost, self._cost = self._cost, None
             self._turns.leave(self._who, self._kind, cost, spent)
+
+    def _look_again(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._watch = loop.call_later(HELD_SECONDS, self._look, self.meter.seconds)
+
+    def _look(self, before: float) -> None:
+        if self.meter.seconds - before < HELD_SECONDS / 4:
+            self.leave()
+        else:
+            self._look_again()
 
     async def of(self, work: Awaitable[T]) -> T:
         """What the work gives; its time in the event loop and in the store's threads is counted."""
