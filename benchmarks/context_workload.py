@@ -229,8 +229,12 @@ class Play:
 
     async def _ask(self, asker: str, last: Said) -> None:
         text = f"@{last.agent} how sure are you of this: {fragment(last.text)}"
-        said = await self._say(asker, "QUESTION", text)
-        self.questions[said.id] = (said, last.agent)
+        asked = last.agent
+        try:
+            said = await self._say(asker, "QUESTION", text)
+        except UnderPressure:  # what asks somebody by name would be held: it asks everybody, as it is told to
+            said, asked = await self._say(asker, "QUESTION", text.removeprefix("@")), ""
+        self.questions[said.id] = (said, asked)
         if self._dice.random() < 0.6:
             self._in(self._dice.randint(3, 8), lambda: self._reply(said, last.agent))
 

@@ -241,6 +241,22 @@ def test_a_settled_claim_that_is_resolved_has_its_sentence(make_item: Make) -> N
     assert "which times out after 30 s." in line_of(view(snapshot(item, ended=(ended,))), "H-1")
 
 
+def test_in_little_room_a_decision_comes_before_debates_that_ended(make_item: Make) -> None:
+    claims = [
+        make_item(n, "The cache loses keys when the node restarts, as seen twice. " * 3) for n in (1, 2)
+    ]
+    ended = tuple(
+        debate(n, state=DebateState.CONSENSUS, closed_at=START, outcome=Outcome.STANDS) for n in (1, 2)
+    )
+    decision = make_item(
+        3, "We roll back to version 2.3 and restart the replica at half past nine.", ItemType.DECISION
+    )
+    there = snapshot(*claims, decision, ended=ended)
+    assert "half past nine" in line_of(view(there, 110), "D-3")
+    assert "settled" not in view(there, 110).text
+    assert sections_of(view(there)) == ["settled", "decisions, answers, plans"]
+
+
 def test_a_summary_has_its_claim_and_what_became_of_it_where_others_have_a_sentence(make_item: Make) -> None:
     text = (
         "ben: The replica's clock drifts since Tuesday. Falls: conceded by ben, because its log shows 3 ms of drift at "

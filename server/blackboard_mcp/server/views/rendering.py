@@ -140,9 +140,8 @@ class Renderer:
         if free >= _ROOMY or not sections:
             free -= self._place_surroundings(surroundings, free)
         duties = self._sections.listed[0]
-        room = Room(
-            [section for section in self._all() if section.lines], free, self._budget, self._tokenizer
-        )
+        weighed = (*self._sections.weighed, self._sections.notes)
+        room = Room([section for section in weighed if section.lines], free, self._budget, self._tokenizer)
         room.stubs(duties)
         if free >= _ROOMY:
             room.tokens -= self._place_done(min(room.tokens, int(self._budget * _DONE_SHARE)))

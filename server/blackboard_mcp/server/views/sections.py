@@ -1,4 +1,4 @@
-"""What a view has besides its beginning, section by section, the weightiest first."""
+"""What a view has besides its beginning, section by section."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ _VERSIONS = " (@2: its second version)"
 
 
 class Sections:
-    """Chooses the lines of every section. `done` are the clauses on what no longer stands."""
+    """Chooses the lines of every section, `listed` as they are shown and `weighed` with the weightiest first.
+
+    `done` are the clauses on what no longer stands.
+    """
 
     def __init__(self, standing: Standing, tokenizer: Tokenizer, *, responds: bool) -> None:
         self._standing = standing
@@ -65,6 +68,8 @@ class Sections:
             self._section("replies, critiques", self._of(public, "REPLY", "CRITIQUE"), 0.03, 0.15),
             self._section("logs", self._of(public, "LOG"), 0.02, 0.10),
         ]
+        duties_, asking, debates, settled_, works, *rest = self.listed
+        self.weighed = [duties_, asking, debates, works, settled_, *rest]
         notes = [
             item for item in live if item.visibility is not Visibility.BOARD and item.number not in self._told
         ]
