@@ -18,6 +18,7 @@ from blackboard_mcp.server.demo.replay import call
 from blackboard_mcp.server.requests import PostFields
 from blackboard_mcp.server.settings import Settings
 
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 EVIL = "<script>alert(1)</script>\u202e"
 
 
@@ -65,7 +66,7 @@ async def test_a_browser_is_shown_the_boards_and_what_to_give_each_client(tmp_pa
     async with (
         http_server(tmp_path, "--tools", "core,admin") as server,
         http_clients(server.url)("ada") as ada,
-        httpx2.AsyncClient(trust_env=False) as browser,
+        httpx2.AsyncClient(trust_env=False, headers=BROWSER) as browser,
     ):
         await call(ada, "board", title=EVIL)
         await call(ada, "post", text="SECRET finding", board="side")
@@ -103,18 +104,25 @@ async def test_without_a_token_where_one_is_asked_for_the_page_names_no_board(tm
     async with compose.installation(Settings(data=tmp_path), eager_index=False, background=False) as opened:
         for name in ("side", "hidden"):
             await opened.blackboard.post("ada", name, [PostFields(text="x")])
-    async with http_server(tmp_path) as server, httpx2.AsyncClient(trust_env=False) as browser:
+    async with (
+        http_server(tmp_path) as server,
+        httpx2.AsyncClient(trust_env=False, headers=BROWSER) as browser,
+    ):
         root = server.url.removesuffix("mcp")
         nobody = await browser.get(root)
         named = await browser.get(root, headers={"X-Blackboard-Agent": "eve"})
         eve = await browser.get(root, headers={"Authorization": f"Bearer {token}"})
         wrong = await browser.get(root, headers={"Authorization": "Bearer bbt_wrong"})
+        program = await browser.get(root, headers={"Accept": "*/*"})
+    for refused in (wrong, program):
+        assert (refused.status_code, refused.json()["error"]) == (401, "unauthorized")
     for answer in (nobody, named):
-        assert answer.status_code == 200
+        assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == 'Bearer realm="blackboard"'
         check_headers(answer)
         assert not re.search(r"side|hidden", answer.text.partition("<h1>")[2])
         assert "asks for an access token" in answer.text
-    assert wrong.status_code == 401
+    assert eve.status_code == 200
     assert "side" in Shown(eve.text).code
     assert "hidden" not in eve.text.partition("<h1>")[2]
     assert token not in eve.text

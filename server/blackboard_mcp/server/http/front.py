@@ -17,7 +17,7 @@ from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.protocols.board import Board
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.server.http.gate import MCP_PATH
-from blackboard_mcp.server.http.identity import PRINCIPAL_SCOPE_KEY
+from blackboard_mcp.server.http.identity import CHALLENGE_SCOPE_KEY, PRINCIPAL_SCOPE_KEY
 from blackboard_mcp.server.text import one_line
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -46,7 +46,7 @@ _HEADERS: Final[Mapping[str, str]] = {
 
 
 class FrontPage:
-    """Answers who was identified with the boards that it may read, and everybody else without any."""
+    """Answers who was identified with the boards that it may read, and refuses everybody else in words for people."""
 
     def __init__(self, boards: BoardsOf) -> None:
         self._boards = boards
@@ -56,6 +56,9 @@ class FrontPage:
 
     async def answer(self, request: Request) -> Response:
         principal: Principal | None = request.scope.get(PRINCIPAL_SCOPE_KEY)
+        status, headers = 200, dict(_HEADERS)
+        if principal is None:
+            status, headers["WWW-Authenticate"] = 401, request.scope[CHALLENGE_SCOPE_KEY]
         try:
             boards = None if principal is None else await self._boards(principal)
         except BlackboardError as error:
@@ -63,7 +66,7 @@ class FrontPage:
         url = f"{request.url.scheme}://{request.url.netloc}{MCP_PATH}"
         token = principal is None or bool(principal.credential)
         body = "".join((_about(url), _listed(boards), _connecting(url, token=token)))
-        return HTMLResponse(_page(body), headers=_HEADERS)
+        return HTMLResponse(_page(body), status, headers=headers)
 
 
 def _page(body: str) -> str:

@@ -18,7 +18,12 @@ from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, Refus
 from blackboard_mcp.server.http.auth.failures import Failures
 from blackboard_mcp.server.http.auth.verifying import sdk_user
 from blackboard_mcp.server.http.gate import ErrorAnswer
-from blackboard_mcp.server.http.identity import AGENT_HEADER, OWNER_HEADER, PRINCIPAL_SCOPE_KEY
+from blackboard_mcp.server.http.identity import (
+    AGENT_HEADER,
+    CHALLENGE_SCOPE_KEY,
+    OWNER_HEADER,
+    PRINCIPAL_SCOPE_KEY,
+)
 from blackboard_mcp.server.http.open_requests import OpenRequests
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -37,8 +42,8 @@ class Identified:
         requests: those that are open; its `identify` says who sends one, by its headers (lower-case names).
         failures: counts those who show no credential that counts, and slows them.
         open_paths: what everybody may ask for, because it shows nothing.
-        greeting_paths: what shows nothing to who is nobody: without a credential that is asked for, the request goes on
-            without a principal.
+        greeting_paths: pages that refuse a browser in words for people: one that shows no credential goes on without
+            a principal where one is asked for, with the challenge under `CHALLENGE_SCOPE_KEY`.
     """
 
     def __init__(
@@ -61,13 +66,16 @@ class Identified:
             await self._app(scope, receive, send)
             return
         headers = {k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]}
-        if scope["path"] in self._greeting_paths and "authorization" not in headers:
-            with contextlib.suppress(BlackboardError):
-                scope[PRINCIPAL_SCOPE_KEY] = await self._requests.identify(
-                    {AGENT_HEADER: _VISITOR, **headers}
-                )
-            await self._app(scope, receive, send)
-            return
+        if scope["path"] in self._greeting_paths and _by_browser(headers):
+            headers = {AGENT_HEADER: _VISITOR, **headers}
+            try:
+                await self._requests.identify(headers)
+            except Unauthorized as exc:
+                scope[CHALLENGE_SCOPE_KEY] = exc.challenge
+                await self._app(scope, receive, send)
+                return
+            except BlackboardError:
+                pass  # refused as any request
         found = await self._identified(scope, headers)
         if isinstance(found, ErrorAnswer):
             await found(scope, send, receive)
@@ -114,6 +122,11 @@ class Identified:
             limit="failures_per_minute",
             retry_after_seconds=seconds,
         )
+
+
+def _by_browser(headers: Mapping[str, str]) -> bool:
+    """Whether a person may read the answer, and no credential was shown."""
+    return "text/html" in headers.get("accept", "") and "authorization" not in headers
 
 
 class _Answer:

@@ -14,6 +14,8 @@ AGENT_HEADER: Final = "x-blackboard-agent"
 OWNER_HEADER: Final = "x-blackboard-owner"
 PRINCIPAL_SCOPE_KEY: Final = "blackboard.principal"
 """Where a request's ASGI scope has its `Principal`, once the request is identified."""
+CHALLENGE_SCOPE_KEY: Final = "blackboard.challenge"
+"""Where the scope of a request that a page refuses has the challenge to answer with."""
 _NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 
 
