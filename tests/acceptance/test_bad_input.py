@@ -113,7 +113,22 @@ WORDS: dict[str, list[Any]] = {
     "fail": [{"1": "why"}, {"1.1": "why"}, {"1.1": "x" * 501}],
     "lease_seconds": [0, 0.5, 3_601],
     "reads": [{"999999": "1"}, {"a b": 1}, {"entry": -1}, {"entry": 7}],
-    "writes": [[{"txt": "x"}], [{"text": "good"}, {}], [[]]],
+    "writes": [
+        [{"txt": "x"}],
+        [{"text": "good"}, {}],
+        [[]],
+        *(
+            [{"text": "good"}, {"key": "sum", "add": add}]
+            for add in ("45", True, [45], {"by": 45}, "", 1e300, 2**70)
+        ),
+        *(
+            [{"text": "good"}, {"add": 1, **more}]
+            for more in ({}, {"key": "entry"}, {"key": "none"}, {"id": "F-1"})
+        ),
+        [{"text": "good"}, {"key": "sum", "add": 1, "text": "5"}],
+        [{"text": "good"}, {"key": "sum", "add": 1, "expected_version": 7}],
+        [{"text": "good"}, {"key": "sum", "add": 1, "status": "DELETED"}],
+    ],
     "debates": [[{"op": "close"}], [{"op": "vote", "id": "999999"}], [[]]],
     "to": ["a b", "", "x" * 201],
     "deadline_seconds": [0, -1, 1e12],
@@ -208,7 +223,7 @@ async def board_of(served: Serving) -> AsyncIterator[tuple[Client, list[types.To
     """A client of a server with every tool, on a board with something on it."""
     async with http_clients(served.url)("ada") as ada:
         tools = (await ada.list_tools()).tools
-        await call(ada, "post", text="a fact", key="entry")
+        await call(ada, "post", items=[{"text": "a fact", "key": "entry"}, {"text": "100", "key": "sum"}])
         yield ada, tools
 
 

@@ -149,6 +149,7 @@ def test_a_call_of_no_known_kind_needs_everything() -> None:
         ({"writes": [{}], "debates": [{"op": "decide"}]}, {"read", "post", "decide"}),
         ({"debates": [{"op": "vote"}, {"op": "open"}]}, {"read", "post", "acknowledge"}),
         ({"reads": {"a": 1}}, {"read"}),
+        ({"group": "g", "ack": ["1.1"]}, {"read", "post"}),
     ],
 )
 def test_a_transaction_needs_what_all_its_parts_need(arguments: dict[str, Any], needs: set[str]) -> None:

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Any
 
 from .access import Trust
+from .adding import Addition
 from .agreements import Agreement, Ask
 from .errors import InvalidInput
 
@@ -351,5 +352,13 @@ class Draft:
     """Whom the author asks to agree to it."""
     undecided: bool = False
     """Deciders are named, and who posts it is none of them: a DECISION says so."""
+    add: Addition | None = None
+    """Adds to the number that the entry holds, in place of a text. A text that stands with it is the sum that was
+    foreseen, for rules to be checked: where it comes out otherwise, it was not checked."""
     delete: bool = False
     """Deletes the entry that `key` or `target` names; only `expected_version` and `visibility` go with it."""
+
+    @property
+    def versions(self) -> bool:
+        """Whether it takes a version of an entry that is there."""
+        return self.text is not None or self.add is not None or self.delete

@@ -25,6 +25,7 @@ from enum import Enum, auto
 
 from .debates import DebateCall
 from .errors import InvalidInput
+from .groups import MAX_TAKEN, Handle
 from .items import LETTERS, Draft
 from .keys import check_glob, check_key
 
@@ -89,6 +90,9 @@ def parse_name(text: str) -> Name:
 class Transaction:
     """What one agent read, and what it wants done if that still holds; the writes first, then the debates.
 
+    With them it acknowledges what it holds of `group`, as a turn does: a transaction that is refused acknowledges
+    nothing, and one that acknowledges what the agent does not hold any more changes nothing.
+
     The value of a read is a version or a `Since`; of a glob and of `$board` also the bare sequence. Edges and
     debates name items of `writes` by their place: -1 for the first. Two writes to one key are applied in
     order, and each takes a version.
@@ -97,6 +101,13 @@ class Transaction:
     reads: Mapping[str, int | Since] = field(default_factory=dict)
     writes: Sequence[Draft] = ()
     debates: Sequence[DebateCall] = ()
+    group: str = ""
+    ack: tuple[Handle, ...] = ()
+
+    @property
+    def changes(self) -> bool:
+        """Whether there is something to do, besides looking whether the reads hold."""
+        return bool(self.writes or self.debates or self.ack)
 
 
 def check_transaction(transaction: Transaction) -> dict[str, Name]:
@@ -110,6 +121,7 @@ def check_transaction(transaction: Transaction) -> dict[str, Name]:
         ("reads", transaction.reads, MAX_READS),
         ("writes", transaction.writes, MAX_WRITES),
         ("debates", transaction.debates, MAX_DEBATE_CALLS),
+        ("acknowledged events", transaction.ack, MAX_TAKEN),
     ):
         if len(given) > most:
             raise InvalidInput(

@@ -257,6 +257,9 @@ class TransactionAnswer(_Wire):
 
     items: list[WireItem] = Field(description="of the writes, in order, as they stand after it")
     debates: list[WireDebated] = Field(description="in the order asked")
+    acknowledged: list[str] = Field(
+        default_factory=list, description="handles of events, as `consume` gave them"
+    )
     seq: int = Field(description="its place in the order of the board's transactions")
     repeated: bool = Field(default=False, description="the idempotency key had been used")
     endorsed: list[str] = Field(

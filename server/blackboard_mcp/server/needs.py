@@ -160,6 +160,7 @@ TOOLS: Final[Mapping[str, Needs]] = MappingProxyType(
             (
                 _case("reads", Action.READ, lambda _: True),
                 _case("writes", Action.POST, lambda given: bool(given.get("writes"))),
+                _case("ack", Action.POST, lambda given: bool(given.get("ack"))),
                 *(_case(f"debates {op}", action, _debates(op)) for op, action in DEBATE_OPS.items()),
             )
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 
@@ -122,8 +122,8 @@ class Rendering:
     def posted(self, posted: Posted, agent: str) -> str:
         return self.with_footer("\n".join(self.written(posted, agent)), posted.seq, posted.attention)
 
-    def written(self, posted: Posted | Committed, agent: str) -> list[str]:
-        """The items that were written, a line each, and what is remarked on them."""
+    def written(self, posted: Posted | Committed, agent: str, added: Collection[int] = ()) -> list[str]:
+        """The items that were written, a line each, with their values where one `added`; what is remarked on them."""
         lines = []
         same = {remark.place for remark in posted.remarks if remark.kind is RemarkKind.SAME}
         for place, item in enumerate(posted.items):
@@ -142,6 +142,8 @@ class Rendering:
                 words.append(str(item.status))
             if item.key is not None:
                 words.append(f"key {item.key}")
+            if place in added:
+                words.append(f"= {item.text}")
             words += [
                 f"→ debate on {id_} open: its author answers, then you judge the answer"
                 for kind, id_ in item.cites
@@ -154,9 +156,13 @@ class Rendering:
             lines.append(" ".join(words))
         return lines + remark_lines(posted, agent)
 
-    def committed(self, done: Committed, agent: str) -> str:
-        """What a transaction wrote, and how the debates stand that it was about."""
-        lines = self.written(done, agent)
+    def committed(
+        self, done: Committed, agent: str, *, added: Collection[int] = (), ack: Sequence[str] = ()
+    ) -> str:
+        """What a transaction wrote, the new values where it `added`, what it acknowledged, and how debates stand."""
+        lines = self.written(done, agent, added)
+        if ack:
+            lines.append(f"acknowledged {', '.join(ack)}")
         lines += [
             f"debate on {debated.id} {debated.state}" if debated.state else f"no debate on {debated.id}"
             for debated in done.debates

@@ -8,6 +8,7 @@ import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, get_args
 
+from blackboard_mcp.protocols.adding import Addition
 from blackboard_mcp.protocols.agreements import Ask
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import SYSTEM
@@ -152,6 +153,12 @@ class PostFields(BaseModel):
         return self.model_dump(exclude_defaults=True)
 
 
+class WriteFields(PostFields):
+    """One write of a transaction: a post, or something to add to an entry."""
+
+    add: int | float | None = None
+
+
 def digest(posts: list[PostFields]) -> str:
     """What an idempotency key stands for."""
     body = json.dumps([p.digest_part() for p in posts], sort_keys=True, ensure_ascii=True)
@@ -168,7 +175,13 @@ def draft(fields: PostFields, tokenizer: Tokenizer, place: int) -> Draft:
     text = fields.text
     if fields.status == DELETED:
         return _delete(fields, target)
-    if text is None and target is None:
+    add = fields.add if isinstance(fields, WriteFields) else None
+    if add is not None and (text is not None or (fields.key is None and target is None)):
+        raise InvalidInput(
+            'add stands in place of text, with the key (or id) of the entry to add to: {"key": "total", "add": 45}. '
+            "Nothing was changed."
+        )
+    if text is None and target is None and add is None:
         raise InvalidInput(
             "A post needs text (or id, to change status, tags … of an item). Nothing was changed."
         )
@@ -210,6 +223,7 @@ def draft(fields: PostFields, tokenizer: Tokenizer, place: int) -> Draft:
         agree=None if fields.agree is None else _ask(fields.agree),
         tokens=0 if text is None else tokenizer.count(text),
         sha256="" if text is None else content_hash(text),
+        add=None if add is None else Addition.of(add, tokenizer.count),
         letters=_lettered([*(() if fields.id is None else (fields.id,)), *_cited(fields)]),
     )
 

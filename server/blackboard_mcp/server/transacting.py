@@ -11,6 +11,7 @@ from blackboard_mcp.protocols.answers import (
 )
 from blackboard_mcp.protocols.debates import DebateCall, DebateOp, Outcome
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, UnknownReference
+from blackboard_mcp.protocols.groups import check_group, parse_handle
 from blackboard_mcp.protocols.items import parse_ref
 from blackboard_mcp.protocols.transactions import (
     MAX_WRITES,
@@ -66,12 +67,16 @@ class Transactions:
         writes: Sequence[PostFields] = (),
         debates: Sequence[DebateFields] = (),
         idempotency_key: str | None = None,
+        *,
+        group: str | None = None,
+        ack: Sequence[str] = (),
     ) -> Committed:
-        """Applies the writes, then the debates, if every read still holds; see `protocols.transactions`.
+        """Applies the writes, then the debates, if every read still holds, and acknowledges the events `ack` of `group`
+        with them; see `protocols.transactions`.
 
         Raises:
             Conflict: with `moved`, everything that was read or expected and is no longer so, with its version
-                or sequence now.
+                or sequence now; or with `late`, what is to be acknowledged and is not the agent's any more.
             InvalidInput, UnknownReference, Refused: as posts and debates raise them.
         """
         once = once_of(
@@ -80,8 +85,18 @@ class Transactions:
             reads={name: [read.seq] if isinstance(read, Since) else read for name, read in reads.items()},
             writes=[fields.digest_part() for fields in writes],
             debates=[fields.model_dump(exclude_defaults=True) for fields in debates],
+            group=group,
+            ack=list(ack) or None,
         )
         check_agent(agent)
+        if bool(ack) is not (group is not None):
+            raise InvalidInput(
+                'ack and group go together, as consume shows them: transaction(group="work", ack=["214.1"], …). '
+                "Nothing was changed."
+            )
+        handles = tuple(map(parse_handle, ack))
+        if group is not None:
+            check_group(group)
         name = check_board(board) if board is not None else self._board.default_board
         if len(writes) > MAX_WRITES:
             raise InvalidInput(
@@ -94,9 +109,9 @@ class Transactions:
             )
             for place, fields in enumerate(debates, 1)
         ]
-        wanted = Transaction(dict(reads), (), calls)
+        wanted = Transaction(dict(reads), (), calls, group or "", handles)
         check_transaction(wanted)
-        self._board.quotas.charge(agent, name, len(writes) + len(debates))
+        self._board.quotas.charge(agent, name, len(writes) + len(debates) + bool(ack))
         wanted = replace(wanted, writes=self._board.signed(agent, await self._board.drafts(writes)))
         look = self._board.looks.of(name, agent)
         try:
@@ -202,12 +217,13 @@ def checked(arguments: Arguments, what: str, place: int, given: dict[str, Any]) 
         raise InvalidInput(f"{what} {place}: {error.message}", place=place, **error.facts) from None
 
 
-def wire_committed(done: Committed) -> TransactionAnswer:
+def wire_committed(done: Committed, ack: Sequence[str] | None = None) -> TransactionAnswer:
     return TransactionAnswer(
         items=[wire_item(item) for item in done.items],
         debates=[WireDebated(id=debated.id, state=debated.state) for debated in done.debates],
         seq=done.seq,
         repeated=done.repeated,
+        acknowledged=list(ack or ()),
         endorsed=[done.items[place].id for place in done.endorsed],
         remarks=wire_remarks(done),
     )

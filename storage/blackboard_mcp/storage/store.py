@@ -206,7 +206,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
         once: Once | None = None,
         look: int = 0,
     ) -> Committed:
-        if not transaction.writes and not transaction.debates:
+        if not transaction.changes:
             return await self.engine.read(lambda: transacting.validate(board, agent, transaction, look))
         now, foreseen = self._now(), 0
         if any("*" in name for name in transaction.reads):

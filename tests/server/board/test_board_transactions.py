@@ -108,3 +108,28 @@ async def test_debates_are_part_of_a_transaction(place: Any, board: Any) -> None
         tx.debate("withdraw", "C-2", reason="it is")
         tx.post("settled", edges={"replies_to": ["C-2"]})
     assert (await board.debate("F-1")).state == "WITHDRAWN"
+
+
+async def test_what_was_consumed_is_booked_with_its_acknowledgement(place: Any, board: Any) -> None:
+    await board.post("100", key="total")
+    async with board.worker("bills", {"type": "LOG"}) as bills:
+        await (await place.join("bob")).post("bill of 45", type="LOG")
+        handle = (await anext(bills)).handle
+        async with board.transaction() as tx:
+            tx.add("total", 45)
+            tx.acknowledge("bills", handle)
+            with pytest.raises(InvalidInput, match="one group"):
+                tx.acknowledge("others", handle)
+        bills.settled()
+    assert (tx.committed.items[0].text, tx.committed.acknowledged) == ("145", [handle])
+    for wrong in (float("nan"), float("inf"), True, "45"):
+        late = board.transaction()
+        late.add("total", wrong)
+        with pytest.raises(InvalidInput):
+            await late.commit()
+    late = board.transaction()
+    late.add("total", 0.5)
+    late.acknowledge("bills", handle)
+    with pytest.raises(Conflict, match="nothing acknowledged"):
+        await late.commit()
+    assert (await board.get("total")).text == "145"

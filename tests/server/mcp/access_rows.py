@@ -171,6 +171,10 @@ def in_transaction(op: str) -> Prepare:
     return prepare
 
 
+async def acknowledging(stage: Stage, caller: str, author: str) -> dict[str, Any]:
+    return {"group": await stage.group(author, lasting=True), "ack": IDS}
+
+
 def of_group(op: str, **arguments: Any) -> Prepare:
     async def prepare(stage: Stage, caller: str, author: str) -> dict[str, Any]:
         return {"group": await stage.group(author, lasting=op != "end"), "op": op, **arguments}
@@ -254,6 +258,7 @@ ROWS: tuple[Row, ...] = (
     Row("prune", "pass", STEWARDS, READ_MODERATE, plain()),
     Row("transaction", "reads", EVERYBODY, READ, held),
     Row("transaction", "writes", CONTRIBUTORS, READ_POST, transacting),
+    Row("transaction", "ack", CONTRIBUTORS, READ_POST, acknowledging, "conflict", "conflict"),
     Row("transaction", "debates open", CONTRIBUTORS, READ_POST, in_transaction("open")),
     Row("transaction", "debates acknowledge", CONTRIBUTORS, READ_ACKNOWLEDGE, in_transaction("acknowledge")),
     Row("transaction", "debates vote", CONTRIBUTORS, READ_ACKNOWLEDGE, in_transaction("vote")),

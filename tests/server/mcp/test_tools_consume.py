@@ -30,7 +30,7 @@ KEY = "blackboard/idempotency_key"
 
 @pytest.fixture
 async def board(tmp_path: Path, mode: str) -> AsyncIterator[Any]:
-    async with boards.open_boards(tmp_path, mode, tools=("core", "messages")) as opened:
+    async with boards.open_boards(tmp_path, mode, tools=("core", "messages", "admin")) as opened:
         yield opened
 
 
@@ -112,7 +112,7 @@ async def test_work_wakes_the_worker_that_waits_for_it(
 
 
 async def test_the_end_of_a_lease_wakes_the_worker_that_waits(tmp_path: Path) -> None:
-    settings = boards.Settings(data=tmp_path, synchronous="NORMAL", tools=("core", "messages"))
+    settings = boards.Settings(data=tmp_path, synchronous="NORMAL", tools=("core", "messages", "admin"))
     async with boards.compose.installation(settings, eager_index=False, background=False) as opened:
         consumers = consuming.Consumers(opened.blackboard)
         await opened.blackboard.post("ada", None, [boards_post("start")])
@@ -376,3 +376,30 @@ async def test_wrong_words_to_consume_are_refused(board: Any, arguments: dict[st
     before = await ben.do("consume")
     assert words in (await cyd.fail("consume", **arguments))["message"]
     assert await ben.do("consume") == before
+
+
+async def test_what_was_consumed_is_booked_and_acknowledged_in_one_call(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ada.post("100.50", key="total:month")
+    await ada.do("consume", group="bills", filter={"type": "LOG"}, seconds=0)
+    await ben.post("bill of 45", "LOG")
+    taken = (await ada.do("consume", group="bills", seconds=0))["deliveries"]
+    call: dict[str, Any] = {
+        "writes": [{"key": "total:month", "add": 45}, {"text": "booked L-2", "type": "RESULT"}],
+        "group": "bills",
+        "ack": [taken[0]["handle"]],
+    }
+    failure = await ada.fail("transaction", **{**call, "reads": {"total:month": 2}})
+    assert failure["moved"] == {"total:month": 1}
+    assert (await ada.do("consume"))["groups"][0]["in_flight"] == 1
+    said = await ada.say("transaction", **call, idempotency_key="bill 45")
+    assert said.startswith(f"F-1@2 key total:month = 145.50\nE-3\nacknowledged {taken[0]['handle']}\nseq ")
+    again = await ada.do("transaction", **call, idempotency_key="bill 45")
+    assert (again["repeated"], again["items"][0]["text"]) == (True, "145.50")
+    assert again["acknowledged"] == call["ack"]
+    late = await ada.fail("transaction", **call)
+    assert (
+        "it is done, or was never handed out. Nothing was written and nothing acknowledged" in late["message"]
+    )
+    assert (await ben.do("read", keys=["total:month"]))["items"][0]["version"] == 2
+    assert (await ada.do("consume"))["groups"][0]["in_flight"] == 0

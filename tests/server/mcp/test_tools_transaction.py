@@ -100,7 +100,18 @@ async def test_the_same_idempotency_key_applies_once(board: Any) -> None:
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ({}, "needs reads, writes or debates"),
+        ({}, "needs reads, writes, debates or ack"),
+        ({"writes": [{"key": "k", "add": "45"}]}, 'transaction.writes: add must be a number, not "45"'),
+        ({"writes": [{"key": "k", "add": True}]}, "transaction.writes: add must be a number, not true"),
+        ({"writes": [{"key": "k", "add": 1, "text": "1"}]}, "add stands in place of text"),
+        ({"writes": [{"add": 1}]}, "add stands in place of text"),
+        ({"writes": [{"key": "k", "add": 1}]}, 'begin it with its first value: {"key": "k", "text": "0"'),
+        ({"writes": [{"key": "entry", "add": 1}]}, "'entry' holds no plain number to add to: 'there'"),
+        ({"ack": ["1.1"]}, "ack and group go together"),
+        ({"group": "g"}, "ack and group go together"),
+        ({"group": "g", "ack": ["1"]}, "is not a handle"),
+        ({"group": "no group", "ack": ["1.1"]}, "is not a group's name"),
+        ({"group": "g", "ack": ["1.1"]}, "No group 'g'"),
         ({"read": {"k": 1}}, "did you mean 'reads'"),
         ({"reads": {"k": "1"}}, "reads.k is the version"),
         ({"reads": {"k": True}}, "reads.k is the version"),
@@ -134,6 +145,19 @@ async def test_the_same_idempotency_key_applies_once(board: Any) -> None:
 )
 async def test_bad_input_is_named_and_changes_nothing(board: Any, said: Any, told: str) -> None:
     ada = await board.join("ada")
-    await ada.post("there")
+    await ada.post("there", key="entry")
     assert told in (await ada.fail("transaction", **said))["message"]
     assert await board.seq() == 2
+
+
+async def test_of_many_clients_who_add_at_once_each_gets_on_under_rules_too(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben", mode=LEGACY)
+    await ada.do(
+        "board", settings={"validation": [{"key": "sum", "schema": {"type": "integer", "maximum": 40}}]}
+    )
+    await ada.post("0", key="sum")
+    call: dict[str, Any] = {"writes": [{"key": "sum", "add": 2}]}
+    done = await asyncio.gather(*(agent.do("transaction", **call) for agent in (ada, ben) for _ in range(10)))
+    assert sorted(int(one["items"][0]["text"]) for one in done) == list(range(2, 41, 2))
+    assert (await ada.fail("transaction", **call))["error"] == "refused"
+    assert (await ben.do("read", keys=["sum"]))["items"][0]["text"] == "40"

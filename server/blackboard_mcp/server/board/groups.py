@@ -86,6 +86,10 @@ class Worker:
         self._settle_later(why)
         await self._turn(limit=0, seconds=0)
 
+    def settled(self) -> None:
+        """The job in hand was acknowledged by a transaction (`Transaction.acknowledge`): that is all there is to do."""
+        self._current = None
+
     async def extend(self) -> None:
         """Begins the lease of the job in hand, and of those that wait behind it, anew.
 

@@ -74,6 +74,7 @@ from ..requests import (
     Text,
     Ttl,
     VisibilityName,
+    WriteFields,
     check_text,
 )
 from ..searching import wire_found
@@ -89,7 +90,7 @@ from ..stewardship import (
 from ..transacting import DebateFields, Transactions, checked, read_of, wire_committed
 from .caller import By
 from .local_asking import LocalAsking
-from .local_groups import LocalGroups
+from .local_groups import Handles, LocalGroups
 
 Words = Annotated[str, Field(max_length=2_000)]
 Name = Annotated[str, Field(max_length=64)]
@@ -120,7 +121,7 @@ class LocalTools:
         self._say = Rendering(opened.blackboard.tokenizer, opened.clock)
         self._transactions = Transactions(opened.blackboard)
         self._batch = Arguments("post.items", PostFields)
-        self._write = Arguments("transaction.writes", PostFields)
+        self._write = Arguments("transaction.writes", WriteFields)
         self._debated = Arguments("transaction.debates", DebateFields)
         self._tools: dict[str, tuple[Arguments, Callable[..., Awaitable[BaseModel]]]] = {}
 
@@ -437,13 +438,15 @@ class LocalTools:
         | None = None,
         writes: Batch | None = None,
         debates: Batch | None = None,
+        group: Name | None = None,
+        ack: Handles | None = None,
     ) -> TransactionAnswer:
         done = await self._transactions.transact(
             caller.agent,
             caller.board,
             {name: read_of(name, given) for name, given in (reads or {}).items()},
             [
-                PostFields.model_construct(**checked(self._write, "Write", place, given))
+                WriteFields.model_construct(**checked(self._write, "Write", place, given))
                 for place, given in enumerate(writes or (), 1)
             ],
             [
@@ -451,8 +454,10 @@ class LocalTools:
                 for place, given in enumerate(debates or (), 1)
             ],
             caller.once,
+            group=group,
+            ack=ack or (),
         )
-        return wire_committed(done)
+        return wire_committed(done, ack)
 
 
 def _debated(id_: str, state: DebateView) -> DebateAnswer:

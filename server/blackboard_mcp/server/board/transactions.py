@@ -38,6 +38,8 @@ class Transaction:
         self._writes: list[dict[str, Any]] = []
         self._written: set[str] = set()
         self._debates: list[dict[str, Any]] = []
+        self._group: str | None = None
+        self._acknowledged: list[str] = []
         self._ended = False
         self.committed: TransactionAnswer | None = None
         """What was done: the items written, in order, and the place in the log."""
@@ -109,6 +111,23 @@ class Transaction:
         """Changes an item: `status`, `tags`, `importance` …, or its `text`."""
         return self._write({"id": id, **fields})
 
+    def add(self, key: str, amount: int | float, **fields: Any) -> str:
+        """Adds to the number that the entry at `key` holds, whoever else adds to it. Its name here, say `$1`."""
+        self._written.add(check_key(key))
+        return self._write({"key": key, "add": amount, **fields})
+
+    def acknowledge(self, group: str, *handles: str) -> None:
+        """Acknowledges what `consume` gave, in the same commit; of one group in a transaction.
+
+        Raises:
+            InvalidInput: another group was named before.
+        """
+        self._going_on()
+        if self._group not in (None, group):
+            raise InvalidInput(f"A transaction acknowledges events of one group, here '{self._group}'.")
+        self._group = group
+        self._acknowledged += handles
+
     def delete(self, key: str) -> None:
         """Deletes the entry at `key`."""
         self._written.add(check_key(key))
@@ -164,7 +183,8 @@ class Transaction:
         """
         self._going_on()
         self._ended = True
-        given = {"reads": self._reads, "writes": self._writes, "debates": self._debates}
+        given: dict[str, Any] = {"reads": self._reads, "writes": self._writes, "debates": self._debates}
+        given |= {"group": self._group, "ack": self._acknowledged}
         asked = {name: value for name, value in given.items() if value}
         if asked:
             self.committed = await self._board._call("transaction", asked, TransactionAnswer)

@@ -160,6 +160,8 @@ class Arguments:
                 sentences.append(sentence)
         told = []
         for path, sentences in list(problems.items())[:3]:
+            if any(sentence.startswith("must be a number") for sentence in sentences):
+                sentences = [one for one in sentences if not one.startswith("must be an integer")]
             told.append(f"{path} {' or '.join(sentences[:3])}" if path else " or ".join(sentences[:3]))
         if len(problems) > 3:
             told.append(f"and {len(problems) - 3} more problems")

@@ -32,6 +32,7 @@ MOST_FAULTS: Final = 3
 """How many faults an error names."""
 _FAULT = 300
 _ATTEMPTS = 5
+_ADDING_ATTEMPTS = 200
 _BOARDS = 10_000
 
 
@@ -108,7 +109,8 @@ class Validation:
             Refused: a draft does not meet a rule; it names the draft, the rule, the place and what may be.
             Exception: whatever `write` raises.
         """
-        for _ in range(_ATTEMPTS):
+        # Of those who add to one entry at once, each time one gets on.
+        for _ in range(_ADDING_ATTEMPTS if any(draft.add is not None for draft in drafts) else _ATTEMPTS):
             rules = self._known.get(board, "")
             checked = drafts
             try:
@@ -146,7 +148,12 @@ class Validation:
                     faults += [] if fault is None else [(place, fault)]
         if faults:
             raise _refusal(sorted(faults, key=lambda found: found[0]), len(drafts))
-        return [replace(draft, checked=kept) for draft in drafts]
+        return [
+            replace(draft, checked=kept)
+            if draft.add is None or writing is None
+            else replace(draft, checked=kept, text=writing.text)
+            for draft, writing in zip(drafts, written, strict=True)
+        ]
 
     async def _writings(self, board: str, agent: str, drafts: Sequence[Draft]) -> list[Writing | None]:
         """What each draft would write, `None` where that is nothing that rules are about."""
@@ -182,6 +189,7 @@ class _Standing:
     type: ItemType
     key: str | None
     metadata: Mapping[str, Any]
+    text: str = ""
     deleted: bool = False
 
 
@@ -194,7 +202,7 @@ class _Course:
 
     def add(self, items: Iterable[Item]) -> None:
         for item in items:
-            standing = _Standing(item.type, item.key, item.metadata, item.deleted)
+            standing = _Standing(item.type, item.key, item.metadata, item.text, item.deleted)
             standing = self._numbers.setdefault(item.number, standing)
             if item.key is not None:
                 self._keys[item.key, item.visibility] = standing
@@ -216,6 +224,13 @@ class _Course:
             standing.deleted, standing.metadata = True, {}
         if not _writes(draft):
             return None
+        text, tokens = draft.text, draft.tokens
+        if draft.add is not None:
+            try:
+                text = draft.add.to("", "" if standing is None else standing.text)
+            except InvalidInput:
+                return None  # the transaction says so, with what stands there then
+            tokens = draft.add.count(text)
         new = standing is None
         if standing is None:
             standing = _Standing(draft.type or ItemType.FACT, draft.key, {})
@@ -223,14 +238,15 @@ class _Course:
                 self._keys[draft.key, draft.visibility or Visibility.BOARD] = standing
         if draft.metadata is not None:
             standing.metadata = draft.metadata
-        standing.deleted = standing.deleted and draft.text is None
+        standing.deleted = standing.deleted and text is None
+        standing.text = standing.text if text is None else text
         type_, key, metadata = standing.type, standing.key, standing.metadata
-        return Writing(board, agent, type_, key, draft.text, draft.tokens, metadata, new)
+        return Writing(board, agent, type_, key, text, tokens, metadata, new)
 
 
 def _writes(draft: Draft) -> bool:
     """Whether it writes what rules are about: a text or metadata."""
-    return draft.text is not None or draft.metadata is not None
+    return draft.text is not None or draft.add is not None or draft.metadata is not None
 
 
 def _faults(written: Sequence[Writing | None], rules: Sequence[Rule]) -> list[tuple[int, Fault]]:

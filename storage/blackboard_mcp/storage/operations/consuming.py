@@ -284,15 +284,43 @@ def _check(turn: Turn) -> None:
         )
 
 
-def _settle(ledger: Ledger, group: GroupRow, turn: Turn, until: int) -> Steps[None]:
-    named = sorted((*turn.ack, *turn.fail, *turn.release, *turn.extend))
-    rows = yield sql("deliveries"), (ledger.no, group.name, numbers(handle.seq for handle in named))
+def acknowledge(ledger: Ledger, name: str, handles: tuple[Handle, ...]) -> Steps[None]:
+    """Acknowledges what the worker holds, in the transaction of what came of it.
+
+    Raises:
+        UnknownReference: no such group.
+        InvalidInput: a handle named twice.
+        Conflict: something named is not the worker's any more.
+    """
+    _check(Turn(ack=handles, limit=0))
+    group = yield from get_group(ledger.no, ledger.board.id, name)
+    late = yield from _late(ledger, group, handles)
+    if late:
+        raise Conflict(
+            f"{_told(late)}. Nothing was written and nothing acknowledged: whoever is handed that event does what "
+            "it asks for. Leave it out, with what was to be written for it.",
+            late=late,
+        )
+    for handle in handles:
+        yield sql("delivery_done"), (ledger.no, group.name, handle.seq)
+    ledger.note(ChangeKind.CONSUME, name=name)
+    yield sql("group_move"), (ledger.no, name, group.cursor, ledger.now)
+
+
+def _late(ledger: Ledger, group: GroupRow, named: Iterable[Handle]) -> Steps[dict[str, str]]:
+    """Those of the handles that the worker does not hold, with why."""
+    listed = sorted(named)
+    rows = yield sql("deliveries"), (ledger.no, group.name, numbers(handle.seq for handle in listed))
     by_seq = {row[0]: row for row in rows}
-    late = {
+    return {
         str(handle): why
-        for handle in named
+        for handle in listed
         if (why := _lost(handle, by_seq.get(handle.seq), ledger)) is not None
     }
+
+
+def _settle(ledger: Ledger, group: GroupRow, turn: Turn, until: int) -> Steps[None]:
+    late = yield from _late(ledger, group, (*turn.ack, *turn.fail, *turn.release, *turn.extend))
     if late:
         raise _conflict(group, turn, late)
     for handle in turn.ack:
@@ -322,13 +350,16 @@ def _lost(handle: Handle, row: Sequence[Any] | None, ledger: Ledger) -> str | No
     return "is not yours"
 
 
-def _conflict(group: GroupRow, turn: Turn, late: dict[str, str]) -> Conflict:
+def _told(late: dict[str, str]) -> str:
     told = "; ".join(f"{handle} {why}" for handle, why in list(late.items())[:_SAID])
-    rest = f" and {len(late) - _SAID} more" if len(late) > _SAID else ""
+    return f"{told} and {len(late) - _SAID} more" if len(late) > _SAID else told
+
+
+def _conflict(group: GroupRow, turn: Turn, late: dict[str, str]) -> Conflict:
     left = [f'"{handle}"' for handle in turn.ack if str(handle) not in late]
     then = f", ack=[{', '.join(left[:_SAID])}{', …' if len(left) > _SAID else ''}]" if left else ""
     return Conflict(
-        f"{told}{rest}. Nothing was changed. Leave those out, they are not yours to settle: "
+        f"{_told(late)}. Nothing was changed. Leave those out, they are not yours to settle: "
         f'consume(group="{group.name}"{then}). What takes long is kept with extend or a longer lease_seconds.',
         late=late,
     )

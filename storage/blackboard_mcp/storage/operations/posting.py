@@ -29,6 +29,7 @@ from blackboard_mcp.protocols.pruning import exempt
 from blackboard_mcp.protocols.visibility import visible_with
 
 from . import (
+    adding,
     agreements,
     amending,
     claims,
@@ -128,7 +129,10 @@ def apply(ledger: Ledger, drafts: Sequence[Draft]) -> Steps[Written]:
             f"Board '{ledger.board.id}' is {ledger.board.lifecycle} and takes no posts. Nothing was changed."
         )
     rules = ledger.board.config.validation
-    if rules and any((d.text is not None or d.metadata is not None) and d.checked != rules for d in drafts):
+    if rules and any(
+        (d.text is not None or d.add is not None or d.metadata is not None) and d.checked != rules
+        for d in drafts
+    ):
         raise RulesMoved(
             f"What is to be written on '{ledger.board.id}' was not checked against its present rules. Nothing was "
             "changed."
@@ -228,6 +232,8 @@ def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
             raise deleting.missing(draft)
         if draft.expected_version:
             raise deleting.expected_none(draft)
+        if draft.add is not None:
+            raise adding.nothing_there(draft.key)
     noting.new(ledger, draft, edges, targets)
     own = yield from duplicates.find(ledger, draft, edges)
     if own is not None:
@@ -268,6 +274,7 @@ def _write(
     targets: dict[int, ItemRow],
 ) -> Steps[int]:
     """Changes an item that is there, or deletes it."""
+    draft = adding.summed(ledger, row, draft)
     yield from request_rows.keep_off(ledger, draft, row)
     noting.written(ledger, row, draft, edges, targets)
     ledger.fresh.pop(row.number, None)

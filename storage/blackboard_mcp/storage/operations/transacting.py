@@ -19,7 +19,7 @@ from blackboard_mcp.protocols.items import Draft, Item, Visibility, item_id
 from blackboard_mcp.protocols.transactions import Transaction, check_transaction
 from blackboard_mcp.protocols.visibility import visibility_of
 
-from . import debate_calls, duplicates, posting, repeating
+from . import consuming, debate_calls, duplicates, posting, repeating
 from .holding import Moved, Sides, Standing, entries, hold, shown
 from .ledger import Ledger, attention, create_ledger, find_board, load_any
 from .principals import marks
@@ -99,7 +99,12 @@ def transact(
     if transaction.writes:
         written = yield from posting.apply(ledger, transaction.writes)
     about = yield from _debate(ledger, transaction.debates, written.placed)
-    yield from ledger.close()
+    if transaction.ack:
+        yield from consuming.acknowledge(ledger, transaction.group, transaction.ack)
+    if ledger.board.seq > before:
+        yield from ledger.close()
+    else:
+        yield from ledger.prove()
     items, debated = yield from _standing(ledger, written.placed, about)
     if once is not None:
         answer = [
@@ -199,7 +204,7 @@ class _Course:
             entry = Standing(self._new, 0, deleted=False)
             if draft.key is not None:
                 self._found[self._mark(draft.visibility), draft.key] = entry
-        version = entry.version + (draft.text is not None or draft.delete)
+        version = entry.version + draft.versions
         after = Standing(entry.number, version, draft.delete or (entry.deleted and draft.text is None))
         self._items[entry.number] = after
         for place, known in self._found.items():

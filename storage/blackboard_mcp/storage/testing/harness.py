@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from blackboard_mcp.protocols.adding import Addition
 from blackboard_mcp.protocols.answers import (
     DebateView,
     Once,
@@ -78,6 +79,7 @@ def draft(
     ttl: float | None = None,
     tokens: int | None = None,
     delete: bool = False,
+    add: int | float | None = None,
     **edges: Targets,
 ) -> Draft:
     """A draft; edges are named by kind (`critiques=item`), `on` is the item to change."""
@@ -109,6 +111,7 @@ def draft(
         tokens=(len(text.split()) if text else 0) if tokens is None else tokens,
         sha256="" if text is None else content_hash(text),
         delete=delete,
+        add=None if add is None else Addition.of(add, lambda text: len(text.split())),
     )
 
 

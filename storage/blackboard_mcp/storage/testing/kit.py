@@ -12,6 +12,7 @@ them: that is detected, checked against what the class declares, and reported as
 
 from __future__ import annotations
 
+from .adding import AcknowledgingTests, AddingTests
 from .agreeing import AgreementTests
 from .asking import RequestTests
 from .cancelling import CancellationTests
@@ -78,6 +79,8 @@ class BoardStoreKit(
     LeavingTests,
     SummaryTests,
     TransactionTests,
+    AddingTests,
+    AcknowledgingTests,
     UnseenTests,
     UseTests,
     PressureTests,

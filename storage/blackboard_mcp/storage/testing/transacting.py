@@ -13,6 +13,7 @@ from blackboard_mcp.protocols.answers import (
 )
 from blackboard_mcp.protocols.debates import DebateCall, DebateOp
 from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput, Refused, UnknownReference
+from blackboard_mcp.protocols.groups import Handle
 from blackboard_mcp.protocols.items import Draft
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.transactions import BOARD, MAX_GLOBS, MAX_READS, Since, Transaction
@@ -29,8 +30,9 @@ async def transact(
     *writes: Draft,
     debates: Sequence[DebateCall] = (),
     once: Once | None = None,
+    ack: Sequence[Handle] = (),
 ) -> Committed:
-    transaction = Transaction(reads or {}, writes, debates)
+    transaction = Transaction(reads or {}, writes, debates, "g" if ack else "", tuple(ack))
     return await at.store.transact(at.board, agent, transaction, config=CONFIG, once=once)
 
 

@@ -13,10 +13,11 @@ from pydantic import Field, WithJsonSchema
 
 from ...needs import TOOLS
 from ...rendering import Rendering
-from ...requests import PostFields
+from ...requests import WriteFields
 from ...transacting import DebateFields, Transactions, checked, read_of, wire_committed
 from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
 from ..adapter_arguments import Arguments
+from .consuming import HandleList
 
 _FIELDS = Annotated[dict[str, Any], Field(max_length=16)]
 Reads = Annotated[
@@ -38,7 +39,7 @@ Writes = Annotated[
             "type": "array",
             "maxItems": MAX_BATCH,
             "items": {"type": "object"},
-            "description": "as items of post; $1 is the first",
+            "description": 'as items of post; $1 is the first; {"key": "total", "add": 45} adds to a number',
         }
     ),
 ]
@@ -62,7 +63,7 @@ class TransactionTool:
     def __init__(self, transactions: Transactions, rendering: Rendering) -> None:
         self._transactions = transactions
         self._say = rendering
-        self._write = Arguments("transaction.writes", PostFields)
+        self._write = Arguments("transaction.writes", WriteFields)
         self._debate = Arguments("transaction.debates", DebateFields)
 
     def register(self, server: BoardServer) -> None:
@@ -71,8 +72,8 @@ class TransactionTool:
             name="transaction",
             title="Change several at once",
             description=(
-                "If all you read still stands, apply the writes, then the debates: all or nothing. A conflict "
-                "changes nothing and names what moved: read that again, then retry."
+                "If all you read still stands, apply the writes, then the debates, and ack events that consume gave "
+                "you: all or nothing. A conflict changes nothing and names what moved: read that again, then retry."
             ),
             needs=TOOLS["transaction"],
             annotations=ToolAnnotations(destructive_hint=False),
@@ -85,12 +86,14 @@ class TransactionTool:
         reads: Reads | None = None,
         writes: Writes | None = None,
         debates: Debates | None = None,
+        group: Annotated[str, Field(max_length=64)] | None = None,
+        ack: HandleList | None = None,
         idempotency_key: Annotated[str, Field(min_length=1, max_length=200)] | None = None,
         board: Annotated[str, Field(max_length=64)] | None = None,
     ) -> Answer:
-        if not (reads or writes or debates):
+        if not (reads or writes or debates or ack or group):
             raise InvalidInput(
-                'transaction needs reads, writes or debates, as in transaction(reads={"plan:a": 3}, '
+                'transaction needs reads, writes, debates or ack, as in transaction(reads={"plan:a": 3}, '
                 'writes=[{"key": "plan:a", "text": "…"}]). Nothing was changed.'
             )
         if caller.once_key is not None and idempotency_key not in (None, caller.once_key):
@@ -103,7 +106,7 @@ class TransactionTool:
             board,
             {name: read_of(name, given) for name, given in (reads or {}).items()},
             [
-                PostFields.model_construct(**checked(self._write, "Write", place, given))
+                WriteFields.model_construct(**checked(self._write, "Write", place, given))
                 for place, given in enumerate(writes or (), 1)
             ],
             [
@@ -111,9 +114,12 @@ class TransactionTool:
                 for place, given in enumerate(debates or (), 1)
             ],
             once_key,
+            group=group,
+            ack=ack or (),
         )
+        added = [place for place, given in enumerate(writes or ()) if given.get("add") is not None]
         return Answer(
-            self._say.committed(done, caller.agent),
-            lambda: wire_committed(done),
+            self._say.committed(done, caller.agent, added=added, ack=ack or ()),
+            lambda: wire_committed(done, ack),
             shortens=True,
         )
