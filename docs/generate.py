@@ -235,8 +235,8 @@ ARGUMENTS: dict[str, str] = {
     "transaction.reads": "what must still stand, up to 100 names: an id or key with the version read (0: absent), or "
     'with `{"seq": n}`: nothing happened to it since; a glob of keys or `$board` and the seq of the reading. See '
     "[transactions](../howto/transactions.md)",
-    "transaction.writes": f"up to {MAX_BATCH} posts, as `items` of `post`, applied in order; one with `add` in place of `text` "
-    "adds to the number that an entry holds",
+    "transaction.writes": f"up to {MAX_BATCH} posts, as `items` of `post`, applied in order; one with `add` in place "
+    "of `text` adds to the number that an entry holds",
     "transaction.group": "the group that `ack` is of",
     "transaction.ack": "up to 50 handles that `consume` gave, acknowledged in the same commit",
     "transaction.debates": "up to 20 calls of `debate`, as objects with its arguments (no `status`, no topics), done "

@@ -26,6 +26,7 @@ from blackboard_mcp.server.demo.process import (
     stdio_clients,
 )
 from blackboard_mcp.server.demo.replay import STRUCTURED, call, events, resource
+from blackboard_mcp.server.needs import TOOLS
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from patience import PATIENCE
@@ -237,6 +238,8 @@ async def complaint(client: Client, tool: str, arguments: dict[str, Any], name: 
     code = (result.structured_content or {}).get("error")
     if code not in CODES or not 10 < len(text) <= LONGEST_ERROR or "Traceback" in text:
         return [f"{shown}: {code} {text[:900]}"]
+    if ("othing was changed" in text) is TOOLS[tool].only_reads(arguments):
+        return [f"{shown} says of what was changed: {text[:200]}"]
     return []
 
 

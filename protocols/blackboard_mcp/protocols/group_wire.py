@@ -51,7 +51,12 @@ class WorkAnswer(_Wire):
     in_flight: int
     waiting: int
     dead: int
+    backlog: int = Field(default=0, description="events never handed out, as far as they were counted")
+    more: bool = Field(default=False, description="whether there may be more of them")
     stalled: str = Field(description="why nothing more is handed out; empty where it is")
+    made_after: int | None = Field(
+        default=None, description="the sequence after which the group begins, where this call made it"
+    )
     seq: int
 
 

@@ -30,6 +30,8 @@ LEASES = (1.0, 3_600.0)
 ATTEMPTS = 5
 MOST_ATTEMPTS = 100
 MAX_WHY = 500
+MAX_COUNTED = 50
+"""So far the events are counted that a turn leaves; beyond, it says that there are more."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _HANDLE = re.compile(r"([0-9]{1,15})\.([0-9]{1,6})\Z")
@@ -153,7 +155,9 @@ class Delivery:
 class Taken:
     """What one turn gave, by rising sequence; and the group after it.
 
-    `more`: there may be more at once. `stalled` says why nothing more is handed out, empty where it is.
+    `backlog` events were never handed out, as far as that was cheap to count, and there may be more where `more` says
+    so. `stalled` says why nothing more is handed out, empty where it is. `made_after` is the sequence after which the
+    group begins, where this turn made it.
     """
 
     deliveries: tuple[Delivery, ...]
@@ -163,6 +167,8 @@ class Taken:
     dead: int
     more: bool = False
     stalled: str = ""
+    backlog: int = 0
+    made_after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,13 +26,18 @@ class RemarkKind(StrEnum):
     """They say the same but for the numbers, and stand."""
     CLAIM = "claim"
     """It supersedes or refutes them, which is a claim until their authors agree."""
+    ASKS = "asks"
+    """It is a question that waits for answers of the agents in `fields`."""
+    ANSWERS = "answers"
+    """It replies to this question, which waits for the agents in `fields`, or for nobody any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
     """A remark on the post at `place` (from 0) of its call: the items it is about, oldest first, and how many `more`.
 
-    `fields` are those of a repeated post that differ from the item as it stands, and were left as they are.
+    `fields` are those of a repeated post that differ from the item as it stands, and were left as they are; of
+    questions the agents that owe an answer.
     """
 
     place: int

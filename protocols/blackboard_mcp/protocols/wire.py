@@ -6,7 +6,7 @@ always under `--structured always`. Instants are ISO 8601 in UTC. An error is `F
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -221,12 +221,14 @@ class WireRemark(_Wire):
         description="same (posted before by the caller, not stored again), criticised (open critiques of what it "
         "criticises), over (what it criticises fell before), fallen (says the same and was withdrawn or invalidated), "
         "numbers (says the same but for numbers), claim (supersedes or refutes what others wrote), near (posts of the "
-        "call that nearly repeat it)"
+        "call that nearly repeat it), asks (a question that waits for the agents in `fields`), answers (the question "
+        "that it replies to, and for whom that waits still)"
     )
     about: list[str] = Field(description="ids, oldest first")
     more: int = Field(default=0, description="how many are not listed")
     fields: list[str] = Field(
-        default_factory=list, description="fields of a repeated post that differ and were left as they are"
+        default_factory=list,
+        description="fields of a repeated post that differ and were left as they are; of asks and answers the agents",
     )
 
 
@@ -489,6 +491,9 @@ class DebateAnswer(_Wire):
     votes_against: list[str] = Field(default_factory=list)
     author_owner: str | None = Field(default=None, description="its vote does not count")
     closes: str = Field(default="", description="what would close it")
+    last_seen: dict[str, datetime] = Field(
+        default_factory=dict, description="of `status`: when those who are awaited made their last calls"
+    )
     seq: int
 
 
@@ -511,6 +516,7 @@ def wire_debate(
     *,
     tally: Tally | None = None,
     closes: str = "",
+    last_seen: Mapping[str, datetime] | None = None,
 ) -> DebateAnswer:
     def name(number: int) -> str:
         return items[number].id if number in items else str(number)
@@ -557,6 +563,7 @@ def wire_debate(
         votes_against=[] if tally is None else list(tally.rejecting),
         author_owner=None if tally is None else tally.author,
         closes=closes,
+        last_seen=dict(last_seen or {}),
         seq=seq,
     )
 

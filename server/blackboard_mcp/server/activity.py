@@ -48,6 +48,11 @@ class Activity:
         if agent in notes.seen or self._take_room():
             notes.seen[agent] = self.clock.now()
 
+    def noted(self, board: str) -> dict[str, datetime]:
+        """When agents did something that is not written yet."""
+        notes = self._boards.get(board)
+        return {} if notes is None else dict(notes.seen)
+
     def read(self, board: str, numbers: Iterable[int]) -> None:
         """The items were read now."""
         notes = self._notes(board)

@@ -6,7 +6,7 @@ Every method takes the agent's authenticated name and a board id. Nothing here k
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 from typing import TypedDict
@@ -238,6 +238,14 @@ class Blackboard:
         if decides or not self.deciders:
             return list(drafts)
         return [replace(draft, undecided=True) for draft in drafts]
+
+    async def last_seen(self, board: str, names: Collection[str]) -> dict[str, datetime]:
+        """When agents made their last calls; without those who never did."""
+        if not names:
+            return {}
+        listed = {known.name: known.last_seen for known in await self.store.agents(board)}
+        listed |= self.activity.noted(board)
+        return {name: listed[name] for name in names if name in listed}
 
     async def debate(
         self,

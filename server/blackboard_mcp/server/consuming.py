@@ -181,6 +181,7 @@ class Consumers:
         tails = self._board.following.tails
         seen = self._store.changes()
         taken = await self._consume(name, agent, group, turn, once)
+        made_after = taken.made_after
         turn = replace(turn, ack=(), fail={}, release={}, extend=(), filter=None)
         while turn.limit and not taken.deliveries and (now := loop.time()) < deadline:
             async with self._gate(name, group):
@@ -209,7 +210,7 @@ class Consumers:
             if once is None:
                 self._later(self._give_back(name, agent, group, taken))
             raise
-        return Work(replace(taken, seq=seq), texts, attention)
+        return Work(replace(taken, seq=seq, made_after=made_after), texts, attention)
 
     def _gate(self, board: str, group: str) -> asyncio.Lock:
         return self._gates.setdefault((board, group), asyncio.Lock())

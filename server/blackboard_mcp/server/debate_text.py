@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 
 from blackboard_mcp.protocols.answers import (
     DebateView,
@@ -17,10 +18,10 @@ from blackboard_mcp.protocols.debates import (
     StandingWatch,
 )
 from blackboard_mcp.protocols.events import SYSTEM
-from blackboard_mcp.protocols.items import Item
+from blackboard_mcp.protocols.items import Item, Status
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from .text import excerpt, one_line, word
+from .text import excerpt, one_line, relative_age, word
 
 _NAMED = 12
 _ANSWERS = 2
@@ -185,8 +186,11 @@ def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -
     return lines
 
 
-def standing_lines(view: DebateView, tokenizer: Tokenizer, agent: str = "") -> list[str]:
-    """All of that, with the votes that count and, of an open debate, what would close it and what the agent owes."""
+def standing_lines(view: DebateView, tokenizer: Tokenizer, agent: str = "", last_seen: str = "") -> list[str]:
+    """All of that, with the votes that count and, of an open debate, what would close it and what the agent owes.
+
+    `last_seen` is the line on when those who are awaited were last seen.
+    """
     debate = view.debate
     lines = debate_lines(debate, view.items, tokenizer)
     count = view.tally
@@ -195,12 +199,52 @@ def standing_lines(view: DebateView, tokenizer: Tokenizer, agent: str = "") -> l
         lines.append(f"votes on version {count.version}: {sides}")
     if closing := what_closes(view):
         lines.append(closing)
+    if last_seen:
+        lines.append(last_seen)
     lines += [
         "you owe: " + duty_line(o.item, o.duty, debate, view.items, agent, tokenizer, quorum=count.quorum)
         for o in debate.outstanding
         if o.agent == agent
     ]
     return lines
+
+
+def withdrawn_line(view: DebateView, number: int, agent: str) -> str:
+    """What the agent took back by naming item `number`, and what became of the debate."""
+    debate, root = view.debate, view.root.id
+    gone = [
+        n
+        for n in debate.critiques
+        if n in view.items and view.items[n].status is Status.WITHDRAWN and view.items[n].author == agent
+    ]
+    gone = [number] if number in gone else gone
+    named = _some(view.items[n].id for n in gone)
+    if not gone:
+        what = f"withdrawn: your call for a debate on {root}"
+    else:
+        what = f"withdrawn: {named}, your critique{'s' if len(gone) > 1 else ''} of {root}"
+    if debate.state is not DebateState.OPEN:
+        return f"{what}; that ends the debate: {verdict(debate, root, lambda n: view.items[n].id)}"
+    left = _some(
+        f"{view.items[n].id} by {word(view.items[n].author)}"
+        for n in debate.critiques
+        if n in view.items and view.items[n].status not in (Status.WITHDRAWN, Status.INVALIDATED)
+    )
+    return f"{what}; the debate on {root} goes on{f' over {left}' if left else f', opened by {word(debate.opened_by)}'}"
+
+
+def awaited(view: DebateView) -> list[str]:
+    """Whose act an open debate waits for, each once."""
+    if view.debate.state is not DebateState.OPEN:
+        return []
+    due = (ObligationState.OUTSTANDING, ObligationState.WATCHING)
+    return list(dict.fromkeys(o.agent for o in view.debate.obligations if o.state in due))
+
+
+def last_seen_line(names: Iterable[str], seen: Mapping[str, datetime], now: datetime) -> str:
+    """When those who are awaited made their last calls; empty where nobody is."""
+    told = [f"{word(name)} {relative_age(seen[name], now) if name in seen else 'never'}" for name in names]
+    return f"last seen: {_some(told)}" if told else ""
 
 
 def what_closes(view: DebateView) -> str:

@@ -6,7 +6,7 @@ Knows the tools' arguments, checked. Refuses to know who calls: `rights` decides
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -33,12 +33,21 @@ class Needs:
     """
 
     cases: tuple[Case, ...]
+    keeps: bool = False
+    """Calls that need only to read may change what the caller keeps for itself."""
 
     def of(self, arguments: Arguments) -> frozenset[Action]:
         if not self.cases:
             return frozenset()
         held = [case.needs for case in self.cases if case.holds(arguments)]
         return frozenset().union(*held) if held else _EVERYTHING
+
+    def only_reads(self, arguments: Arguments) -> bool:
+        """Whether a call can change nothing; one of arguments that were not checked may be any call."""
+        try:
+            return not self.keeps and self.of(arguments) <= {Action.READ}
+        except (AttributeError, TypeError, ValueError):
+            return False
 
 
 def always(*actions: Action) -> Needs:
@@ -133,7 +142,7 @@ TOOLS: Final[Mapping[str, Needs]] = MappingProxyType(
                 _case("restore", Action.POST, lambda given: bool(given.get("restore"))),
             )
         ),
-        "subscribe": READS,
+        "subscribe": replace(READS, keeps=True),
         "wait": READS,
         "debate": Needs(tuple(_case(op, action, _op(op)) for op, action in DEBATE_OPS.items())),
         "core": Needs(

@@ -75,6 +75,11 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
             f"{item.id} repeats {first.id} by {_who(first, agent)}, which is {first.status}{why}: say what is new, or "
             f'post(id="{item.id}", status="WITHDRAWN")'
         ]
+    if remark.kind is RemarkKind.ASKS:
+        return [_asks(item.id, remark.fields)]
+    if remark.kind is RemarkKind.ANSWERS:
+        waits = f"waits for {_some(remark.fields)} still" if remark.fields else "waits for nobody any more"
+        return [f"{first.id} {waits}"]
     if remark.kind is RemarkKind.CLAIM:
         return [_claim(remark, item)]
     newer = (
@@ -83,6 +88,19 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
         else ""
     )
     return [f"{item.id} differs in numbers only{newer} from {_named(first, agent)}"]
+
+
+def _asks(id_: str, names: Sequence[str]) -> str:
+    """What the asker can expect, and how it ends."""
+    if len(names) == 1:
+        return f"{id_} asks {word(names[0])}: anybody's ANSWER settles it"
+    enough = f'post(id="{id_}", status="RESOLVED")'
+    return f"{id_} asks {_some(names)}, each for an answer of their own; enough known: {enough}"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" +{len(names) - _NAMED}" if len(names) > _NAMED else ""
+    return ", ".join(map(word, names[:_NAMED])) + more
 
 
 def _claim(remark: Remark, item: Item) -> str:

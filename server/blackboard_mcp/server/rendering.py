@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
 
@@ -29,7 +29,7 @@ from blackboard_mcp.protocols.remarks import RemarkKind
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from . import explaining
-from .debate_text import debate_lines, standing_lines
+from .debate_text import awaited, debate_lines, last_seen_line, standing_lines
 from .event_text import plainly
 from .following import BEGUN, News
 from .reading import Reading
@@ -461,10 +461,25 @@ class Rendering:
             lines.append(f"warning: {one_line(last.warning)}")
         return self.with_footer("\n".join(lines), last.seq)
 
-    def debate(self, view: DebateView, agent: str = "") -> str:
-        """How a debate stands, and what `agent` owes in it."""
-        lines = standing_lines(view, self._tokenizer, agent)
+    def debate(
+        self,
+        view: DebateView,
+        agent: str = "",
+        *,
+        first: str = "",
+        seen: Mapping[str, datetime] | None = None,
+    ) -> str:
+        """How a debate stands, and what `agent` owes in it; `first` goes before it.
+
+        `seen` is when those who are awaited made their last calls, where that is told.
+        """
+        last = "" if seen is None else self.last_seen(awaited(view), seen)
+        lines = [first] if first else []
+        lines += standing_lines(view, self._tokenizer, agent, last)
         return self.with_footer("\n".join(lines), view.seq, view.attention)
+
+    def last_seen(self, names: Iterable[str], seen: Mapping[str, datetime]) -> str:
+        return last_seen_line(names, seen, self._clock.now())
 
     def debate_lines(self, debate: Debate, items: dict[int, Item]) -> list[str]:
         return debate_lines(debate, items, self._tokenizer)

@@ -68,7 +68,7 @@ async def test_one_call_acknowledges_the_last_and_takes_the_next(board: Any, mod
     lines = text.splitlines()
     assert re.fullmatch(r"4\.1 item\.posted P-2 by ada: job 0", lines[0]), text
     called = re.fullmatch(
-        r'yours until 09:01:00Z; then consume\(group="crew", ack=\["4\.1"\]\) · 1 in flight, 0 waiting, 0 dead',
+        r'yours until 09:01:00Z; then consume\(group="crew", ack=\["4\.1"\]\) · 2 left to hand out, 1 in flight',
         lines[1],
     )
     assert called, text
@@ -82,11 +82,14 @@ async def test_one_call_acknowledges_the_last_and_takes_the_next(board: Any, mod
         "in_flight": 0,
         "waiting": 0,
         "dead": 0,
+        "backlog": 0,
+        "more": False,
         "stalled": "",
+        "made_after": None,
         "seq": 6,
     }
     assert (await ada.say("consume")).startswith(
-        'crew by ben: 0 to hand out, 0 in flight, 0 waiting, 0 dead; {"event": "item.posted", "type": "PLAN"}'
+        'crew by ben: 0 left to hand out, 0 in flight; {"event": "item.posted", "type": "PLAN"}'
     )
 
 
@@ -268,7 +271,7 @@ async def test_what_fails_too_often_is_looked_at_retried_and_dropped(board: Any)
         assert await handles(ben) == [f"4.{attempt}"]
         assert await handles(ben, fail={f"4.{attempt}": "no\nsuch 'pump'"}, limit=0) == []
     text = await cyd.say("consume", group="crew", limit=0)
-    assert text.startswith('0 in flight, 0 waiting, 1 dead (consume(group="crew", op="dead"))')
+    assert text.startswith('1 left to hand out, 0 in flight, 1 dead (consume(group="crew", op="dead"))')
     text = await cyd.say("consume", group="crew", op="dead")
     assert text.startswith("4.5 item.posted P-2 by ada: job 0 (ben: no such 'pump')")
     (letter,) = (await cyd.do("consume", group="crew", op="dead"))["dead"]
@@ -403,3 +406,27 @@ async def test_what_was_consumed_is_booked_and_acknowledged_in_one_call(board: A
     )
     assert (await ben.do("read", keys=["total:month"]))["items"][0]["version"] == 2
     assert (await ada.do("consume"))["groups"][0]["in_flight"] == 0
+
+
+async def test_a_group_says_that_it_was_made_with_which_filter_and_from_where_and_what_is_left(
+    board: Any,
+) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ada.post("before", "PLAN")
+    made = (await ben.say("consume", group="crew", filter=JOBS, seconds=0)).splitlines()
+    assert (
+        made[0]
+        == 'made group crew: hands out {"type": "PLAN", "event": "item.posted"} after seq 2, nothing before'
+    )
+    assert made[1] == "nothing to do: 0 left to hand out, 0 in flight"
+    for n in range(12):
+        await ada.post(f"job {n}", "PLAN")
+    taken = await ben.say("consume", group="crew", filter=JOBS, seconds=0)
+    assert "made group" not in taken
+    assert "11 left to hand out, 1 in flight" in taken
+    said = await ben.do("consume", group="crew", limit=0)
+    assert (said["backlog"], said["more"], said["made_after"]) == (11, False, None)
+    await ada.do("post", items=[{"text": f"more {n}", "type": "PLAN"} for n in range(60)])
+    assert (await ben.say("consume", group="crew", limit=0)).startswith("50+ left to hand out, 1 in flight")
+    other = await ben.do("consume", group="other", filter=JOBS, seconds=0)
+    assert other["made_after"] == await board.seq() - 1

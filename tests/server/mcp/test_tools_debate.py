@@ -377,3 +377,33 @@ async def test_an_own_critique_opens_no_debate(board: Any) -> None:
     critique = await alice.post("I was wrong.", "CRITIQUE", edges={"critiques": ["F-1"]})
     assert critique["debate"] is None
     assert (await alice.item("F-1"))["status"] == "ACTIVE"
+
+
+async def test_status_says_when_those_who_are_awaited_were_last_seen(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("the pump leaks")
+    await bob.post("it does not", "CRITIQUE", edges={"critiques": ["F-1"]})
+    board.clock.advance(180)
+    text = await bob.say("debate", op="status", id="F-1")
+    assert "last seen: alice 3m, bob 0s" in text
+    assert (await bob.do("debate", op="status", id="F-1"))["last_seen"].keys() == {"alice", "bob"}
+    await alice.do("debate", op="concede", id="F-1", reason="so it is")
+    assert "last seen" not in await bob.say("debate", op="status", id="F-1")
+    await alice.do("post", text="use it", type="DECISION", agree=["bob", "cleo"])
+    assert "last seen: bob 0s, cleo never" in await alice.say("debate", op="status", id="D-3")
+
+
+async def test_a_withdrawal_says_what_was_withdrawn_and_what_became_of_the_debate(board: Any) -> None:
+    alice, bob, carol = await board.join("alice", "bob", "carol")
+    await alice.post("the pump leaks")
+    for agent, why in ((bob, "it is dry"), (bob, "it is off"), (carol, "it was sold")):
+        await agent.post(why, "CRITIQUE", edges={"critiques": ["F-1"]})
+    one = (await bob.say("debate", op="withdraw", id="C-2")).splitlines()
+    assert (
+        one[0]
+        == "withdrawn: C-2, your critique of F-1; the debate on F-1 goes on over C-3 by bob, C-4 by carol"
+    )
+    two = (await bob.say("debate", op="withdraw", id="F-1")).splitlines()
+    assert two[0] == "withdrawn: C-2, C-3, your critiques of F-1; the debate on F-1 goes on over C-4 by carol"
+    last = (await carol.say("debate", op="withdraw", id="C-4", reason="misread")).splitlines()
+    assert last[0] == "withdrawn: C-4, your critique of F-1; that ends the debate: F-1 stands"

@@ -159,3 +159,18 @@ async def test_a_critique_of_what_fell_opens_no_debate_and_is_told_so(board: Any
     assert (await ada.item(claim["id"]))["debate"] == "CONSENSUS"
     await ada.do("query")
     assert "you owe" not in ada.footer
+
+
+async def test_the_answer_says_who_is_asked_and_for_whom_a_question_still_waits(board: Any) -> None:
+    alice, bob, carol = await board.join("alice", "bob", "carol")
+    said = await alice.say("post", text="@bob @carol what did you measure?", type="QUESTION")
+    assert "Q-1 asks bob, carol, each for an answer of their own; enough known: post(id=" in said
+    answer: dict[str, Any] = {"type": "ANSWER", "edges": {"replies_to": ["Q-1"]}}
+    assert "Q-1 waits for carol still" in await bob.say("post", text="5", **answer)
+    assert "you owe: answer Q-1" in await carol.say("query")
+    assert "Q-1 waits for nobody any more" in await carol.say("post", text="7", **answer)
+    said = await alice.say("post", text="@bob which port?", type="QUESTION")
+    assert "Q-4 asks bob: anybody's ANSWER settles it" in said
+    done = await carol.do("post", text="5432", type="ANSWER", edges={"replies_to": ["Q-4"]})
+    assert done["remarks"] == [{"id": "A-5", "kind": "answers", "about": ["Q-4"], "more": 0, "fields": []}]
+    assert "you owe" not in await bob.say("query")

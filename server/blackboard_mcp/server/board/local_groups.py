@@ -76,7 +76,10 @@ class LocalGroups:
                     in_flight=taken.in_flight,
                     waiting=taken.waiting,
                     dead=taken.dead,
+                    backlog=taken.backlog,
+                    more=taken.more,
                     stalled=taken.stalled,
+                    made_after=taken.made_after,
                     seq=taken.seq,
                 )
             case "dead":

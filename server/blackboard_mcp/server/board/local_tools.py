@@ -6,7 +6,8 @@ content.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from blackboard_mcp.protocols.access import EVERY_BOARD, Principal, Role
@@ -14,7 +15,7 @@ from blackboard_mcp.protocols.answers import (
     DebateView,
 )
 from blackboard_mcp.protocols.board import BoardChange, Lifecycle
-from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
 from blackboard_mcp.protocols.grants import under
 from blackboard_mcp.protocols.items import MAX_BATCH, Item, parse_ref
 from blackboard_mcp.protocols.keys import MAX_KEY
@@ -45,10 +46,11 @@ from pydantic import BaseModel, Field
 from ..access.acting import acting, as_member
 from ..agreeing import Agree
 from ..asking import archive_query, item_query
+from ..assurance import unassured
 from ..blackboard import VIEW_BUDGET
 from ..compose import Installation
 from ..debate_arguments import DebateOp, OutcomeName
-from ..debate_text import what_closes
+from ..debate_text import awaited, what_closes
 from ..explaining import wire_explained
 from ..following import News
 from ..mcp.adapter_arguments import Arguments
@@ -135,7 +137,16 @@ class LocalTools:
             function = getattr(self._of.get(tool, self), tool)
             self._tools[tool] = (Arguments(tool, function), function)
         checked, function = self._tools[tool]
-        given = checked.check(arguments)
+        try:
+            return await self._checked(tool, caller, checked.check(arguments), function)
+        except BlackboardError as error:
+            if TOOLS[tool].only_reads(arguments):
+                unassured(error)
+            raise
+
+    async def _checked(
+        self, tool: str, caller: By, given: dict[str, Any], function: Callable[..., Awaitable[BaseModel]]
+    ) -> BaseModel:
         principal = Principal(caller.agent, caller.agent, {EVERY_BOARD: Role.ADMIN})
         grant = await self._board.rights.enter(principal, TOOLS[tool].of(given), caller.board)
         with acting(as_member(principal, grant)), under(grant):
@@ -379,7 +390,8 @@ class LocalTools:
         if isinstance(state, Item):
             _, seq = await self._board.attention(agent, name)
             return DebateAnswer(item=state.id, state=None, seq=seq)
-        return _debated(id, state)
+        seen = await self._board.last_seen(name, awaited(state)) if op == "status" else None
+        return _debated(id, state, seen)
 
     async def core(
         self,
@@ -460,9 +472,12 @@ class LocalTools:
         return wire_committed(done, ack)
 
 
-def _debated(id_: str, state: DebateView) -> DebateAnswer:
+def _debated(id_: str, state: DebateView, seen: Mapping[str, datetime] | None) -> DebateAnswer:
     number = parse_ref(id_).number
     item = state.items[number].id if number in state.items else id_
     return wire_debate(
-        item, state.debate, state.items, state.seq, tally=state.tally, closes=what_closes(state)
+        *(item, state.debate, state.items, state.seq),
+        tally=state.tally,
+        closes=what_closes(state),
+        last_seen=seen,
     )

@@ -24,6 +24,7 @@ from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter
 from blackboard_mcp.protocols.grants import under
 from blackboard_mcp.protocols.matching import matcher
 from blackboard_mcp.protocols.wire import wire_event
+from blackboard_mcp.server.assurance import to_reader
 from blackboard_mcp.server.blackboard import Blackboard
 from blackboard_mcp.server.counted import Counted, counted_as
 from blackboard_mcp.server.following import with_threads
@@ -81,7 +82,9 @@ class EventStreams:
                 asked = await self._asked(request, agent, board)
         except BlackboardError as error:
             status = _STATUSES.get(error.code, 400)
-            return JSONResponse({"error": error.code, "message": error.message, **error.facts}, status)
+            return JSONResponse(
+                {"error": error.code, "message": to_reader(error.message), **error.facts}, status
+            )
         who = counted_as(principal)
         full = self.open.enter(who)
         if full is not None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from blackboard_mcp.protocols.errors import BlackboardError, UnknownReference
 from blackboard_mcp.protocols.grants import under
+from blackboard_mcp.server.assurance import to_reader
 from blackboard_mcp.server.mcp.adapter_access import Door
 from blackboard_mcp.server.mcp.adapter_arguments import Arguments, is_clean_text
 from blackboard_mcp.server.mcp.adapter_callers import Caller, Callers
@@ -178,7 +179,7 @@ class ServedResources:
         except (MCPError, ResourceError):
             raise
         except UnknownReference as exc:
-            raise ResourceNotFoundError(sendable(exc.message)) from exc
+            raise ResourceNotFoundError(sendable(to_reader(exc.message))) from exc
         except BlackboardError as exc:
             raise protocol_error(exc, uri=uri) from exc
         except Exception as exc:

@@ -12,6 +12,7 @@ import anyio
 from blackboard_mcp.protocols.errors import BlackboardError, RateLimited
 from blackboard_mcp.protocols.grants import under
 from blackboard_mcp.server.access.acting import acting, as_member
+from blackboard_mcp.server.assurance import to_reader
 from blackboard_mcp.server.mcp.adapter_access import Door
 from blackboard_mcp.server.mcp.adapter_admission import Admission
 from blackboard_mcp.server.mcp.adapter_arguments import Arguments, compact_schema
@@ -188,9 +189,10 @@ class ServedTools:
         except MCPError:
             raise
         except RateLimited as exc:  # to say no must cost next to nothing: no footer
-            return error_result(exc.code, exc.message, exc.facts, structured=caller.structured)
+            told = _told(tool, arguments, exc)
+            return error_result(exc.code, told, exc.facts, structured=caller.structured)
         except BlackboardError as exc:
-            code, message, facts = exc.code, exc.message, exc.facts
+            code, message, facts = exc.code, _told(tool, arguments, exc), exc.facts
         except Exception:
             reference, message = internal_error(f"tool {tool.published.name}")
             code, facts = "internal", {"reference": reference}
@@ -226,6 +228,10 @@ class ServedTools:
         except Exception:
             logger.exception("no footer for an error")
             return ""
+
+
+def _told(tool: _Served, arguments: Mapping[str, Any], error: BlackboardError) -> str:
+    return to_reader(error.message) if tool.needs.only_reads(arguments) else error.message
 
 
 def _gone_event(ctx: ServerRequestContext[Any, Any]) -> asyncio.Event | None:

@@ -19,6 +19,7 @@ from blackboard_mcp.protocols.filters import EventFilter
 from blackboard_mcp.protocols.groups import (
     ATTEMPTS,
     LEASES,
+    MAX_COUNTED,
     MAX_DEAD,
     MAX_GROUPS,
     MAX_IN_FLIGHT,
@@ -42,6 +43,8 @@ _FIRST = 16
 _SCAN = 500
 """Events looked at in one transaction; those that do not match are not looked at again."""
 _SKIPPED = 256
+_COUNTED_SCAN = 100
+"""Events looked at to tell a worker how many are left."""
 _MICROS = 1_000_000
 _USE_MICROS = 3_600 * _MICROS
 _SAID = 5
@@ -211,16 +214,19 @@ def consume(board: str, agent: str, name: str, turn: Turn, now: int) -> Steps[Ta
     """
     _check(turn)
     ledger = yield from open_ledger(board, agent, now)
+    made_after: int | None = None
     if turn.filter is None:
         group = yield from get_group(ledger.no, board, name)
     else:
+        if (yield from find_group(ledger.no, name)) is None:
+            made_after = ledger.board.seq
         group = yield from make(ledger, name, turn.filter, since=None, max_attempts=ATTEMPTS, most=turn.most)
     until = now + int(turn.lease_seconds * _MICROS)
     if turn.settles:
         yield from _settle(ledger, group, turn, until)
     yield from bury(ledger, group, MAX_TAKEN)
     deliveries: list[Delivery] = []
-    more, stalled, place = False, "", group.cursor
+    stalled, place = "", group.cursor
     if turn.limit:
         held, waiting, dead = yield from counts(ledger.no, name, now)
         if dead >= MAX_DEAD:
@@ -229,7 +235,7 @@ def consume(board: str, agent: str, name: str, turn: Turn, now: int) -> Steps[Ta
             deliveries = yield from _again(ledger, group, turn.limit, until)
             room = min(turn.limit - len(deliveries), MAX_IN_FLIGHT - held - waiting)
             if room > 0:
-                fresh, place, more = yield from matching(ledger.board, group, room, _SCAN)
+                fresh, place, _ = yield from matching(ledger.board, group, room, _SCAN)
                 for event in fresh:
                     last = int(group.max_attempts == 1)
                     yield sql("delivery_add"), (ledger.no, name, event.seq, agent, until, last)
@@ -245,7 +251,11 @@ def consume(board: str, agent: str, name: str, turn: Turn, now: int) -> Steps[Ta
     else:
         yield from ledger.prove()
     held, waiting, dead = yield from counts(ledger.no, name, now)
-    return Taken(tuple(deliveries), ledger.board.seq, held, waiting, dead, more, stalled)
+    group.cursor = place
+    left, _, more = yield from matching(ledger.board, group, MAX_COUNTED, _COUNTED_SCAN)
+    return Taken(
+        *(tuple(deliveries), ledger.board.seq, held, waiting, dead, more, stalled), len(left), made_after
+    )
 
 
 def kept(board: str, turn: Turn) -> Form[Taken]:
@@ -255,11 +265,12 @@ def kept(board: str, turn: Turn) -> Form[Taken]:
         if not taken.deliveries and not turn.settles and turn.filter is None:
             return None
         held = [[d.handle.seq, d.handle.attempt, micros(d.until), d.why] for d in taken.deliveries]
-        return [held, taken.seq, taken.in_flight, taken.waiting, taken.dead, taken.more, taken.stalled]
+        counted = [taken.in_flight, taken.waiting, taken.dead, taken.more, taken.stalled, taken.backlog]
+        return [held, taken.seq, *counted, taken.made_after]
 
     def again(said: Any) -> Steps[Taken]:
         row = yield from get_board(board)
-        held, *rest = said
+        held, *rest = said  # older files say less
         events = yield from events_at(row.no, [line[0] for line in held])
         deliveries = [
             Delivery(Handle(seq, attempt), events[seq], instant(until), why)

@@ -14,6 +14,7 @@ from blackboard_mcp.protocols.findings import FINDINGS, MAX_FINDING, fingerprint
 from blackboard_mcp.protocols.items import TRANSITIONS, Draft, EdgeKind, Item, ItemType, Status, Visibility
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 
+from . import questions
 from .ledger import Ledger, load_any
 from .principals import mark
 from .rows import ItemRow, Steps, dumps, numbers, sql
@@ -79,6 +80,7 @@ def remarks(
         if place in old or item.number not in ledger.fresh or item.visibility is not Visibility.BOARD:
             continue
         found += yield from _claimed(ledger, place, item)
+        found += yield from _asking(ledger, place, item)
         if item.type is ItemType.CRITIQUE:
             found += yield from _criticised(ledger, place, item)
         if item.key is None and _is_finding(item.type, item.text):
@@ -102,6 +104,21 @@ def _claimed(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
     if not others:
         return []
     return [Remark(place, RemarkKind.CLAIM, (yield from _shown(ledger, others)))]
+
+
+def _asking(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
+    """Whose answers a question waits for; and those that still wait which the item replies to, or waited for it."""
+    if item.type is ItemType.QUESTION:
+        names = yield from questions.waiting_for(ledger.no, item.number)
+        return [Remark(place, RemarkKind.ASKS, (item,), fields=tuple(names))] if names else []
+    found = []
+    replied = [edge.target for edge in item.edges if edge.kind is EdgeKind.REPLIES_TO]
+    rows = yield from load_any(ledger.no, replied)
+    asked = [n for n in replied if rows[n].type == ItemType.QUESTION and rows[n].public]
+    for question in (yield from _shown(ledger, asked)) if asked else ():
+        names = yield from questions.waiting_for(ledger.no, question.number)
+        found.append(Remark(place, RemarkKind.ANSWERS, (question,), fields=tuple(names)))
+    return found
 
 
 def _criticised(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:

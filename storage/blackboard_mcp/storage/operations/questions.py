@@ -2,8 +2,9 @@
 
 A QUESTION asks whom it mentions with an @; where it mentions nobody, the author of what it replies to. Each
 of them owes an answer (`Duty.RESPOND` in no debate), and the question stays while one does. What an asked
-agent replies meets its duty; an ANSWER by anybody lets off all others, as does the end of the question: its
-author resolves, withdraws or supersedes it, or the board's time for answers is over. Requests are kept apart.
+agent replies meets its own duty. Where one alone is asked, an ANSWER by anybody lets it off; of several each is
+asked for its own answer, whoever else gave one. The end of the question lets off all: its author resolves,
+withdraws or supersedes it, or the board's time for answers is over. Requests are kept apart.
 """
 
 from __future__ import annotations
@@ -80,12 +81,13 @@ def ask(ledger: Ledger, row: ItemRow, names: Sequence[str]) -> Steps[None]:
 
 
 def answered(ledger: Ledger, row: ItemRow, cited: ItemRow) -> Steps[None]:
-    """What an item that replies to a question does: its author has answered, and an ANSWER lets off the others."""
+    """What an item that replies to a question does: its author has answered; an ANSWER lets off who alone was asked."""
     if cited.type != ItemType.QUESTION or not sight.shared(row.owner, cited.owner):
         return
     if ItemType(row.type) in _NO_ANSWERS:
         return
-    rows = yield from _waiting(ledger.no, cited)
+    asked = yield from _asked(ledger.no, cited.number)
+    rows = [owed for owed in asked if owed[3] == ObligationState.OUTSTANDING]
     for owed in rows:
         if owed[0] == ledger.agent:
             ledger.answering = True
@@ -93,7 +95,8 @@ def answered(ledger: Ledger, row: ItemRow, cited: ItemRow) -> Steps[None]:
             yield from ledger.emit(
                 EventType.OBLIGATION_MET, cited, data={"duty": str(Duty.RESPOND)}, concerns=[cited.author]
             )
-    if row.type == ItemType.ANSWER:
+    last = max((owed[6] for owed in asked), default=0)
+    if row.type == ItemType.ANSWER and sum(owed[6] == last for owed in asked) == 1:
         others = [owed for owed in rows if owed[0] != ledger.agent]
         yield from let_off(ledger, cited, others, f"answered in {row.id}")
 
@@ -140,9 +143,20 @@ def lapse(ledger: Ledger, seconds: int, most: int) -> Steps[None]:
         yield from let_off(ledger, items[owed[1]], [owed], f"no answer in {_lasting(seconds)}")
 
 
+def waiting_for(no: int, question: int) -> Steps[list[str]]:
+    """Whose answers the question waits for."""
+    rows = yield from _asked(no, question)
+    return [owed[0] for owed in rows if owed[3] == ObligationState.OUTSTANDING]
+
+
 def _waiting(no: int, question: ItemRow) -> Steps[Rows]:
-    rows = yield sql("obligations_of_item"), (no, question.number)
-    return [r for r in rows if r[2] == Duty.RESPOND and r[3] == ObligationState.OUTSTANDING and r[4] == 0]
+    rows = yield from _asked(no, question.number)
+    return [owed for owed in rows if owed[3] == ObligationState.OUTSTANDING]
+
+
+def _asked(no: int, question: int) -> Steps[Rows]:
+    rows = yield sql("obligations_of_item"), (no, question)
+    return [r for r in rows if r[2] == Duty.RESPOND and r[4] == 0]
 
 
 def _set(ledger: Ledger, owed: Sequence[object], state: ObligationState, why: str) -> Steps[None]:

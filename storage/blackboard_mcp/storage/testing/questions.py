@@ -7,8 +7,9 @@ from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.errors import Conflict, QuotaExceeded
 from blackboard_mcp.protocols.items import Item, Zone
 from blackboard_mcp.protocols.pruning import Candidate, Plan, Workspace
+from blackboard_mcp.protocols.remarks import RemarkKind
 
-from .harness import HandClock, Table
+from .harness import HandClock, Table, draft
 
 
 async def wonder(at: Table, text: str = "@bob which port?", agent: str = "alice", **said: object) -> Item:
@@ -52,16 +53,40 @@ class QuestionTests:
         assert await at.owed("carol") == {(named.number, Duty.RESPOND)}
         assert len(await at.owed("bob")) == 1
 
-    async def test_an_answer_by_anybody_lets_off_the_others_in_sight(self, at: Table) -> None:
-        question = await wonder(at, "@bob @carol which port?")
+    async def test_an_answer_by_anybody_lets_off_who_alone_was_asked_in_sight(self, at: Table) -> None:
+        question = await wonder(at, "@bob which port?")
         before = await at.seq()
         answer = await at.post("dan", "5432", "ANSWER", replies_to=question)
-        assert await at.owed("bob") == await at.owed("carol") == set()
-        waived = [e for e in await at.events("bob", before) if e.event == "obligation.waived"]
-        assert [(e.data["watcher"], e.data["reason"]) for e in waived] == [
-            (name, f"answered in {answer.id}") for name in ("bob", "carol")
-        ]
-        assert {"alice", "bob"} <= set(waived[0].concerns)
+        assert await at.owed("bob") == set()
+        (waived,) = [e for e in await at.events("bob", before) if e.event == "obligation.waived"]
+        assert (waived.data["watcher"], waived.data["reason"]) == ("bob", f"answered in {answer.id}")
+        assert {"alice", "bob"} <= set(waived.concerns)
+
+    async def test_of_several_each_is_asked_for_its_own_answer(self, at: Table) -> None:
+        question = await wonder(at, "@bob @carol what did you measure?")
+        for agent in ("bob", "dan", "bob"):
+            await at.post(agent, "five, or so", "ANSWER", replies_to=question, tokens=1)
+            assert (await at.owed("bob"), await at.owed("carol")) == (
+                set(),
+                {(question.number, Duty.RESPOND)},
+            )
+        assert await at.held(question) == {question.number}
+        before = await at.seq()
+        await at.change("alice", question, status="RESOLVED")
+        assert await at.owed("carol") == set()
+        (waived,) = [e for e in await at.events("carol", before) if e.event == "obligation.waived"]
+        assert (waived.data["watcher"], set(waived.concerns)) == ("carol", {"alice", "carol"})
+
+    async def test_who_is_asked_and_for_whom_a_question_waits_is_remarked(self, at: Table) -> None:
+        posted = await at.batch("alice", draft("@bob @carol which port?", "QUESTION"))
+        assert [(r.kind, r.fields) for r in posted.remarks] == [(RemarkKind.ASKS, ("bob", "carol"))]
+        question = posted.items[0]
+        for agent, waits in (("bob", ("carol",)), ("carol", ())):
+            told = (await at.batch(agent, draft(f"{agent}: 5432", "ANSWER", replies_to=question))).remarks
+            assert [(r.kind, r.fields, r.about[0].id) for r in told] == [
+                (RemarkKind.ANSWERS, waits, question.id)
+            ]
+        assert (await at.batch("alice", draft("does anybody know?", "QUESTION"))).remarks == ()
 
     async def test_a_question_in_return_is_no_answer(self, at: Table) -> None:
         question = await wonder(at)

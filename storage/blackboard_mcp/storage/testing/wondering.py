@@ -1,4 +1,4 @@
-"""What the plain model knows of questions: whom one asks, who answered, and what lets the others off."""
+"""What the plain model knows of questions: whom one asks, who answered, and what lets whom off."""
 
 from __future__ import annotations
 
@@ -43,10 +43,12 @@ class Wondering:
             heard = not thing.private or (cited.private and cited.author == thing.author)
             if kind != "replies_to" or thing.type in ("QUESTION", "CRITIQUE") or not heard:
                 continue
+            when = [self.questioned[key] for key in self.questions if key[1] == target]
+            alone = when.count(max(when, default=0)) == 1
             for key in self.waiting_for(target):
                 if key[0] == agent:
                     self.questions[key] = "acknowledged"
-                elif thing.type == "ANSWER":
+                elif thing.type == "ANSWER" and alone:
                     self.questions[key] = "waived"
 
     def waiting_for(self, number: int) -> list[tuple[str, int]]:

@@ -16,7 +16,15 @@ from blackboard_mcp.protocols.group_wire import (
     wire_delivery,
     wire_group,
 )
-from blackboard_mcp.protocols.groups import LEASE_SECONDS, MAX_TAKEN, MAX_WHY, Turn, parse_handle
+from blackboard_mcp.protocols.groups import (
+    LEASE_SECONDS,
+    MAX_TAKEN,
+    MAX_WHY,
+    GroupState,
+    Taken,
+    Turn,
+    parse_handle,
+)
 from pydantic import Field, WithJsonSchema
 
 from ...consuming import RELEASED, Consumers, Work
@@ -156,7 +164,10 @@ class ConsumeTool:
                 in_flight=taken.in_flight,
                 waiting=taken.waiting,
                 dead=taken.dead,
+                backlog=taken.backlog,
+                more=taken.more,
                 stalled=taken.stalled,
+                made_after=taken.made_after,
                 seq=taken.seq,
             ),
         )
@@ -165,13 +176,18 @@ class ConsumeTool:
         """A line for each event with its handle, and the call that comes next."""
         taken = work.taken
         lines = []
+        if taken.made_after is not None:
+            lines.append(
+                f"made group {group}: hands out {filter_line(turn.filter or {})} after seq {taken.made_after}, "
+                "nothing before"
+            )
         for delivery in taken.deliveries:
             event = self._say.event(delivery.event, work.texts).split(" ", 1)[1]
             line = f"{delivery.handle} {event}"
             if delivery.why:
                 line += f" (attempt {delivery.handle.attempt}; before: {one_line(delivery.why)[:_SHOWN_WHY]})"
             lines.append(line)
-        held = f"{taken.in_flight} in flight, {taken.waiting} waiting, {taken.dead} dead"
+        held = _standing(taken)
         if taken.deliveries:
             handles = ", ".join(f'"{delivery.handle}"' for delivery in taken.deliveries)
             until = f"{taken.deliveries[0].until:%H:%M:%SZ}"
@@ -188,10 +204,8 @@ class ConsumeTool:
         states, seq = await self._consumers.groups(agent, board)
         lines = []
         for state in states:
-            more = "+" if state.more else ""
             lines.append(
-                f"{state.group.name} by {word(state.group.created_by)}: {state.backlog}{more} to hand out, "
-                f"{state.in_flight} in flight, {state.waiting} waiting, {state.dead} dead; "
+                f"{state.group.name} by {word(state.group.created_by)}: {_standing(state)}; "
                 f"{filter_line(state.group.filter)}"
             )
         text = "\n".join(lines) or 'no groups: consume(group="…", filter={…}) makes one'
@@ -217,6 +231,16 @@ class ConsumeTool:
             self._say.with_footer(text, dead.seq),
             lambda: DeadLettersAnswer(group=group, dead=[wire_dead(x) for x in dead.letters], seq=dead.seq),
         )
+
+
+def _standing(group: Taken | GroupState) -> str:
+    """How much there is of a group, and where: `11 left to hand out, 1 in flight`."""
+    parts = [f"{group.backlog}{'+' if group.more else ''} left to hand out", f"{group.in_flight} in flight"]
+    if group.waiting:
+        parts.append(f"{group.waiting} to hand out again")
+    if group.dead:
+        parts.append(f"{group.dead} dead")
+    return ", ".join(parts)
 
 
 def _limit(given: dict[str, Any]) -> int:

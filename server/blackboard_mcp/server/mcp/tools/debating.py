@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from ... import requests
 from ...blackboard import Blackboard
 from ...debate_arguments import DebateOp, OutcomeName, called
-from ...debate_text import watching, what_closes
+from ...debate_text import awaited, watching, what_closes, withdrawn_line
 from ...needs import TOOLS
 from ...rendering import Rendering
 from ...text import agreement_line
@@ -94,10 +94,15 @@ class DebateTool:
         if isinstance(state, DebateView):
             number = parse_ref(id).number
             item = state.items[number].id if number in state.items else id
+            seen = await self._board.last_seen(name, awaited(state)) if op == "status" else None
             structured = wire_debate(
-                item, state.debate, state.items, state.seq, tally=state.tally, closes=what_closes(state)
+                *(item, state.debate, state.items, state.seq),
+                tally=state.tally,
+                closes=what_closes(state),
+                last_seen=seen,
             )
-            return Answer(self._say.debate(state, caller.agent), structured)
+            first = withdrawn_line(state, number, caller.agent) if op == "withdraw" else ""
+            return Answer(self._say.debate(state, caller.agent, first=first, seen=seen), structured)
         return await self._undebated(caller, name, state, op)
 
     async def _undebated(self, caller: Caller, name: str, item: Item, op: str) -> Answer:
@@ -112,4 +117,7 @@ class DebateTool:
         if item.agreement is not None and op in ("acknowledge", "status"):
             agreed = caller.agent in item.agreement.agreed and op == "acknowledge"
             text = f"{f'you agree to {item.id}' if agreed else item.id}: {agreement_line(item.agreement)}"
+            if op == "status" and not item.agreement.reached and item.agreement.waiting:
+                seen = await self._board.last_seen(name, item.agreement.waiting)
+                text += f"\n{self._say.last_seen(item.agreement.waiting, seen)}"
         return Answer(self._say.with_footer(text, seq, attention), structured)

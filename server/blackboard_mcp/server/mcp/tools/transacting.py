@@ -26,8 +26,8 @@ Reads = Annotated[
     WithJsonSchema(
         {
             "type": "object",
-            "description": 'what you read: {"plan:a": 3, "H-17": 1} by version, 0 absent; {"H-17": {"seq": 214}} '
-            'if its status, tags … count too; {"plan:*": 214, "$board": 214} by the seq read at',
+            "description": 'by version: {"plan:a": 3, "H-17": 1}, 0 absent; {"H-17": {"seq": 214}} '
+            'if status, tags … count too; {"plan:*": 214, "$board": 214} by seq read at',
         }
     ),
 ]
@@ -39,7 +39,7 @@ Writes = Annotated[
             "type": "array",
             "maxItems": MAX_BATCH,
             "items": {"type": "object"},
-            "description": 'as items of post; $1 is the first; {"key": "total", "add": 45} adds to a number',
+            "description": 'as items of post; $1 is the first; {"key": "sum", "add": 45} adds',
         }
     ),
 ]
@@ -72,8 +72,8 @@ class TransactionTool:
             name="transaction",
             title="Change several at once",
             description=(
-                "If all you read still stands, apply the writes, then the debates, and ack events that consume gave "
-                "you: all or nothing. A conflict changes nothing and names what moved: read that again, then retry."
+                "If all you read still stands, apply the writes, then the debates, and ack what consume gave: all or "
+                "nothing. A conflict names what moved: read it again, retry."
             ),
             needs=TOOLS["transaction"],
             annotations=ToolAnnotations(destructive_hint=False),
