@@ -64,8 +64,8 @@ class QuestionTests:
 
     async def test_of_several_each_is_asked_for_its_own_answer(self, at: Table) -> None:
         question = await wonder(at, "@bob @carol what did you measure?")
-        for agent in ("bob", "dan", "bob"):
-            await at.post(agent, "five, or so", "ANSWER", replies_to=question, tokens=1)
+        for place, agent in enumerate(("bob", "dan", "bob")):
+            await at.post(agent, f"{place} leaks", "ANSWER", replies_to=question)
             assert (await at.owed("bob"), await at.owed("carol")) == (
                 set(),
                 {(question.number, Duty.RESPOND)},
@@ -75,7 +75,7 @@ class QuestionTests:
         await at.change("alice", question, status="RESOLVED")
         assert await at.owed("carol") == set()
         (waived,) = [e for e in await at.events("carol", before) if e.event == "obligation.waived"]
-        assert (waived.data["watcher"], set(waived.concerns)) == ("carol", {"alice", "carol"})
+        assert (waived.data["watcher"], set(waived.concerns)) == ("carol", {"carol"})
 
     async def test_who_is_asked_and_for_whom_a_question_waits_is_remarked(self, at: Table) -> None:
         posted = await at.batch("alice", draft("@bob @carol which port?", "QUESTION"))
