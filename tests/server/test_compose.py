@@ -92,7 +92,23 @@ async def test_over_http_each_requests_header_names_the_agent(board: Any) -> Non
     identify = identity(board, agent="launcher")
     assert await identify(http(x_blackboard_agent="bob")) == "bob"
     assert await identify(http(x_blackboard_agent="bob@x.org")) == "bob@x.org"
-    for wrong in ("", "system", "two words", "ü", "a" * 65, "a\n"):
+    for sent in ("j%C3%BCrgen", "ju%CC%88rgen", "j%c3%bcrgen"):
+        assert await identify(http(x_blackboard_agent=sent)) == "jürgen"
+    with pytest.raises(InvalidInput, match="as percent-encoded UTF-8, here j%C3%BCrgen"):
+        await identify(http(x_blackboard_agent="jürgen".encode().decode("latin-1")))
+    for wrong in (
+        "",
+        "system",
+        "two words",
+        "ü",
+        "a" * 65,
+        "a\n",
+        "%FF",
+        "a%20b",
+        "%00",
+        "%",
+        "b%E2%80%8Bob",
+    ):
         with pytest.raises(InvalidInput, match="not an agent's name"):
             await identify(http(x_blackboard_agent=wrong))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.filters import ItemQuery
@@ -13,6 +15,11 @@ from .requests import instant
 
 QUERY_PAGE = 20
 HITS = 10
+
+
+def composed(name: str | None) -> str | None:
+    """A name in the form in which names are kept; any other words as they are."""
+    return None if name is None else unicodedata.normalize("NFC", name)
 
 
 def item_query(
@@ -46,7 +53,7 @@ def item_query(
         tags=tuple(tags or ()),
         any_tags=tuple(any_tags or ()),
         no_tags=tuple(no_tags or ()),
-        author=author,
+        author=composed(author),
         statuses=() if status in (None, DELETED) else (Status(status),),
         thread=None if thread is None else parse_ref(thread).number,
         zone=None if zone == "all" or status == DELETED else Zone(zone or "working"),
@@ -83,7 +90,7 @@ def archive_query(
         limit=limit or HITS,
         types=tuple(str(k) for k in kinds),
         tags=tuple(tags or ()),
-        author=author,
+        author=composed(author),
         thread=number,
         after=since,
         before=until,
@@ -92,7 +99,7 @@ def archive_query(
         text=text,
         types=kinds,
         tags=tuple(tags or ()),
-        author=author,
+        author=composed(author),
         thread=number,
         zone=Zone.ARCHIVE,
         after=since,

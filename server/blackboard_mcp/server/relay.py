@@ -14,7 +14,8 @@ import os
 import sys
 from typing import Any, Final
 
-from blackboard_mcp.server.http.identity import agent_name, check_bearer, untrusted
+from blackboard_mcp.protocols.names import check_name
+from blackboard_mcp.server.http.identity import check_bearer, name_header, untrusted
 from blackboard_mcp.server.mcp.adapter_lines import LineWriter, Oversized, read_lines
 from blackboard_mcp.server.relay_http import (
     CONNECT_SECONDS,
@@ -58,9 +59,9 @@ async def relay(
     """
     headers = []
     if agent:
-        headers.append(("X-Blackboard-Agent", agent_name(agent)))
+        headers.append(("X-Blackboard-Agent", name_header(check_name(agent))))
     if owner:
-        headers.append(("X-Blackboard-Owner", agent_name(owner)))
+        headers.append(("X-Blackboard-Owner", name_header(check_name(owner))))
     if token:
         check_bearer(url, token)
         headers.append(("Authorization", f"Bearer {token}"))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, get_args
 
 from blackboard_mcp.protocols.adding import Addition
 from blackboard_mcp.protocols.agreements import Ask
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import (
     MAX_EDGES,
     MAX_METADATA,
@@ -29,6 +29,7 @@ from blackboard_mcp.protocols.items import (
     parse_ref,
 )
 from blackboard_mcp.protocols.keys import MAX_KEY, check_key
+from blackboard_mcp.protocols.names import check_name
 from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.wire import DELETED
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -230,9 +231,7 @@ def draft(fields: PostFields, tokenizer: Tokenizer, place: int) -> Draft:
 
 def _ask(agree: list[str]) -> Ask:
     wanted = asking(agree)
-    for name in wanted.names:
-        check_agent(name)
-    return wanted
+    return replace(wanted, names=tuple(dict.fromkeys(map(check_agent, wanted.names))))
 
 
 def _cited(fields: PostFields) -> list[str]:
@@ -329,7 +328,6 @@ def _metadata(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 _BOARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
-_AGENT = re.compile(r"[A-Za-z0-9._@-]{1,64}\Z")
 
 
 def check_board(board: str) -> str:
@@ -343,13 +341,8 @@ def check_board(board: str) -> str:
 
 
 def check_agent(name: str) -> str:
-    """`name` itself when an agent can be called so."""
-    if not _AGENT.match(name) or name == SYSTEM:
-        raise InvalidInput(
-            f"'{name[:40]}' is not an agent's name: 1-64 of letters, digits, '.', '_', '@' and '-', and not "
-            f"'{SYSTEM}'. Nothing was changed."
-        )
-    return name
+    """The name as it is kept, when an agent can be called so."""
+    return check_name(name)
 
 
 def instant(text: str | None, name: str) -> datetime | None:

@@ -14,8 +14,9 @@ from types import MappingProxyType
 from typing import Final
 
 from blackboard_mcp.protocols.access import POWERS, SCOPED, Action, Principal, Role, Scope
-from blackboard_mcp.protocols.errors import Forbidden, UnknownReference
+from blackboard_mcp.protocols.errors import Forbidden, Refused, UnknownReference
 from blackboard_mcp.protocols.grants import Grant
+from blackboard_mcp.protocols.names import is_reserved, reserved
 from blackboard_mcp.protocols.store import BoardStore
 
 from .requests import check_board
@@ -124,10 +125,13 @@ class Rights:
             InvalidInput: not a board id.
             UnknownReference: the credential does not reach the board, whether it is there or not.
             Forbidden: the role, the scopes or the launch do not allow it.
+            Refused: nobody may be called like the agent.
         """
         name = self.default_board(principal) if board is None else check_board(board)
         if principal.role_on(name) is None:
             raise self.absent(principal, name)
+        if is_reserved(principal.agent) and not await self._was_there(principal.agent, name):
+            raise reserved(principal.agent)
         if self.introduce is not None and (principal.credential or principal.owner != principal.agent):
             await self.introduce(principal)
         proven = principal.via in _PROVEN or principal.agent in self._deciders
@@ -145,11 +149,18 @@ class Rights:
             raise await self._refusal(principal, grant, member, next(a for a in Action if a in lacking))
         return replace(grant, member=member)
 
+    async def _was_there(self, agent: str, board: str) -> bool:
+        """Whether an agent was on the board before its name was reserved."""
+        try:
+            return any(known.name == agent for known in await self._store.agents(board))
+        except UnknownReference:
+            return False
+
     async def admits(self, principal: Principal, needs: Collection[Action], board: str) -> bool:
         """Whether `enter` would let it in; for boards of which nothing else is said."""
         try:
             await self.enter(principal, needs, board)
-        except (Forbidden, UnknownReference):
+        except (Refused, UnknownReference):
             return False
         return True
 

@@ -114,8 +114,7 @@ class Stewardship:
         if change == BoardChange():
             return await self._as_seen(agent, found)
         check_agent(agent)
-        for name in change.members:
-            check_agent(name)
+        change = replace(change, members={check_agent(name): role for name, role in change.members.items()})
         given = asdict(change)
         if not change.members:
             del given["members"]

@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.clock import new_token
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, Refused, error_of
 from blackboard_mcp.protocols.filters import EventFilter
 
-from ..http.identity import check_bearer, is_loopback
+from ..http.identity import check_bearer, is_loopback, name_header
 from ..mcp.adapter_arguments import refuse_monsters
 from ..requests import check_agent, check_board
 from .calls import A, EventSource
@@ -76,7 +76,7 @@ class BoardClient(BoardAccess):
             Unauthorized: on entering, when the server takes no such token, or asks for one.
             Unreachable: on entering, when nobody answers.
         """
-        sent = {**(headers or {}), "X-Blackboard-Agent": agent}
+        sent = {**(headers or {}), "X-Blackboard-Agent": name_header(check_agent(agent))}
         shown = token or os.environ.get("BLACKBOARD_TOKEN")
         if shown and not any(name.lower() == "authorization" for name in sent):
             check_bearer(url, shown)

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -83,6 +83,22 @@ def create(config: Path | None, data: Path | None, expires: str, as_json: bool, 
     asyncio.run(_create(settings, _span(expires), as_json, given))
 
 
+def _check_name(agent: str, known: Collection[str]) -> None:
+    """
+    Raises:
+        Refused: nobody is called so, or the agent of another token has a name that looks like it.
+    """
+    from blackboard_mcp.protocols.names import alike, is_reserved, reserved, taken
+
+    if agent in known:
+        return
+    if is_reserved(agent):
+        raise reserved(agent)
+    for other in sorted(known):
+        if alike(agent, other):
+            raise taken(agent, other, "for whom there is a token")
+
+
 async def _create(
     settings: Settings, span: timedelta | None, as_json: bool, given: Mapping[str, Any]
 ) -> None:
@@ -97,6 +113,7 @@ async def _create(
     now = datetime.now(UTC)
     _check_folder(settings.folder, settings.database)
     async with compose.credentials(settings) as store:
+        _check_name(agent, {token.agent for token in await store.tokens()})
         made, text = new_access_token(
             agent=agent,
             owner=owner,

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 from blackboard_mcp.protocols.errors import StoreError
@@ -98,7 +99,7 @@ def http_clients(url: str, *, mode: str = MODERN) -> Connect:
 
     @asynccontextmanager
     async def connect(agent: str) -> AsyncIterator[Client]:
-        headers = {"X-Blackboard-Agent": agent}
+        headers = {"X-Blackboard-Agent": quote(agent, safe="@")}
         # The server is on this machine: no certificates are looked at, so none are loaded.
         async with (
             httpx2.AsyncClient(headers=headers, timeout=60, verify=False, trust_env=False) as http,

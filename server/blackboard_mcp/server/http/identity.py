@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.names import check_name
 
 AGENT_HEADER: Final = "x-blackboard-agent"
 OWNER_HEADER: Final = "x-blackboard-owner"
@@ -16,7 +16,6 @@ PRINCIPAL_SCOPE_KEY: Final = "blackboard.principal"
 """Where a request's ASGI scope has its `Principal`, once the request is identified."""
 CHALLENGE_SCOPE_KEY: Final = "blackboard.challenge"
 """Where the scope of a request that a page refuses has the challenge to answer with."""
-_NAME: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 
 
 def agent_from_headers(headers: Mapping[str, str]) -> str:
@@ -29,7 +28,7 @@ def agent_from_headers(headers: Mapping[str, str]) -> str:
     if name is None:
         raise InvalidInput(
             "the request names no agent: send the header X-Blackboard-Agent with your agent's name "
-            "(1-64 characters of A-Z a-z 0-9 . _ @ -) on every request"
+            "(letters, digits 0-9 . _ @ -; beyond ASCII as percent-encoded UTF-8) on every request"
         )
     return agent_name(name)
 
@@ -42,16 +41,36 @@ def untrusted(why: str) -> str:
 
 
 def agent_name(name: str) -> str:
-    """The name, checked.
+    """The name in a header, where characters beyond ASCII are percent-encoded UTF-8.
 
     Raises:
-        InvalidInput: it is empty, longer than 64 characters or has others than A-Z a-z 0-9 . _ @ -
+        InvalidInput: it is no name, or not encoded so.
     """
-    if not _NAME.fullmatch(name):
+    if not name.isascii():
         raise InvalidInput(
-            f"{name[:64]!a} is not an agent's name: use 1-64 characters of A-Z a-z 0-9 . _ @ -"
+            f"{name[:64]!a} is not an agent's name as a header holds it: send letters beyond ASCII as percent-encoded "
+            f"UTF-8, {_as_meant(name)}"
         )
-    return name
+    try:
+        return check_name(unquote(name, errors="strict"))
+    except UnicodeDecodeError:
+        raise InvalidInput(
+            f"{name[:64]!a} is not an agent's name in percent-encoded UTF-8, as {name_header('jürgen')} is"
+        ) from None
+
+
+def name_header(name: str) -> str:
+    """A name as a header holds it."""
+    return quote(name, safe="@")
+
+
+def _as_meant(name: str) -> str:
+    """How a name is to be sent whose bytes came as they are."""
+    try:
+        meant = check_name(name.encode("latin-1").decode())
+    except (InvalidInput, UnicodeError):
+        return f"as in {name_header('jürgen')} for jürgen"
+    return f"here {name_header(meant)}"
 
 
 def check_bearer(url: str, token: str) -> None:

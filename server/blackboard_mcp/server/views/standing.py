@@ -10,10 +10,10 @@ from datetime import datetime
 from blackboard_mcp.protocols.answers import Snapshot
 from blackboard_mcp.protocols.debates import Debate
 from blackboard_mcp.protocols.items import FINISHED, EdgeKind, Item, ItemType, Status, Zone
+from blackboard_mcp.protocols.names import mentions
 
 LAW = (ItemType.CONSTRAINT, ItemType.HOT_ISSUE)
 _RESTS = frozenset({EdgeKind.DEPENDS_ON, EdgeKind.DERIVED_FROM, EdgeKind.SUPPORTS, EdgeKind.REPLIES_TO})
-_MENTION = re.compile(r"(?<![\w@])@([A-Za-z0-9._@-]{0,63}[A-Za-z0-9_])")
 _FIGURES = re.compile(r"\d+(?:[.,:]\d+)*")
 _LOOKED_AT = 2_000
 _MOST_COUNTED = 2
@@ -66,7 +66,7 @@ class Standing:
     def asked(self, item: Item) -> list[str]:
         """Who owes a question an answer, and whom it names."""
         owing = self.snapshot.asked.get(item.number, ())
-        return list(dict.fromkeys([*owing, *_MENTION.findall(item.text[:_LOOKED_AT])]))
+        return list(dict.fromkeys([*owing, *mentions(item.text[:_LOOKED_AT])]))
 
     def unread(self, item: Item) -> bool:
         """Posted or rewritten by somebody else since the agent looked."""

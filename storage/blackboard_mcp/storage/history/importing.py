@@ -14,7 +14,7 @@ from typing import Any
 
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
-from blackboard_mcp.protocols.events import EventType
+from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.filters import parse_event_filter
 from blackboard_mcp.protocols.groups import group_filter
 from blackboard_mcp.protocols.items import (
@@ -126,6 +126,7 @@ def finish(progress: Progress, sha256: str) -> Steps[None]:
     for name in _FILLED:
         yield sql(name), (no,)
     yield sql("history_counters"), (no, last)
+    yield sql("history_looks"), (no, SYSTEM)
     yield from endorsing.fill()
     yield from guarding.rebuild()
     if rows := (yield sql("history_let_go"), (no,)):

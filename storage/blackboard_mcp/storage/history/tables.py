@@ -385,6 +385,8 @@ TABLES: tuple[Table, ...] = (
     ),
     Table("share", Role.DERIVED, ("author",), compared=("author", "items", "tokens"), triggered=True),
     Table("key_part", Role.DERIVED, ("part", "number"), compared=("part", "number"), triggered=True),
+    # How a name looks is worked out when somebody new comes.
+    Table("look", Role.DERIVED),
     Table("outbox", Role.DERIVED),
     Table("principal", Role.INSTALLATION),
     Table("agent_trust", Role.INSTALLATION),

@@ -16,7 +16,7 @@ from blackboard_mcp.protocols.events import APART, QUIET, EventType
 from blackboard_mcp.protocols.items import Zone, item_id
 
 from ..operation import Rows
-from . import accounting, trusting
+from . import accounting, lookalikes, trusting
 from .permitting import Noted, judged_here
 from .principals import audience
 from .rows import BoardRow, ItemRow, Steps, config_json, core_json, dumps, numbers, sql
@@ -254,16 +254,20 @@ def get_board(board: str) -> Steps[BoardRow]:
 
 def open_ledger(board: str, agent: str, now: int) -> Steps[Ledger]:
     """A ledger on an existing board."""
-    return Ledger((yield from get_board(board)), agent, now)
+    row = yield from get_board(board)
+    yield from lookalikes.admit(row.no, board, agent)
+    return Ledger(row, agent, now)
 
 
 def create_ledger(board: str, agent: str, now: int, config: BoardConfig) -> Steps[Ledger]:
     """A ledger on a board that comes into being now if it is not there."""
     row = yield from find_board(board)
     if row is not None:
+        yield from lookalikes.admit(row.no, board, agent)
         return Ledger(row, agent, now)
     yield sql("board_add"), (board, board, None, config_json(config), core_json(Core()), now)
     row = yield from get_board(board)
+    yield from lookalikes.admit(row.no, board, agent)
     ledger = Ledger(row, agent, now)
     yield from ledger.emit(EventType.BOARD_CREATED, data={"board": board})
     return ledger

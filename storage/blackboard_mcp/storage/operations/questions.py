@@ -10,12 +10,14 @@ withdraws or supersedes it, or the board's time for answers is over. Requests ar
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
 from blackboard_mcp.protocols.debates import Duty, ObligationState
 from blackboard_mcp.protocols.errors import Conflict
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import EdgeKind, ItemType
+from blackboard_mcp.protocols.names import NAME, mentions
 
 from ..operation import Rows
 from . import sight
@@ -25,11 +27,7 @@ from .rows import ItemRow, Steps, dumps, sql
 
 MOST_ASKED = 8
 """Most agents whom one question asks: those it names first."""
-_MENTION = re.compile(r"(?<![\w@])@([A-Za-z0-9._@-]{0,63}[A-Za-z0-9_])")
-"""A name after an @; punctuation that ends a sentence is not part of it."""
-_CALLED = re.compile(
-    r"(?:\A|[.!?;\n][ \t]*)((?:[A-Za-z0-9._@-]{1,64}(?:, ?(?:and )?| and )){0,7}[A-Za-z0-9._@-]{1,64}): "
-)
+_CALLED = re.compile(rf"(?:\A|[.!?;\n][ \t]*)((?:{NAME}(?:, ?(?:and )?| and )){{0,7}}{NAME}): ")
 """Names before a colon where a sentence begins: `ben, cleo: …`."""
 _LOOKED_AT = 20_000
 """Characters of a text that are searched for names."""
@@ -40,13 +38,13 @@ _NO_ANSWERS = (ItemType.QUESTION, ItemType.CRITIQUE)
 
 def mentioned(text: str) -> list[str]:
     """Whom a text names with an @, in order."""
-    return list(dict.fromkeys(_MENTION.findall(text[:_LOOKED_AT])))
+    return mentions(text[:_LOOKED_AT])
 
 
 def _called(no: int, text: str) -> Steps[list[str]]:
     """Whom a text without an @ speaks to by name, of those whom the board knows."""
     said = [
-        name
+        unicodedata.normalize("NFC", name)
         for names in _CALLED.findall(text[:_CALLED_IN])
         for name in re.split(r", ?(?:and )?| and ", names)
     ]

@@ -32,6 +32,7 @@ from .handles import HandleTests
 from .judging import JudgingTests
 from .leaving import LeavingTests
 from .members import MemberTests
+from .naming import NamingTests
 from .posting import PostingTests
 from .pressing import PressureTests
 from .privacy import PrivacyTests
@@ -61,6 +62,7 @@ class BoardStoreKit(
     PrivacyTests,
     TeamTests,
     MemberTests,
+    NamingTests,
     EventTests,
     SubscriptionTests,
     ConsumerGroupTests,

@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.errors import Refused, Unauthorized
 
-from ..identity import AGENT_HEADER, OWNER_HEADER
+from ..identity import AGENT_HEADER, OWNER_HEADER, agent_name
 from .verifying import Bearer, Verifier
 
 _HOW: Final = (
@@ -73,7 +73,7 @@ class Authenticator:
             (AGENT_HEADER, principal.agent, "is"),
             (OWNER_HEADER, principal.owner, "acts for"),
         ):
-            if headers.get(header, name) != name:
+            if header in headers and agent_name(headers[header]) != name:
                 raise Refused(
                     f"The access token says that the caller {whom} {name}, and {header.title()} says otherwise: "
                     "leave the header out; who speaks is decided by the token alone. Nothing was changed."

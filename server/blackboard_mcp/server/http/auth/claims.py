@@ -57,7 +57,7 @@ def name_of(value: Any) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= MAX_CLAIM_CHARS:
         raise Unfit("it names nobody")
     try:
-        if not _DERIVED.fullmatch(value):
+        if value.isascii() and not _DERIVED.fullmatch(value):
             return check_agent(value)
     except InvalidInput:
         pass

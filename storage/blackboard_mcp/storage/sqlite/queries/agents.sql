@@ -49,3 +49,23 @@ SELECT name, posts, first_seen, last_seen FROM agent WHERE board = ?1 ORDER BY n
 -- name: agents_among
 -- Those of some names (a JSON list) whom the board knows.
 SELECT name FROM agent WHERE board = ?1 AND name IN (SELECT value FROM json_each(?2));
+
+-- name: look_known
+-- Whether an agent was let in on a board.
+SELECT 1 FROM look WHERE board = ?1 AND name = ?2 LIMIT 1;
+
+-- name: look_unknown
+-- Agents of whose names it was not worked out yet how they look.
+SELECT name FROM look WHERE board = ?1 AND look = '';
+
+-- name: look_forget
+-- A name does not look like that.
+DELETE FROM look WHERE board = ?1 AND name = ?2 AND look = ?3;
+
+-- name: look_taken
+-- Agents whose names look like one of these (a JSON list).
+SELECT name FROM look WHERE board = ?1 AND look IN (SELECT value FROM json_each(?2)) ORDER BY name LIMIT 1;
+
+-- name: look_add
+-- A name looks like that.
+INSERT INTO look(board, name, look) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING;

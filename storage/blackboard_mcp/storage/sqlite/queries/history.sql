@@ -213,6 +213,12 @@ WHERE board = ?1 AND duty = 'acknowledge' AND state = 'outstanding' AND EXISTS (
 -- Critiques of such a file without an answer.
 UPDATE debate_critique SET answer = 0 WHERE board = ?1 AND answer = -1;
 
+-- name: history_looks
+-- Whoever wrote on an imported board is known there, whatever their names look like.
+INSERT INTO look(board, name, look)
+SELECT ?1, agent, '' FROM event WHERE board = ?1 AND agent <> ?2 GROUP BY agent
+UNION SELECT ?1, name, '' FROM agent WHERE board = ?1;
+
 -- name: history_outcomes
 -- What became of the items of closed debates, in the words that there are now.
 UPDATE debate SET outcome = CASE

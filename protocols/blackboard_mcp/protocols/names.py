@@ -1,0 +1,152 @@
+"""Names of agents: which there can be, which look alike, and where a text mentions one.
+
+A name is Unicode in its composed form (NFC): letters of any script with their marks, the digits 0-9, and `. _ @ -`.
+Two names look alike when a reader may take one for the other: what is left of them is the same when case is folded
+and each character is replaced by the one that Unicode says it looks like (UTS 39, skeletons).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from importlib.resources import files
+
+from .errors import InvalidInput, Refused
+from .events import SYSTEM
+
+MAX_NAME = 64
+RESERVED = ("me", "you", "everyone", "all", SYSTEM)
+"""What nobody new may be called, nor anything that looks like it."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9._@-]{1,64}\Z")
+_LETTERS = frozenset({"Lu", "Ll", "Lt", "Lo"})
+_MARKS = frozenset({"Mn", "Mc"})
+_MOST_MARKS = 4
+"""Marks on one letter: more of them hide what is written beside it."""
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Letters and marks that show nothing."""
+
+
+def check_name(name: str) -> str:
+    """The name in the form in which it is kept.
+
+    Raises:
+        InvalidInput: nobody can be called so.
+    """
+    if _PLAIN.match(name) and name != SYSTEM:
+        return name
+    composed = unicodedata.normalize("NFC", name[: 4 * MAX_NAME])
+    if (
+        len(name) > 4 * MAX_NAME
+        or not 0 < len(composed) <= MAX_NAME
+        or name == SYSTEM
+        or not _spelt(composed)
+    ):
+        raise InvalidInput(
+            f"'{name[:40]}' is not an agent's name: 1-{MAX_NAME} letters of any script, digits 0-9, '.', '_', '@' and "
+            f"'-', without spaces and letters of special forms, and not '{SYSTEM}'. Nothing was changed."
+        )
+    return composed
+
+
+def _spelt(name: str) -> bool:
+    """Whether a composed name has nothing in it but letters with their marks, digits and the four signs."""
+    marks = -1
+    for character in name:
+        category = unicodedata.category(character)
+        if category in _MARKS:
+            if not 0 <= marks < _MOST_MARKS:
+                return False
+            marks += 1
+        elif category in _LETTERS:
+            marks = 0
+        elif character.isascii() and (character.isdigit() or character in "._@-"):
+            marks = -1
+        else:
+            return False
+    # Letters of special forms (wide, ligatures, mathematical …) are others in disguise.
+    return unicodedata.is_normalized("NFKC", name) and not _UNSEEN.search(name)
+
+
+@lru_cache(4_096)
+def looks(name: str) -> frozenset[str]:
+    """How a name looks: two names look alike when they have one of these in common.
+
+    There are two, for a capital I looks like a small l, and is a small i to who pays no heed to case.
+    """
+    return frozenset({_skeleton(name.casefold()), _skeleton(name)})
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether a reader may take one name for the other."""
+    return not looks(one).isdisjoint(looks(other))
+
+
+@lru_cache(4_096)
+def is_reserved(name: str) -> bool:
+    """Whether nobody new may be called so."""
+    return any(alike(name, word) for word in RESERVED)
+
+
+def reserved(name: str) -> Refused:
+    """What to tell who comes by a reserved name."""
+    return Refused(
+        f"Nobody is called '{name}': {', '.join(RESERVED)} and what looks like them are no names of agents. Nothing "
+        "was changed; take another (--agent over stdio, X-Blackboard-Agent over HTTP).",
+        agent=name,
+    )
+
+
+def taken(name: str, other: str, where: str) -> Refused:
+    """What to tell who comes by a name that looks like another's."""
+    return Refused(
+        f"'{name}' looks like '{other}', {where}: capitals, and letters and digits that look the same, make no "
+        "difference. Nothing was changed; take a name that cannot be mistaken (--agent over stdio, X-Blackboard-Agent "
+        "over HTTP, token create for a token).",
+        agent=name,
+        taken=other,
+    )
+
+
+def _skeleton(name: str) -> str:
+    if name.isascii():
+        replaced = name.translate(_prototypes_of_ascii())
+    else:
+        prototypes = _prototypes()
+        replaced = "".join(prototypes.get(c, c) for c in unicodedata.normalize("NFD", name))
+    return unicodedata.normalize("NFD", replaced.casefold())
+
+
+@cache
+def _prototypes() -> Mapping[str, str]:
+    """What each character looks like, of those that look like others."""
+    lines = files(__package__).joinpath("confusables.txt").read_text("utf-8").splitlines()
+    return dict(line.split("\t") for line in lines if not line.startswith("#"))
+
+
+@cache
+def _prototypes_of_ascii() -> Mapping[int, str]:
+    return {ord(c): looked for c, looked in _prototypes().items() if c.isascii()}
+
+
+# Scripts that are written without spaces: a name in letters of others ends where they begin.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+_MARKED = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0903\u093a-\u094f"
+"""Marks of scripts in which names have them; \\w has none."""
+_IN_NAMES = rf"(?:(?![{_UNSPACED}])[\w.@{_MARKED}-])"
+_MENTION = re.compile(rf"(?<![\w@])@({_IN_NAMES}{{1,64}}|[{_UNSPACED}0-9._-]{{1,64}})")
+NAME = rf"(?:{_IN_NAMES}{{1,64}}|[{_UNSPACED}0-9._-]{{1,64}})"
+"""A pattern for names as texts have them."""
+
+
+def mentions(text: str) -> list[str]:
+    """Whom a text names with an @, in order; punctuation that ends a sentence is not part of a name."""
+    found = (name.rstrip(".@-") for name in _MENTION.findall(text))
+    return list(dict.fromkeys(unicodedata.normalize("NFC", name) for name in found if name))
