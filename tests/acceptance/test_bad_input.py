@@ -238,8 +238,8 @@ async def complaint(client: Client, tool: str, arguments: dict[str, Any], name: 
     code = (result.structured_content or {}).get("error")
     if code not in CODES or not 10 < len(text) <= LONGEST_ERROR or "Traceback" in text:
         return [f"{shown}: {code} {text[:900]}"]
-    if ("othing was changed" in text) is TOOLS[tool].only_reads(arguments):
-        return [f"{shown} says of what was changed: {text[:200]}"]
+    if "othing was changed" in text and TOOLS[tool].only_reads(arguments):
+        return [f"{shown} asks for no change, and is told of it: {text[:200]}"]
     return []
 
 
