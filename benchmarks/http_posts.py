@@ -61,7 +61,10 @@ NOOP = textwrap.dedent(
 
 
 # As fast as they go: the rates of agents are not what is measured.
-LIMITS = {"posts_burst": 10_000_000, "board_posts_burst": 10_000_000}
+LIMITS = dict.fromkeys(("bytes_burst", "board_bytes_burst"), 1000000000) | {
+    "posts_burst": 10_000_000,
+    "board_posts_burst": 10_000_000,
+}
 
 
 @contextmanager

@@ -253,6 +253,10 @@ UNHURRIED = {
     "posts_burst": 10_000_000,
     "board_posts_per_second": 1_000_000,
     "board_posts_burst": 10_000_000,
+    "bytes_per_second": 1_000_000_000,
+    "bytes_burst": 1_000_000_000_000,
+    "board_bytes_per_second": 1_000_000_000,
+    "board_bytes_burst": 1_000_000_000_000,
 }
 """Limits under which one agent may write as fast as these tests do."""
 

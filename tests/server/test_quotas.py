@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from blackboard_mcp.protocols.errors import QuotaExceeded, RateLimited
-from blackboard_mcp.server.limits import Limits
-from blackboard_mcp.server.quotas import Quotas
+from blackboard_mcp.protocols.errors import InvalidInput, QuotaExceeded, RateLimited
+from blackboard_mcp.server.limits import Limits, limits_of
+from blackboard_mcp.server.quotas import Quotas, size_of
 
 LIMITS = Limits(posts_per_second=2, posts_burst=100, board_posts_per_second=10, board_posts_burst=200)
 
@@ -138,3 +138,53 @@ def test_without_limits_nothing_is_counted() -> None:
     for _ in range(3):
         quotas.charge("a", "main", 10**9)
     assert len(quotas) == 0
+
+
+BYTES = Limits(
+    posts_per_second=1_000,
+    posts_burst=1_000_000,
+    bytes_per_second=1_000,
+    bytes_burst=5_000_000,
+    board_bytes_per_second=10_000,
+    board_bytes_burst=10_000_000,
+)
+
+
+def test_bytes_have_a_burst_and_a_rate_of_their_own_and_a_refused_write_takes_nothing(time: Time) -> None:
+    quotas = Quotas(BYTES, clock=time)
+    for _ in range(4):
+        quotas.charge("a", "main", size=1_200_000)
+    with pytest.raises(
+        RateLimited, match=r"send it again in 200\.1 seconds, or post what others need of it"
+    ) as caught:
+        quotas.charge("a", "main", 500, size=400_000)
+    assert caught.value.facts == {"limit": "bytes_per_second", "retry_after_seconds": 200.1}
+    quotas.charge("a", "main", size=200_000)
+    quotas.charge("a", "main", 100, size=0)
+    time.now += 10
+    quotas.charge("a", "main", size=10_000)
+    with pytest.raises(RateLimited):
+        quotas.charge("a", "main", size=100)
+
+
+def test_who_fills_a_board_with_bytes_leaves_the_last_half_to_the_others(time: Time) -> None:
+    quotas = Quotas(BYTES, owner_of=lambda agent: agent.split("-")[0], clock=time)
+    quotas.charge("quiet-1", "main", size=1_000)
+    quotas.charge("flood-1", "main", size=4_000_000)
+    with pytest.raises(RateLimited) as caught:
+        quotas.charge("flood-2", "main", size=1_000_000)
+    assert caught.value.facts["limit"] == "board_bytes_per_second"
+    quotas.charge("quiet-2", "main", size=1_000_000)
+    quotas.charge("flood-2", "other", size=900_000)
+
+
+def test_a_burst_of_bytes_is_never_less_than_one_call_may_write() -> None:
+    with pytest.raises(InvalidInput, match="bytes_burst must be from 5,000,000"):
+        limits_of({"bytes_burst": 4_999_999}, "limits")
+
+
+def test_the_size_of_a_post_is_its_text_and_metadata_in_utf_8() -> None:
+    assert size_of(None) == 0
+    assert size_of("ä" * 10) == 20
+    assert size_of("x", {"a": "b"}) == 1 + len('{"a": "b"}')
+    assert size_of("\ud800") == 1

@@ -45,7 +45,7 @@ from .limits import Limits
 from .looks import Looks
 from .once import check_once_key, once_of
 from .pruner import Pruner
-from .quotas import Quotas
+from .quotas import Quotas, size_of
 from .reading import Reader, Reading, check_explained
 from .requests import PostFields, check_agent, check_board, digest, draft
 from .rights import Rights
@@ -167,7 +167,7 @@ class Blackboard:
         """All of the posts or none."""
         check_agent(agent)
         name = check_board(board) if board is not None else self.default_board
-        self.quotas.charge(agent, name, len(posts))
+        self.quotas.charge(agent, name, len(posts), sum(size_of(post.text, post.metadata) for post in posts))
         drafts = self.signed(agent, await self.drafts(posts))
         once = None
         if idempotency_key is not None:

@@ -15,6 +15,8 @@ from blackboard_mcp.protocols.items import MAX_TEXT
 
 _MIB: Final = 1 << 20
 _DAY: Final = 86_400
+_LARGEST_CALL: Final = 5_000_000
+"""Bytes that one call may write: no burst is less, or a call could never be taken."""
 
 
 def _bound(default: float, low: float, high: float, meaning: str) -> Any:
@@ -62,6 +64,19 @@ class Limits:
     board_posts_per_second: float = _bound(500.0, 0.01, 1_000_000, "items and the like on one board")
     board_posts_burst: int = _bound(
         10_000, 200, 10_000_000, "of them at once; the last half is for those with least"
+    )
+    bytes_per_second: float = _bound(
+        20_000.0, 1, 1_000_000_000, "bytes of texts and metadata from one principal"
+    )
+    bytes_burst: int = _bound(20_000_000, _LARGEST_CALL, 1_000_000_000_000, "of them at once, after a pause")
+    board_bytes_per_second: float = _bound(
+        200_000.0, 1, 1_000_000_000, "bytes of texts and metadata on one board"
+    )
+    board_bytes_burst: int = _bound(
+        100_000_000,
+        2 * _LARGEST_CALL,
+        1_000_000_000_000,
+        "of them at once; the last half is for those with least",
     )
     subscriptions_per_agent: int = _bound(100, 1, 100, "durable subscriptions of an agent on a board")
     groups_per_agent: int = _bound(20, 1, 50, "consumer groups that an agent made on a board")

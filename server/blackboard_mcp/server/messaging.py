@@ -34,6 +34,7 @@ from blackboard_mcp.protocols.store import BoardStore
 from .blackboard import Blackboard
 from .following import Report
 from .once import once_of
+from .quotas import size_of
 from .requests import check_agent, check_text
 from .text import clip
 
@@ -122,7 +123,7 @@ class Messaging:
         self._check(text, MAX_QUESTION, "request")
         skill = check_skill(to.removeprefix(SKILL)) if to.startswith(SKILL) else ""
         name = await self._board.board_of(board, agent)
-        self._board.quotas.charge(agent, name)
+        self._board.quotas.charge(agent, name, size=size_of(text))
         lasting = DEADLINE_SECONDS if deadline_seconds is None else deadline_seconds
         new = NewRequest(
             text=text,
@@ -315,7 +316,7 @@ class Messaging:
         """Adds `text` to what the agent has answered so far; without `partial` that is the answer."""
         self._check(text, MAX_ANSWER, "answer")
         name, number = await self._named(agent, board, id_)
-        self._board.quotas.charge(agent, name)
+        self._board.quotas.charge(agent, name, size=size_of(text))
         once = once_of(once_key, "answer request", id=id_, text=text, partial=partial, lease=lease)
         for attempt in range(_TRIES):
             new = await self._so_far(name, agent, number, text, partial, lease)

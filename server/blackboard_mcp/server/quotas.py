@@ -1,4 +1,4 @@
-"""How fast boards may be written to: a token bucket for each principal and one for each board.
+"""How fast boards may be written to, in items and in bytes: a token bucket for each principal and one for each board.
 
 A board's bucket is shared fairly: its last half is given only to principals that have had no more of it lately
 than the others on average, so that one who floods a board leaves room for the rest. Counts are of this process.
@@ -6,10 +6,12 @@ than the others on average, so that one who floods a board leaves room for the r
 
 from __future__ import annotations
 
+import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from blackboard_mcp.protocols.errors import QuotaExceeded, RateLimited
 from blackboard_mcp.protocols.groups import MAX_GROUPS
@@ -52,7 +54,7 @@ class _Board:
         self.sweep(now, halving)
         return _halved(self.everybody, now, halving) / max(1, len(self.took))
 
-    def take(self, who: str, items: int, now: float, halving: float) -> None:
+    def take(self, who: str, items: float, now: float, halving: float) -> None:
         self.took[who] = _Bucket(self.lately(who, now, halving) + items, now)
         self.everybody = _Bucket(_halved(self.everybody, now, halving) + items, now)
 
@@ -69,6 +71,105 @@ class _Board:
 
 def _halved(took: _Bucket, now: float, halving: float) -> float:
     return took.level * float(2.0 ** (-(now - took.at) / halving))
+
+
+@dataclass(slots=True)
+class _Meter:
+    """One kind of thing that is written, measured for each principal and each board.
+
+    `told` says what is counted, `advice` what helps besides waiting.
+    """
+
+    unit: str
+    limit: str
+    rate: float
+    burst: float
+    board_rate: float
+    board_burst: float
+    told: str
+    advice: str = ""
+    _principals: dict[str, _Bucket] = field(default_factory=dict)
+    _boards: dict[str, _Board] = field(default_factory=dict)
+    _sweep_at: int = _SWEEP_AT
+
+    def __len__(self) -> int:
+        return len(self._principals) + sum(1 + len(board.took) for board in self._boards.values())
+
+    def check(self, principal: str, board: str, amount: float, now: float) -> None:
+        """
+        Raises:
+            RateLimited: the bucket of one of them holds too little.
+        """
+        level = self._left(principal, now)
+        if level < amount:
+            raise self._late(
+                f"{principal} writes faster than {self.rate:,g} {self.unit} a second, beyond a burst of "
+                f"{self.burst:,}",
+                self.limit,
+                (amount - level) / self.rate,
+            )
+        shared = self._boards.get(board)
+        if shared is None:
+            return
+        level = shared.bucket.now(now, self.board_rate, self.board_burst)
+        kept = min(self.board_burst / 2, self.board_burst - amount)
+        lately = shared.lately(principal, now, self._halving)
+        if level - amount < kept and (level < amount or lately > _SLACK * shared.average(now, self._halving)):
+            short = amount - level if level < amount else kept + amount - level
+            raise self._late(
+                f"'{board}' takes {self.board_rate:,g} {self.unit} a second, beyond a burst of {self.board_burst:,}, "
+                "and what is left is for those who wrote less",
+                f"board_{self.limit}",
+                short / self.board_rate,
+            )
+
+    def take(self, principal: str, board: str, amount: float, now: float) -> None:
+        """Takes what was checked."""
+        mine, level = self._principals.get(principal), self._left(principal, now)
+        if mine is None:
+            self._principals[principal] = _Bucket(level - amount, now)
+        else:
+            mine.level, mine.at = level - amount, now
+        shared = self._boards.get(board)
+        if shared is None:
+            shared = self._boards[board] = _Board(_Bucket(self.board_burst, now), _Bucket(0.0, now))
+        level = shared.bucket.now(now, self.board_rate, self.board_burst)
+        shared.bucket.level, shared.bucket.at = level - amount, now
+        shared.take(principal, amount, now, self._halving)
+        if len(shared.took) >= _SWEEP_AT:
+            shared.sweep(now, self._halving)
+        if len(self._principals) + len(self._boards) >= self._sweep_at:
+            self._forget(now)
+
+    @property
+    def _halving(self) -> float:
+        return self.board_burst / self.board_rate
+
+    def _left(self, principal: str, now: float) -> float:
+        mine = self._principals.get(principal)
+        return self.burst if mine is None else mine.now(now, self.rate, self.burst)
+
+    def _forget(self, now: float) -> None:
+        """Drops the buckets that are full again: they are as if they had never been."""
+        self._principals = {
+            who: held
+            for who, held in self._principals.items()
+            if held.now(now, self.rate, self.burst) < self.burst
+        }
+        self._boards = {
+            name: held
+            for name, held in self._boards.items()
+            if held.bucket.now(now, self.board_rate, self.board_burst) < self.board_burst
+        }
+        self._sweep_at = max(_SWEEP_AT, 2 * (len(self._principals) + len(self._boards)))
+
+    def _late(self, why: str, limit: str, seconds: float) -> RateLimited:
+        wait = max(_LEAST_SECONDS, round(seconds + 0.05, 1))
+        return RateLimited(
+            f"{why} (limit {limit}; {self.told}). Nothing was changed; send it again in {wait:g} seconds{self.advice}.",
+            retry_after_seconds=wait,
+            limit=limit,
+        )
 
 
 class Quotas:
@@ -90,13 +191,29 @@ class Quotas:
         self._unlimited = limits is None
         self._owner_of = owner_of
         self._clock = clock
-        self._principals: dict[str, _Bucket] = {}
-        self._boards: dict[str, _Board] = {}
-        self._sweep_at = _SWEEP_AT
+        self._items = _Meter(
+            "items",
+            "posts_per_second",
+            self.limits.posts_per_second,
+            self.limits.posts_burst,
+            self.limits.board_posts_per_second,
+            self.limits.board_posts_burst,
+            "an item of a batch or transaction counts as one",
+        )
+        self._bytes = _Meter(
+            "bytes",
+            "bytes_per_second",
+            self.limits.bytes_per_second,
+            self.limits.bytes_burst,
+            self.limits.board_bytes_per_second,
+            self.limits.board_bytes_burst,
+            "texts and metadata count, in UTF-8",
+            ", or post what others need of it and say where the rest is",
+        )
 
     def __len__(self) -> int:
         """Principals and boards that are remembered, and uses of boards."""
-        return len(self._principals) + sum(1 + len(board.took) for board in self._boards.values())
+        return len(self._items) + len(self._bytes)
 
     def check_text(self, characters: int) -> None:
         """
@@ -112,74 +229,23 @@ class Quotas:
                 most=most,
             )
 
-    def charge(self, agent: str, board: str, items: int = 1) -> None:
-        """Takes so many writes from the buckets of the agent's owner and of the board, or from neither.
+    def charge(self, agent: str, board: str, items: int = 1, size: int = 0) -> None:
+        """Takes so many writes of so many bytes from the buckets of the agent's owner and of the board, or nothing.
 
         Raises:
             RateLimited: one of them holds too little; `retry_after_seconds` says when it will not.
         """
-        if self._unlimited or not items:
+        if self._unlimited:
             return
-        principal, limits, now = self._owner_of(agent), self.limits, self._clock()
-        rate, burst = limits.posts_per_second, limits.posts_burst
-        mine = self._principals.get(principal)
-        level = burst if mine is None else mine.now(now, rate, burst)
-        if level < items:
-            raise _late(
-                f"{principal} writes faster than {rate:g} items a second, beyond a burst of {burst:,}",
-                "posts_per_second",
-                (items - level) / rate,
-            )
-        shared = self._boards.get(board)
-        if shared is None:
-            shared = _Board(_Bucket(limits.board_posts_burst, now), _Bucket(0.0, now))
-        self._take(shared, principal, board, items, now)
-        self._boards[board] = shared
-        if mine is None:
-            self._principals[principal] = _Bucket(level - items, now)
-        else:
-            mine.level, mine.at = level - items, now
-        if len(self._principals) + len(self._boards) >= self._sweep_at:
-            self._forget(now)
-
-    def _take(self, shared: _Board, principal: str, board: str, items: int, now: float) -> None:
-        rate, burst = self.limits.board_posts_per_second, self.limits.board_posts_burst
-        halving = burst / rate
-        level = shared.bucket.now(now, rate, burst)
-        kept = min(burst / 2, burst - items)
-        lately = shared.lately(principal, now, halving)
-        if level - items < kept and (level < items or lately > _SLACK * shared.average(now, halving)):
-            short = items - level if level < items else kept + items - level
-            raise _late(
-                f"'{board}' takes {rate:g} items a second, beyond a burst of {burst:,}, and what is left is for "
-                "those who wrote less",
-                "board_posts_per_second",
-                short / rate,
-            )
-        shared.bucket.level, shared.bucket.at = level - items, now
-        shared.take(principal, items, now, halving)
-        if len(shared.took) >= _SWEEP_AT:
-            shared.sweep(now, halving)
-
-    def _forget(self, now: float) -> None:
-        """Drops the buckets that are full again: they are as if they had never been."""
-        limits = self.limits
-        rate, burst = limits.posts_per_second, limits.posts_burst
-        self._principals = {
-            who: held for who, held in self._principals.items() if held.now(now, rate, burst) < burst
-        }
-        rate, burst = limits.board_posts_per_second, limits.board_posts_burst
-        self._boards = {
-            name: held for name, held in self._boards.items() if held.bucket.now(now, rate, burst) < burst
-        }
-        self._sweep_at = max(_SWEEP_AT, 2 * (len(self._principals) + len(self._boards)))
+        principal, now = self._owner_of(agent), self._clock()
+        wanted = [(meter, amount) for meter, amount in ((self._items, items), (self._bytes, size)) if amount]
+        for meter, amount in wanted:
+            meter.check(principal, board, amount, now)
+        for meter, amount in wanted:
+            meter.take(principal, board, amount, now)
 
 
-def _late(why: str, limit: str, seconds: float) -> RateLimited:
-    wait = max(_LEAST_SECONDS, round(seconds + 0.05, 1))
-    return RateLimited(
-        f"{why} (limit {limit}; an item of a batch or transaction counts as one). Nothing was changed; send it again "
-        f"in {wait:g} seconds.",
-        retry_after_seconds=wait,
-        limit=limit,
-    )
+def size_of(text: str | None, metadata: Mapping[str, Any] | None = None) -> int:
+    """Bytes of what an item says, which stay for good."""
+    size = len((text or "").encode("utf-8", "replace"))
+    return size + (len(json.dumps(metadata)) if metadata else 0)

@@ -27,6 +27,7 @@ from .conflicts import with_texts
 from .debate_arguments import OutcomeName, called, check_debating
 from .mcp.adapter_arguments import Arguments
 from .once import once_of
+from .quotas import size_of
 from .remarks import wire_remarks
 from .requests import Id, PostFields, check_agent, check_board, check_text
 from .text import one_line
@@ -111,7 +112,8 @@ class Transactions:
         ]
         wanted = Transaction(dict(reads), (), calls, group or "", handles)
         check_transaction(wanted)
-        self._board.quotas.charge(agent, name, len(writes) + len(debates) + bool(ack))
+        size = sum(size_of(write.text, write.metadata) for write in writes)
+        self._board.quotas.charge(agent, name, len(writes) + len(debates) + bool(ack), size)
         wanted = replace(wanted, writes=self._board.signed(agent, await self._board.drafts(writes)))
         look = self._board.looks.of(name, agent)
         try:

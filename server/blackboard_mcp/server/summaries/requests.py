@@ -13,6 +13,7 @@ from blackboard_mcp.protocols.summaries import AGENT, SummaryRequest
 
 from ..blackboard import Blackboard
 from ..once import once_of
+from ..quotas import size_of
 from ..requests import check_agent, check_text
 from .checks import body_limit, tidy, unfit
 from .prompt import shares
@@ -159,7 +160,7 @@ class SummaryRequests:
         check_text(text)
         name = await self._board.board_of(board, agent)
         store, writer = self._board.store, self._board.pruner.writer
-        self._board.quotas.charge(agent, name)
+        self._board.quotas.charge(agent, name, size=size_of(text))
         self._board.quotas.check_text(len(text))
         once = once_of(once_key, "write summary", thread=thread, text=text, lease=lease)
         if once is not None and (id_ := await store.recall(name, agent, once)) is not None:
