@@ -129,3 +129,15 @@ def test_what_came_from_more_agents_than_are_named_is_counted(make_item: Make) -
         "came: F-0 F-6 by agent0; F-1 F-7 by agent1; F-2 F-8 by agent2; F-3 F-9 by agent3; +4 by others\n"
         in text
     )
+
+
+def test_what_came_and_left_is_told_before_what_stands_in_sections_of_its_own(make_item: Make) -> None:
+    posted = [("item.posted", f"F-{n}", f"somebody-with-a-long-name-{n % 4}") for n in range(1, 60)]
+    changed = [("item.versioned", f"P-{n}", "somebody-with-a-long-name") for n in range(60, 70)]
+    opened = [("debate.opened", f"H-{n}", f"somebody-with-a-long-name-{n % 4}") for n in range(70, 78)]
+    left = [("item.archived", f"L-{n}", SYSTEM) for n in range(80, 99)]
+    news = News(happened(*posted, *changed, *opened, *left))
+    text = view(snapshot(make_item(1, "word " * 900), look=7, news=news), 1_250).text
+    assert "came: F-1 F-5 +" in text
+    assert "left for room: L-80 L-81 +17" in text
+    assert "changed: " not in text

@@ -18,6 +18,8 @@ _AGENTS = 4
 _WHYS = 2
 _WHY = 60
 _ID = re.compile(r"\b[A-Z]-\d+\b")
+SPARED = ("changed: ", "debates opened: ")
+"""Lines that go first where there is little room: what they tell of stands in sections of its own."""
 WRITTEN = (EventType.ITEM_POSTED, EventType.ITEM_VERSIONED)
 """Events on a text: their ids alone do not show it."""
 _EXPIRED = "time ended"

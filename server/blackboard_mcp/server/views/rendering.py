@@ -197,7 +197,9 @@ class Renderer:
                 break
             most //= 2
         while lines and spent > free:
-            spent -= self._count(lines.pop().text) + 1
+            spared = next((line for line in lines if line.text.startswith(news.SPARED)), lines[-1])
+            lines.remove(spared)
+            spent -= self._count(spared.text) + 1
         self._news = lines
         return spent if lines else 0
 
