@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime
+from functools import partial
 from typing import TypedDict
 
 from blackboard_mcp.protocols.access import Action, Trust
@@ -50,11 +51,14 @@ from .reading import Reader, Reading, check_explained
 from .requests import PostFields, check_agent, check_board, digest, draft
 from .rights import Rights
 from .searching import ArchiveSearch, Found, search, with_neighbours
+from .turns import in_thread
 from .validation.checking import Validation, Validators
 from .views import View, render_view
 
 VIEW_BUDGET = 1_500
 _END = 1 << 62
+_SHORT = 40
+"""Items that are put into a view on the spot; more take long enough for others to wait."""
 """A sequence that no log reaches."""
 _COUNTED_INLINE = 20_000
 _OWNERS = 10_000
@@ -382,7 +386,8 @@ class Blackboard:
         snapshot = await self.store.snapshot(name, agent, look=self.looks.of(name, agent))
         if not self._summarizes:
             snapshot = replace(snapshot, summaries=())
-        view = render_view(
+        render = partial(
+            render_view,
             snapshot,
             agent=agent,
             budget=budget,
@@ -390,6 +395,7 @@ class Blackboard:
             tokenizer=self.tokenizer,
             responds=self._responds,
         )
+        view = await in_thread(render) if len(snapshot.items) > _SHORT else render()
         return view, snapshot
 
     async def read(self, agent: str, board: str | None, ids: Sequence[str], keys: Sequence[str]) -> Reading:
