@@ -193,3 +193,11 @@ async def test_a_deleted_entry_is_missing_by_key_and_keeps_its_versions(board: A
         assert await tx.get("plan:1") is not None
         tx.delete("plan:1")
     assert await board.find("plan:1") is None
+
+
+async def test_an_error_assures_of_no_change_who_asked_for_one(board: Any) -> None:
+    with pytest.raises(InvalidInput, match="not a key") as told:
+        [item async for item in board.query(key="a b")]
+    assert "othing was changed" not in str(told.value)
+    with pytest.raises(InvalidInput, match="othing was changed"):
+        await board.post("", key="a b")

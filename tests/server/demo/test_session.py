@@ -86,6 +86,9 @@ def test_names_are_made_fit_for_agents_and_stay_apart() -> None:
     assert names[:5] == ["Ann-Lee", "Ann-Lee-2", "Ann-Lee", "system-2", "manager-2"]
     assert len(set(names)) == len(names) - 1
     assert [check_agent(name) for name in names] == names
+    assert agent_names(["Expert", "expert", "EXPERT", "me", "Manager"]) == [
+        *("Expert", "expert-2", "EXPERT-3", "me-2", "Manager-2"),
+    ]
 
 
 def test_texts_are_made_fit_for_posts_and_else_left_alone() -> None:

@@ -34,6 +34,7 @@ from typing import Any
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import MAX_TEXT
+from blackboard_mcp.protocols.names import alike, is_reserved
 
 MANAGER, REVIEWER = "manager", "reviewer"
 _TERMINAL = "computer_terminal"
@@ -129,7 +130,7 @@ def agent_names(names: Iterable[str]) -> list[str]:
         if name not in given:
             base = _NOT_IN_A_NAME.sub("-", name).strip("-")[:58] or "agent"
             free, count = base, 2
-            while free in taken:
+            while is_reserved(free) or any(alike(free, other) for other in taken):
                 free, count = f"{base}-{count}", count + 1
             taken.add(free)
             given[name] = free
