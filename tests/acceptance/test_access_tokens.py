@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import re
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -131,6 +130,7 @@ async def test_without_a_token_no_route_shows_anything_but_that_the_server_is_up
             await client.delete("/mcp", headers={"Mcp-Session-Id": "x"}),
             await client.get("/boards/main/events"),
             await client.get("/boards/none/events"),
+            await client.get("/"),
         ):
             assert answer.status_code == 401
             assert answer.headers["www-authenticate"] == 'Bearer realm="blackboard"'
@@ -143,11 +143,6 @@ async def test_without_a_token_no_route_shows_anything_but_that_the_server_is_up
             )
             assert code == "unauthorized"
             assert "blackboard-mcp token create" in message
-        front = await client.get("/")
-        assert front.status_code == 200
-        assert not re.search(r"\b(main|alice|board://)", front.text), (
-            "how to connect, and nothing of what is there"
-        )
         up = await client.get("/healthz")
     assert (up.status_code, up.json()) == (200, {"status": "ok"})
 
