@@ -39,23 +39,23 @@ class Readiness:
         self._looking = asyncio.Lock()
 
     async def trouble(self) -> str | None:
-        """Looked up at most once in `LOOK_SECONDS`, however many ask."""
-        async with self._looking:
-            now = self._monotonic()
-            if self._found is None or now - self._found[0] >= LOOK_SECONDS:
-                was = None if self._found is None else self._found[1]
-                found = await self._look()
-                if found != was:
-                    logger.warning("readiness: %s", found or "ok")
-                self._found = now, found
-            return self._found[1]
-
-    async def _look(self) -> str | None:
+        """What the store knows of itself, now; it is read at most once in `LOOK_SECONDS`, however many ask."""
         met = self._store.engine.trouble
         if met is not None:
             return met.kind
         if self._store.engine.displaced:
             return "stopped"
+        async with self._looking:
+            now = self._monotonic()
+            if self._found is None or now - self._found[0] >= LOOK_SECONDS:
+                was = None if self._found is None else self._found[1]
+                found = await self._read()
+                if found != was:
+                    logger.warning("readiness: %s", found or "ok")
+                self._found = now, found
+            return self._found[1]
+
+    async def _read(self) -> str | None:
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 # What every call needs first.
