@@ -150,7 +150,8 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     EventType.WATCH_ENDED: ("An agent watches a topic no more.", "watcher, topic, reason"),
     EventType.PASS_ENDED: (
         "A pruning transaction ended.",
-        "pass, moved, tokens before and after; policy and warning where it was not the default or the one wanted",
+        "pass, moved, tokens before and after; policy and warning where it was not the default or the one wanted; "
+        "crowded: what left though an open debate cites it",
     ),
     EventType.PRESSURE: (
         "More is protected than the budget allows, or no longer is.",

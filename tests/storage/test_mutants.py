@@ -447,6 +447,11 @@ def nothing_back(board: rows.BoardRow, now: int) -> rows.Steps[set[int]]:
     yield  # a generator
 
 
+def nothing_cited(board: rows.BoardRow) -> rows.Steps[tuple[set[int], frozenset[int]]]:
+    return set(), frozenset()
+    yield  # a generator
+
+
 BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
     (
         "one-hop guard",
@@ -631,6 +636,18 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
         "a question that waits may leave",
         lambda patch: patch.setattr(questions, "ask", nobody),
         "test_a_question_stays_until_whom_it_names_answers",
+        {},
+    ),
+    (
+        "what a debate cites leaves in mid-argument",
+        lambda patch: patch.setattr(weighing, "grounds", nothing_cited),
+        "test_what_members_of_an_open_debate_cite_stays_with_them",
+        {},
+    ),
+    (
+        "what debates cite has no end",
+        lambda patch: patch.setattr(weighing, "GROUNDS_SHARE", 1),
+        "test_what_debates_cite_stays_as_far_as_there_is_room_and_the_rest_is_named",
         {},
     ),
     (

@@ -37,6 +37,8 @@ class Turn:
     more: bool = False
     open_work: bool = False
     after: tuple[str, ...] = ()
+    crowded: bool = False
+    """An open debate cites it, and what debates cite fills its room."""
 
 
 @dataclass(frozen=True, slots=True)

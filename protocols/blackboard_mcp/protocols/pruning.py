@@ -55,12 +55,14 @@ class Candidate:
 @dataclass(frozen=True, slots=True)
 class Workspace:
     """Working memory at the moment of the decision, oldest change first, and what may not go: what the guard holds,
-    and what came back from the archive a while ago."""
+    what open debates cite, as far as there is room, and what came back from the archive a while ago."""
 
     config: BoardConfig
     candidates: tuple[Candidate, ...]
     protected: Mapping[int, Protection]
     tokens: int
+    crowded: frozenset[int] = frozenset()
+    """What open debates cite that may go all the same, because what they cite fills its room."""
     threads: frozenset[int] | None = None
     """The threads whose members are all among the candidates; `None` when that is so of every thread."""
 
@@ -97,6 +99,10 @@ BEARING = 3
 """Importance from which an item keeps what it rests on until it leaves itself."""
 MOST_BORNE = 64
 """Most items that are told to rest on one."""
+
+
+CROWDED = "cited in an open debate, no room for it there"
+"""What is told of what leaves though an open debate cites it."""
 
 
 def exempt(status: Status | str, importance: int) -> bool:

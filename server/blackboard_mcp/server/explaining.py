@@ -20,6 +20,7 @@ from blackboard_mcp.protocols.explain import (
 )
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import FINISHED, Edge, Item
+from blackboard_mcp.protocols.pruning import CROWDED
 from blackboard_mcp.protocols.wire import (
     ExplainAnswer,
     WireChainLink,
@@ -50,6 +51,7 @@ def lines(explanation: Explanation, explained: Explained, now: datetime) -> list
         return _stays(explanation, explanation.protection, explained.config.quorum)
     if explanation.turn is not None:
         said = [_goes(explanation.item, explanation.turn, explained), *_when(explanation.turn, explained)]
+        said += [CROWDED] if explanation.turn.crowded else []
     else:
         said = _archived(explanation, now)
     expires = explanation.item.expires_at

@@ -135,7 +135,8 @@ async def test_the_guard_holds_an_open_debate_its_closure_and_what_is_watched(sm
         await flood(bob)
         await small.settled()
     assert [(await alice.item(i["id"]))["zone"] for i in held] == ["working"] * len(held)
-    assert (await alice.item(origin["id"]))["zone"] == "archive", "derived_from does not protect"
+    assert (await alice.item(origin["id"]))["zone"] == "working"
+    assert "stays: cited in an open debate" in await alice.say("read", ids=[origin["id"]], explain=True)
     why = await alice.say("read", ids=[ground["id"]])
     assert f"stays: open debate on {claim['id']} ← depends_on ← depends_on" in why
     assert "stays: carol has yet to acknowledge it" in await alice.say("read", ids=[watched["id"]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from blackboard_mcp.protocols.board import DEFAULT_POLICY
 from blackboard_mcp.protocols.debates import Duty, Obligation, ObligationState
@@ -41,8 +42,8 @@ def explain(board: str, agent: str, wanted: Sequence[int], now: int, look: int) 
     held = yield from guarding.protections(row.no, working, most=guarding.WHOLE_CHAIN)
     held = yield from shown(row.no, agent, held)
     candidates = yield from weighing.candidates(row, [n for n in working if n not in held], now)
-    back = yield from weighing.restored(row, now)
-    held |= {n: Protection(weighing.RESTORED) for n, c in candidates.items() if n in back and not c.expired}
+    stays = yield from weighing.staying(row, now)
+    held |= {n: Protection(stays.why[n]) for n, c in candidates.items() if n in stays.why and not c.expired}
     explanations: list[Explanation] = []
     for item in items:
         if item.number in held:
@@ -53,7 +54,8 @@ def explain(board: str, agent: str, wanted: Sequence[int], now: int, look: int) 
             explanations.append(Explanation(item, held[item.number], names, root, waits))
         elif item.zone is Zone.WORKING:
             turn = yield from _turn(row, candidates[item.number], agent, now)
-            explanations.append(Explanation(item, turn=turn))
+            crowded = item.number in stays.crowded
+            explanations.append(Explanation(item, turn=replace(turn, crowded=crowded)))
         else:
             explanations.append(Explanation(item, left=(yield from _left(row.no, item))))
     own = yield sql("own_notes"), (row.no, agent)

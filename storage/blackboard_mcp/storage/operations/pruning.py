@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from blackboard_mcp.protocols.answers import (
@@ -12,7 +13,7 @@ from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import Zone
-from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Plan, Reach, Reaching
+from blackboard_mcp.protocols.pruning import CROWDED, Decide, PassOutcome, Plan, Reach, Reaching, Workspace
 
 from . import guarding, questions
 from .ledger import Ledger, attention, get_board, load, load_any, load_visible, open_ledger, standing
@@ -20,6 +21,9 @@ from .repeating import Form
 from .rows import ItemRow, Steps, sql
 from .showing import values
 from .weighing import workspace
+
+_NAMED = 20
+"""Most ids in the event of a pass."""
 
 
 def prune(
@@ -37,6 +41,7 @@ def prune(
     named = {m.number: m for m in reversed(plan.moves)}  # a policy may name an item twice
     moves = [m for m in plan.moves if named.get(m.number) is m]
     moves = [m for m in moves if m.number in by_number and m.number not in space.protected]
+    moves = [replace(m, why=f"{m.why}, {CROWDED}") if m.number in space.crowded else m for m in moves]
     rows = yield from load_any(ledger.no, [m.number for m in moves])
     moved: list[tuple[str, int, str]] = []
     freed = 0
@@ -54,7 +59,7 @@ def prune(
     if apply and moved:
         yield from ledger.emit(
             EventType.PASS_ENDED,
-            data=_public(ledger, rows.values()) | _told(plan),
+            data=_public(ledger, rows.values()) | _told(plan) | _crowded(rows, space),
         )
         yield from ledger.close()
     return PassOutcome(
@@ -81,6 +86,12 @@ def _told(plan: Plan) -> dict[str, str]:
     """Which policy decided, where it is not the one that every reader expects."""
     said = {"policy": plan.policy} if plan.policy != BoardConfig().policy else {}
     return said | ({"warning": plan.warning} if plan.warning else {})
+
+
+def _crowded(rows: Mapping[int, ItemRow], space: Workspace) -> dict[str, list[str]]:
+    """What open debates cite of what left, the first few by id."""
+    ids = [rows[number].id for number in sorted(space.crowded & rows.keys()) if rows[number].public]
+    return {"crowded": ids[:_NAMED]} if ids else {}
 
 
 def _public(ledger: Ledger, moved: Iterable[ItemRow]) -> dict[str, Any]:

@@ -35,8 +35,10 @@ _FIRST = 16
 _THREADS = 16
 _ALL = 1 << 62
 RESTORED = "restored from the archive a while ago"
-RESTORED_SHARE = 4
-"""What was restored stays within one in so many tokens of the target, the newest first."""
+GROUNDS = "cited in an open debate"
+RESTORED_SHARE = GROUNDS_SHARE = 4
+"""What was restored stays within one in so many tokens of the target, the newest first; so does what open
+debates cite, the most important first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +49,31 @@ class Lately:
     at: int
 
 
+@dataclass(frozen=True, slots=True)
+class Staying:
+    """Why each of some items stays for a while, and what open debates cite that found no room."""
+
+    why: dict[int, str]
+    crowded: frozenset[int]
+
+
 def workspace(board: BoardRow, now: int, reach: Reach = Reach.ALL) -> Steps[Workspace]:
     """Working memory as a pass sees it, oldest change first."""
     threads: frozenset[int] | None = None
     since = yield from lately(board, now)
-    back = yield from restored(board, now)
+    stays = yield from staying(board, now)
     if reach is Reach.ALL or (yield from _somebody_has_too_much(board)):
         rows = yield sql("working"), (board.no,)
         shown = [_candidate(row, now, since) for row in rows]
     else:
-        search = _Search(board, now, since, back)
+        search = _Search(board, now, since, set(stays.why))
         wanted = yield from search.candidates(reach)
         shown = sorted(wanted.values(), key=lambda c: (c.seq, c.number))
         threads = frozenset(search.threads)
     among = yield from guarding.protected_among(board.no, [c.number for c in shown])
-    held = {c.number: Protection(RESTORED) for c in shown if c.number in back and not c.expired}
+    held = {
+        c.number: Protection(stays.why[c.number]) for c in shown if c.number in stays.why and not c.expired
+    }
     held |= yield from guarding.protections(board.no, among, most=0)
     return Workspace(
         config=board.config,
@@ -69,6 +81,7 @@ def workspace(board: BoardRow, now: int, reach: Reach = Reach.ALL) -> Steps[Work
         protected=held,
         tokens=board.working_tokens,
         threads=threads,
+        crowded=stays.crowded,
     )
 
 
@@ -126,6 +139,27 @@ def restored(board: BoardRow, now: int) -> Steps[set[int]]:
             room -= tokens
             stays.add(number)
     return stays
+
+
+def grounds(board: BoardRow) -> Steps[tuple[set[int], frozenset[int]]]:
+    """What no pass takes because members of open debates cite it, times to live aside, and what has no room there."""
+    room = board.config.target_tokens // GROUNDS_SHARE
+    stays: set[int] = set()
+    crowded: set[int] = set()
+    for number, tokens in (yield sql("grounds_of_debates"), (board.no,)):
+        if tokens <= room:
+            room -= tokens
+            stays.add(number)
+        else:
+            crowded.add(number)
+    return stays, frozenset(crowded)
+
+
+def staying(board: BoardRow, now: int) -> Steps[Staying]:
+    """What no pass takes though the guard does not hold it."""
+    back = yield from restored(board, now)
+    cited, crowded = yield from grounds(board)
+    return Staying(dict.fromkeys(cited, GROUNDS) | dict.fromkeys(back, RESTORED), crowded - back)
 
 
 def candidates(board: BoardRow, wanted: Iterable[int], now: int) -> Steps[dict[int, Candidate]]:

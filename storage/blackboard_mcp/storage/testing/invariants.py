@@ -91,6 +91,31 @@ class Invariants(Walker):
                 stays.add(n)
         return {n for n in stays if (until := items[n].expires_at) is None or until > now}
 
+    def grounds(self) -> set[int]:
+        """What live members of open debates cite and nothing else keeps, as far as there is room: first what everybody
+        sees, the most important first, and not when its time to live is over."""
+        things, kept = self.model.things, self.model.protected()
+        cited = {
+            target
+            for source, kind, target in self.model.edges
+            if kind == "derived_from"
+            and source in self.model.in_debate()
+            and things[source].leads_to(things[target])
+            and all(
+                t.zone == "working" and t.status in ("ACTIVE", "DEBATED")
+                for t in (things[source], things[target])
+            )
+        }
+        cited = {n for n in cited - kept if things[n].status != "ACTIVE" or things[n].importance < 5}
+        items = self.items(self.look(cited), cited) if cited else {}
+        room = self.run(self.at.standing()).config.target_tokens // 4
+        stays: set[int] = set()
+        for n in sorted(cited, key=lambda n: (things[n].private, -items[n].importance, n)):
+            if items[n].tokens <= room:
+                room -= items[n].tokens
+                stays.add(n)
+        return {n for n in stays if (until := items[n].expires_at) is None or until > self.clock.now()}
+
     def all_numbers(self) -> set[int]:
         """Those given out, and two that are not."""
         return set(range(1, len(self.model.things) + 3))
@@ -363,7 +388,7 @@ class Invariants(Walker):
         visible = self.model.visible(agent)
         told = self.run(self.store.explain(self.at.board, agent, sorted(items)))
         self.check("I25", {e.item.number for e in told.explanations} == visible, (agent, told))
-        protected = self.model.protected() | self.back_lately()
+        protected = self.model.protected() | self.back_lately() | self.grounds()
         for e in told.explanations:
             n = e.item.number
             self.check("I25", set(e.names) <= visible, (agent, e.names))

@@ -353,7 +353,7 @@ class BoardMachine(Commissioning, Consenting, Finding, Dealing, Joining):
         named = list(range(1, len(self.model.things) + 3)) if all_ else [self.pick(back) for back in backs]
         policy = these(*named, *(named if twice else ()))
         self.catch_up()
-        back_lately = self.back_lately()
+        back_lately = self.back_lately() | self.grounds()
         call = self.store.prune(self.at.board, policy)
         outcome = self.both("prune", call, lambda m: m.prune(named, back_lately))
         assert outcome is not None

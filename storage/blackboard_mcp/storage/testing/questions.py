@@ -217,6 +217,52 @@ class QuestionTests:
         for agent in ("alice", "bob", "carol"):
             assert plan.id in await at.attention(agent, before)
 
+    # What open debates cite
+
+    async def test_what_members_of_an_open_debate_cite_stays_with_them(self, at: Table) -> None:
+        beyond = await at.post("carol", "a source of the source")
+        fact = await at.post("alice", "fact", derived_from=beyond)
+        deeper = await at.post("alice", "deeper")
+        other = await at.post("dave", "elsewhere", derived_from=deeper)
+        mine = await at.post("bob", "mine")
+        claim = await at.post("alice", "claim", "HYPOTHESIS", derived_from=fact)
+        against = await at.post("bob", "no", "CRITIQUE", critiques=claim, derived_from=(deeper, mine))
+        outcome = await at.prune()
+        assert {id_ for id_, _, _ in outcome.moved} == {other.id, beyond.id}
+        told = (await at.store.explain(at.board, "carol", [fact.number])).explanations[0]
+        assert told.protection is not None
+        assert told.protection.reason == "cited in an open debate"
+        await at.withdraw("bob", against)
+        assert {fact.id, deeper.id, mine.id} <= {id_ for id_, _, _ in (await at.prune()).moved}
+
+    async def test_a_note_that_cites_keeps_nothing_for_others(self, at: Table) -> None:
+        fact = await at.post("alice", "fact")
+        claim = await at.post("alice", "claim", "HYPOTHESIS")
+        await at.post("bob", "no", "CRITIQUE", critiques=claim)
+        await at.post("bob", "mine alone", "REPLY", private=True, replies_to=claim, derived_from=fact)
+        assert fact.id in {id_ for id_, _, _ in (await at.prune()).moved}
+
+    async def test_what_debates_cite_stays_as_far_as_there_is_room_and_the_rest_is_named(
+        self, at: Table
+    ) -> None:
+        small = await at.post("alice", "small", tokens=400)
+        large = await at.post("alice", "large", importance=4, tokens=1_000)
+        other = await at.post("alice", "other", importance=4, tokens=1_000)
+        plain = await at.post("dave", "plain")
+        claim = await at.post("alice", "claim", "HYPOTHESIS", derived_from=(small, large, other))
+        await at.post("bob", "no", "CRITIQUE", critiques=claim)
+        told = (await at.store.explain(at.board, "bob", [large.number, other.number])).explanations
+        assert [e.protection is not None for e in told] == [True, False]
+        assert told[1].turn is not None
+        assert told[1].turn.crowded
+        outcome = await at.prune()
+        why = {id_: why for id_, _, why in outcome.moved}
+        assert set(why) == {other.id, plain.id}
+        assert "cited in an open debate" in why[other.id]
+        assert "debate" not in why[plain.id]
+        ended = [e for e in await at.events("bob") if e.event == "prune.ended"]
+        assert ended[-1].data["crowded"] == [other.id]
+
     # What was restored
 
     async def test_what_was_restored_stays_for_a_while(self, at: Table, clock: HandClock) -> None:

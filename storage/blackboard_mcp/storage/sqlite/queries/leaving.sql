@@ -189,6 +189,18 @@ SELECT v.item, i.tokens, HIDDEN(i.owner), max(v.seq) FROM event v CROSS JOIN ite
 WHERE v.board = ?1 AND v.seq > ?2 AND v.at > ?3 AND v.event = 'item.restored' AND i.zone = 'working'
 GROUP BY v.item ORDER BY 3, max(v.seq) DESC;
 
+-- name: grounds_of_debates
+-- What members of open debates cite (`derived_from`) and nothing else keeps: what everybody sees, then the rest, the
+-- most important first. What is hidden cites nothing for others.
+SELECT i.number, i.tokens FROM held h
+CROSS JOIN item s ON s.board = h.board AND s.number = h.number AND s.zone = 'working'
+CROSS JOIN edge e ON e.board = h.board AND e.source = h.number AND e.kind = 'derived_from'
+CROSS JOIN item i ON i.board = e.board AND i.number = e.target AND i.zone = 'working'
+WHERE h.board = ?1 AND s.status IN ('ACTIVE', 'DEBATED') AND i.status IN ('ACTIVE', 'DEBATED')
+  AND NOT (i.status = 'ACTIVE' AND i.importance >= 5) AND SHARED(s.owner, i.owner)
+  AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
+GROUP BY i.number ORDER BY HIDDEN(i.owner), i.importance DESC, i.number;
+
 -- name: authors_depending
 -- Who wrote what depends on an item, of what is live.
 SELECT DISTINCT x.author FROM edge e INDEXED BY edge_target
