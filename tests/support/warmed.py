@@ -197,13 +197,14 @@ def become(told: dict[str, Any]) -> None:
     sys.modules["__main__"].__package__ = told["package"]
     for n, name in enumerate(("stdin", "stdout", "stderr")):
         was = getattr(sys, name)
-        whole = n == 1 and not os.environ.get("PYTHONUNBUFFERED")  # else each piece leaves at once
+        at_once = n > 0 and bool(os.environ.get("PYTHONUNBUFFERED"))
+        binary: Any = os.fdopen(n, "wb" if n else "rb", buffering=0 if at_once else -1, closefd=False)
         stream = io.TextIOWrapper(
-            os.fdopen(n, "wb" if n else "rb", closefd=False),
+            binary,
             encoding=was.encoding,
             errors=was.errors,
             line_buffering=n == 2,
-            write_through=not whole,
+            write_through=at_once,
         )
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)

@@ -94,3 +94,8 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    finally:
+        try:
+            sys.stderr.flush()
+        except (OSError, ValueError):  # a log without room is no failure of the command
+            sys.stderr = None  # type: ignore[assignment]  # what cannot be written is not tried again at the end
