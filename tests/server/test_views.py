@@ -100,7 +100,7 @@ def dispute(make_item: Make) -> Snapshot:
 
 def test_a_view_says_the_law_then_what_waits_then_debates_then_the_rest(dispute: Snapshot) -> None:
     assert view(dispute).text == (
-        "board main · seq 500 · as of 2026-11-21 09:24Z · you are alice\n"
+        "board main · seq 500 · last change 2026-11-21 09:24Z, ages from then · you are alice\n"
         "nobody else is here yet · working memory 0 of 6,000 tokens\n"
         "objective: Measure the road.\n"
         "constraint 1: Use kilometres.\n"

@@ -102,7 +102,7 @@ def _board(explained: Explained, outlook: Outlook) -> str:
             if id_ in going
         ]
     else:
-        said.append("nothing may leave now")
+        said.append("nothing would leave now")
     said.append('why one item stays or left: read(ids=["H-17"], explain=true)')
     return "\n".join(said)
 

@@ -37,6 +37,9 @@ async def test_who_is_asked_has_the_call_and_the_item_says_who_agreed(board: Any
         **{"agreed": ["ben", "cleo"], "waiting": [], "away": [], "enough": 0, "reached": True},
     }
     assert "(agreed by ben, cleo)" in await ada.say("query", type="DECISION")
+    assert "D-1: agreed by ben, cleo; nobody is missing" in await ada.say("debate", op="status", id="D-1")
+    error = await ben.fail("debate", op="agree", id="D-1")
+    assert error["message"].startswith("You have agreed to D-1 before")
 
 
 async def test_everybody_here_is_asked_about_an_item_that_stands_and_a_number_suffices(board: Any) -> None:

@@ -48,8 +48,8 @@ def beginning(standing: Standing) -> list[str]:
     board = standing.snapshot.board
     state = "" if board.lifecycle is Lifecycle.OPEN else f" ({board.lifecycle})"
     lines = [
-        f"board {board.id}{state} · seq {board.seq} · as of {standing.now:%Y-%m-%d %H:%MZ} · you are "
-        f"{word(standing.agent)}"
+        f"board {board.id}{state} · seq {board.seq} · last change {standing.now:%Y-%m-%d %H:%MZ}, ages from then · "
+        f"you are {word(standing.agent)}"
     ]
     if board.core.objective:
         lines += labelled("objective", board.core.objective)

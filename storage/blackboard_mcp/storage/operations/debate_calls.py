@@ -172,6 +172,11 @@ def _acknowledge(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
                 f'{{"replies_to": ["{item.id}"]}}.',
                 item=item.id,
             )
+        standing = (yield from agreements.standing(ledger.no, [item.number])).get(item.number)
+        if standing is not None and ledger.agent in standing.agreed:
+            raise Conflict(
+                f"You have agreed to {item.id} before, as it stands. Nothing was changed.", item=item.id
+            )
         raise Conflict(
             f"You owe nothing to {item.id}, and no debate is open on it. Nothing was changed.", item=item.id
         )

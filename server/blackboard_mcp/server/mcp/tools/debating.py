@@ -113,10 +113,12 @@ class DebateTool:
             f'debate(op="acknowledge", id="{item.id}")',
             "unwatch": f"you no longer watch {item.id}",
             "acknowledge": f"you have seen {item.id} and watch it no more",
-        }.get(op, f"{item.id} was never debated")
+        }.get(op, f'{item.id} was never debated; read(ids=["{item.id}"]) says what it waits for')
         if item.agreement is not None and op in ("acknowledge", "status"):
             agreed = caller.agent in item.agreement.agreed and op == "acknowledge"
             text = f"{f'you agree to {item.id}' if agreed else item.id}: {agreement_line(item.agreement)}"
+            if op == "status" and item.agreement.reached:
+                text += "; nobody is missing"
             if op == "status" and not item.agreement.reached and item.agreement.waiting:
                 seen = await self._board.last_seen(name, item.agreement.waiting)
                 text += f"\n{self._say.last_seen(item.agreement.waiting, seen)}"
