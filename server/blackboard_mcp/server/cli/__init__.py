@@ -98,4 +98,4 @@ def main() -> None:
         try:
             sys.stderr.flush()
         except (OSError, ValueError):  # a log without room is no failure of the command
-            sys.stderr = None  # type: ignore[assignment]  # what cannot be written is not tried again at the end
+            sys.stderr = None  # what cannot be written is not tried again at the end
