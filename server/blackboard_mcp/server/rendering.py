@@ -399,7 +399,7 @@ class Rendering:
         said = plainly(event)
         if said is None:
             facts = {key: value for key, value in event.data.items() if key not in _LISTED_APART}
-            words += [f"{one_line(str(k))} {one_line(_plain(v))}" for k, v in facts.items()]
+            words += [f"{one_line(str(k))} {one_line(_plain(k, v))}" for k, v in facts.items()]
         line = " ".join(words) if said is None else f"{' '.join(words)}: {said}"
         if event.item is not None and event.event in BEGUN:
             text = texts.get((int(event.item.rsplit("-", 1)[1]), event.version or 1))
@@ -527,9 +527,9 @@ def _some(names: Sequence[str]) -> str:
     )
 
 
-def _plain(value: object) -> str:
+def _plain(key: str, value: object) -> str:
     if isinstance(value, list):
-        return ",".join(str(v) for v in value)
+        return (" → " if key == "status" else ",").join(str(v) for v in value)
     return str(value)
 
 

@@ -27,7 +27,7 @@ ALL_SECONDS: Final = 0.1
 FEW: Final = 3
 """Callers that may have a call under way whatever it costs."""
 FIRST_GUESS: Final = 0.002
-HELD_SECONDS: Final = 0.5
+HELD_SECONDS: Final = 3.0
 """A call that has its turn so long and hardly works waits for something outside, and gives its turn away."""
 _NEWEST: Final = 0.3  # weight of the newest call in what a kind is taken to cost
 _KEPT: Final = 1_000
@@ -188,7 +188,7 @@ class Turn:
         self._watch = loop.call_later(HELD_SECONDS, self._look, self.meter.seconds)
 
     def _look(self, before: float) -> None:
-        if self.meter.seconds - before < HELD_SECONDS / 4:
+        if not self.meter.working and self.meter.seconds - before < HELD_SECONDS / 10:
             self.leave()
         else:
             self._look_again()
@@ -206,15 +206,11 @@ async def in_thread(work: Callable[[], T]) -> T:
     """What the work gives, done in a thread, so that others' calls go on meanwhile; its time there is counted."""
     meter = METER.get()
 
-    def counted() -> T:
-        begun = time.thread_time()
-        try:
+    def counted(meter: Meter) -> T:
+        with meter.in_thread():
             return work()
-        finally:
-            if meter is not None:
-                meter.seconds += time.thread_time() - begun
 
-    return await asyncio.to_thread(counted)
+    return await (asyncio.to_thread(work) if meter is None else asyncio.to_thread(counted, meter))
 
 
 _turn: ContextVar[Turn | None] = ContextVar("blackboard_turn", default=None)

@@ -32,6 +32,7 @@ WITHOUT: dict[str, set[str]] = {
         *("versions", "version_now", "version_list", "obligations_of_debates", "obligations_of_item"),
         *("written_by", "pass_of_item", "endorsements", "root_of_debate", "item_of_key", "edges_touching"),
         *("thread_members", "items_any", "items_brief", "watchers_of", "critiques_of", "agreeing"),
+        "asked_for_answers",
     },
     "what the guard holds, of all: what an agent is told of it goes through `shown`": {
         *("protected_among", "protected_figures", "held", "holding", "held_for", "chains", "debated_for"),
@@ -49,6 +50,7 @@ WITHOUT: dict[str, set[str]] = {
             "agreeing_and_absent",
             "agreements_lapsing",
             "going_band",
+            "going_plain",
             "restored_since",
         ),
     },

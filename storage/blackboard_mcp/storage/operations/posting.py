@@ -56,6 +56,8 @@ from .showing import values
 from .topics import watchers_of
 
 _MICROS = 1_000_000
+_CITED_IDS = 32
+"""Ids of each kind of edge that the event of a post has."""
 _SEEN_BY = {
     Visibility.BOARD: "visible to the board",
     Visibility.TEAM: "visible to your team",
@@ -356,7 +358,7 @@ def _create(
 
 
 def _short(data: dict[str, list[str]]) -> dict[str, list[str]]:
-    return {kind: ids[:8] for kind, ids in data.items()}
+    return {kind: ids[:_CITED_IDS] for kind, ids in data.items()}
 
 
 def _expiry(now: int, ttl: int | None) -> int | None:

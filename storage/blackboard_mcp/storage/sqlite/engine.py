@@ -587,10 +587,7 @@ def _metered(operation: Operation[T], meter: Meter) -> Operation[T]:
     """The operation, with the time that it takes in its thread counted."""
 
     def counted() -> Generator[Statement, Rows, T]:
-        begun = time.thread_time()
-        try:
+        with meter.in_thread():
             return (yield from operation())
-        finally:
-            meter.seconds += time.thread_time() - begun
 
     return counted

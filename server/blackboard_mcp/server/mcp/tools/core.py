@@ -119,7 +119,8 @@ class CoreTools:
             name="post",
             title="Post to the board",
             description=(
-                "CRITIQUE of another's item opens debate. key: versioned entry (status DELETED); id: amend, no text."
+                "CRITIQUE of another's item opens debate. key: versioned entry (status DELETED); id: amend, no text "
+                "(status WITHDRAWN)."
             ),
             needs=TOOLS["post"],
             annotations=WRITE,
