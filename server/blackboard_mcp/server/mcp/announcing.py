@@ -119,8 +119,8 @@ def _number(id_: str) -> int:
 
 
 def may_hear(agent: str, uri: str) -> bool:
-    """Whether an agent may subscribe to a URI: to everything of a board but another agent's view."""
-    if not uri.startswith("board://"):
+    """Whether an agent may subscribe to a URI: to everything but another agent's view and the list of boards."""
+    if uri.startswith("boards://"):
         return False
     section, _, viewer = uri.split("?", 1)[0].removesuffix(".json").partition("/view/")
     return not viewer or "/" in section.removeprefix("board://") or viewer == agent
