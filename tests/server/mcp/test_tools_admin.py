@@ -35,7 +35,7 @@ async def test_the_core_is_written_by_compare_and_set_and_stands_in_every_view(b
         "version": 2,
         "seq": 3,
     }
-    view = await alice.say("read", budget=100)
+    view = await alice.say("read", budget=110)
     assert "objective: Win.\nconstraint 1: Two.\nconstraint 2: One.\nflags: go=true" in view
     assert (await steward.do("core", objective="", flags={}, expected_version=2))["flags"] == {}
     events = (await alice.do("read", since=1))["events"]
