@@ -236,6 +236,7 @@ class Renderer:
         if self._surroundings:
             lines.append(self._surroundings)
         lines += law_lines
+        law_ends = len(lines)
         if self._news:
             lines += [news.heading(self._standing), *(line.text for line in self._news)]
         lined: set[int] = set()
@@ -252,7 +253,7 @@ class Renderer:
         if held:
             lines.append(_HELD + " ".join(held))
         if self._cites:
-            _explain_quotes(lines)
+            _explain_quotes(lines, law_ends)
         levels = self._levels()
         absent = Counter(item.type for item in self._working if item.number not in levels)
         hidden = self._standing.snapshot.hidden + absent.total()
@@ -304,9 +305,9 @@ class Renderer:
         return [" · ".join(parts)] if parts else []
 
 
-def _explain_quotes(lines: list[str]) -> None:
-    """Says what `QUOTE` is where it stands first."""
-    for place, line in enumerate(lines[1:]):
-        if line.startswith(_MARK) and not lines[place].startswith(_MARK):
+def _explain_quotes(lines: list[str], begin: int) -> None:
+    """Says what `QUOTE` is where it stands first, from line `begin` on: nothing is added to the law."""
+    for place in range(begin, len(lines) - 1):
+        if lines[place + 1].startswith(_MARK) and not lines[place].startswith(_MARK):
             lines[place] += _QUOTED
             return
