@@ -49,7 +49,7 @@ class SummaryCalls(Calls):
         self, board: str, agent: str, number: int, lease: int
     ) -> tuple[SummaryRequest, list[Item]]:
         now = self._now()
-        return await self.engine.read(lambda: summarising.held(board, agent, number, lease, now))
+        return await self.engine.write(lambda: summarising.held(board, agent, number, lease, now))
 
     async def write_summary(
         self, board: str, summary: NewSummary, lease: int, *, once: Once | None = None

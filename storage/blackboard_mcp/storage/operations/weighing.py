@@ -347,5 +347,5 @@ def _candidate(r: Sequence[Any], now: int, lately: Lately) -> Candidate:
         owner=r[16],
         fresh=r[9] >= lately.seq or used >= lately.at,
         open_work=bool(r[17]),
-        bears=tuple(json.loads(r[18])) if r[18] else (),
+        bears=tuple(sorted(json.loads(r[18]))) if r[18] else (),
     )
