@@ -505,7 +505,7 @@ class ConsumerGroupTests:
         await at.post("alice", "the one", "LOG")
         looks = 1
         while not (last := await turn(at, "bob")).deliveries:
-            assert last.more
+            assert last.more or last.backlog
             looks += 1
         assert looks > 1
         assert [d.event.type for d in last.deliveries] == ["LOG"]
