@@ -62,11 +62,11 @@ def visible_json(document: str) -> str:
     """A JSON document that says the same, with `visible`'s characters and odd ends of lines as escapes of JSON."""
     if document.isascii() and document.isprintable():
         return document
-    return _SEPARATORS.sub(_json_escape, HIDDEN.sub(_json_escape, document))
+    return _SEPARATORS.sub(lambda m: _escaped_for_json(m[0]), HIDDEN.sub(_json_escape, document))
 
 
 def _json_escape(match: re.Match[str]) -> str:
-    return match[0] if match.groupdict().get("flag") else _escaped_for_json(match[0])
+    return match[0] if match["flag"] else _escaped_for_json(match[0])
 
 
 @lru_cache(maxsize=512)
