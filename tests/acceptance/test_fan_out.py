@@ -1,5 +1,6 @@
 """A burst to many durable subscriptions over real connections, with readers that stall: F20, I20.
 
+How fast it went is for the benchmark to tell; `tests/server/test_tails.py` counts who is woken.
 The run is the benchmark's, smaller; HYPOTHESIS_PROFILE=nightly takes a thousand subscriptions and ten
 thousand events.
 """
@@ -33,5 +34,3 @@ def test_I20_a_burst_reaches_every_subscription_whole_in_order_and_once(
     assert came.delivered > came.subscriptions * EVENTS / 200
     # Shared ends and pages take 24 MiB at most, a stalled stream a few hundred KiB.
     assert came.most - came.before < 100
-    # As many waiting calls for something else cost posts next to nothing; machines are noisy.
-    assert came.waited_on > came.alone / 5

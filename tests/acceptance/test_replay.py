@@ -105,6 +105,8 @@ async def check_board(client: Client, board: str, session: Session, posted: Sequ
     tokens = sum(item["tokens"] for item in working)
     assert tokens == stats["working_tokens"]
     held = closure(items, starts)
+    # What those of an open debate cite stays too, while there is room for it.
+    held |= {t for item in items if item["id"] in held for t in item["edges"].get("derived_from", ())}
     free = [item for item in working if item["id"] not in held]
     if tokens > HIGH:
         assert all(item["importance"] >= NEVER for item in free), "above high-water with items to take"

@@ -85,7 +85,7 @@ async def test_what_the_gate_refuses_is_told_to_an_mcp_client(serving: Any, mode
     told: Exception | None = caught.value.subgroup(MCPError)
     while isinstance(told, ExceptionGroup):
         told = told.exceptions[0]
-    assert "use 1-64 characters of A-Z a-z 0-9" in str(told)
+    assert "is not an agent's name: 1-64 letters of any script" in str(told)
 
 
 async def list_tools(url: str, mode: str, agent: str) -> None:
