@@ -156,3 +156,48 @@ async def test_thousands_of_callers_are_forgotten_once_they_have_what_they_asked
     for n in range(5_000):
         await room.call(f"caller {n}", CHEAP)
     assert len(room.turns._callers) <= 1_001
+
+
+async def test_a_call_too_dear_to_fit_beside_others_is_not_overtaken_for_ever(room: Room) -> None:
+    """There is always room for one more cheap call, never for the dear one, unless the others wait for it."""
+    for _ in range(20):
+        await room.call("before", 2 * ALL_SECONDS)
+    room.begun.clear()
+    over = asyncio.Event()
+
+    async def come_again_and_again(who: str) -> None:
+        for n in range(300):
+            if over.is_set():
+                return
+            await room.call(f"{who} {n}" if who.startswith("new") else who, CHEAP)
+
+    others = [*(f"new {n}" for n in range(2 * FEW)), *(f"old {n}" for n in range(2 * FEW))]
+    coming = [asyncio.create_task(come_again_and_again(who)) for who in others]
+    await asyncio.sleep(0)
+    await room.call("dear", 2 * ALL_SECONDS)
+    over.set()
+    await asyncio.gather(*coming)
+    assert room.begun.index("dear") <= 2 * len(others)
+
+
+async def test_who_waits_behind_a_call_that_is_cancelled_goes_on(room: Room) -> None:
+    for _ in range(20):
+        await room.call("before", 2 * ALL_SECONDS)
+    held = asyncio.Event()
+
+    async def hold(who: str) -> None:
+        async with room.turns.taking(who, f"costs {CHEAP}") as turn:
+            await turn.of(held.wait())
+
+    holding = [asyncio.create_task(hold(f"holds {n}")) for n in range(FEW)]
+    await asyncio.sleep(0)
+    dear = asyncio.create_task(room.call("dear", 2 * ALL_SECONDS))
+    await asyncio.sleep(0)
+    behind = asyncio.create_task(room.call("behind", CHEAP))
+    await asyncio.sleep(0)
+    assert "behind" not in room.begun
+    dear.cancel()
+    await asyncio.wait_for(behind, PATIENCE)
+    assert not held.is_set()
+    held.set()
+    await asyncio.gather(*holding)

@@ -141,9 +141,9 @@ _UNSPACED = (
 _MARKED = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0903\u093a-\u094f"
 """Marks of scripts in which names have them; \\w has none."""
 _IN_NAMES = rf"(?:(?![{_UNSPACED}])[\w.@{_MARKED}-])"
-_MENTION = re.compile(rf"(?<![\w@])@({_IN_NAMES}{{1,64}}|[{_UNSPACED}0-9._-]{{1,64}})")
-NAME = rf"(?:{_IN_NAMES}{{1,64}}|[{_UNSPACED}0-9._-]{{1,64}})"
+NAME = rf"(?:{_IN_NAMES}{{1,{MAX_NAME}}}|[{_UNSPACED}0-9._-]{{1,{MAX_NAME}}})"
 """A pattern for names as texts have them."""
+_MENTION = re.compile(rf"(?<![\w@])@({NAME})")
 
 
 def mentions(text: str) -> list[str]:

@@ -57,9 +57,9 @@ from .views import View, render_view
 
 VIEW_BUDGET = 1_500
 _END = 1 << 62
+"""A sequence that no log reaches."""
 _SHORT = 40
 """Items that are put into a view on the spot; more take long enough for others to wait."""
-"""A sequence that no log reaches."""
 _COUNTED_INLINE = 20_000
 _OWNERS = 10_000
 

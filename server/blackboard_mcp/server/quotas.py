@@ -248,4 +248,6 @@ class Quotas:
 def size_of(text: str | None, metadata: Mapping[str, Any] | None = None) -> int:
     """Bytes of what an item says, which stay for good."""
     size = len((text or "").encode("utf-8", "replace"))
-    return size + (len(json.dumps(metadata)) if metadata else 0)
+    if metadata:
+        size += len(json.dumps(metadata, ensure_ascii=False).encode("utf-8", "replace"))
+    return size

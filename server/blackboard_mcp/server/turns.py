@@ -2,7 +2,8 @@
 
 Start-time fair queueing (Goyal, Vin, Cheng 1996) between principals. Each call is charged the time that its work
 takes, in the event loop and in the store's threads; before it is known, what the caller's last calls of the kind took.
-Who has had least goes first. One caller has only so much work under way at once, so that whoever comes next finds the
+Who has had least goes first, and what is too dear to begin holds the place for its caller until there is room. One
+caller has only so much work under way at once, so that whoever comes next finds the
 process about free, however many calls another has sent. Knows names, kinds and seconds; refuses to know calls.
 """
 
@@ -52,7 +53,7 @@ class Turns:
     def __init__(self) -> None:
         self._callers: dict[str, _Caller] = {}
         self._busy: set[str] = set()
-        self._waiting: set[str] = set()
+        self._waiting: dict[str, None] = {}  # whoever began to wait first stands first
         self._usual: dict[str, float] = {}
         self._working = 0.0
         self._now = 0.0
@@ -86,12 +87,12 @@ class Turns:
         elif not caller.under_way and not caller.waiting:
             caller.had = max(caller.had, self._now)
         cost = self._cost(caller, kind)
-        if not caller.waiting and self._may(caller, cost):
+        if not caller.waiting and self._may(caller, cost) and not self._overtakes(caller):
             self._start(who, caller, cost)
             return cost
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         caller.waiting.append((waiting, cost))
-        self._waiting.add(who)
+        self._waiting[who] = None
         try:
             await waiting
         except asyncio.CancelledError:
@@ -100,9 +101,15 @@ class Turns:
             else:
                 caller.waiting = deque(entry for entry in caller.waiting if entry[0] is not waiting)
                 if not caller.waiting:
-                    self._waiting.discard(who)
+                    self._waiting.pop(who, None)
+                self._go_on()
             raise
         return cost
+
+    def _overtakes(self, caller: _Caller) -> bool:
+        """Whether to begin now would put off somebody who has nothing under way and has had no more."""
+        waiting = (self._callers[who] for who in self._waiting)
+        return any(not other.under_way and other.had <= caller.had for other in waiting)
 
     def leave(self, who: str, kind: str, cost: float, spent: float) -> None:
         """The call that was taken to cost so much is over, or rests, and did cost `spent` seconds."""
@@ -141,12 +148,14 @@ class Turns:
                 waiting, cost = caller.waiting[0]
                 if not waiting.done():
                     if not self._may(caller, cost):
+                        if not caller.under_way:
+                            return  # whoever has had more waits until there is room for this one
                         break
                     self._start(who, caller, cost)
                     waiting.set_result(None)
                 caller.waiting.popleft()
             if not caller.waiting:
-                self._waiting.discard(who)
+                del self._waiting[who]
 
     def _forget(self) -> None:
         """Whoever is idle and has had no more than others would begin anew just so."""
@@ -240,7 +249,7 @@ class _Stepped(Generic[T]):
 
     def __await__(self) -> Generator[Any, Any, T]:
         steps = self._work.__await__()
-        meter, clock = self._meter, time.perf_counter
+        meter, clock = self._meter, time.thread_time
         step, given = steps.send, None
         while True:
             begun = clock()

@@ -12,7 +12,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import httpx2
 from blackboard_mcp.protocols.errors import StoreError
@@ -20,6 +19,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from ..http.identity import name_header
 from ..settings import PREFIX
 
 START_SECONDS = 60.0
@@ -99,7 +99,7 @@ def http_clients(url: str, *, mode: str = MODERN) -> Connect:
 
     @asynccontextmanager
     async def connect(agent: str) -> AsyncIterator[Client]:
-        headers = {"X-Blackboard-Agent": quote(agent, safe="@")}
+        headers = {"X-Blackboard-Agent": name_header(agent)}
         # The server is on this machine: no certificates are looked at, so none are loaded.
         async with (
             httpx2.AsyncClient(headers=headers, timeout=60, verify=False, trust_env=False) as http,

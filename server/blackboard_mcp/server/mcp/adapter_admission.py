@@ -27,6 +27,21 @@ _ELSEWHERE: Final = frozenset(
     {"tools/call", "subscriptions/listen", "initialize", "ping", "server/discover", "logging/setLevel"}
 )
 
+# What is measured apart. Whoever calls chooses the method, so that there are no more kinds than these and one.
+_KINDS: Final = frozenset(
+    {
+        "completion/complete",
+        "prompts/get",
+        "prompts/list",
+        "resources/list",
+        "resources/read",
+        "resources/subscribe",
+        "resources/templates/list",
+        "resources/unsubscribe",
+        "tools/list",
+    }
+)
+
 
 class Admission:
     """Counts what is under way. One a server."""
@@ -66,10 +81,11 @@ class Admission:
         """
         if ctx.request_id is None or ctx.method in _ELSEWHERE:
             return await call_next(ctx)
+        kind = ctx.method if ctx.method in _KINDS else "other"
         try:
             caller = await self._callers.of(ctx)
             with self.of_call(caller, waits=False):
-                return await self.in_turn(caller, ctx.method, lambda: call_next(ctx))
+                return await self.in_turn(caller, kind, lambda: call_next(ctx))
         except RateLimited as exc:
             raise protocol_error(exc) from None
 
