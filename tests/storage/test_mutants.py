@@ -442,14 +442,25 @@ def nobody(*given: Any) -> rows.Steps[tuple[str, ...]]:
     yield  # a generator
 
 
-def nothing_back(board: rows.BoardRow, now: int) -> rows.Steps[set[int]]:
+def nothing_back(board: rows.BoardRow, since: weighing.Lately) -> rows.Steps[set[int]]:
     return set()
     yield  # a generator
 
 
-def nothing_cited(board: rows.BoardRow) -> rows.Steps[tuple[set[int], frozenset[int]]]:
-    return set(), frozenset()
+def nothing_cited(
+    board: rows.BoardRow, since: weighing.Lately
+) -> rows.Steps[tuple[dict[int, str], frozenset[int]]]:
+    return {}, frozenset()
     yield  # a generator
+
+
+_grounds = weighing.grounds
+
+
+def only_of_open_debates(
+    board: rows.BoardRow, since: weighing.Lately
+) -> rows.Steps[tuple[dict[int, str], frozenset[int]]]:
+    return (yield from _grounds(board, weighing.Lately(1 << 62, 1 << 62)))
 
 
 BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
@@ -643,6 +654,12 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
         lambda patch: patch.setattr(weighing, "grounds", nothing_cited),
         "test_what_members_of_an_open_debate_cite_stays_with_them",
         {},
+    ),
+    (
+        "what a debate rested on leaves as soon as it is settled",
+        lambda patch: patch.setattr(weighing, "grounds", only_of_open_debates),
+        "test_what_a_settled_debate_rested_on_stays_a_while",
+        {"clock": ...},
     ),
     (
         "what debates cite has no end",

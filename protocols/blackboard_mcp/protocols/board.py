@@ -65,7 +65,7 @@ class BoardConfig:
     fresh_seconds: int = 600
     """What was posted, changed, read or cited in so many seconds leaves after the rest of its step; 0: no such rule."""
     restored_seconds: int = 3_600
-    """How long no pass takes what came back from the archive; 0: not at all."""
+    """How long no pass takes what came back from the archive or what a settled debate rested on; 0: not at all."""
     restored_events: int = 50
     """And after how many events of agents it ends, if that comes first; 0: time alone counts."""
     subscription_lease_seconds: int = 2_592_000

@@ -61,7 +61,7 @@ WHOLE = {
     "restored_seconds": (
         0,
         31_536_000,
-        "so long no pass takes what came back from the archive; 0: not at all",
+        "so long no pass takes what came back from the archive or what a settled debate rested on; 0: not at all",
     ),
     "restored_events": (
         0,

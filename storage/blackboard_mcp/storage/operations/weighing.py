@@ -35,10 +35,10 @@ _FIRST = 16
 _THREADS = 16
 _ALL = 1 << 62
 RESTORED = "restored from the archive a while ago"
-GROUNDS = "cited in an open debate"
+GROUNDS = ("cited in an open debate", "cited in a debate that was settled a while ago")
 RESTORED_SHARE = GROUNDS_SHARE = 4
 """What was restored stays within one in so many tokens of the target, the newest first; so does what open
-debates cite, the most important first."""
+debates cite, then what settled ones do, the most important first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,47 +119,55 @@ def _first_since(board: BoardRow, at: int) -> Steps[int]:
     return low
 
 
-def restored(board: BoardRow, now: int) -> Steps[set[int]]:
-    """What no pass takes because it came back from the archive a while ago; the guard and times to live aside.
-
-    What is hidden has the room that the rest leaves, so that it costs nobody theirs.
-    """
+def _a_while_ago(board: BoardRow, now: int) -> Steps[Lately]:
+    """Where that begins for which `restored_seconds` and `restored_events` keep items."""
     config = board.config
     if not config.restored_seconds:
-        return set()
+        return Lately(_ALL, _ALL)
     at = now - config.restored_seconds * 1_000_000
     after = (yield from _first_since(board, at)) - 1
     if config.restored_events:
         rows = yield sql("event_of_agents"), (board.no, SYSTEM, config.restored_events, after)
         after = rows[0][0] if rows else after
-    room = config.target_tokens // RESTORED_SHARE
+    return Lately(after, at)
+
+
+def restored(board: BoardRow, since: Lately) -> Steps[set[int]]:
+    """What no pass takes because it came back from the archive a while ago; the guard and times to live aside.
+
+    What is hidden has the room that the rest leaves, so that it costs nobody theirs.
+    """
+    room = board.config.target_tokens // RESTORED_SHARE
     stays: set[int] = set()
-    for number, tokens, _hidden, _seq in (yield sql("restored_since"), (board.no, after, at)):
+    for number, tokens, _hidden, _seq in (yield sql("restored_since"), (board.no, since.seq, since.at)):
         if tokens <= room:
             room -= tokens
             stays.add(number)
     return stays
 
 
-def grounds(board: BoardRow) -> Steps[tuple[set[int], frozenset[int]]]:
-    """What no pass takes because members of open debates cite it, times to live aside, and what has no room there."""
+def grounds(board: BoardRow, since: Lately) -> Steps[tuple[dict[int, str], frozenset[int]]]:
+    """What no pass takes because members of debates cite it, and why, times to live aside, and what open debates
+    cite that has no room there. A debate that was settled lately counts, so that who draws the conclusion still
+    has what it rests on."""
     room = board.config.target_tokens // GROUNDS_SHARE
-    stays: set[int] = set()
+    stays: dict[int, str] = {}
     crowded: set[int] = set()
-    for number, tokens in (yield sql("grounds_of_debates"), (board.no,)):
+    for number, tokens, settled in (yield sql("grounds_of_debates"), (board.no, since.seq, since.at)):
         if tokens <= room:
             room -= tokens
-            stays.add(number)
-        else:
+            stays[number] = GROUNDS[settled]
+        elif not settled:
             crowded.add(number)
     return stays, frozenset(crowded)
 
 
 def staying(board: BoardRow, now: int) -> Steps[Staying]:
     """What no pass takes though the guard does not hold it."""
-    back = yield from restored(board, now)
-    cited, crowded = yield from grounds(board)
-    return Staying(dict.fromkeys(cited, GROUNDS) | dict.fromkeys(back, RESTORED), crowded - back)
+    since = yield from _a_while_ago(board, now)
+    back = yield from restored(board, since)
+    cited, crowded = yield from grounds(board, since)
+    return Staying(cited | dict.fromkeys(back, RESTORED), crowded - back)
 
 
 def candidates(board: BoardRow, wanted: Iterable[int], now: int) -> Steps[dict[int, Candidate]]:

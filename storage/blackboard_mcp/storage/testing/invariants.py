@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.answers import (
     Snapshot,
 )
 from blackboard_mcp.protocols.board import Board
-from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Edge, EdgeKind, Item, Ref, Zone, content_hash
@@ -71,17 +71,20 @@ class Invariants(Walker):
             self.recent.append(merged[seq])
             self.apply(merged[seq])
 
+    def lately(self, type_: EventType) -> list[int]:
+        """Items of events of a type within the board's time and its events of agents, the newest first."""
+        config, now = self.run(self.at.standing()).config, self.clock.now()
+        acts = [e.seq for e in self.log if e.agent != "system"]
+        after = acts[-config.restored_events - 1] if len(acts) > config.restored_events else 0
+        found = [e for e in reversed(self.log) if e.event == type_ and e.seq > after]
+        recent = [e for e in found if (now - e.at).total_seconds() < config.restored_seconds]
+        return list(dict.fromkeys(number_of(event) for event in recent))
+
     def back_lately(self) -> set[int]:
         """What came back from the archive within the board's time and its events of agents, as far as there is room:
         first for what everybody sees, the newest first, and not when its time to live is over."""
         config, now = self.run(self.at.standing()).config, self.clock.now()
-        acts = [e.seq for e in self.log if e.agent != "system"]
-        after = acts[-config.restored_events - 1] if len(acts) > config.restored_events else 0
-        back: list[int] = []
-        for event in reversed(self.log):
-            if event.event == "item.restored" and event.seq > after:
-                lately = (now - event.at).total_seconds() < config.restored_seconds
-                back += [number_of(event)] if lately and number_of(event) not in back else []
+        back = self.lately(EventType.ITEM_RESTORED)
         items = self.items(self.look(set(back)), set(back)) if back else {}
         room = config.target_tokens // 4
         stays: set[int] = set()
@@ -92,25 +95,41 @@ class Invariants(Walker):
         return {n for n in stays if (until := items[n].expires_at) is None or until > now}
 
     def grounds(self) -> set[int]:
-        """What live members of open debates cite and nothing else keeps, as far as there is room: first what everybody
-        sees, the most important first, and not when its time to live is over."""
-        things, kept = self.model.things, self.model.protected()
-        cited = {
-            target
-            for source, kind, target in self.model.edges
-            if kind == "derived_from"
-            and source in self.model.in_debate()
-            and things[source].leads_to(things[target])
-            and all(
-                t.zone == "working" and t.status in ("ACTIVE", "DEBATED")
-                for t in (things[source], things[target])
-            )
+        """What live members of open debates cite and nothing else keeps, then what critiques and answers cite of
+        debates that were settled lately, as far as there is room: first what everybody sees, the most important first,
+        and not when its time to live is over."""
+        things, kept, edges = self.model.things, self.model.protected(), self.model.edges
+
+        def live(n: int) -> bool:
+            return things[n].zone == "working" and things[n].status in ("ACTIVE", "DEBATED")
+
+        settled = {
+            critique
+            for root in self.lately(EventType.DEBATE_CLOSED)
+            for quarrel in self.model.debates
+            if quarrel.root == root and quarrel.state in ("CONSENSUS", "DECIDED")
+            for critique in quarrel.critiques
         }
-        cited = {n for n in cited - kept if things[n].status != "ACTIVE" or things[n].importance < 5}
-        items = self.items(self.look(cited), cited) if cited else {}
+        settled |= {s for s, kind, t in edges if kind == "replies_to" and t in settled}
+        settled = {n for n in settled if things[n].status != "WITHDRAWN"}
+        in_open = {n for n in self.model.in_debate() if live(n)}
+        cited: dict[int, bool] = {}
+        for source, kind, target in edges:
+            if (
+                kind == "derived_from"
+                and source in in_open | settled
+                and things[source].leads_to(things[target])
+            ):
+                cited[target] = cited.get(target, True) and source not in in_open
+        cited = {
+            n: late
+            for n, late in cited.items()
+            if live(n) and n not in kept and (things[n].status != "ACTIVE" or things[n].importance < 5)
+        }
+        items = self.items(self.look(set(cited)), set(cited)) if cited else {}
         room = self.run(self.at.standing()).config.target_tokens // 4
         stays: set[int] = set()
-        for n in sorted(cited, key=lambda n: (things[n].private, -items[n].importance, n)):
+        for n in sorted(cited, key=lambda n: (things[n].private, cited[n], -items[n].importance, n)):
             if items[n].tokens <= room:
                 room -= items[n].tokens
                 stays.add(n)

@@ -263,6 +263,31 @@ class QuestionTests:
         ended = [e for e in await at.events("bob") if e.event == "prune.ended"]
         assert ended[-1].data["crowded"] == [other.id]
 
+    async def test_what_a_settled_debate_rested_on_stays_a_while(self, at: Table, clock: HandClock) -> None:
+        measured = await at.post("carol", "measured")
+        logged = await at.post("alice", "logged")
+        plain = await at.post("dave", "plain")
+        claim = await at.post("alice", "claim", "HYPOTHESIS")
+        against = await at.post("bob", "no", "CRITIQUE", critiques=claim, derived_from=measured)
+        await at.post("alice", "look", "REPLY", replies_to=against, derived_from=logged)
+        await at.acknowledge("bob", claim.number)
+        assert await at.held(claim) == set()
+        left = {id_ for id_, _, _ in (await at.prune()).moved}
+        assert left >= {plain.id, against.id}
+        assert not left & {measured.id, logged.id}
+        told = (await at.store.explain(at.board, "carol", [measured.number])).explanations[0]
+        assert told.protection is not None
+        assert told.protection.reason == "cited in a debate that was settled a while ago"
+        clock.advance(3_600)
+        assert {measured.id, logged.id} <= {id_ for id_, _, _ in (await at.prune()).moved}
+
+    async def test_what_a_debate_without_an_outcome_rested_on_leaves_with_the_rest(self, at: Table) -> None:
+        measured = await at.post("carol", "measured")
+        claim = await at.post("alice", "claim", "HYPOTHESIS")
+        against = await at.post("bob", "no", "CRITIQUE", critiques=claim, derived_from=measured)
+        await at.withdraw("bob", against)
+        assert measured.id in {id_ for id_, _, _ in (await at.prune()).moved}
+
     # What was restored
 
     async def test_what_was_restored_stays_for_a_while(self, at: Table, clock: HandClock) -> None:

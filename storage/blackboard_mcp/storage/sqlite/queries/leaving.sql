@@ -190,16 +190,29 @@ WHERE v.board = ?1 AND v.seq > ?2 AND v.at > ?3 AND v.event = 'item.restored' AN
 GROUP BY v.item ORDER BY 3, max(v.seq) DESC;
 
 -- name: grounds_of_debates
--- What members of open debates cite (`derived_from`) and nothing else keeps: what everybody sees, then the rest, the
--- most important first. What is hidden cites nothing for others.
-SELECT i.number, i.tokens FROM held h
-CROSS JOIN item s ON s.board = h.board AND s.number = h.number AND s.zone = 'working'
-CROSS JOIN edge e ON e.board = h.board AND e.source = h.number AND e.kind = 'derived_from'
+-- What members of open debates cite (`derived_from`) and nothing else keeps, and what the critiques and their answers
+-- cite on items whose debate was settled after a sequence (?2) and an instant. What everybody sees comes before the
+-- rest, what is open (0) before what was settled (1), then the most important. What is hidden cites nothing for others.
+WITH settled(critique) AS (
+    SELECT k.critique FROM event v
+    CROSS JOIN debate d INDEXED BY debate_root ON d.board = v.board AND d.root = v.item AND d.state IN ('CONSENSUS', 'DECIDED')
+    CROSS JOIN debate_critique k ON k.board = d.board AND k.debate = d.id
+    WHERE v.board = ?1 AND v.seq > ?2 AND v.at > ?3 AND v.event = 'debate.closed'
+), citing(source, settled) AS (
+    SELECT h.number, 0 FROM held h CROSS JOIN item s ON s.board = h.board AND s.number = h.number
+    WHERE h.board = ?1 AND s.zone = 'working' AND s.status IN ('ACTIVE', 'DEBATED')
+    UNION ALL SELECT critique, 1 FROM settled
+    UNION ALL SELECT e.source, 1 FROM settled
+    CROSS JOIN edge e ON e.board = ?1 AND e.target = settled.critique AND e.kind = 'replies_to'
+)
+SELECT i.number, i.tokens, min(c.settled) FROM citing c
+CROSS JOIN item s ON s.board = ?1 AND s.number = c.source AND s.status <> 'WITHDRAWN'
+CROSS JOIN edge e ON e.board = ?1 AND e.source = c.source AND e.kind = 'derived_from'
 CROSS JOIN item i ON i.board = e.board AND i.number = e.target AND i.zone = 'working'
-WHERE h.board = ?1 AND s.status IN ('ACTIVE', 'DEBATED') AND i.status IN ('ACTIVE', 'DEBATED')
+WHERE i.status IN ('ACTIVE', 'DEBATED')
   AND NOT (i.status = 'ACTIVE' AND i.importance >= 5) AND SHARED(s.owner, i.owner)
   AND NOT EXISTS (SELECT 1 FROM protected p WHERE p.board = i.board AND p.number = i.number)
-GROUP BY i.number ORDER BY HIDDEN(i.owner), i.importance DESC, i.number;
+GROUP BY i.number ORDER BY HIDDEN(i.owner), 3, i.importance DESC, i.number;
 
 -- name: authors_depending
 -- Who wrote what depends on an item, of what is live.
