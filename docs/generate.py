@@ -123,7 +123,10 @@ EVENTS: dict[EventType, tuple[str, str]] = {
         "A watcher acknowledged, or a critique was answered.",
         "duty, answer (the id), reason",
     ),
-    EventType.AGREEMENT_GIVEN: ("Who was asked to agree to an item agreed.", "version"),
+    EventType.AGREEMENT_GIVEN: (
+        "Who was asked to agree to an item agreed.",
+        "version; reason, where one was given",
+    ),
     EventType.OBLIGATION_WAIVED: ("What an agent owed lapsed, visibly.", "watcher, duty, reason"),
     EventType.SUMMARY_REQUESTED: (
         "Agents are asked to summarise a finished thread.",

@@ -139,7 +139,7 @@ async def test_a_footer_has_at_most_thirty_tokens_however_much_waits(board: Any)
         ]
         await bob.do("post", items=critiques)
     await alice.do("query", limit=1)
-    assert "you owe: answer C-31 +49 · 99+ unseen" in alice.footer
+    assert "you owe: answer C-31, C-32, C-33 +47 · 99+ unseen" in alice.footer
     assert boards.TOKENIZER.count(alice.footer) <= 30
 
 

@@ -19,7 +19,7 @@ class RemarkKind(StrEnum):
     CRITICISED = "criticised"
     """Open critiques that what the post criticises had already."""
     OVER = "over"
-    """The post criticises them, and they were withdrawn or invalidated before: no debate opens."""
+    """The post criticises or replies to them, and they were withdrawn or invalidated before: no debate opens."""
     FALLEN = "fallen"
     """They say the same, and were withdrawn or invalidated."""
     NUMBERS = "numbers"
@@ -29,7 +29,9 @@ class RemarkKind(StrEnum):
     ASKS = "asks"
     """It is a question that waits for answers of the agents in `fields`."""
     ANSWERS = "answers"
-    """It replies to this question, which waits for the agents in `fields`, or for nobody any more."""
+    """It replies to this question or critique, which waits for the agents in `fields`, or for nobody any more."""
+    UNSEEN = "unseen"
+    """Others wrote them on the same matter, and the agent was not shown them yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,10 +219,11 @@ class WireRemark(_Wire):
     id: str = Field(description="what was posted")
     kind: str = Field(
         description="same (posted before by the caller, not stored again), criticised (open critiques of what it "
-        "criticises), over (what it criticises fell before), fallen (says the same and was withdrawn or invalidated), "
-        "numbers (says the same but for numbers), claim (supersedes or refutes what others wrote), near (posts of the "
-        "call that nearly repeat it), asks (a question that waits for the agents in `fields`), answers (the question "
-        "that it replies to, and for whom that waits still)"
+        "criticises), over (what it criticises or replies to fell before), fallen (says the same and was withdrawn or "
+        "invalidated), numbers (says the same but for numbers), claim (supersedes or refutes what others wrote), "
+        "near (posts of the call that nearly repeat it), asks (a question that waits for the agents in `fields`), "
+        "answers (the question or critique that it replies to, and for whom that waits still), unseen (others "
+        "wrote them on the same matter, and the caller was not shown them)"
     )
     about: list[str] = Field(description="ids, oldest first")
     more: int = Field(default=0, description="how many are not listed")

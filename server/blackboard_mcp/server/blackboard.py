@@ -31,7 +31,15 @@ from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.findings import FINDINGS, MAX_FINDING, fingerprint
 from blackboard_mcp.protocols.grants import GRANTED
-from blackboard_mcp.protocols.items import MAX_BATCH_EDGES, MAX_BATCH_TEXT, Draft, Item, ItemType, parse_ref
+from blackboard_mcp.protocols.items import (
+    MAX_BATCH_EDGES,
+    MAX_BATCH_TEXT,
+    Draft,
+    Item,
+    ItemType,
+    Ref,
+    parse_ref,
+)
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.topics import is_topic, parse_topic
@@ -48,6 +56,7 @@ from .once import check_once_key, once_of
 from .pruner import Pruner
 from .quotas import Quotas, size_of
 from .reading import Reader, Reading, check_explained
+from .remarks import crossed
 from .requests import PostFields, check_agent, check_board, digest, draft
 from .rights import Rights
 from .searching import ArchiveSearch, Found, search, with_neighbours
@@ -61,6 +70,8 @@ _END = 1 << 62
 _SHORT = 40
 """Items that are put into a view on the spot; more take long enough for others to wait."""
 _COUNTED_INLINE = 20_000
+_CROSSING = 20
+"""Unseen items, the newest, that a post is held against."""
 _OWNERS = 10_000
 
 
@@ -192,12 +203,22 @@ class Blackboard:
             raise await with_texts(self.store, name, agent, error) from None
         self.activity.seen(name, agent)
         posted = replace(posted, attention=self.looks.told(name, agent, posted.seq, posted.attention))
+        posted = await self._crossed(name, agent, posted)
         for fields in posts:
             if fields.ttl_seconds is not None:
                 self.pruner.expect(fields.ttl_seconds)
         if posted.board.pass_due:
             self.pruner.kick(name)
         return posted
+
+    async def _crossed(self, board: str, agent: str, posted: Posted) -> Posted:
+        """The same, with remarks on what others wrote of it that the agent was not shown."""
+        unseen = {number for _, number in posted.attention.fresh if number} - {i.number for i in posted.items}
+        if not unseen or posted.repeated:
+            return posted
+        refs = [Ref(number) for number in sorted(unseen)[-_CROSSING:]]
+        found = await self.store.read(board, agent, refs, [])
+        return replace(posted, remarks=(*posted.remarks, *crossed(posted, found.items)))
 
     async def drafts(self, posts: Sequence[PostFields]) -> list[Draft]:
         """Checked and counted; long texts in a worker thread, so that nobody else waits for the count."""

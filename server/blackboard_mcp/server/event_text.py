@@ -28,7 +28,7 @@ def plainly(event: Event) -> str | None:
         case EventType.ITEM_DOUBTED if said.get("rests_on"):
             return f"it rests on {_listed(said['rests_on'])}; look whether it still holds"
         case EventType.AGREEMENT_GIVEN:
-            return "agreed to it"
+            return "agreed to it" + (f": {said['reason']}" if said.get("reason") else "")
         case EventType.AGREEMENT_REACHED if said.get("agreed"):
             return f"agreed by {_listed(said['agreed'])}"
         case EventType.AGREEMENT_ASKED if said.get("agents"):

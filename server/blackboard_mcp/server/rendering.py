@@ -20,10 +20,10 @@ from blackboard_mcp.protocols.answers import (
 )
 from blackboard_mcp.protocols.board import DEFAULT_POLICY, Board, Core
 from blackboard_mcp.protocols.clock import Clock
-from blackboard_mcp.protocols.debates import Debate, Duty
+from blackboard_mcp.protocols.debates import Debate, DebateState, Duty
 from blackboard_mcp.protocols.events import LEFT, QUIET, Event, EventType
 from blackboard_mcp.protocols.explain import Explained
-from blackboard_mcp.protocols.items import Item, ItemType, Visibility, item_id
+from blackboard_mcp.protocols.items import Item, ItemType, Status, Visibility, item_id
 from blackboard_mcp.protocols.pruning import PassOutcome
 from blackboard_mcp.protocols.remarks import RemarkKind
 from blackboard_mcp.protocols.tokens import Tokenizer
@@ -62,10 +62,17 @@ _WHOLE_TOKENS = 240
 """So much of a text stands in an event's line; shorter texts stand there whole."""
 _LISTED_APART = ("was", "now")
 """Data of an event that no line has: `read` with `id@*` lists former values."""
+_HOW_LEFT = {
+    EventType.ITEM_ARCHIVED: "archived for room",
+    EventType.ITEM_EXPIRED: "archived, their time ended",
+    EventType.ITEM_SUPERSEDED: "archived, superseded",
+}
 _LEFT_NAMED = 12
 """Items that left together are named up to so many."""
 _DUTIES = {Duty.RESPOND: "answer", Duty.ANSWER: "answer", Duty.AGREE: "agree to"}
 """What a footer calls duties that are not called what is to be done."""
+_OWED = 3
+"""Items that a footer names of what is owed in the same way."""
 _NAMED_APART = 3
 """Items beyond the budget that each get a line; more of them share one."""
 _MEMBERS = 100
@@ -104,12 +111,13 @@ class Rendering:
     # The footer: at most 30 tokens
 
     def footer(self, seq: int, attention: Attention | None = None) -> str:
-        """`seq 214 · you owe: answer C-22 +2 · 12 unseen`: the place, the most pressing duty, what was not shown."""
+        """`seq 214 · you owe: answer C-22, C-23 +1 · 12 unseen`: the place, what is owed first, what was not shown."""
         words = [f"seq {seq}"]
         owed, unseen = ((), 0) if attention is None else (attention.owed, attention.unseen)
         if owed:
-            more = f" +{len(owed) - 1}" if len(owed) > 1 else ""
-            words.append(f"you owe: {_DUTIES.get(owed[0].duty, owed[0].duty)} {owed[0].id}{more}")
+            first = [one.id for one in owed if one.duty is owed[0].duty][:_OWED]
+            more = f" +{len(owed) - len(first)}" if len(owed) > len(first) else ""
+            words.append(f"you owe: {_DUTIES.get(owed[0].duty, owed[0].duty)} {', '.join(first)}{more}")
         if unseen:
             words.append(f"{unseen if unseen < MOST_UNSEEN else f'{MOST_UNSEEN - 1}+'} unseen")
         return " · ".join(words)
@@ -140,6 +148,8 @@ class Rendering:
                 words.append("(posted before with this idempotency_key)")
             elif item.status != "ACTIVE" and not item.deleted:
                 words.append(str(item.status))
+                if item.status is Status.WITHDRAWN and item.debate not in (None, DebateState.OPEN):
+                    words[-1] += "; no debate on it is open any more"
             if item.key is not None:
                 words.append(f"key {item.key}")
             if place in added:
@@ -514,10 +524,12 @@ def _go_on(news: News, after: int, budget: int) -> str:
 
 
 def _apart(events: Sequence[Event]) -> str:
-    """Items that left, and how much bookkeeping there was: `9 archived: F-2, F-5 …; 3 obligation.met`."""
-    left = [event.item for event in events if event.event in LEFT and event.item is not None]
+    """Items that left, and how much bookkeeping there was: `9 archived for room: F-2, F-5 …; 3 obligation.met`."""
+    words = []
+    for type_, how in _HOW_LEFT.items():
+        left = [event.item for event in events if event.event is type_ and event.item is not None]
+        words += [f"{len(left)} {how}: {_some(left)}"] if left else []
     others = Counter(str(event.event) for event in events if event.event not in LEFT)
-    words = [f"{len(left)} archived: {_some(left)}"] if left else []
     return "; ".join([*words, *(f"{count} {name}" for name, count in sorted(others.items()))])
 
 

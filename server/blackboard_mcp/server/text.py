@@ -28,22 +28,28 @@ QUOTE = "> "
 
 _LINES = re.compile("\r\n|[\n\r\v\f\x85\u2028\u2029]")
 _SEPARATORS = re.compile("[\x85\u2028\u2029]")
-_OURS = re.compile(
-    r"[\s>\"'`*_#(\[{-]*+(?:"
-    r"[A-Z]-\d+\b|seq\s*\d|\d+ [a-z]+\.[a-z]+\b|[→⚠✗✓]|\d+ more\b"
+_BEGINNINGS = (
+    r"seq\s*\d|\d+ [a-z]+\.[a-z]+\b|[→⚠✗✓]|\d+ more\b"
     r"|(?:post|read|query|query_archive|subscribe|wait|debate|respond|consume|summarize)\s*\("
     r"|(?:system|server|blackboard|error|objective|constraint \d+|flags|rules r\d+)\b\s*:|board \S+ .{0,12}seq"
     r"|(?:you owe|(?:waiting |new )?for you|you watch|since you(?:r| looked)|new since|whole texts|already criticised"
-    r"|same as|back with|not shown, but|nothing (?:matches|was changed|posted yet)|no news|closes by \d)\b"
+    r"|same as|back with|not shown to you yet|not shown, but|nothing (?:matches|was changed|posted yet)|no news"
+    r"|closes by \d)\b"
     r"|(?:stays|archived|came|changed|settled|left for room|time ended|agreed to|last active|done with|waits for"
-    r"|debates opened|archived for room or age)\b"
+    r"|debates opened|archived \(room is made)\b"
     r"[^.]{0,12}:"
     r"|(?:[a-z]+,? ){0,4}(?:debates|questions|problems|issues|settled|answers|plans|summaries|items|facts|results|notes"
-    r"|hypotheses|critiques|logs):\s*$)",
-    re.IGNORECASE,
+    r"|hypotheses|critiques|logs):\s*$"
 )
-"""How lines of the server's begin: an id, a number of the log, a call, a label, a heading alone on its line. What an
-agent writes so stands behind `QUOTE`, also where all of it is shown on one line."""
+"""How lines of the server's begin: a number of the log, a call, a label, a heading alone on its line."""
+_LEAD = r"[\s>\"'`*_#(\[{-]*+(?:"
+_OURS = re.compile(rf"{_LEAD}[A-Z]-\d+\b|{_BEGINNINGS})", re.IGNORECASE)
+"""The same, and an id. What an agent writes so on a line of its own stands behind `QUOTE`."""
+_OURS_INLINE = re.compile(
+    rf"{_LEAD}[A-Z]-\d+(?:@\d+)?\s+(?:(?:[a-z]+\s+)?by\b|→|[A-Z_]{{4,}}\b)|(?i:{_BEGINNINGS}))"
+)
+"""The same where all of a text is shown on one line behind what we say of it: there an id alone begins an honest
+sentence ("F-2 counts users"), and what tells of an item does not."""
 _LIKE = 80
 """How much of a line is looked at for it."""
 _HALF_ESCAPE = re.compile(r"\\(?:u[0-9a-f]{0,3}|U[0-9a-f]{0,7})?\Z")
@@ -93,11 +99,11 @@ def quoted(text: str) -> list[str]:
 def flat(text: str) -> str:
     """`one_line` of an item's text: each of its lines that begins like one of the server's stands behind `QUOTE`."""
     lines = _LINES.split(text)
-    return one_line(" ".join(QUOTE + line if _like_ours(line) else line for line in lines))
+    return one_line(" ".join(QUOTE + line if _like_ours(line, _OURS_INLINE) else line for line in lines))
 
 
-def _like_ours(line: str) -> bool:
-    return _OURS.match(visible(line[:200]).strip()[:_LIKE]) is not None
+def _like_ours(line: str, ours: re.Pattern[str] = _OURS) -> bool:
+    return ours.match(visible(line[:200]).strip()[:_LIKE]) is not None
 
 
 def clip(text: str, width: int) -> str:

@@ -98,3 +98,11 @@ async def test_another_cannot_ask_about_an_item_and_a_transaction_can(board: Any
     assert "Only ada" in (await ben.fail("post", id=item["id"], agree=["cleo"]))["message"]
     done = await ada.do("post", items=[{"id": item["id"], "agree": ["ben"]}, {"text": "why: it rains"}])
     assert done["items"][0]["agreement"]["waiting"] == ["ben"]
+
+
+async def test_what_somebody_adds_to_an_agreement_reaches_who_asked(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ada.post("We go by train.", "DECISION", agree=["ben"])
+    await ben.do("debate", op="agree", id="D-1", reason="If it runs on Sunday.")
+    told = next(line for line in (await ada.say("wait")).splitlines() if "agreement.given" in line)
+    assert told.endswith("agreement.given D-1 by ben: agreed to it: If it runs on Sunday.")

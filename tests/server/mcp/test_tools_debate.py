@@ -37,7 +37,7 @@ async def test_a_critique_opens_a_debate_and_tells_each_what_it_owes(board: Any,
     text = await bob.say("post", text="It leaks as well.", type="CRITIQUE", edges={"critiques": ["F-1"]})
     assert text.splitlines()[0] == "C-3 → debate on F-1 open: its author answers, then you judge the answer"
     await alice.do("query")
-    assert alice.footer.endswith("you owe: answer C-2 +1")
+    assert alice.footer.endswith("you owe: answer C-2, C-3")
     for critic in (bob, carol):
         await critic.do("query")
         assert "you owe" not in critic.footer, "there is nothing to judge yet"
@@ -140,7 +140,19 @@ async def test_an_author_concedes_and_everybody_reads_that_it_fell_and_why(board
     assert f"INVALIDATED amended to {better['id']}" in await carol.say("query", status="INVALIDATED")
     said = (await carol.say("debate", op="status", id=second["id"])).splitlines()
     assert said[0].startswith(f"{second['id']} is amended to {better['id']}: debate CONSENSUS")
-    assert (await bob.fail("debate", op="concede", id=better["id"]))["error"] == "conflict"
+
+
+@both
+async def test_who_sees_the_mistake_first_concedes_before_anybody_criticised(board: Any, mode: str) -> None:
+    alice, bob = await board.join("alice", "bob", mode=mode)
+    guess = await alice.post("The valve stuck.", "HYPOTHESIS")
+    assert (await bob.fail("debate", op="concede", id=guess["id"]))["error"] == "conflict"
+    done = await alice.do("debate", op="concede", id=guess["id"], reason="The log has it open.")
+    assert (done["state"], done["outcome"], done["closed_by"]) == ("CONSENSUS", "falls", "alice")
+    settled = next(line for line in (await bob.say("read")).splitlines() if line.startswith(guess["id"]))
+    assert settled.startswith(
+        f'{guess["id"]} by alice falls, conceded by alice 0s ago ("The log has it open.")'
+    )
 
 
 @both

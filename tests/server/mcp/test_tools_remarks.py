@@ -174,3 +174,42 @@ async def test_the_answer_says_who_is_asked_and_for_whom_a_question_still_waits(
     done = await carol.do("post", text="5432", type="ANSWER", edges={"replies_to": ["Q-4"]})
     assert done["remarks"] == [{"id": "A-5", "kind": "answers", "about": ["Q-4"], "more": 0, "fields": []}]
     assert "you owe" not in await bob.say("query")
+
+
+@both
+async def test_what_others_wrote_on_the_same_matter_meanwhile_is_named(board: Any, mode: str) -> None:
+    ada, ben = await board.join("ada", "ben", mode=mode)
+    await ada.post("The log begins at noon.")
+    await ben.say("read")
+    await ada.post("The pool was too small.", "HYPOTHESIS")
+    await ada.post("It rained.")
+    text = await ben.say("post", type="HYPOTHESIS", text="The pool could not hold the load.")
+    assert text.splitlines()[:2] == ["H-4", "not shown to you yet: H-2 by ada: The pool was too small."]
+    critique = await ada.post("No: it was large.", "CRITIQUE", edges={"critiques": ["H-4"]})
+    await ben.say("wait")
+    await ada.post("See the log.", "REPLY", edges={"replies_to": [critique["id"]]})
+    answer = await ben.do("post", type="REPLY", text="It was.", edges={"replies_to": [critique["id"]]})
+    assert remarks(answer) == [("R-7", "unseen", ["R-6"])]
+    await ben.say("wait")
+    assert remarks(await ben.do("post", type="HYPOTHESIS", text="Somebody slept.")) == []
+
+
+async def test_who_replies_for_another_reads_whose_answer_is_still_missing(board: Any) -> None:
+    ada, ben, cleo = await board.join("ada", "ben", "cleo")
+    await ada.post("The pool was too small.", "HYPOTHESIS")
+    await ben.post("It was large.", "CRITIQUE", edges={"critiques": ["H-1"]})
+    await cleo.say("read")
+    said = {"type": "REPLY", "edges": {"replies_to": ["C-2"]}}
+    assert (await cleo.say("post", text="Not large enough.", **said)).splitlines()[:2] == [
+        "R-3",
+        "C-2 waits for ada still",
+    ]
+    assert "waits for" not in await ada.say("post", text="It held 400.", **said)
+
+
+async def test_a_reply_to_what_was_taken_back_is_told_so(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ada.post("The pool was too small.", "HYPOTHESIS")
+    await ada.say("post", id="H-1", status="WITHDRAWN")
+    text = await ben.say("post", type="QUESTION", text="@ada why?", edges={"replies_to": ["H-1"]})
+    assert "H-1 by ada is WITHDRAWN already" in text.splitlines()

@@ -93,7 +93,7 @@ def _archive(standing: Standing) -> str:
         told = f"{archived.items:,}, {told}"
     topics = _topics(standing)
     about = f' (about {", ".join(topics)}) → query_archive(text="…")' if topics else ""
-    return f"archived for room or age: {told}{about}"
+    return f"archived (room is made from {standing.snapshot.board.config.high_tokens:,} tokens on): {told}{about}"
 
 
 def counted(type_: ItemType, count: int) -> str:

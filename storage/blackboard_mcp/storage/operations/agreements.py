@@ -20,7 +20,7 @@ from blackboard_mcp.protocols.items import FINISHED, ItemType, Zone
 from ..operation import Rows
 from .ledger import Ledger, load_any
 from .principals import owner_of, owners_of
-from .rows import ItemRow, Steps, numbers, sql
+from .rows import MAX_REASON, ItemRow, Steps, cut, numbers, sql
 
 AWAY = "away"
 _ENOUGH = "enough agreed"
@@ -106,7 +106,7 @@ def _oblige(ledger: Ledger, row: ItemRow, names: Sequence[str], more: dict[str, 
     yield from ledger.emit(EventType.AGREEMENT_ASKED, row, data=data, concerns=names)
 
 
-def give(ledger: Ledger, item: ItemRow) -> Steps[bool]:
+def give(ledger: Ledger, item: ItemRow, reason: str = "") -> Steps[bool]:
     """The ledger's agent agrees to the item as it stands; whether it was asked to, and had not yet.
 
     Who was let off for being away may agree when it is back.
@@ -118,7 +118,9 @@ def give(ledger: Ledger, item: ItemRow) -> Steps[bool]:
     if not mine or (mine[0][3] == ObligationState.WAIVED and mine[0][5] != AWAY):
         return False
     yield from _set(ledger, mine[0], ObligationState.ACKNOWLEDGED, f"version {item.version}")
-    data = {"version": item.version}
+    data: dict[str, object] = {"version": item.version}
+    if reason:
+        data["reason"] = cut(reason, MAX_REASON)
     yield from ledger.emit(EventType.AGREEMENT_GIVEN, item, data=data, concerns=[item.author])
     yield from _settle(ledger, item)
     return True

@@ -14,7 +14,6 @@ from . import agreements, deciding, questions
 from .answering import too_early, unanswered
 from .debating import (
     DUE,
-    MAX_REASON,
     TAKEN_BACK,
     acts_for_author,
     close,
@@ -32,7 +31,7 @@ from .debating import (
 from .ledger import Ledger, load_any, load_visible, open_ledger, standing
 from .principals import agents_of, owner_of
 from .request_rows import find
-from .rows import ItemRow, Steps, cut, numbers, sql
+from .rows import MAX_REASON, ItemRow, Steps, cut, numbers, sql
 from .voting import cast, tally
 
 
@@ -141,7 +140,7 @@ def _acknowledge(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
         of_debate = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
         rows += [row for row in of_debate if row[1] != item.number]
     rows = [row for row in rows if row[2] == Duty.ACKNOWLEDGE]
-    agreed = yield from agreements.give(ledger, item)
+    agreed = yield from agreements.give(ledger, item, call.reason)
     if agreed and not any(_owes(ledger.agent, row) for row in rows):
         return  # in a debate, what it owes there waits for the answers
     if debate is not None and waiting and not any(_owes(ledger.agent, row) for row in rows):
@@ -238,13 +237,15 @@ def _end(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
     """
     item = yield from _item(ledger, call.op, number, call.version)
     debate = yield from debate_about(ledger.no, item)
+    own = item.author == ledger.agent and bool(TRANSITIONS[Status(item.status)])
+    if debate is None and call.op is DebateOp.CONCEDE and own:
+        # Who sees for itself that it was wrong need not wait for a critique; its reason is kept all the same.
+        yield from open_explicitly(ledger, item, ())
+        debate = yield from debate_about(ledger.no, item)
     if debate is None:
-        how = (
-            f'post(id="{item.id}", status="WITHDRAWN") takes it back'
-            if call.op is DebateOp.CONCEDE
-            else f'debate(op="status", id="{item.id}") says how the last one ended'
+        how = (yield from _how_to_agree(ledger, item)) or (
+            f'debate(op="status", id="{item.id}") says how the last one ended'
         )
-        how = (yield from _how_to_agree(ledger, item)) or how
         raise Conflict(f"No debate is open on {item.id}. Nothing was changed; {how}.", item=item.id)
     match call.op:
         case DebateOp.CONCEDE:

@@ -19,12 +19,10 @@ from . import guarding, pressing, retracting
 from .answering import ask_again, summon, unanswered
 from .ledger import Ledger, load_any, standing
 from .principals import behind, owner_of, owners_of, writer_of
-from .rows import ItemRow, Steps, cut, numbers, sql
+from .rows import MAX_REASON, ItemRow, Steps, cut, numbers, sql
 from .topics import watchers_of
 from .voting import decisions_of, tally
 
-MAX_REASON = 300
-"""Most characters of a reason that an event repeats; the debate has all of it."""
 _NAMED = 8
 MAX_BY_TOPIC = 64
 """Most agents whom standing watches oblige in one debate: those who have watched longest."""

@@ -24,7 +24,7 @@ from ..operation import Rows
 from .debating import AWAY, TAKEN_BACK, Open, acts_for_author, close, moved, owe, settle_duty
 from .ledger import Ledger, load_any, load_visible, standing
 from .principals import behind, owner_of, owners_of
-from .rows import ItemRow, Steps, cut, numbers, sql
+from .rows import MAX_REASON, ItemRow, Steps, cut, numbers, sql
 from .voting import decisions_of
 
 
@@ -57,9 +57,8 @@ def concede(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
 def give_up(ledger: Ledger, debate: Open) -> Steps[None]:
     """Its own side has given the debated item a status that is final: that concedes."""
     row = (yield from load_any(ledger.no, [debate.root.number]))[debate.root.number]
-    yield from close(
-        ledger, debate, DebateState.CONSENSUS, f"conceded: {row.status} by its author", Outcome.FALLS
-    )
+    reason = f"conceded: {row.status} by its author, who gave no reason"
+    yield from close(ledger, debate, DebateState.CONSENSUS, reason, Outcome.FALLS)
 
 
 def decide(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
@@ -109,7 +108,7 @@ def decide(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
     for agent in asked:
         if agent not in waits:
             yield from owe(ledger, agent, root.number, Duty.CONFIRM, debate.id)
-    data: dict[str, object] = {"outcome": str(call.outcome), "reason": cut(call.reason, _REASON)}
+    data: dict[str, object] = {"outcome": str(call.outcome), "reason": cut(call.reason, MAX_REASON)}
     if to is not None:
         data["amended_to"] = to.id
     yield from ledger.emit(EventType.DEBATE_PENDING, root, data=data, concerns=[root.author, *asked])
@@ -254,4 +253,3 @@ def ask_the_others(ledger: Ledger, debate: Open) -> Steps[None]:
 
 
 _NAMED = 3
-_REASON = 300

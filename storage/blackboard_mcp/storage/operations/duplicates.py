@@ -10,10 +10,12 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from blackboard_mcp.protocols.debates import Duty, ObligationState
 from blackboard_mcp.protocols.findings import FINDINGS, MAX_FINDING, fingerprint, outline
 from blackboard_mcp.protocols.items import TRANSITIONS, Draft, EdgeKind, Item, ItemType, Status, Visibility
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 
+from ..operation import Rows
 from . import questions
 from .ledger import Ledger, load_any
 from .principals import mark
@@ -107,17 +109,28 @@ def _claimed(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
 
 
 def _asking(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
-    """Whose answers a question waits for; and those that still wait which the item replies to, or waited for it."""
-    if item.type is ItemType.QUESTION:
-        names = yield from questions.waiting_for(ledger.no, item.number)
-        return [Remark(place, RemarkKind.ASKS, (item,), fields=tuple(names))] if names else []
-    found = []
+    """Whose answers a question waits for; of what the item replies to, what is over, questions that wait still or
+    waited for it, and critiques that wait for others."""
+    found: list[Remark] = []
+    asks = item.type is ItemType.QUESTION
+    if asks and (names := (yield from questions.waiting_for(ledger.no, item.number))):
+        found.append(Remark(place, RemarkKind.ASKS, (item,), fields=tuple(names)))
     replied = [edge.target for edge in item.edges if edge.kind is EdgeKind.REPLIES_TO]
     rows = yield from load_any(ledger.no, replied)
-    asked = [n for n in replied if rows[n].type == ItemType.QUESTION and rows[n].public]
+    asked = [n for n in replied if not asks and rows[n].type == ItemType.QUESTION and rows[n].public]
     for question in (yield from _shown(ledger, asked)) if asked else ():
         names = yield from questions.waiting_for(ledger.no, question.number)
         found.append(Remark(place, RemarkKind.ANSWERS, (question,), fields=tuple(names)))
+    over = [n for n in dict.fromkeys(replied) if rows[n].public and not TRANSITIONS[Status(rows[n].status)]]
+    if over:
+        found.append(Remark(place, RemarkKind.OVER, (yield from _shown(ledger, over[:_CRITIQUES]))))
+    for number in dict.fromkeys(replied):
+        if rows[number].type == ItemType.CRITIQUE and rows[number].public and number not in over:
+            duties: Rows = yield sql("obligations_of_item"), (ledger.no, number)
+            names = [d[0] for d in duties if d[2] == Duty.RESPOND and d[3] == ObligationState.OUTSTANDING]
+            if names:
+                about = yield from _shown(ledger, [number])
+                found.append(Remark(place, RemarkKind.ANSWERS, about, fields=tuple(names)))
     return found
 
 

@@ -73,6 +73,10 @@ def dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
+MAX_REASON = 300
+"""Most characters of a reason that an event repeats."""
+
+
 def cut(text: str, most: int) -> str:
     """The start of a text, and a sign that it goes on where it does."""
     return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -872,6 +872,9 @@ class Model(Footing, Wondering):
         self.see(agent, number)
         self.was_here(agent)
         about = self.about(number)
+        thing = self.things[number]
+        if not about and agent == thing.author and not thing.private and thing.status not in FINAL:
+            about = [self.begin(number, agent, [], explicit=True)]
         if not about or not self.speaks_for(agent, about[0].root):
             raise Nope
         outcome = "falls" if to is None else "amended"
