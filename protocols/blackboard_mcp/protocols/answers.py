@@ -339,6 +339,8 @@ class Statistics:
     protected_tokens: int
     open_debates: int
     waiting_for_index: int
+    stored_bytes: int = 0
+    """What the agent itself has written that is kept: as `BoardConfig.owner_bytes` counts."""
 
 
 @dataclass(frozen=True, slots=True)

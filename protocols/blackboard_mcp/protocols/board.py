@@ -24,6 +24,10 @@ STEPS = ("resolved", "logs", "threads", "importance")
 DEFAULT_POLICY = "token-importance"
 
 
+RESERVE_BYTES = 1_000_000
+"""So many bytes beyond `owner_bytes` and `board_bytes` are for answers that are owed."""
+
+
 @dataclass(frozen=True, slots=True)
 class BoardConfig:
     """How a board behaves. Fractions are of `target_tokens`; importance ceilings are inclusive.
@@ -45,6 +49,12 @@ class BoardConfig:
     summarise_over: int = 4
     owner_held: float = 0.75
     """Part of the target that may be kept from leaving on one owner's account while others are there; 1: all."""
+    owner_bytes: int = 5_000_000_000
+    """Most bytes that the agents of one owner may have written that are kept for good; 0: no such bound.
+
+    Texts, tags and metadata of every version count, in UTF-8, and 1,000 for each version besides."""
+    board_bytes: int = 20_000_000_000
+    """The same of all together."""
     tokenizer: str = "o200k_base"
     core_tokens: int = 1_000
     """Most tokens that the core may have."""

@@ -16,6 +16,7 @@
     ├── StoreError              the store could not do it
     │   ├── StoreBusy           no write lock within the deadline
     │   ├── StoreFull           no room on the disk
+    │   │   └── StoreLow        little room on the disk, which is left to what ends work
     │   ├── StoreTooNew         the file was written by a newer version of the product
     │   ├── StoreDamaged        the file is not a board file, or is damaged
     │   └── StoreClosed         used after close, or stopped after a failed write
@@ -174,6 +175,12 @@ class StoreFull(StoreError):
     """No room on the disk."""
 
     code = "full"
+
+
+class StoreLow(StoreFull):
+    """Little room on the disk, which is left to what ends work: the same call is taken when there is more."""
+
+    code = "low"
 
 
 class StoreTooNew(StoreError):

@@ -775,6 +775,9 @@ class StatisticsAnswer(_Wire):
     visible: dict[str, ZoneFigures] = Field(description="zone to what the reader sees of it")
     working_by_type: dict[str, int]
     tokenizer: str
+    stored_bytes: int = Field(description="what the reader wrote that is kept, as owner_bytes counts")
+    owner_bytes: int = Field(description="most of it for the agents of one owner; 0: no bound")
+    board_bytes: int = Field(description="and for all; 0: no bound")
 
 
 class MovedItem(_Wire):

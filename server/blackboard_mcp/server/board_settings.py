@@ -35,6 +35,13 @@ WHOLE = {
         1_000,
         "so many owners voting one way close a debate; 0: all its watchers by acknowledging",
     ),
+    "owner_bytes": (
+        0,
+        1_000_000_000_000_000,
+        "so many bytes may the agents of one owner have written that are kept for good: texts, tags and metadata of "
+        "every version, and 1,000 for each; 0: no such bound",
+    ),
+    "board_bytes": (0, 1_000_000_000_000_000, "and so many all together; 0: no such bound"),
     "watch_lease_seconds": (0, 31_536_000, "a watcher away for longer is waited for no more; 0: for ever"),
     "request_lease_seconds": (
         1,

@@ -116,6 +116,7 @@ async def _opened(
         database,
         clock=time,
         synchronous=cast(Literal["FULL", "NORMAL"], settings.synchronous),
+        keep_free=settings.limits.free_bytes,
     )
     store = opened.judged(judge.judge, access.boards)
     holder = f"{os.getpid()}-{new_token(6)}"

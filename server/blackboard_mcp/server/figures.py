@@ -58,4 +58,7 @@ def statistics(figures: Statistics) -> StatisticsAnswer:
         visible={zone: ZoneFigures(**place) for zone, place in by_zone.items()},
         working_by_type=by_type,
         tokenizer=config.tokenizer,
+        stored_bytes=figures.stored_bytes,
+        owner_bytes=config.owner_bytes,
+        board_bytes=config.board_bytes,
     )

@@ -21,8 +21,8 @@ _PATIENCE_SECONDS: Final = 2.0
 class Readiness:
     """What keeps a store from serving: `None`, or one word.
 
-    "full": it only reads, until there is room. "stopped": it only reads, until a restart. "failing": it does not
-    read. "slow": it did not answer in time.
+    "low": it takes what ends work, and "full": it only reads, until there is room. "stopped": it only reads, until a
+    restart. "failing": it does not read. "slow": it did not answer in time.
 
     Args:
         board: what most calls look at.
@@ -41,7 +41,7 @@ class Readiness:
     async def trouble(self) -> str | None:
         """What the store knows of itself, now; it is read at most once in `LOOK_SECONDS`, however many ask."""
         met = self._store.engine.trouble
-        if met is not None:
+        if met is not None and met.kind != "low":
             return met.kind
         if self._store.engine.displaced:
             return "stopped"
@@ -53,7 +53,7 @@ class Readiness:
                 if found != was:
                     logger.warning("readiness: %s", found or "ok")
                 self._found = now, found
-            return self._found[1]
+            return self._found[1] or (None if met is None else met.kind)
 
     async def _read(self) -> str | None:
         try:

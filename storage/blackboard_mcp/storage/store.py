@@ -99,8 +99,11 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
         *,
         clock: Clock | None = None,
         synchronous: Literal["FULL", "NORMAL"] = "FULL",
+        keep_free: int = 0,
     ) -> SqlBoardStore:
         """The store in the file at `path`, made if it is not there; in memory when `path` is `None`.
+
+        Of the disk `keep_free` bytes, of a small one a twentieth, are left to what ends work.
 
         Raises:
             StoreTooNew: a newer version of the product wrote the file.
@@ -112,6 +115,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
             application_id=APPLICATION_ID,
             fills=FILLS,
             synchronous=synchronous,
+            keep_free=keep_free,
         )
         return cls(engine, clock or SystemClock())
 

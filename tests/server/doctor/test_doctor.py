@@ -239,8 +239,25 @@ def test_a_disk_that_is_full_or_nearly_is_found(data: Path, monkeypatch: pytest.
     from blackboard_mcp.server.doctor import folder
 
     monkeypatch.setattr(folder, "LOW_BYTES", 1 << 60)
-    assert "storage-low" in diagnose(data, "--quick")
+    assert diagnose(data, "--quick")["storage-low"]["severity"] == "warning"
+    monkeypatch.setattr(folder.free_space, "kept_free", lambda total, wanted: wanted << 30)
+    assert diagnose(data, "--quick")["storage-low"]["severity"] == "problem"
     monkeypatch.undo()
+    assert diagnose(data, "--quick") == {}
+
+
+def test_owners_and_boards_that_keep_nearly_what_they_may_are_found(data: Path) -> None:
+    with changed(
+        data,
+        "UPDATE stored SET bytes = 19000000000 WHERE agent = ''",
+        "INSERT INTO stored(board, agent, bytes) SELECT no, 'bot', 4900000000 FROM board WHERE id = 'main'",
+        "INSERT INTO principal(agent, owner) VALUES ('bot', 'mallory')",
+    ):
+        found = diagnose(data, "--quick")["bytes-nearly-used"]
+        assert found["facts"]["all"] == [
+            "main (everybody): 19000000000 of 20000000000",
+            "main mallory: 4900000000 of 5000000000",
+        ]
     assert diagnose(data, "--quick") == {}
 
 
@@ -423,6 +440,12 @@ def test_a_port_that_another_program_has_is_found_with_its_name(data: Path) -> N
         found = diagnose(data, "--quick", "--transport", "http", "--port", str(port))["port-taken"]
         assert f"(process {os.getpid()})" in found["message"]
     assert diagnose(data, "--quick", "--transport", "http", "--port", str(port)) == {}
+
+
+def test_a_server_that_takes_no_posts_is_found(data: Path) -> None:
+    with listening(b'HTTP/1.1 200 OK\r\n\r\n{"status":"low"}') as port:
+        found = diagnose(data, "--quick", "--transport", "http", "--port", str(port))
+        assert found["server-not-posting"]["facts"] == {"health": "low"}
 
 
 @pytest.mark.parametrize("health", ["full", "stopped"])

@@ -51,6 +51,23 @@ def fill(folder: Path) -> Path:
     return filler
 
 
+def leave(folder: Path, free: int) -> None:
+    """Has a file take what room there is but for so many bytes."""
+    filler = folder / "filler"
+    filler.touch()
+    size = filler.stat().st_size + shutil.disk_usage(folder).free - free
+    with filler.open("r+b") as out:
+        out.truncate(size)
+        os.posix_fallocate(out.fileno(), 0, size)
+
+
+def unwatched(folder: Path) -> tuple[str, str]:
+    """Options with which nobody looks at the room on the disk: the disk itself refuses."""
+    config = folder / "unwatched.toml"
+    config.write_text("[limits]\nfree_bytes = 0\n")
+    return "--config", str(config)
+
+
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     with small_disk(tmp_path / "disk", "24m") as folder:
@@ -81,7 +98,8 @@ def archived(server: Server) -> None:
 
 
 def test_posts_are_refused_on_a_full_disk_reads_go_on_and_room_is_enough(disk: Path, tmp_path: Path) -> None:
-    with running(Server(disk / "data", tmp_path / "log", "--target-tokens", "600")) as server:
+    options = ("--target-tokens", "600", *unwatched(tmp_path))
+    with running(Server(disk / "data", tmp_path / "log", *options)) as server:
         archived(server)
         poster = Poster()
         assert poster.post(server.wire) is None
@@ -110,6 +128,73 @@ def test_posts_are_refused_on_a_full_disk_reads_go_on_and_room_is_enough(disk: P
         assert server.stop() == 0
         server.start()
         poster.check(server.wire)
+
+
+def test_before_the_disk_is_full_posts_are_refused_and_what_ends_work_is_taken(tmp_path: Path) -> None:
+    with (
+        small_disk(tmp_path / "disk", "256m") as disk,
+        running(Server(disk / "data", tmp_path / "log")) as server,
+    ):
+        kept = (256 << 20) // 20
+        bob = wires.HttpWire(server.url, server.pid, "bob", modern=True)
+        poster = Poster()
+        assert poster.post(server.wire) is None
+        claims = [poster.journal[-1][0]]
+        assert poster.post(server.wire) is None
+        claims.append(poster.journal[-1][0])
+        doubts = [
+            tool(bob, "post", text=f"no: {claim}", type="CRITIQUE", edges={"critiques": [claim]})["items"][0][
+                "id"
+            ]
+            for claim in claims
+        ]
+        for _ in range(2):
+            leave(disk, kept // 2)
+            until(lambda: health(server.url) == (200, "low"))
+            refused = poster.post(server.wire)
+            assert refused is not None
+            assert refused["error"] == "low"
+            assert "nearly full, so nothing new is taken. Nothing was changed." in refused["message"]
+            assert str(disk) not in refused["message"]
+            # What was begun is ended, and reading goes on.
+            claim, doubt = claims.pop(), doubts.pop()
+            words = {"text": f"it is so: {claim}", "type": "REPLY"}
+            reply = tool(server.wire, "post", **words, edges={"replies_to": [doubt]})["items"][0]
+            poster.journal.append((reply["id"], words["text"]))
+            assert tool(bob, "debate", op="acknowledge", id=claim)
+            assert tool(server.wire, "post", id=claim, status="RESOLVED")
+            assert tool(server.wire, "read")
+            leave(disk, kept // 8)
+            until(lambda: health(server.url) == (200, "full"))
+            message = wires.call(bob, "debate", f'{{"op": "watch", "id": "{claim}"}}').message
+            told = message["result"]["structuredContent"]
+            assert told["error"] == "low"
+            assert "only reads. Nothing was changed." in told["message"]
+            assert tool(server.wire, "read", ids=[claim])["items"]
+            assert tool(server.wire, "query", text="ada")["items"]
+            found = subprocess.run(
+                wires.command("doctor", "--quick", "--data", str(server.data)),
+                capture_output=True,
+                text=True,
+                env=wires.environment(),
+                check=False,
+            )
+            assert found.returncode == 2
+            assert "problem storage-low" in found.stdout
+            # There is room again: it is all it takes.
+            (disk / "filler").unlink()
+            until(lambda: health(server.url) == (200, "ok"))
+            assert poster.post(server.wire) is None
+        poster.check(server.wire)
+        bob.close()
+        said = server.said()
+        assert said.count("what adds to the boards is refused") == 2
+        assert said.count("what agents write is refused") == 2
+        assert said.count("posts are taken again") == 2
+        assert f"{server.data} has" in said
+        assert "Delete or move other files" in said
+        assert "Traceback" not in said
+        assert server.stop() == 0
 
 
 def test_a_limit_on_the_size_of_files_is_a_full_disk(tmp_path: Path) -> None:

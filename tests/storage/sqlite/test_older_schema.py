@@ -94,6 +94,20 @@ async def test_I18_what_was_added_since_is_as_if_it_had_always_been_there(store:
         assert await verify_board(store, board.id) == []
 
 
+async def test_what_was_there_is_counted_for_those_who_wrote_it(path: Path, clock: HandClock) -> None:
+    await (await SqlBoardStore.open(path, clock=clock)).close()
+    counted: dict[tuple[int, str], int] = {}
+    for table in ("item", "item_version"):
+        of_each = f"SELECT board, written_by, text, tags, metadata FROM {table}"  # noqa: S608 - names of ours
+        for board, agent, *said in select(path, of_each):
+            assert agent
+            for who in (agent, ""):
+                there = counted.get((board, who), 0)
+                counted[board, who] = there + 1_000 + sum(len(part.encode()) for part in said)
+    assert len(counted) > 5
+    assert {(board, who): size for board, who, size in select(path, "SELECT * FROM stored")} == counted
+
+
 async def test_what_was_under_way_goes_on(store: SqlBoardStore) -> None:
     at = Table(store)
     assert (await at.item(1)).debate == "OPEN"

@@ -85,7 +85,8 @@ BY_HAND = {
 ELSEWHERE = {
     "agents.sql": ("SET owner = excluded.owner", "FROM principal WHERE owner = ?1"),  # whom an agent acts for
     "tokens.sql": ("owner <> ?2 AND revoked_at",),  # whom a token speaks for
-    "posting.sql": ("AND owner = ?2 AND key = ?3",),  # the entry of a key that bears one mark
+    # the entry of a key that bears one mark; whom an agent acts for
+    "posting.sql": ("AND owner = ?2 AND key = ?3", "WHERE p.owner = own.name"),
     "voting.py": ("v.owner not in own",),  # for whom votes count
     "deciding.py": ("d.owner not in own",),  # for whom decisions count
     "duplicates.sql": ("AND i.owner = ?5 AND VISIBLE(i.owner, ?3)",),  # the agent's own that bears one mark

@@ -103,6 +103,19 @@ def _told(found: examining.Examined, newest: int, now: datetime) -> Iterator[Fin
             "Set the clock (NTP). Events keep their order: it is by sequence.",
             seconds=round((found.last_event - now).total_seconds()),
         )
+    if found.stored:
+        board, owner, stored, most = found.stored[0]
+        setting = "owner_bytes" if owner else "board_bytes"
+        yield warning(
+            "bytes-nearly-used",
+            f"On {board} {f'the agents of {owner} keep' if owner else 'everybody keeps'} {stored:,} bytes of {most:,} "
+            f"({setting}): beyond, posts are refused.",
+            f'An admin of the board allows more: board(settings={{"{setting}": …}}).',
+            all=[
+                f"{board} {owner or '(everybody)'}: {stored} of {most}"
+                for board, owner, stored, most in found.stored
+            ],
+        )
     stuck = [(name, until) for name, _, until in found.leases if until > now + LEASE_MOST]
     if stuck:
         yield warning(

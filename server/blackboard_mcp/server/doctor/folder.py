@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from blackboard_mcp.storage.history.transfer import LEFT_AFTER_SECONDS, STAGING
-from blackboard_mcp.storage.sqlite import log_file, place, wakeup
+from blackboard_mcp.storage.sqlite import free_space, log_file, place, wakeup
 
 from ..settings import Settings
 from .findings import Finding, problem, warning
@@ -24,7 +24,7 @@ def look(settings: Settings) -> Iterator[Finding]:
     folder, database = settings.folder, settings.database
     yield from _private(folder, database)
     yield from _file_system(database)
-    yield from _room(database)
+    yield from _room(database, settings.limits.free_bytes)
     yield from _log(database)
     yield from _servers(database)
     if left := left_over(settings):
@@ -92,8 +92,9 @@ def _file_system(database: Path) -> Iterator[Finding]:
         )
 
 
-def _room(database: Path) -> Iterator[Finding]:
-    free = shutil.disk_usage(database.parent).free
+def _room(database: Path, wanted: int) -> Iterator[Finding]:
+    disk = shutil.disk_usage(database.parent)
+    free, keep = disk.free, free_space.kept_free(disk.total, wanted)
     lacking = place.lack_of_space(database.parent)
     if lacking:
         yield problem(
@@ -102,7 +103,16 @@ def _room(database: Path) -> Iterator[Finding]:
             "Delete or move other files, or enlarge the disk; no restart is needed.",
             free_bytes=free,
         )
-    elif free < LOW_BYTES:
+    elif free < keep:
+        yield problem(
+            "storage-low",
+            f"{free >> 20} MiB are free in {database.parent}, and servers keep {keep >> 20} (limit free_bytes): posts "
+            "are refused.",
+            "Delete or move other files, or enlarge the disk; no restart is needed.",
+            free_bytes=free,
+            kept_free_bytes=keep,
+        )
+    elif free < max(LOW_BYTES, 2 * keep):
         yield warning(
             "storage-low",
             f"{free >> 20} MiB are free in {database.parent}.",

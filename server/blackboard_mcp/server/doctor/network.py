@@ -59,6 +59,13 @@ async def _port(settings: Settings) -> AsyncIterator[Finding]:
             "Its log says why, and the other findings may; a damaged file needs a backup.",
             health=health,
         )
+    elif health == "low":
+        yield problem(
+            "server-not-posting",
+            f"The server on port {settings.port} refuses posts: its disk is nearly full.",
+            "See storage-low; posts are taken again by themselves.",
+            health=health,
+        )
     elif health in ("full", "stopped", "unavailable"):
         yield problem(
             "server-not-writing",

@@ -25,8 +25,8 @@ from starlette.types import ASGIApp
 
 HEALTH_PATH: Final = "/healthz"
 LIVE_PATH: Final = "/livez"
-_SERVING: Final = (None, "full")
-"""A server that only reads for want of room serves its readers, and a restart would not help."""
+_SERVING: Final = (None, "low", "full")
+"""A server that reads, and little else, for want of room serves its readers, and a restart would not help."""
 
 
 def build_application(

@@ -384,6 +384,7 @@ TABLES: tuple[Table, ...] = (
         triggered=True,
     ),
     Table("share", Role.DERIVED, ("author",), compared=("author", "items", "tokens"), triggered=True),
+    Table("stored", Role.DERIVED, ("agent",), compared=("agent", "bytes"), triggered=True),
     Table("key_part", Role.DERIVED, ("part", "number"), compared=("part", "number"), triggered=True),
     # How a name looks is worked out when somebody new comes.
     Table("look", Role.DERIVED),

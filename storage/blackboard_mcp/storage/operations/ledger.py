@@ -16,7 +16,7 @@ from blackboard_mcp.protocols.events import APART, QUIET, EventType
 from blackboard_mcp.protocols.items import Zone, item_id
 
 from ..operation import Rows
-from . import accounting, lookalikes, trusting
+from . import accounting, lookalikes, storing, trusting
 from .permitting import Noted, judged_here
 from .principals import audience
 from .rows import BoardRow, ItemRow, Steps, config_json, core_json, dumps, numbers, sql
@@ -44,6 +44,8 @@ class Ledger:
     """Items that the guard may hold from now on, on the account of the agent's owner."""
     answering: bool = False
     """An answer that the agent owed was given."""
+    grown: int = 0
+    """How many items and versions add to what is kept for good."""
     asking: bool = False
     """Requests and answers are being written by the operations that do."""
     addressed: str = ""
@@ -154,6 +156,7 @@ class Ledger:
         )
         yield from trusting.posted(self.no, item.number, item.author)
         self.fresh[item.number] = item
+        self.grown += 1
         yield from self.emit(EventType.ITEM_POSTED, item, data=data, concerns=concerns)
         self._count(item, 1)
 
@@ -203,9 +206,12 @@ class Ledger:
         """Writes the counters.
 
         Raises:
+            StoreLow, QuotaExceeded: no more may be kept for good.
             QuotaExceeded: the guard would hold more on the account of the agent's owner than it may have.
             Unpermitted: something noted was not allowed.
         """
+        if self.grown:
+            yield from storing.check(self)
         # Nobody is kept from an answer that is owed; what comes along with it is no part of that.
         if self.holding and not (self.answering and len(self.fresh) <= 1):
             yield from accounting.check(self)

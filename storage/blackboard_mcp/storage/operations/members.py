@@ -11,6 +11,7 @@ from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.grants import Grant
 
 from ..operation import Operation
+from . import storing
 from .ledger import Ledger
 from .rows import Steps, T, sql
 
@@ -23,7 +24,9 @@ def under(grant: Grant, operation: Operation[T]) -> Steps[T]:
 
     Raises:
         Forbidden: the role that the board gives the agent by now lacks what the call was let in for.
+        StoreLow: there is no room on the disk.
     """
+    storing.check_room()
     grant.check((yield from role_of(grant.board, grant.agent)))
     return (yield from operation())
 

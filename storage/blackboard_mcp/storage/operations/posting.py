@@ -437,6 +437,8 @@ def _change(
         yield from pressing.weigh(ledger, ItemType(row.type), importance)
         ledger.holding.add(row.number)
     versioned = draft.text is not None
+    if versioned or len(tags) + len(metadata) > len(row.tags) + len(row.metadata):
+        ledger.grown += 1
     after: dict[str, int | str] = {"importance": importance, "tags": tags, "metadata": metadata}
     changed = sorted(name for name in after if after[name] != before[name])
     data: dict[str, Any] = {}

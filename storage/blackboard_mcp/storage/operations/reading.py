@@ -249,6 +249,7 @@ def statistics(board: str, agent: str) -> Steps[Statistics]:
     protected = yield from guarding.protected_figures(row.no, agent)
     open_rows = yield sql("debates_open"), (row.no,)
     waiting = yield sql("waiting_for_index"), (row.no, agent)
+    stored = yield sql("stored_by"), (row.no, agent)
     return Statistics(
         board=row.value(),
         counts={(r[0], r[1], r[2]): (r[3], r[4]) for r in counted},
@@ -256,6 +257,7 @@ def statistics(board: str, agent: str) -> Steps[Statistics]:
         protected_tokens=protected[1],
         open_debates=len(open_rows),
         waiting_for_index=waiting[0][0],
+        stored_bytes=stored[0][0] if stored else 0,
     )
 
 

@@ -293,6 +293,7 @@ def answer(board: str, agent: str, number: int, new: NewAnswer, now: int) -> Ste
     if new.partial:
         yield from _add_part(ledger, row, new)
     else:
+        ledger.answering = True
         edges = [(EdgeKind.REPLIES_TO, number)]
         if row.partial:
             edges.append((EdgeKind.SUPERSEDES, row.partial))

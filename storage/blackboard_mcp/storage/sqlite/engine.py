@@ -20,6 +20,7 @@ from blackboard_mcp.protocols.errors import StoreClosed, StoreDamaged, StoreErro
 from blackboard_mcp.protocols.metering import METER, Meter
 from blackboard_mcp.storage.operation import Operation, Rows, Statement, T
 from blackboard_mcp.storage.sqlite import driver, migrate, place
+from blackboard_mcp.storage.sqlite.free_space import FreeSpace
 from blackboard_mcp.storage.sqlite.group import GroupWriter, Job, Jobs, fail, run, translated
 from blackboard_mcp.storage.sqlite.log_file import tell_of_loss
 from blackboard_mcp.storage.sqlite.trouble import Trouble
@@ -39,6 +40,7 @@ class SqliteEngine:
 
     def __init__(self) -> None:
         self._path: Path | None = None
+        self._space: FreeSpace | None = None
         self._newest = 0
         self._deadline = 15.0
         self._process = os.getpid()
@@ -75,12 +77,14 @@ class SqliteEngine:
         synchronous: Synchronous = "FULL",
         readers: int = 2,
         deadline: float = 15.0,
+        keep_free: int = 0,
     ) -> SqliteEngine:
         """An engine at the newest schema; `path` None is a private database in memory.
 
         Script n of `migrations`, from 1, leads to schema n. The operation n of `fills` runs in the same
         transaction, after all scripts, on a file with data that had not reached schema n. `deadline` is in
-        seconds, for every wait for a lock. Missing folders and the file are made for the owner alone.
+        seconds, for every wait for a lock. Of the disk `keep_free` bytes are left to what ends work. Missing folders
+        and the file are made for the owner alone.
 
         Raises:
             StoreDamaged: the file is no database, is damaged, or belongs to another program.
@@ -89,6 +93,8 @@ class SqliteEngine:
             StoreError: it cannot be made, read or written.
         """
         engine = cls()
+        if path is not None and keep_free:
+            engine._space = FreeSpace(path.parent, keep_free)
         opening = asyncio.create_task(
             engine._open(
                 path, tuple(migrations), application_id, dict(fills or {}), synchronous, readers, deadline
@@ -134,8 +140,9 @@ class SqliteEngine:
 
     @property
     def trouble(self) -> Trouble | None:
-        """Why writes fail, while they do: a full disk, or one that failed; reads go on."""
-        return self._group.trouble if self._writing is not None else None
+        """Why writes fail, while they do: a disk that is full, or nearly, or that failed; reads go on."""
+        met = self._group.trouble if self._writing is not None else None
+        return met or (self._space.trouble() if self._space is not None else None)
 
     @property
     def displaced(self) -> bool:
@@ -268,6 +275,7 @@ class SqliteEngine:
                 safe_mode=self.safe_mode,
                 committed=self._peers.notify if self._peers is not None else lambda: None,
                 overtaken=self._overtaken,
+                space=self._space,
             )
             writer.poll(raw)
             return writer

@@ -16,11 +16,12 @@ from typing import Any
 from blackboard_mcp.protocols.errors import BlackboardError, StoreBusy, StoreDamaged
 from blackboard_mcp.protocols.items import content_hash, item_id
 
-from ..operations.rows import instant, micros, sql
+from ..operations.rows import config_of, instant, micros, sql
 from . import driver, migrate
 
 _FEW = 20
 _PAGE = 500
+_NEARLY = 0.9
 
 
 @dataclass
@@ -41,6 +42,8 @@ class Examined:
     last_event: datetime | None = None
     tokens: int = 0
     """Access tokens that are good now."""
+    stored: list[tuple[str, str, int, int]] = field(default_factory=list)
+    """Boards with an owner, or "" for all, who keep nearly as many bytes there as they may; how many of how many."""
 
 
 @contextmanager
@@ -87,7 +90,7 @@ def _copy(path: Path, log: Path) -> Iterator[Path]:
 def examine(raw: driver.Raw, *, application_id: int, newest: int, now: datetime, whole: bool) -> Examined:
     """What is in the file behind a connection; `whole` reads every page and text, in time that grows with them."""
     found = Examined()
-    looks: list[Any] = [_schema, _figures, partial(_tokens, at=micros(now))]
+    looks: list[Any] = [_schema, _figures, partial(_tokens, at=micros(now)), _stored]
     if whole:
         looks += [_pages, _references, _texts]
     for look in looks:
@@ -140,6 +143,16 @@ def _figures(raw: driver.Raw, found: Examined, *_: Any) -> None:
 def _tokens(raw: driver.Raw, found: Examined, _: int, newest: int, *, at: int) -> None:
     if found.schema == newest:  # an older one may have no table for them
         (found.tokens,) = raw.execute(sql("examine_tokens"), (at,)).fetchone()
+
+
+def _stored(raw: driver.Raw, found: Examined, _: int, newest: int) -> None:
+    if found.schema < newest:
+        return
+    for board, config, owner, stored in raw.execute(sql("examine_stored")):
+        bounds = config_of(config)
+        most = bounds.owner_bytes if owner else bounds.board_bytes
+        if most and stored > _NEARLY * most and len(found.stored) < _FEW:
+            found.stored.append((board, owner, stored, most))
 
 
 def _pages(raw: driver.Raw, found: Examined, *_: Any) -> None:

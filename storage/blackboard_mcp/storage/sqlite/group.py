@@ -17,9 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from blackboard_mcp.protocols.errors import StoreBusy, StoreClosed, StoreError, StoreFull
+from blackboard_mcp.protocols.errors import StoreBusy, StoreClosed, StoreError, StoreFull, StoreLow
 from blackboard_mcp.storage.operation import Operation, T
+from blackboard_mcp.storage.room import ROOM
 from blackboard_mcp.storage.sqlite import driver, migrate, place
+from blackboard_mcp.storage.sqlite.free_space import FreeSpace
 from blackboard_mcp.storage.sqlite.trouble import Trouble
 
 logger = logging.getLogger(__name__)
@@ -92,6 +94,7 @@ class GroupWriter:
         safe_mode: bool,
         committed: Callable[[], None],
         overtaken: Callable[[], None],
+        space: FreeSpace | None = None,
     ) -> None:
         """`committed` is called after each commit that changed rows, `overtaken` when another
         process is seen to have committed while this one waits for the lock."""
@@ -104,6 +107,7 @@ class GroupWriter:
         self._log_limit = _WAL_LIMIT_SAFE if safe_mode else _WAL_LIMIT
         self._committed = committed
         self._overtaken = overtaken
+        self._space = space
         self._seen_version: int | None = None
         self._groups = 0
         self._next_look = 0.0
@@ -118,7 +122,7 @@ class GroupWriter:
         """Settle some waiting jobs: those with their result or error set, and whether rows changed."""
         settled, changed = self._write(raw)
         met = [job.error for job in settled if job.error is not None]
-        full = next((error for error in met if isinstance(error, StoreFull)), None)
+        full = next((e for e in met if isinstance(e, StoreFull) and not isinstance(e, StoreLow)), None)
         if full is not None:
             self._meet(Trouble("full", full.message))
         elif changed and self.stopped is None:
@@ -133,6 +137,8 @@ class GroupWriter:
                 return expired, False
         if self.stopped is not None:
             return fail(self._jobs.take_all(), StoreClosed(self.stopped)), False
+        if self._space is not None:
+            ROOM.set(self._space.room())
         group = self.taken = []
         before = raw.total_changes
         try:

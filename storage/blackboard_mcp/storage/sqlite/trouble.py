@@ -10,9 +10,9 @@ from typing import Literal
 class Trouble:
     """What the last attempt to write met.
 
-    `full`: no room; writes work again when there is some. `stopped`: the disk failed, or the file was replaced;
-    nothing is written before a restart.
+    `low`: little room, which is left to what ends work; `full`: no room. Writes work again when there is some.
+    `stopped`: the disk failed, or the file was replaced; nothing is written before a restart.
     """
 
-    kind: Literal["full", "stopped"]
+    kind: Literal["low", "full", "stopped"]
     message: str

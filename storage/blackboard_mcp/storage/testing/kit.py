@@ -40,6 +40,7 @@ from .questions import QuestionTests
 from .reading import ReadingTests
 from .repeating import RepeatingTests
 from .retracting import RetractionTests
+from .storing import StoringTests
 from .subscribing import SubscriptionTests
 from .summarising import SummaryTests
 from .teams import TeamTests
@@ -85,6 +86,7 @@ class BoardStoreKit(
     AcknowledgingTests,
     UnseenTests,
     UseTests,
+    StoringTests,
     PressureTests,
     QuestionTests,
     CancellationTests,

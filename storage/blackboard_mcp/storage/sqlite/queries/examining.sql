@@ -40,3 +40,9 @@ WHERE v.rowid > ?1 ORDER BY v.rowid LIMIT ?2;
 -- name: examine_tokens
 -- How many access tokens are good at ?1.
 SELECT count(*) FROM token WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?1);
+
+-- name: examine_stored
+-- How many bytes each owner, and under '' everybody, keeps on each board.
+SELECT b.id, b.config, coalesce(p.owner, s.agent), sum(s.bytes)
+FROM stored s CROSS JOIN board b ON b.no = s.board LEFT JOIN principal p ON p.agent = s.agent
+GROUP BY 1, 3 ORDER BY 1, 3;

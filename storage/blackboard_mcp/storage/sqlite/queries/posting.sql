@@ -57,3 +57,18 @@ WITH RECURSIVE reach(n) AS (
     SELECT e.target FROM reach r CROSS JOIN edge e ON e.board = ?1 AND e.source = r.n AND e.kind = 'depends_on'
 )
 SELECT 1 FROM reach WHERE n = ?3;
+
+-- name: stored_by
+-- How many bytes an agent has written on a board that are kept.
+SELECT bytes FROM stored WHERE board = ?1 AND agent = ?2;
+
+-- name: stored_here
+-- The owner of an agent, and how many bytes that owner's agents and how many all have written on a board that are kept.
+WITH own(name) AS (SELECT coalesce((SELECT owner FROM principal WHERE agent = ?2), ?2))
+SELECT own.name,
+       coalesce((SELECT o.bytes FROM stored o WHERE o.board = ?1 AND o.agent = own.name), 0)
+       + coalesce((SELECT sum(s.bytes) FROM principal p INDEXED BY principal_owner
+                   CROSS JOIN stored s ON s.board = ?1 AND s.agent = p.agent
+                   WHERE p.owner = own.name AND p.agent <> own.name), 0),
+       coalesce((SELECT b.bytes FROM stored b WHERE b.board = ?1 AND b.agent = ''), 0)
+FROM own;

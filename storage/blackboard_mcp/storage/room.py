@@ -1,0 +1,18 @@
+"""How much room the disk leaves to those who write, as a transaction finds it."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from enum import IntEnum
+
+
+class Room(IntEnum):
+    """What is still written: `NOTHING` that agents ask for, what ends work (`ENDING`), `ALL`."""
+
+    NOTHING = 0
+    ENDING = 1
+    ALL = 2
+
+
+ROOM: ContextVar[Room] = ContextVar("blackboard_room", default=Room.ALL)
+"""That of the transaction under way; an engine sets it where it runs operations."""
