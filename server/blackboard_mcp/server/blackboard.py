@@ -37,7 +37,6 @@ from blackboard_mcp.protocols.items import (
     Draft,
     Item,
     ItemType,
-    Ref,
     parse_ref,
 )
 from blackboard_mcp.protocols.store import BoardStore
@@ -48,6 +47,7 @@ from .access.judging import AccessJudge
 from .access.registry import AccessPolicies
 from .activity import Activity
 from .conflicts import with_texts
+from .crossing import with_crossing
 from .debate_arguments import DebateOp, OutcomeName, check_debating
 from .following import Following
 from .limits import Limits
@@ -56,7 +56,6 @@ from .once import check_once_key, once_of
 from .pruner import Pruner
 from .quotas import Quotas, size_of
 from .reading import Reader, Reading, check_explained
-from .remarks import crossed
 from .requests import PostFields, check_agent, check_board, digest, draft
 from .rights import Rights
 from .searching import ArchiveSearch, Found, search, with_neighbours
@@ -70,8 +69,6 @@ _END = 1 << 62
 _SHORT = 40
 """Items that are put into a view on the spot; more take long enough for others to wait."""
 _COUNTED_INLINE = 20_000
-_CROSSING = 20
-"""Unseen items, the newest, that a post is held against."""
 _OWNERS = 10_000
 
 
@@ -203,22 +200,14 @@ class Blackboard:
             raise await with_texts(self.store, name, agent, error) from None
         self.activity.seen(name, agent)
         posted = replace(posted, attention=self.looks.told(name, agent, posted.seq, posted.attention))
-        posted = await self._crossed(name, agent, posted)
+        new = [place for place, fields in enumerate(posts) if fields.id is None]
+        posted = await with_crossing(self.store, name, agent, posted, new)
         for fields in posts:
             if fields.ttl_seconds is not None:
                 self.pruner.expect(fields.ttl_seconds)
         if posted.board.pass_due:
             self.pruner.kick(name)
         return posted
-
-    async def _crossed(self, board: str, agent: str, posted: Posted) -> Posted:
-        """The same, with remarks on what others wrote of it that the agent was not shown."""
-        unseen = {number for _, number in posted.attention.fresh if number} - {i.number for i in posted.items}
-        if not unseen or posted.repeated:
-            return posted
-        refs = [Ref(number) for number in sorted(unseen)[-_CROSSING:]]
-        found = await self.store.read(board, agent, refs, [])
-        return replace(posted, remarks=(*posted.remarks, *crossed(posted, found.items)))
 
     async def drafts(self, posts: Sequence[PostFields]) -> list[Draft]:
         """Checked and counted; long texts in a worker thread, so that nobody else waits for the count."""

@@ -23,6 +23,11 @@ from blackboard_mcp.protocols.tokens import Tokenizer
 
 from .text import excerpt, one_line, relative_age, word
 
+_STANDS = {
+    ObligationState.OUTSTANDING: "outstanding",
+    ObligationState.ACKNOWLEDGED: "done",
+    ObligationState.WAIVED: "no longer asked",
+}
 _NAMED = 12
 _ANSWERS = 2
 """Answers that a line quotes; of more it says how many."""
@@ -176,7 +181,10 @@ def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -
         if state is ObligationState.WATCHING and owed:
             lines.append(f"watching, asked once every critique is answered: {_some(o.agent for o in owed)}")
         elif owed:
-            lines.append(f"{state}: {_some(f'{o.agent} to {_TO_DO[o.duty]} {name(o.item)}' for o in owed)}")
+            acts = [(o.agent, f"{_TO_DO[o.duty]} {name(o.item)}") for o in owed]
+            done = state is ObligationState.ACKNOWLEDGED
+            listed = _some(f"{act} ({who})" if done else f"{who} to {act}" for who, act in acts)
+            lines.append(f"{_STANDS[state]}: {listed}")
             if state is ObligationState.ACKNOWLEDGED:
                 lines += [
                     f"{o.agent} agreed: {_quote(o.reason, _REASON_TOKENS, tokenizer)}"

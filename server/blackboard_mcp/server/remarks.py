@@ -9,7 +9,7 @@ from itertools import pairwise
 from zlib import crc32
 
 from blackboard_mcp.protocols.answers import Committed, Posted
-from blackboard_mcp.protocols.items import TRANSITIONS, EdgeKind, Item, ItemType
+from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 from blackboard_mcp.protocols.wire import WireRemark
 
@@ -24,8 +24,6 @@ _COMPARED = 500
 _NAMED = 5
 _WIDTH = 80
 _DRAWN = 4
-_CROSSED = 3
-"""Items of others that are named for each post which crosses with them, the newest."""
 _WORDS = re.compile(r"\w+")
 
 Pairs = frozenset[tuple[str, str]]
@@ -162,34 +160,6 @@ def _pairs(text: str) -> Pairs:
 
 def _share(one: Pairs, other: Pairs) -> float:
     return len(one & other) / len(one | other)
-
-
-_MATTERS = frozenset(
-    {ItemType.HYPOTHESIS, ItemType.QUESTION, ItemType.PROBLEM, ItemType.PLAN, ItemType.DECISION}
-)
-"""What two agents are likely to write twice when neither has seen the other's."""
-_TO = (EdgeKind.REPLIES_TO, EdgeKind.CRITIQUES)
-
-
-def crossed(posted: Posted, others: Sequence[Item]) -> tuple[Remark, ...]:
-    """What the posts cross with: items `others` wrote, unseen, of the same type or in answer to the same item."""
-    known = {one.number for remark in posted.remarks for one in remark.about}
-    left = [o for o in others if o.number not in known and o.key is None and TRANSITIONS[o.status]]
-    found: list[Remark] = []
-    for place, item in enumerate(posted.items):
-        if item.version > 1 or item.key is not None:
-            continue
-        to = {edge.target for edge in item.edges if edge.kind in _TO}
-        same = [
-            o
-            for o in left
-            if (o.type is item.type and item.type in _MATTERS)
-            or any(edge.target in to for edge in o.edges if edge.kind in _TO)
-        ]
-        left = [o for o in left if o not in same]
-        if same:
-            found.append(Remark(place, RemarkKind.UNSEEN, tuple(same[-_CROSSED:]), len(same[:-_CROSSED])))
-    return tuple(found)
 
 
 def wire_remarks(done: Posted | Committed) -> list[WireRemark]:

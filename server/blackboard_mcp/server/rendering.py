@@ -115,9 +115,12 @@ class Rendering:
         words = [f"seq {seq}"]
         owed, unseen = ((), 0) if attention is None else (attention.owed, attention.unseen)
         if owed:
-            first = [one.id for one in owed if one.duty is owed[0].duty][:_OWED]
-            more = f" +{len(owed) - len(first)}" if len(owed) > len(first) else ""
-            words.append(f"you owe: {_DUTIES.get(owed[0].duty, owed[0].duty)} {', '.join(first)}{more}")
+            told: dict[str, list[str]] = {}
+            for one in owed[:_OWED]:
+                told.setdefault(_DUTIES.get(one.duty, str(one.duty)), []).append(one.id)
+            more = f" +{len(owed) - _OWED}" if len(owed) > _OWED else ""
+            duties = [f"{do} {', '.join(ids)}" for do, ids in told.items()]
+            words.append(f"you owe: {', '.join(duties)}{more}")
         if unseen:
             words.append(f"{unseen if unseen < MOST_UNSEEN else f'{MOST_UNSEEN - 1}+'} unseen")
         return " · ".join(words)
@@ -159,7 +162,7 @@ class Rendering:
                 for kind, id_ in item.cites
                 if kind == "critiques" and item.debate == "OPEN"
             ]
-            if item.agreement is not None:
+            if item.agreement is not None and item.status is not Status.WITHDRAWN:
                 words.append(f"→ {agreement_line(item.agreement)}")
             if item.retracted:
                 words.append(notices(item, _NAMED_APART))

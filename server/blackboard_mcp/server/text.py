@@ -88,10 +88,11 @@ def one_line(text: str) -> str:
 def quoted(text: str) -> list[str]:
     """`text` whole, line for line: as it is when it is one line, else each line behind `QUOTE`.
 
-    A single line that begins like one of the server's is quoted as well. Line ends at the end are left off.
+    A single line that begins like what the server says of an item is quoted as well: it stands behind a label. Line
+    ends at the end are left off.
     """
     lines = _LINES.split(visible(text).rstrip("\r\n"))
-    if len(lines) == 1 and not _like_ours(lines[0]):
+    if len(lines) == 1 and not _like_ours(lines[0], _OURS_INLINE):
         return lines
     return [QUOTE + line if line else QUOTE.rstrip() for line in lines]
 

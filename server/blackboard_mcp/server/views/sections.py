@@ -17,7 +17,7 @@ from .room import Line, Section
 from .standing import Standing
 
 _ENDED = {
-    DebateState.CONSENSUS: "by agreement",
+    DebateState.CONSENSUS: "its critics agree",
     DebateState.WITHDRAWN: "its critics withdrew",
     DebateState.EXPIRED: "nobody decided in time",
 }

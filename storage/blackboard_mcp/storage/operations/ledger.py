@@ -25,6 +25,8 @@ MAX_CONCERNS = 128
 """Most agents whom one event concerns: more than a debate can oblige at once, by name and by topic."""
 _LOOKED_THROUGH = 2_000
 """So many events after what an agent was shown are looked through for one answer."""
+_PRESSING = {Duty.RESPOND: 0, Duty.ANSWER: 0, Duty.ACKNOWLEDGE: 2}
+"""Which duties come first: somebody waits for answers most; what is to be agreed to may change until then."""
 _QUIET, _APART = dumps(sorted(QUIET)), dumps(sorted(APART))
 
 
@@ -378,7 +380,7 @@ def attention_after(no: int, agent: str, known: Look) -> Steps[Attention]:
     )
     ((end,),) = yield sql("log_end"), (no,)
     looked_through = fresh[-1][0] if len(fresh) == MOST_UNSEEN else min(end, known + _LOOKED_THROUGH)
-    pressing = sorted(owed, key=lambda one: one.duty is Duty.ACKNOWLEDGE)
+    pressing = sorted(owed, key=lambda one: _PRESSING.get(one.duty, 1))
     return Attention(tuple(pressing), tuple((seq, item or 0) for seq, item in fresh), looked_through)
 
 

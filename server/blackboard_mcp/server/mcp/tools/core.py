@@ -119,8 +119,8 @@ class CoreTools:
             name="post",
             title="Post to the board",
             description=(
-                "CRITIQUE of another's item opens debate. key: versioned entry (status DELETED); id: amend, no text "
-                "(status WITHDRAWN)."
+                "CRITIQUE of another's item opens debate. key: entry (status DELETED); id: amend, no text "
+                "(status WITHDRAWN, RESOLVED)."
             ),
             needs=TOOLS["post"],
             annotations=WRITE,
