@@ -7,11 +7,13 @@ import json
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.board import RESERVE_BYTES
 from blackboard_mcp.protocols.errors import BlackboardError, QuotaExceeded
 from blackboard_mcp.protocols.items import Item
 
-from .harness import Table
+from .asking import Asking
+from .harness import Table, draft
 
 EACH = 1_000
 """What a version counts besides what it says."""
@@ -114,6 +116,21 @@ class StoringTests:
         await at.change("alice", task, status="RESOLVED")
         assert (await at.change("alice", await at.item(7), tags=[])).tags == ()
         await at.delete("alice", "k")
+
+    async def test_at_the_bound_requests_are_answered_and_calls_repeated(self, at: Table) -> None:
+        posted = await at.batch("bob", draft("once"), once=Once("key", "digest"))
+        asking = Asking(at)
+        number = await asking.ask("alice", to="bob")
+        await at.configure(owner_bytes=1)
+        with pytest.raises(QuotaExceeded):
+            await asking.answer("bob", number, "a part of it", partial=True)
+        with pytest.raises(QuotaExceeded):
+            await asking.ask("bob", to="alice")
+        await asking.answer("bob", number)
+        assert await asking.state(number) == "ANSWERED"
+        again = await at.batch("bob", draft("once"), once=Once("key", "digest"))
+        assert (again.repeated, again.items[0].id) == (True, posted.items[0].id)
+        await refused(at, "bob", "owner_bytes")
 
     async def test_answers_that_are_owed_have_a_small_reserve(self, at: Table) -> None:
         claims = [await at.post("alice", f"claim {n}", "HYPOTHESIS") for n in range(6)]
