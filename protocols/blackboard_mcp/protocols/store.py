@@ -19,6 +19,12 @@ are as new.
 A write made under a grant (`grants.GRANTED`) is `Forbidden` where the grant does not hold any more by the member's
 role that stands in the very transaction: a role taken away before the commit lets nothing through.
 
+Every version of an item counts bytes for who wrote it: its text, and its tags and metadata as JSON without spaces, in
+UTF-8, and 1,000 besides. A write of an agent that adds a version or lengthens tags and metadata is `QuotaExceeded`
+where the agents of its owner then have more on the board than `owner_bytes`, or all more than `board_bytes`; one that
+adds nothing but an answer which its agent owes may go `board.RESERVE_BYTES` beyond. Where its disk is nearly full a
+store may refuse the same writes as `StoreLow`, and all that agents ask for where it is all but full.
+
 `look` is the sequence up to which the agent has seen the board; it only serves `Attention`.
 """
 
