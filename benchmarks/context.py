@@ -39,6 +39,7 @@ TOKENIZER = load_tokenizer("o200k_base")
 BUDGET = 1_500
 A_LINE = 45
 _SENTENCE = 20
+_SAYS_SOMETHING = 12
 _END = re.compile(r"[.!?](?=\s|$)")
 _ID = re.compile(r"([A-Z]-\d+)(?=[ @])")
 _NAMED = re.compile(r"\b[A-Z]-\d+\b")
@@ -144,10 +145,10 @@ class Tally:
 
 
 def stands(said: Said, view: str) -> bool:
-    """Whether at least a sentence of the post stands in a view that was made flat."""
-    text = one_line(said.text).replace("> ", "")
-    first = _END.search(text)
-    if first is not None and first.end() >= 12 and TOKENIZER.count(text[: first.end()]) <= _SENTENCE:
+    """Whether at least a sentence of the post stands in a view that was made flat; `Agreed.` alone is none."""
+    text = flat(said.text)
+    first = next((end for end in _END.finditer(text) if end.end() >= _SAYS_SOMETHING), None)
+    if first is not None and TOKENIZER.count(text[: first.end()]) <= _SENTENCE:
         return text[: first.end()] in view
     if TOKENIZER.count(text) <= _SENTENCE:
         return text in view
@@ -157,8 +158,10 @@ def stands(said: Said, view: str) -> bool:
     return cut[: cut.rfind(" ") + 1 or len(cut)].rstrip(" ,;:—–-(") in view
 
 
-def flat(view: str) -> str:
-    return " ".join(view.split("\n")).replace("> ", "")
+def flat(text: str) -> str:
+    """One line without marks of quotation, in which a quoted text is found whatever was done to quote it."""
+    lines = (re.sub(r"^(?:> ?)+", "", line) for line in text.split("\n"))
+    return one_line(" ".join(lines)).replace(": > ", ": ").replace('"', "'")
 
 
 def tokens_by_item(view: str) -> dict[str, int]:
