@@ -170,7 +170,9 @@ def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -
         told = []
         for n in debate.critiques[:_NAMED]:
             told.append(f"{name(n)} by {items[n].author if n in items else '?'}")
-            if n in answers:
+            if n in items and items[n].status is Status.WITHDRAWN:
+                told[-1] += " (withdrawn)"
+            elif n in answers:
                 told[-1] += f" (answered by {name(answers[n])})"
             elif n in debate.unanswered and debate.state is DebateState.OPEN:
                 told[-1] += " (not answered)"

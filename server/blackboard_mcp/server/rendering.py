@@ -152,7 +152,10 @@ class Rendering:
             elif item.status != "ACTIVE" and not item.deleted:
                 words.append(str(item.status))
                 if item.status is Status.WITHDRAWN and item.debate not in (None, DebateState.OPEN):
-                    words[-1] += "; no debate on it is open any more"
+                    against = [id_ for kind, id_ in item.cited_by if kind == "critiques"]
+                    words[-1] += (
+                        f"; the debate on it is over ({', '.join(against[:_NAMED]) or 'no critiques'})"
+                    )
             if item.key is not None:
                 words.append(f"key {item.key}")
             if place in added:
@@ -411,7 +414,7 @@ class Rendering:
         words.append(f"by {event.agent}")
         said = plainly(event)
         if said is None:
-            facts = {key: value for key, value in event.data.items() if key not in _LISTED_APART}
+            facts = {k: v for k, v in event.data.items() if k not in _LISTED_APART and v != []}
             words += [f"{one_line(str(k))} {one_line(_plain(k, v))}" for k, v in facts.items()]
         line = " ".join(words) if said is None else f"{' '.join(words)}: {said}"
         if event.item is not None and event.event in BEGUN:

@@ -121,7 +121,7 @@ def too_early(ledger: Ledger, root: ItemRow, debate: int, waiting: Sequence[int]
     names = ", ".join(critiques[n].id for n in waiting[:_NAMED]) + ("…" if len(waiting) > _NAMED else "")
     asked = list(dict.fromkeys(row[0] for row in owing if row[3] == ObligationState.OUTSTANDING))
     gone = list(dict.fromkeys(row[0] for row in owing if row[3] == ObligationState.WAIVED))
-    who = f"; {', '.join(asked[:_NAMED])} owes the answer" if asked else ""
+    who = f"; {', '.join(asked[:_NAMED])} owes the answer, which no other's reply is" if asked else ""
     if not asked and gone:
         who = f"; {', '.join(gone[:_NAMED])}, who owes the answer, is away"
     said = f"{names} has no answer yet{who}. Nobody can agree that {root.id} stands before that. Nothing was changed."

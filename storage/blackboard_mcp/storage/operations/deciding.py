@@ -57,7 +57,7 @@ def concede(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
 def give_up(ledger: Ledger, debate: Open) -> Steps[None]:
     """Its own side has given the debated item a status that is final: that concedes."""
     row = (yield from load_any(ledger.no, [debate.root.number]))[debate.root.number]
-    reason = f"conceded: {row.status} by its author, who gave no reason"
+    reason = f"conceded: {row.status} by its author"
     yield from close(ledger, debate, DebateState.CONSENSUS, reason, Outcome.FALLS)
 
 

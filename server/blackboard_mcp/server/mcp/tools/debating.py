@@ -50,9 +50,10 @@ class DebateTool:
             name="debate",
             title="Debate an item",
             description=(
-                "agree (acknowledge): answers settle it, the item stands; or to a decision. concede: your item falls, "
-                "or is amended to `to`. withdraw: your CRITIQUE. decide: outcome stands, falls or amended; reason. "
-                "confirm: another's decision. status: who is missing. watch: id or topic (key:plan:**, tag:db)."
+                "agree (acknowledge): answers settle it, the item stands; or to a decision. concede: your item, "
+                "criticised or not, falls or is amended to `to`. withdraw: your CRITIQUE. decide: outcome stands, "
+                "falls or amended; reason. confirm: another's decision. status: who is missing. watch: id or topic "
+                "(key:plan:**, tag:db)."
             ),
             needs=TOOLS["debate"],
             annotations=ToolAnnotations(destructive_hint=False),
@@ -117,7 +118,7 @@ class DebateTool:
         if item.agreement is not None and op in ("acknowledge", "status"):
             agreed = caller.agent in item.agreement.agreed and op == "acknowledge"
             text = f"{f'you agree to {item.id}' if agreed else item.id}: {agreement_line(item.agreement)}"
-            if op == "status" and item.agreement.reached:
+            if item.agreement.reached:
                 text += "; nobody is missing"
             if op == "status" and not item.agreement.reached and item.agreement.waiting:
                 seen = await self._board.last_seen(name, item.agreement.waiting)
