@@ -234,7 +234,10 @@ def withdrawn_line(view: DebateView, number: int, agent: str) -> str:
     else:
         what = f"withdrawn: {named}, your critique{'s' if len(gone) > 1 else ''} of {root}"
     if debate.state is not DebateState.OPEN:
-        return f"{what}; that ends the debate: {verdict(debate, root, lambda n: view.items[n].id)}"
+        ends = (
+            "that ends the debate" if debate.state is DebateState.WITHDRAWN else "the debate was over before"
+        )
+        return f"{what}; {ends}: {verdict(debate, root, lambda n: view.items[n].id)}"
     left = _some(
         f"{view.items[n].id} by {word(view.items[n].author)}"
         for n in debate.critiques

@@ -66,7 +66,11 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
     if remark.kind is RemarkKind.OVER:
         return [
             f"{one.id} by {_who(one, agent)} is {one.status} already"
-            + (": no debate opens on it" if item.type is ItemType.CRITIQUE else "")
+            + (
+                f': no debate opens on it, to take yours back: debate(op="withdraw", id="{item.id}")'
+                if item.type is ItemType.CRITIQUE
+                else ""
+            )
             for one in remark.about
         ]
     if remark.kind is RemarkKind.FALLEN:

@@ -58,7 +58,7 @@ _NEIGHBOUR_WIDTH = 100
 _EVENT_TOKENS = 60
 _TEXTS_TOKENS = 900
 """Tokens of the texts of an answer together; of few texts each has more of them, up to `_WHOLE_TOKENS`."""
-_WHOLE_TOKENS = 240
+_WHOLE_TOKENS = 400
 """So much of a text stands in an event's line; shorter texts stand there whole."""
 _LISTED_APART = ("was", "now")
 """Data of an event that no line has: `read` with `id@*` lists former values."""

@@ -349,9 +349,7 @@ async def test_an_item_that_was_never_debated_says_so(board: Any) -> None:
     await alice.post("x")
     answer = await bob.do("debate", op="status", id="F-1")
     assert (answer["state"], answer["root"], answer["obligations"]) == (None, None, [])
-    assert await bob.say("debate", op="status", id="F-1") == (
-        'F-1 was never debated; read(ids=["F-1"]) says what it waits for\nseq 2 · 1 unseen'
-    )
+    assert await bob.say("debate", op="status", id="F-1") == ("F-1 was never debated\nseq 2 · 1 unseen")
     for op in ("acknowledge", "concede", "withdraw", "decide", "confirm"):
         more = {"outcome": "stands"} if op == "decide" else {}
         failure = await bob.fail("debate", op=op, id="F-1", reason="because", **more)
@@ -421,3 +419,13 @@ async def test_a_withdrawal_says_what_was_withdrawn_and_what_became_of_the_debat
     assert two[0] == "withdrawn: C-2, C-3, your critiques of F-1; the debate on F-1 goes on over C-4 by carol"
     last = (await carol.say("debate", op="withdraw", id="C-4", reason="misread")).splitlines()
     assert last[0] == "withdrawn: C-4, your critique of F-1; that ends the debate: F-1 stands"
+
+
+async def test_a_critique_that_came_too_late_is_taken_back_in_one_call(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("The valve stuck.", "HYPOTHESIS")
+    await alice.do("debate", op="concede", id="H-1", reason="The log has it open.")
+    text = await bob.say("post", type="CRITIQUE", text="It was open.", edges={"critiques": ["H-1"]})
+    assert 'to take yours back: debate(op="withdraw", id="C-2")' in text
+    text = await bob.say("debate", op="withdraw", id="C-2")
+    assert text.splitlines()[0] == "C-2 WITHDRAWN; no debate was open on it"

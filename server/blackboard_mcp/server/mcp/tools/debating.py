@@ -7,7 +7,7 @@ from typing import Annotated, get_args
 from blackboard_mcp.protocols.answers import (
     DebateView,
 )
-from blackboard_mcp.protocols.items import Item, parse_ref
+from blackboard_mcp.protocols.items import Item, ItemType, parse_ref
 from blackboard_mcp.protocols.topics import MAX_TOPIC, is_topic
 from blackboard_mcp.protocols.wire import DebateAnswer, DebateResult, WatchesAnswer, wire_debate
 from pydantic import BeforeValidator, Field, WithJsonSchema
@@ -114,7 +114,10 @@ class DebateTool:
             f'debate(op="acknowledge", id="{item.id}")',
             "unwatch": f"you no longer watch {item.id}",
             "acknowledge": f"you have seen {item.id} and watch it no more",
-        }.get(op, f'{item.id} was never debated; read(ids=["{item.id}"]) says what it waits for')
+            "withdraw": f"{item.id} {item.status}; no debate was open on it",
+        }.get(op, f"{item.id} was never debated")
+        if op == "status" and item.type is ItemType.QUESTION:
+            text += f'; read(ids=["{item.id}"]) says for whom it waits'
         if item.agreement is not None and op in ("acknowledge", "status"):
             agreed = caller.agent in item.agreement.agreed and op == "acknowledge"
             text = f"{f'you agree to {item.id}' if agreed else item.id}: {agreement_line(item.agreement)}"
