@@ -64,6 +64,11 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     ),
     EventType.DELIVERY_DROPPED: ("Dead letters were given up.", "group, events (the first ten), count"),
     EventType.BOARD_CREATED: ("The board came into being; always number 1.", "board"),
+    EventType.BOARD_RESTORED: (
+        "The board was put back from a backup, or brought in from a file. Numbers between `after` and its own were "
+        "left out: another copy of the board may have given them.",
+        "after (the sequence it stood at)",
+    ),
     EventType.BOARD_CHANGED: ("The board's configuration changed.", "each changed setting"),
     EventType.MEMBER_CHANGED: (
         "The board gives an agent a role, or takes it away.",

@@ -20,6 +20,7 @@ from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.visibility import Viewer
 from blackboard_mcp.server import tails as tails_module
 from blackboard_mcp.server.tails import Tails
+from blackboard_mcp.storage.operations import ledger
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import Table, draft
 from patience import PATIENCE
@@ -126,8 +127,11 @@ FILTERS: tuple[dict[str, Any], ...] = (
 )
 
 
-async def everybody_follows(folder: Path, *, count: int) -> None:
-    """Readers of every kind, from before and from the end, while two handles on one file post."""
+async def everybody_follows(folder: Path, *, count: int, left_out: int = 0) -> None:
+    """Readers of every kind, from before and from the end, while two handles on one file post.
+
+    Before the end and at the end so many numbers are left out, as where the board was put back from a copy.
+    """
     store = await SqlBoardStore.open(folder / "board.db", synchronous="NORMAL")
     other = await SqlBoardStore.open(folder / "board.db", synchronous="NORMAL")
     # Memory for a few pages only: what is dropped is read again.
@@ -136,13 +140,19 @@ async def everybody_follows(folder: Path, *, count: int) -> None:
     try:
         table = Table(store)
         await burst(table, 60)
+        if left_out:
+            await store.mark_copies()
+            await burst(table, 20, seed=3)
         start = await table.seq()
         to = start + 2 * count
+        if left_out:
+            await store.mark_copies()
+            to += left_out + 1
         readers = [
             (agent, filter_, place, limit)
             for agent in AGENTS
             for filter_ in FILTERS
-            for place, limit in ((0, 3), (start, 50), (start - 10, 200))
+            for place, limit in ((0, 3), (start, 50), (start - 10, 200), (55, 5))
         ]
         following = [
             asyncio.create_task(follow(tails, "main", agent, filter_, to=to, place=place, limit=limit))
@@ -170,6 +180,44 @@ async def test_I20_every_reader_gets_exactly_its_visible_events_in_order(
     monkeypatch.setattr(tails_module, "PAGE", page)
     monkeypatch.setattr(tails_module, "_ROUND", 40)
     await everybody_follows(tmp_path, count=300)
+
+
+@pytest.mark.parametrize("left_out", [1, 5, 100, 100_000_000])
+async def test_I20_it_holds_over_numbers_that_were_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left_out: int
+) -> None:
+    monkeypatch.setattr(tails_module, "PAGE", 7)
+    monkeypatch.setattr(tails_module, "_ROUND", 40)
+    monkeypatch.setattr(ledger, "_LEAST_OUT", left_out)
+    monkeypatch.setattr(ledger, "_MOST_OUT", 1)
+    await everybody_follows(tmp_path, count=60, left_out=left_out)
+
+
+async def test_an_event_that_is_missing_is_told_and_is_no_number_that_was_left_out(
+    store: SqlBoardStore, tails: Tails, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(store)
+    await burst(table, 10)
+    await store.mark_copies()
+    await burst(table, 10)
+    end = await table.seq()
+    assert len(await follow(tails, "main", "alice", {}, to=end)) == len(await table.events("alice"))
+    whole = store.stretches
+
+    async def without(places: Mapping[str, int], limit: int) -> dict[str, Stretch]:
+        found = await whole(places, limit)
+        return {
+            board: Stretch(tuple(e for e in stretch.events if e.event != "board.restored"), stretch.seq)
+            for board, stretch in found.items()
+        }
+
+    monkeypatch.setattr(store, "stretches", without)
+    fresh = Tails(store)
+    try:
+        with pytest.raises(StoreError, match="gap between"):
+            await follow(fresh, "main", "alice", {}, to=end)
+    finally:
+        await fresh.close()
 
 
 def shows_all(patch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
     BlackboardError
     ├── InvalidInput            the caller's words are off: nothing was changed
     │   └── UnknownReference    an id, key or board that does not exist (or may not be seen)
-    ├── CursorExpired           a subscription expired unused, or stands after the end of the log
+    ├── CursorExpired           a subscription expired unused, or a place is of no event of the log
     ├── Conflict                the state moved meanwhile: an expected version, a transition
     │   └── RulesMoved          the board's rules are not those that a draft was checked against
     ├── Refused                 understood, and not allowed: a rule of the board, a right, a limit
@@ -67,7 +67,11 @@ class UnknownReference(InvalidInput):
 
 
 class CursorExpired(BlackboardError):
-    """A subscription's place is not kept any more; `facts` hold its last `cursor` and the board's `seq`."""
+    """A place is not kept any more, or of another copy of the board: begin with what the board shows as of `seq`.
+
+    `facts` hold the `cursor` and the board's `seq`; of a place that was lost with the board that gave it also
+    `restored_after`, up to which the log is what it was.
+    """
 
     code = "cursor_expired"
 

@@ -1,5 +1,7 @@
 """Events: one log per board, numbered 1, 2, 3 … without gaps, written in the transaction of the change.
 
+Where a board was put back from a copy, `board.restored` names in `after` the number before its own.
+
 Events are small: they name what changed, never its body.
 """
 
@@ -17,6 +19,7 @@ from .visibility import Viewer
 class EventType(StrEnum):
     BOARD_CREATED = "board.created"
     BOARD_CHANGED = "board.changed"
+    BOARD_RESTORED = "board.restored"
     CORE_CHANGED = "core.changed"
     MEMBER_CHANGED = "member.changed"
     ITEM_POSTED = "item.posted"
@@ -69,6 +72,7 @@ WITHOUT_ITEM = frozenset(
     {
         EventType.BOARD_CREATED,
         EventType.BOARD_CHANGED,
+        EventType.BOARD_RESTORED,
         EventType.CORE_CHANGED,
         EventType.MEMBER_CHANGED,
         EventType.PASS_ENDED,

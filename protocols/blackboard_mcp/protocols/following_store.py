@@ -72,7 +72,17 @@ class FollowingStore(Protocol):
         it becomes `cursor` only where it stands at `since`, so that of several readers one moves it.
 
         Raises:
-            UnknownReference: `cursor` is after the end of the log.
+            CursorExpired: `cursor` is no place of the log, as for `end_of_log`.
+        """
+        ...
+
+    async def end_of_log(self, board: str, place: int | None = None) -> int:
+        """The sequence that a board stands at, for whoever read its log up to `place`; 0 where there is no board.
+
+        A place is 0 or the sequence of an event, or the number before one.
+
+        Raises:
+            CursorExpired: the log has no such place: it is ahead of the end, or another copy of the board gave it.
         """
         ...
 

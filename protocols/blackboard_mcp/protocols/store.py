@@ -84,6 +84,15 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
 
     # Boards
 
+    async def mark_copies(self) -> None:
+        """Says that all boards were put back from a copy, and that others may have given the sequences that follow.
+
+        The first change of each then begins with a `board.restored` event, whose `after` is the sequence it stood at.
+        Its own is so far beyond that what was given elsewhere is not given again; places between are refused
+        (`end_of_log`). Until then nothing shows.
+        """
+        ...
+
     async def ensure_board(self, board: str, agent: str, config: BoardConfig) -> Board:
         """The board, made with `config` if it is not there."""
         ...
@@ -242,7 +251,7 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
         ...
 
     async def stretches(self, places: Mapping[str, int], limit: int) -> dict[str, Stretch]:
-        """Of each board that stands beyond its sequence in `places`, the events after it, gapless.
+        """Of each board that stands beyond its sequence in `places`, the events after it, none left out.
 
         At most `limit` events in all: a board that none are left for is left out though it moved. Boards
         that are not there are passed over. For those who share one reading among many agents.

@@ -167,10 +167,10 @@ async def _opened(
 
 
 @asynccontextmanager
-async def credentials(settings: Settings, database: Path | None = None) -> AsyncIterator[CredentialStore]:
-    """The access tokens of a data folder, which is made if it is not there, or of another database file."""
+async def credentials(settings: Settings) -> AsyncIterator[CredentialStore]:
+    """The access tokens of a data folder, which is made if it is not there."""
     _make_folder(settings)
-    store = await SqlBoardStore.open(database or settings.database)
+    store = await SqlBoardStore.open(settings.database)
     try:
         yield store
     finally:

@@ -18,7 +18,7 @@ _NAMED = 8
 
 
 def plainly(event: Event) -> str | None:
-    """What happened, as a clause on the event's item; `None` where its data says so already."""
+    """What happened, as a clause on the event's item or board; `None` where its data says so already."""
     said = event.data
     match event.event:
         case EventType.OBLIGATION_WAIVED if "watcher" in said:
@@ -27,6 +27,11 @@ def plainly(event: Event) -> str | None:
             return f"{word(str(said['watcher']))} need not {_TO_DO.get(duty, f'{duty} it')} any more{why}"
         case EventType.ITEM_DOUBTED if said.get("rests_on"):
             return f"it rests on {_listed(said['rests_on'])}; look whether it still holds"
+        case EventType.BOARD_RESTORED:
+            return (
+                f"it is a copy as of seq {said.get('after')}. What came after that elsewhere is not here, and its ids "
+                "may name other things now: read() shows the board"
+            )
         case EventType.AGREEMENT_GIVEN:
             return "agreed to it" + (f": {said['reason']}" if said.get("reason") else "")
         case EventType.AGREEMENT_REACHED if said.get("agreed"):

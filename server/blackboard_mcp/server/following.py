@@ -152,8 +152,8 @@ class Following:
         is delivered again until a later call confirms it. A cancelled call moves no cursor by what it found.
 
         Raises:
-            UnknownReference: no such subscription, or `since` is ahead of the log.
-            CursorExpired: the subscription was unused for too long.
+            UnknownReference: no such subscription.
+            CursorExpired: the subscription was unused for too long, or `since` is no place of the log.
         """
         name = await self._board_of(board, agent)
         deadline = asyncio.get_running_loop().time() + seconds
@@ -249,26 +249,17 @@ class Following:
         """`since` itself, or the present end.
 
         Raises:
-            UnknownReference: `since` is ahead of the log.
+            CursorExpired: `since` is no place of the log.
         """
-        found = await self._store.find_board(board)
-        end = 0 if found is None else found.seq
-        if since is not None and since > end:
-            raise UnknownReference(
-                f"since={since} is ahead of '{board}', which stands at seq {end}: it is of another board, or this one "
-                f"was restored from an older copy. Nothing was changed; read() shows the board as it is, and "
-                f"since={end} goes on from there.",
-                seq=end,
-                cursor=since,
-            )
+        end = await self._store.end_of_log(board, since)
         return end if since is None else since
 
     async def resume(self, agent: str, board: str, subscription: str, since: int | None) -> Subscription:
         """A subscription that a stream goes on with; a place that is named confirms what came before it.
 
         Raises:
-            UnknownReference: no such subscription, or the place is ahead of the log.
-            CursorExpired: the subscription was unused for too long.
+            UnknownReference: no such subscription.
+            CursorExpired: the subscription was unused for too long, or the place is none of the log.
         """
         if since is not None:
             await self.place(board, since)

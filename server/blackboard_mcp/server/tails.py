@@ -3,7 +3,7 @@
 Knows boards, sequences and events; refuses to know subscriptions, calls and wires. The store is the
 truth: an event is shown only as it was read there after its commit, in order, none left out.
 
-A log is held in pages of `PAGE` events. A finished page never changes, so those used last are kept for
+A log is held in pages of `PAGE` sequences. A finished page never changes, so those used last are kept for
 whoever reads behind the end; the unfinished one of each followed board grows at its end. Everything can
 be read again, so memory is bounded by dropping it. A reader has a place and nothing else here, and that
 only while it waits: how slow it is costs nobody.
@@ -12,6 +12,7 @@ only while it waits: how slow it is costs nobody.
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from time import thread_time
 from typing import Any, Final, TypeVar
 
 from blackboard_mcp.protocols.errors import StoreClosed, StoreError
-from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.matching import Matcher
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.visibility import TEAM
@@ -223,12 +224,10 @@ class Tails:
         while place < tail.end:
             if place >= tail.start:
                 events: Page = tail.events
-                skip = place - tail.start
             else:
                 events = await self._page(tail, place // PAGE)
-                skip = place % PAGE
             turn = thread_time()
-            for asked, event in enumerate(tuple(events[skip:]), 1):
+            for asked, event in enumerate(tuple(events[_upto(events, place) :]), 1):
                 place = event.seq
                 if wanted(event):
                     found.append(event)
@@ -318,7 +317,7 @@ class Tails:
         """Wakes those who want one of the events that follow what they know; the others know them now."""
         loop = asyncio.get_running_loop()
         turn = loop.time() + _TURN
-        before, end = events[0].seq - 1, events[-1].seq
+        end = events[-1].seq
         single = events[0] if len(events) == 1 else None
         asked = 0
         for waiter in list(tail.waiters):
@@ -330,7 +329,7 @@ class Tails:
                 wants = waiter.wanted(single)
             else:
                 wants = False
-                for start in range(max(place - before, 0), len(events), _ASKED):
+                for start in range(_upto(events, place), len(events), _ASKED):
                     wants = any(map(waiter.wanted, events[start : start + _ASKED]))
                     if wants:
                         break
@@ -379,7 +378,7 @@ class Tails:
         if len(found) == PAGE:
             self._keep(tail.board, number, found)
         elif first < tail.start <= found[-1].seq and self._tails.get(tail.board) is tail:
-            older = found[: tail.start - first]
+            older = found[: _upto(found, tail.start)]
             weight = _weight(older)
             tail.events[:0] = older
             tail.start = first
@@ -398,7 +397,8 @@ class Tails:
         self._weight += weight
         while tail.end // PAGE > tail.start // PAGE:
             number = tail.start // PAGE
-            length = (number + 1) * PAGE - tail.start
+            after = (number + 1) * PAGE
+            length = _upto(tail.events, after)
             page = tuple(tail.events[:length])
             del tail.events[:length]
             weight = _weight(page)
@@ -406,7 +406,8 @@ class Tails:
             self._weight -= weight
             if len(page) == PAGE:
                 self._keep(tail.board, number, page)
-            tail.start += length
+            # Where numbers were left out, the next page may be far away.
+            tail.start = max(after, (tail.events[0].seq - 1) // PAGE * PAGE) if tail.events else after
         self._trim()
 
     def _keep(self, board: str, number: int, page: Page) -> None:
@@ -468,9 +469,22 @@ def _closed() -> StoreClosed:
     return StoreClosed("The store was closed while waiting for a change.")
 
 
+def _upto(events: Page, place: int) -> int:
+    """How many of the events come up to a place."""
+    if not events or events[0].seq > place:
+        return 0
+    return bisect_right(events, place, key=lambda event: event.seq)
+
+
 def _check(events: Page, after: int) -> None:
-    if events[0].seq != after + 1 or events[-1].seq != after + len(events):
-        raise StoreError(f"The log has a gap between {after} and {events[-1].seq}.")
+    """Raises `StoreError` where events are missing: numbers that were left out are named by the event after them."""
+    if events[-1].seq == after + len(events):
+        return
+    for event in events:
+        restored = event.event is EventType.BOARD_RESTORED and event.data["after"] <= after
+        if event.seq != after + 1 and not restored:
+            raise StoreError(f"The log has a gap between {after} and {events[-1].seq}.")
+        after = event.seq
 
 
 def _weight(events: Page) -> int:

@@ -27,6 +27,7 @@ from .calls import Calls
 from .operations import (
     consuming,
     groups,
+    places,
     repeating,
     subscribing,
 )
@@ -76,6 +77,9 @@ class FollowingCalls(Calls):
     ) -> bool:
         now = self._now()
         return await self._write(lambda: subscribing.move_cursor(board, agent, id_, cursor, since, now))
+
+    async def end_of_log(self, board: str, place: int | None = None) -> int:
+        return await self.engine.read(lambda: places.end_of_log(board, place))
 
     async def return_cursor(self, board: str, agent: str, id_: str, cursor: int) -> None:
         await self._write(lambda: subscribing.return_cursor(board, agent, id_, cursor))

@@ -49,6 +49,7 @@ from .operations import (
     guarding,
     indexing,
     members,
+    places,
     posting,
     pressing,
     principals,
@@ -119,10 +120,22 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
         )
         return cls(engine, clock or SystemClock())
 
+    async def backup(self, target: Path) -> None:
+        """Writes a copy of all boards, as of one moment, to a new file whose boards know that they are copies.
+
+        Raises:
+            StoreError: `target` exists or cannot be written.
+            StoreFull: no room for the copy.
+        """
+        await self.engine.backup(target, places.mark_copies)
+
     def judged(self, judge: Judge, boards: Iterable[str] = ()) -> SqlBoardStore:
         return type(self)(judging(self.engine, judge, boards), self._clock)
 
     # Boards
+
+    async def mark_copies(self) -> None:
+        await self._write(places.mark_copies)
 
     async def ensure_board(self, board: str, agent: str, config: BoardConfig) -> Board:
         found = await self.find_board(board)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from blackboard_mcp.server.demo.process import command, environment, http_clients, http_server
-from blackboard_mcp.server.demo.replay import call
+from blackboard_mcp.server.demo.replay import ToolFailed, call
 from blackboard_mcp.storage.history import lines
 from mcp.client import Client
 
@@ -117,7 +117,9 @@ async def test_a_board_goes_from_a_busy_server_into_another_and_comes_out_the_sa
         assert imported.decode().startswith(f"board copy: {len(told)} events, ")
         # The server that was there all the time serves it, and goes on where the file ends.
         answer = await call(two, "post", text="And on.", board="copy")
-        assert answer["seq"] == len(told) + 1
+        end, restored = len(told), (await call(two, "read", since=len(told), board="copy"))["events"][0]
+        assert (restored["event"], restored["data"]) == ("board.restored", {"after": end})
+        assert answer["seq"] == restored["seq"] + 1 > end + 1_000_000
         (item,) = (await call(two, "read", ids=["1"], board="copy"))["items"]
         assert item["text"] == (await call(one, "read", ids=["1"]))["items"][0]["text"]
         verified = await asyncio.to_thread(said, "verify", "--data", tmp_path / "two", "--board", "copy")
@@ -266,7 +268,24 @@ async def test_a_backup_of_a_busy_server_is_whole_and_is_put_back_when_it_stoppe
     said("restore", "--data", tmp_path / "old", kept)
     assert said("export", "--data", tmp_path / "old") == after
     async with serving(data) as client:
-        assert (await call(client, "post", text="And on."))["seq"] == len(restored.splitlines()) + 1
+        lost = len(after.splitlines())
+        for _ in range(lost):
+            on = await call(client, "post", text="And on.", type="LOG")
+        assert on["seq"] > lost + 1_000_000
+        with pytest.raises(ToolFailed, match="restored from a copy") as caught:
+            await call(client, "wait", since=lost, seconds=0)
+        end = len(restored.splitlines())
+        assert caught.value.facts == {
+            "error": "cursor_expired",
+            "cursor": lost,
+            "seq": on["seq"],
+            "restored_after": end,
+        }
+    again = said("export", "--data", data)
+    assert again.splitlines()[: end - 1] == restored.splitlines()[:-1]
+    assert said("verify", "--data", data) == b"board main is what its history says\n"
+    said("import", "--data", tmp_path / "again", "-", stdin=again)
+    assert said("export", "--data", tmp_path / "again") == again
 
 
 def test_what_a_lost_file_left_is_not_played_into_a_backup(

@@ -259,7 +259,7 @@ async def test_a_stream_of_a_subscription_goes_on_where_the_reconnecting_client_
         assert (await there.refused(agent="alice", subscription=held["id"]))[0] == 404
         status, body = await there.refused(agent="bob", subscription="mine", filter="{}")
         assert (status, "leave filter out" in body["message"]) == (400, True)
-        assert (await there.refused(agent="bob", subscription="mine", after="99"))[0] == 400
+        assert (await there.refused(agent="bob", subscription="mine", after="99"))[0] == 410
         assert await cursor() == 4
 
 
@@ -504,7 +504,7 @@ async def test_opening_many_at_once_never_exceeds_the_limit(site: Open) -> None:
         assert sorted(answers) == [200] * 3 + [429] * 9
 
 
-@pytest.mark.parametrize("after", ["99", "-1", "x", "", "1.0", "٣", "9" * 20])
+@pytest.mark.parametrize("after", ["-1", "x", "", "1.0", "٣", "9" * 20])
 async def test_a_bad_place_is_refused_with_the_range(site: Open, after: str) -> None:
     async with site() as there:
         alice = await there.boards.join("alice")
@@ -512,6 +512,16 @@ async def test_a_bad_place_is_refused_with_the_range(site: Open, after: str) -> 
         status, body = await there.refused(after=after)
         assert (status, body["error"], body["seq"]) == (400, "invalid", 2)
         assert "from 0 to 2" in body["message"]
+
+
+async def test_a_place_ahead_of_the_log_is_gone(site: Open) -> None:
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        await alice.post("x")
+        for where in ({"after": "99"}, {"headers": {"Last-Event-ID": "99"}}):
+            status, body = await there.refused(**where)
+            assert (status, body["error"], body["cursor"], body["seq"]) == (410, "cursor_expired", 99, 2)
+            assert "since=2 goes on" in body["message"]
 
 
 async def test_an_unknown_board_is_not_found_and_a_wrong_name_is_refused(site: Open) -> None:

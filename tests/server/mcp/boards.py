@@ -111,6 +111,7 @@ class Agent:
             "conflict",
             "refused",
             "forbidden",
+            "cursor_expired",
             "pressure",
             "quota",
         }

@@ -302,7 +302,7 @@ async def test_a_place_after_the_end_of_the_log_teaches_that_it_was_restored(boa
     held = await alice.do("subscribe", filter={})
     for where in ({}, {"subscription": held["id"]}):
         failure = await alice.fail("wait", since=900, seconds=0, **where)
-        assert (failure["error"], failure["seq"], failure["cursor"]) == ("not_found", 2, 900)
+        assert (failure["error"], failure["seq"], failure["cursor"]) == ("cursor_expired", 2, 900)
         assert "restored from an older copy" in failure["message"]
         assert "since=2 goes on" in failure["message"]
 

@@ -72,7 +72,8 @@ class Follows(Calls):
 
         Raises:
             InvalidInput: more seconds than there may be.
-            UnknownReference: no such subscription, or `since` is ahead of the log.
+            UnknownReference: no such subscription.
+            CursorExpired: the subscription was unused for too long, or `since` is no place of the log.
         """
         if not 0 <= seconds <= MOST_SECONDS:
             raise InvalidInput(f"seconds is 0 to {MOST_SECONDS}, not {seconds:g}.")

@@ -304,7 +304,7 @@ class Items(Calls):
         """Events after a sequence, at most 200, without waiting; `cursor` is where to go on.
 
         Raises:
-            UnknownReference: `since` is ahead of the log.
+            CursorExpired: `since` is no place of the log.
         """
         return await self._call("read", {"since": since}, EventsAnswer)
 

@@ -85,7 +85,7 @@ class Reader:
         """Settles where to begin; without it the first `take` does.
 
         Raises:
-            UnknownReference: `since` is ahead of the log.
+            CursorExpired: `since` is no place of the log.
             Conflict: the durable name stands for another filter.
         """
         async with self._reading:

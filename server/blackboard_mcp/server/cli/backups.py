@@ -41,7 +41,7 @@ async def _backup(settings: Settings, file: Path, force: bool) -> None:
     try:
         with landing(file, force=force) as place:
             async with existing(settings, board=False) as opened:
-                await opened.store.engine.backup(place)
+                await opened.store.backup(place)
     except OSError as error:
         raise click.ClickException(f"cannot write {file}: {error.strerror or error}") from error
     click.echo(f"all boards are in {file}; what is private too", err=True)
@@ -75,7 +75,7 @@ def restore(config: Path | None, data: Path | None, force: bool, file: Path) -> 
         aside,
         application_id=APPLICATION_ID,
         newest=len(migrations()),
-        finish=lambda copy: asyncio.run(_keep_tokens(settings, copy, there)),
+        finish=lambda copy: asyncio.run(_finish(copy, there)),
     )
     # The index of other boards is of no use; the next server builds it from these.
     shutil.rmtree(settings.index, ignore_errors=True)
@@ -106,9 +106,14 @@ def _tokens_there(settings: Settings) -> Sequence[AccessToken]:
         return ()
 
 
-async def _keep_tokens(settings: Settings, copy: Path, tokens: Sequence[AccessToken]) -> None:
-    from .. import compose
+async def _finish(copy: Path, tokens: Sequence[AccessToken]) -> None:
+    """Keeps the tokens, and has the boards go on with numbers that what was there did not give."""
+    from blackboard_mcp.storage.store import SqlBoardStore
 
-    if tokens:
-        async with compose.credentials(settings, copy) as store:
+    store = await SqlBoardStore.open(copy)
+    try:
+        await store.mark_copies()
+        if tokens:
             await store.keep_tokens(tokens)
+    finally:
+        await store.close()

@@ -115,17 +115,15 @@ class EventStreams:
         """What a request asks for.
 
         Raises:
-            InvalidInput: not a filter, not a place, or a filter and a subscription.
-            UnknownReference: no such subscription, or a place ahead of the log.
-            CursorExpired: the subscription was unused for too long.
+            InvalidInput: not a filter, not a number, or a filter and a subscription.
+            UnknownReference: no such subscription.
+            CursorExpired: the subscription was unused for too long, or the place is none of the log.
         """
         end = (await self._board.board(agent, board)).seq
         named = request.headers.get("last-event-id") or request.query_params.get("after")
-        if named is not None and (
-            not (named.isascii() and named.isdecimal() and len(named) <= 15) or int(named) > end
-        ):
+        if named is not None and not (named.isascii() and named.isdecimal() and len(named) <= 15):
             raise InvalidInput(f"after must be a sequence from 0 to {end}.", seq=end)
-        place = None if named is None else int(named)
+        place = None if named is None else await self._board.following.place(board, int(named))
         subscription = request.query_params.get("subscription")
         given = request.query_params.get("filter")
         if subscription is not None:

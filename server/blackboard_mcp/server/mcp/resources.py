@@ -219,9 +219,8 @@ class Resources:
     def _serve_events(self, json_: bool) -> Callable[..., Awaitable[str]]:
         async def serve(caller: Caller, board: BoardId, after: After = 0) -> str:
             name = await self._board.board_of(board, caller.agent)
+            await self._board.following.place(name, after)
             log = await self._board.store.log(name, caller.agent, after, _EVENTS)
-            if after > log.seq:
-                raise UnknownReference(f"after={after} is ahead of '{name}', which stands at seq {log.seq}.")
             if json_:
                 return _json(
                     {

@@ -13,7 +13,7 @@ from .tables import TABLES, Role, Table
 
 _PAGE = 500
 _JSON = {ANY.name, OBJECT.name, TEXTS.name}
-_ITSELF = frozenset({"no", "id"})
+_ITSELF = frozenset({"no", "id", "copied"})
 """What two copies of a board may differ in."""
 
 

@@ -36,6 +36,7 @@ from .lines import BadLine
 from .tables import AT_END, BOARD, BY_NAME, CONTENT, EDGE, EVENT, ITEM_STANDING, OF_ITEMS, Table
 
 _MAX_NAME = 256
+_LAST_SEQ = 1 << 53
 _EVENTS, _TYPES = frozenset(EventType), frozenset(ItemType)
 _HEAD = ("format", "format_version", "board", "complete")
 _MEMBERS = frozenset({"seq", "told", "content", "edges", "standing", "rows", "end", *_HEAD, *EVENT})
@@ -51,10 +52,11 @@ _UNBORN = {"zone": "archive", "importance": 1, "author": "", "created_at": 0, "s
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a history was read: lines, items, and whether its last line was there."""
+    """How far a history was read: lines, sequences, items, and whether its last line was there."""
 
     board: str
     no: int = 1
+    lines: int = 0
     seq: int = 0
     born: int = 0
     ended: bool = False
@@ -92,7 +94,7 @@ def load(progress: Progress, batch: Sequence[bytes]) -> Steps[Progress]:
         BadLine: a line that cannot be, or does not fit what came before it.
     """
     for raw in batch:
-        number = progress.seq + 1
+        number = progress.lines + 1
         line = lines.read(raw, number)
         if progress.ended:
             raise BadLine(number, "it follows the line that says it is the last")
@@ -106,7 +108,7 @@ def finish(progress: Progress, sha256: str) -> Steps[None]:
     Raises:
         BadLine: lines are missing, were changed, or break a rule.
     """
-    no, last = progress.no, progress.seq
+    no, last = progress.no, progress.lines
     if not progress.ended:
         raise BadLine(last, 'lines are missing after it: the last one has an "end"')
     if progress.sha256 != sha256:
@@ -119,13 +121,13 @@ def finish(progress: Progress, sha256: str) -> Steps[None]:
         raise BadLine(
             last, f"a row of {rows[0][0]} is of debate {rows[0][1]}, which no line says anything of"
         )
-    if rows := (yield sql("history_unfit"), (no, last)):
+    if rows := (yield sql("history_unfit"), (no, progress.seq)):
         raise BadLine(
             last, f"the row {rows[0][1]} of {rows[0][0]} is denied by what the items and the log say"
         )
     for name in _FILLED:
         yield sql(name), (no,)
-    yield sql("history_counters"), (no, last)
+    yield sql("history_counters"), (no, progress.seq)
     yield sql("history_looks"), (no, SYSTEM)
     yield from endorsing.fill()
     yield from guarding.rebuild()
@@ -139,6 +141,7 @@ class _Line:
     def __init__(self, progress: Progress, number: int, line: dict[str, Any]) -> None:
         self.progress = progress
         self.number = number
+        self.seq = progress.seq + 1
         self.line = line
         self.no = progress.no
 
@@ -149,8 +152,7 @@ class _Line:
         line, number = self.line, self.number
         if unknown := [name for name in line if name not in _MEMBERS]:
             raise self.bad(f"a member '{unknown[0][:40]}' that is unknown to this version")
-        if line.get("seq") != number or isinstance(line.get("seq"), bool):
-            raise self.bad(f"seq must be {number}, and is {str(line.get('seq'))[:20]}")
+        self._check_seq()
         if number > 1 and (again := [name for name in _HEAD if name in line]):
             raise self.bad(f"'{again[0]}' stands on the first line only")
         given = {name: line.get(name, _EMPTY.get(name)) for name in EVENT}
@@ -159,7 +161,7 @@ class _Line:
         yield (
             sql("event_add"),
             (
-                *(self.no, number, event["event"], event["item"], event["type"], event["key"]),
+                *(self.no, self.seq, event["event"], event["item"], event["type"], event["key"]),
                 *(event["version"], event["thread"], event["agent"], event["tags"], event["at"]),
                 *(event["data"], event["owner"], event["concerns"]),
             ),
@@ -174,11 +176,23 @@ class _Line:
             born = yield from self._item(event, item)
             yield from self._concerns(event, item)
         yield from self._rows(line.get("rows", {}), OF_ITEMS, born)
-        progress = replace(self.progress, seq=number, born=born)
+        progress = replace(self.progress, lines=number, seq=self.seq, born=born)
         if "end" in line:
             sha256 = yield from self._end(line["end"], born)
             progress = replace(progress, ended=True, sha256=sha256)
         return progress
+
+    def _check_seq(self) -> None:
+        line, given, last = self.line, self.line.get("seq"), self.progress.seq
+        data = line.get("data")
+        if line.get("event") == EventType.BOARD_RESTORED and isinstance(data, dict) and type(given) is int:
+            # The one event that leaves numbers out says after which.
+            if type(data.get("after")) is int and data["after"] == last < given <= _LAST_SEQ:
+                self.seq = given
+                return
+            raise self.bad(f"seq {given} is not after {last}, or data.after is not {last}")
+        if given != self.seq or isinstance(given, bool):
+            raise self.bad(f"seq must be {self.seq}, and is {str(given)[:20]}")
 
     def _check_event(self, event: dict[str, Any]) -> None:
         if event["event"] not in _EVENTS:
@@ -324,7 +338,7 @@ class _Line:
             raise self.bad("concerns names too many, or one twice")
         if not told:
             for name in names:
-                yield sql("concern_add"), (self.no, name, self.number, item)
+                yield sql("concern_add"), (self.no, name, self.seq, item)
 
     # What belongs to tables without a member of their own
 
@@ -361,7 +375,7 @@ class _Line:
                 check(json.loads(values["filter"]))
             except BlackboardError as error:
                 raise self.bad(f"a row of {table.name}: {error.message}") from None
-        if table.name == "subscription" and values["cursor"] > self.number:
+        if table.name == "subscription" and values["cursor"] > self.seq:
             raise self.bad(f"the cursor {values['cursor']} of {values['id'][:40]} is beyond the last event")
 
     # The last line

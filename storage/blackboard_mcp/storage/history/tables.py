@@ -123,7 +123,7 @@ TABLES: tuple[Table, ...] = (
         BOARD,
         (
             *("no", "id", "seq", "working_items", "working_tokens"),
-            *("archived_items", "private_items", "private_tokens"),
+            *("archived_items", "private_items", "private_tokens", "copied"),
         ),
     ),
     Table(

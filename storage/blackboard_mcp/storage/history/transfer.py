@@ -94,7 +94,7 @@ async def import_board(
 
         progress = await _build(place / "board.db", read_line, board, may_be_called, check_config)
         taken = await store.engine.write_from(place / "board.db", lambda: _take_over(progress.board))
-        return Imported(progress.board, progress.seq, progress.born, *taken)
+        return Imported(progress.board, progress.lines, progress.born, *taken)
 
 
 async def verify_board(store: SqlBoardStore, board: str, *, folder: Path | None = None) -> list[str]:
@@ -184,7 +184,7 @@ async def _build(
                 wrong = (
                     f"in it or the {len(batch) - 1:,} lines after it, a row is of something that is not there"
                 )
-                raise lines.BadLine(progress.seq + 1, wrong) from error
+                raise lines.BadLine(progress.lines + 1, wrong) from error
         if progress is None:
             raise lines.BadLine(1, "the file is empty")
         digest.update(lines.sealed(last))
@@ -195,7 +195,7 @@ async def _build(
                 check_config(made.config)
             except InvalidInput as error:
                 raise lines.BadLine(
-                    progress.seq, error.message.replace(" Nothing was changed.", "").rstrip(".")
+                    progress.lines, error.message.replace(" Nothing was changed.", "").rstrip(".")
                 ) from None
         return progress
     finally:
@@ -233,7 +233,7 @@ def _check_absent(board: str) -> Steps[None]:
 
 
 def _take_over(board: str) -> Steps[tuple[str | None, tuple[str, ...]]]:
-    """Brings the one board of the attached file over."""
+    """Brings the one board of the attached file over, as a copy of where it was."""
     yield from _check_absent(board)
     yield "PRAGMA defer_foreign_keys = ON", ()
     contradicted = tuple(row[0] for row in (yield sql("history_contradicted"), ()))
@@ -254,6 +254,7 @@ def _take_over(board: str) -> Steps[tuple[str | None, tuple[str, ...]]]:
         )
     was = (yield "SELECT parent FROM board WHERE no = ?1", (no,))[0][0]
     orphan = yield sql("history_orphan"), (no,)
+    yield sql("board_copied"), (no, 1)
     return (was if orphan else None), contradicted
 
 

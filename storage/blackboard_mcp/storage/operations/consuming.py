@@ -35,6 +35,7 @@ from blackboard_mcp.protocols.groups import (
 )
 
 from .ledger import Ledger, get_board, load_any, open_ledger
+from .places import check_place
 from .repeating import Form
 from .rows import BoardRow, Steps, dumps, event_of, instant, micros, numbers, sql
 
@@ -105,7 +106,7 @@ def make(
 
     Raises:
         InvalidInput: a filter or a number that cannot be.
-        UnknownReference: `since` is after the end of the log.
+        CursorExpired: `since` is no place of the log.
         Refused: too many groups, or the board is closed.
         QuotaExceeded: the agent made `most` of them.
         Conflict: there is a group of that name, with another filter.
@@ -139,10 +140,7 @@ def make(
             'and consume(group=…, op="end") ends one of yours.'
         )
     start = board.seq if since is None else since
-    if not 0 <= start <= board.seq:
-        raise UnknownReference(
-            f"since={start} is not a sequence of '{board.id}', which stands at {board.seq}. Nothing was changed."
-        )
+    yield from check_place(board, start)
     ledger.note(ChangeKind.CONSUME, name=name)
     yield sql("group_add"), (ledger.no, name, dumps(filter_), ledger.agent, ledger.now, max_attempts, start)
     yield from ledger.emit(EventType.GROUP_CREATED, data={"group": name})

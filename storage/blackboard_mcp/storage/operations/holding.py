@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from blackboard_mcp.protocols.errors import Conflict, InvalidInput
+from blackboard_mcp.protocols.errors import Conflict, CursorExpired, InvalidInput
 from blackboard_mcp.protocols.items import item_id
 from blackboard_mcp.protocols.keys import compile_glob, glob_prefix
 from blackboard_mcp.protocols.transactions import BOARD, Name, NameKind, Since
 
+from .places import is_place
 from .principals import marks
 from .rows import Steps, dumps, numbers, sql
 
@@ -97,6 +98,7 @@ def hold(
 
     Raises:
         InvalidInput: a sequence that the log has not reached.
+        CursorExpired: one that another copy of the board gave.
     """
     for text, read in reads.items():
         as_of = read.seq if isinstance(read, Since) else read
@@ -105,6 +107,13 @@ def hold(
             raise InvalidInput(
                 f"reads.{text} is as of seq {as_of}, and the board is at {seq}. Nothing was changed; use the seq "
                 "of the answer that you read."
+            )
+        if by_seq and not (yield from is_place(no, seq, as_of)):
+            raise CursorExpired(
+                f"reads.{text} is as of seq {as_of}, which is of another copy of the board: it was restored since you "
+                "read. Nothing was changed; read again what you need, and use the seq of that answer.",
+                cursor=as_of,
+                seq=seq,
             )
     sides = yield from marks(agent)
     found = yield from entries(no, agent, (n.value for n in names.values() if n.kind is NameKind.ENTRY))

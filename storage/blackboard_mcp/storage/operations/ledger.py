@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ from blackboard_mcp.protocols.board import BoardConfig, Core
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.errors import Conflict, StoreDamaged, UnknownReference
-from blackboard_mcp.protocols.events import APART, QUIET, EventType
+from blackboard_mcp.protocols.events import APART, QUIET, SYSTEM, EventType
 from blackboard_mcp.protocols.items import Zone, item_id
 
 from ..operation import Rows
@@ -27,6 +28,10 @@ _LOOKED_THROUGH = 2_000
 """So many events after what an agent was shown are looked through for one answer."""
 _PRESSING = {Duty.RESPOND: 0, Duty.ANSWER: 0, Duty.ACKNOWLEDGE: 2}
 """Which duties come first: somebody waits for answers most; what is to be agreed to may change until then."""
+_LEAST_OUT = 100_000_000
+_MOST_OUT = 900_000_000
+"""So many sequences a copy leaves out at least and, besides, by chance at most: more than a board gives before anybody
+notices, and two copies hardly ever the same."""
 _QUIET, _APART = dumps(sorted(QUIET)), dumps(sorted(APART))
 
 
@@ -52,7 +57,10 @@ class Ledger:
     """Requests and answers are being written by the operations that do."""
     addressed: str = ""
     """Whom what is posted now is for, and nobody else: the agent or the skill asked, or who asked."""
+    before: int = field(init=False)
+    """Where the board stood."""
     first_seq: int = field(init=False)
+    """The sequence of the first event of the change."""
     first_number: int = field(init=False)
     changes: Noted | None = field(init=False)
     """What the agent changes, where policies judge it."""
@@ -60,13 +68,22 @@ class Ledger:
     """Items made in this transaction, as they were written."""
 
     def __post_init__(self) -> None:
-        self.first_seq = self.board.seq + 1
+        self.before = self.board.seq
+        self.first_seq = self.before + 1
+        if self.board.copied:
+            # Numbers that are left out, and the event that says so.
+            self.first_seq += _LEAST_OUT + secrets.randbelow(_MOST_OUT) + 1
         self.first_number = self.board.last_number + 1
         self.changes = judged_here(self.board, self.agent)
 
     @property
     def no(self) -> int:
         return self.board.no
+
+    @property
+    def next_seq(self) -> int:
+        """The sequence of the next event."""
+        return self.first_seq if self.board.copied else self.board.seq + 1
 
     def note(self, kind: ChangeKind, item: ItemRow | None = None, **more: Any) -> None:
         """A change that the agent makes, of the item as it was; `more` are fields of `Change`.
@@ -100,6 +117,8 @@ class Ledger:
 
         `told`: those concerned hear of it by another event of this transaction, so no footer need name it.
         """
+        if self.board.copied:
+            yield from self._begin_anew()
         self.board.seq += 1
         seq = self.board.seq
         actor = self.agent if agent is None else agent
@@ -129,6 +148,29 @@ class Ledger:
             for name in named[:MAX_CONCERNS]:
                 yield sql("concern_add"), (self.no, name, seq, item.number)
         return seq
+
+    def _begin_anew(self) -> Steps[None]:
+        """Leaves out numbers that other copies of the board may have given."""
+        board, after = self.board, self.board.seq
+        board.copied, board.seq = 0, self.first_seq - 1
+        facts = dumps({"after": after})
+        about = (None,) * 5
+        yield (
+            sql("event_add"),
+            (
+                self.no,
+                board.seq,
+                str(EventType.BOARD_RESTORED),
+                *about,
+                SYSTEM,
+                "[]",
+                self.now,
+                facts,
+                "",
+                "[]",
+            ),
+        )
+        yield sql("board_copied"), (self.no, 0)
 
     def add(self, item: ItemRow, *, data: dict[str, Any], concerns: Iterable[str] = ()) -> Steps[None]:
         """A new item in working memory, with its event."""
@@ -365,12 +407,17 @@ def attention_after(no: int, agent: str, known: Look) -> Steps[Attention]:
     """The same, where all that the agent was shown is known."""
     rows = yield from owed_by(no, agent)
     owed = tuple(Owed(item_id(type_, number), Duty(duty)) for number, duty, type_, _since in rows)
+    ((end,),) = yield sql("log_end"), (no,)
+    reach = end
+    if end - known > _LOOKED_THROUGH:
+        # Numbers may be left out between.
+        ((reach,),) = yield sql("log_reach"), (no, int(known), _LOOKED_THROUGH)
     fresh = yield (
         sql("unseen"),
         (
             no,
             int(known),
-            known + _LOOKED_THROUGH,
+            reach,
             agent,
             _QUIET,
             _APART,
@@ -378,8 +425,7 @@ def attention_after(no: int, agent: str, known: Look) -> Steps[Attention]:
             MOST_UNSEEN,
         ),
     )
-    ((end,),) = yield sql("log_end"), (no,)
-    looked_through = fresh[-1][0] if len(fresh) == MOST_UNSEEN else min(end, known + _LOOKED_THROUGH)
+    looked_through = fresh[-1][0] if len(fresh) == MOST_UNSEEN else reach
     pressing = sorted(owed, key=lambda one: _PRESSING.get(one.duty, 1))
     return Attention(tuple(pressing), tuple((seq, item or 0) for seq, item in fresh), looked_through)
 

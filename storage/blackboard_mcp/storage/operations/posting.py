@@ -329,7 +329,7 @@ def _create(
         updated_at=ledger.now,
         ttl=_lasting(draft.ttl_seconds),
         expires_at=_expiry(ledger.now, _lasting(draft.ttl_seconds)),
-        seq=ledger.board.seq + 1,
+        seq=ledger.next_seq,
         updated_by=ledger.agent,
     )
     if kind in (ItemType.CONSTRAINT, ItemType.HOT_ISSUE) or exempt(row.status, row.importance):

@@ -151,7 +151,7 @@ def _create(ledger: Ledger, found: Pressure, wording: Wording) -> Steps[ItemRow]
         updated_at=ledger.now,
         ttl=None,
         expires_at=None,
-        seq=ledger.board.seq + 1,
+        seq=ledger.next_seq,
         updated_by=SYSTEM,
     )
     yield from ledger.add(row, data={}, concerns=_agents(found))

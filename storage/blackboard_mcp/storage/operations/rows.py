@@ -107,6 +107,8 @@ class BoardRow:
     """The part of working memory that not everybody sees."""
     pressure: int
     """The hot issue that tells of pressure; 0 where there is none."""
+    copied: int
+    """Whether it was put back from a copy and did not change since."""
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> BoardRow:
@@ -128,6 +130,7 @@ class BoardRow:
             private_items=row[13],
             private_tokens=row[14],
             pressure=row[15],
+            copied=row[16],
         )
 
     def value(self) -> Board:

@@ -10,9 +10,10 @@ from blackboard_mcp.protocols.answers import (
     Subscription,
 )
 from blackboard_mcp.protocols.board import BoardConfig
-from blackboard_mcp.protocols.errors import CursorExpired, QuotaExceeded, Refused, UnknownReference
+from blackboard_mcp.protocols.errors import CursorExpired, QuotaExceeded, Refused
 
 from .ledger import get_board
+from .places import check_place
 from .repeating import Form, whole
 from .rows import BoardRow, Steps, dumps, instant, sql
 
@@ -131,10 +132,7 @@ def _ahead(row: BoardRow, held: Subscription) -> CursorExpired:
 
 def move_cursor(board: str, agent: str, id_: str, cursor: int, since: int | None, now: int) -> Steps[bool]:
     row = yield from get_board(board)
-    if cursor > row.seq or cursor < 0:
-        raise UnknownReference(
-            f"since={cursor} is not a sequence of '{board}', which stands at {row.seq}. Nothing was changed."
-        )
+    yield from check_place(row, cursor)
     if since is not None:
         moved = yield sql("subscription_advance"), (row.no, agent, id_, cursor, now, since)
         return bool(moved)

@@ -136,7 +136,7 @@ def _apply(ledger: Ledger, summary: NewSummary, rows: dict[int, ItemRow]) -> Ste
         updated_at=ledger.now,
         ttl=None,
         expires_at=None,
-        seq=ledger.board.seq + 1,
+        seq=ledger.next_seq,
         updated_by=ledger.agent,
     )
     told: dict[str, object] = {"summarises": len(sources), "writer": summary.writer}

@@ -88,7 +88,7 @@ def transact(
         kept = yield from repeating.recall(ledger.board, agent, once, now)
         if kept is not None:
             return (yield from _repeated(ledger, kept, look))
-    before = ledger.first_seq - 1
+    before = ledger.before
     moved = Moved()
     yield from hold(ledger.no, before, agent, transaction.reads, names, moved, foreseen)
     wrong = yield from _expected(ledger.no, agent, transaction, moved)

@@ -111,7 +111,7 @@ def _first_since(board: BoardRow, at: int) -> Steps[int]:
     low, high = 1, board.seq + 1
     while low < high:
         middle = (low + high) // 2
-        rows = yield sql("event_at"), (board.no, middle)
+        rows = yield sql("event_from_at"), (board.no, middle)
         if rows and rows[0][0] >= at:
             high = middle
         else:

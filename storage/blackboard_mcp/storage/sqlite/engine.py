@@ -165,8 +165,10 @@ class SqliteEngine:
         self._check_open()
         return await self._changes.wait(seen, timeout, hurried=hurried)
 
-    async def backup(self, target: Path) -> None:
+    async def backup(self, target: Path, mark: Operation[object] | None = None) -> None:
         """Write a compact, synced copy of the database, as of one moment, to a new private file.
+
+        `mark` is done in the copy.
 
         Raises:
             StoreError: `target` exists or cannot be written.
@@ -176,12 +178,12 @@ class SqliteEngine:
         path = self._path
         if path is None:
             assert self._writer is not None
-            await self._copy(self._writer, target)
+            await self._copy(self._writer, target, mark)
             return
         # Its own connection: a copy may take long, and readers are few.
         connection = await self._connect(lambda: self._configure(driver.connect(str(path)), "NORMAL"))
         try:
-            await self._copy(connection, target)
+            await self._copy(connection, target, mark)
         finally:
             await connection.close()
 
@@ -515,7 +517,9 @@ class SqliteEngine:
         if os.getpid() != self._process:
             raise StoreClosed("The store was opened before this process was forked off; open it again.")
 
-    async def _copy(self, connection: driver.Connection, target: Path) -> None:
+    async def _copy(
+        self, connection: driver.Connection, target: Path, mark: Operation[object] | None
+    ) -> None:
         def copy(raw: driver.Raw) -> None:
             try:
                 os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -523,6 +527,8 @@ class SqliteEngine:
                 raise StoreError(f"Cannot make the backup {target}: {error.strerror}.") from error
             try:
                 driver.patiently(lambda: raw.execute("VACUUM INTO ?", (str(target),)), self._deadline)
+                if mark is not None:
+                    _mark(target, mark)
                 # No connection has the copy open, so opening it here drops no lock.
                 handle = os.open(target, os.O_RDWR)
                 try:
@@ -589,6 +595,16 @@ def _settle(jobs: Sequence[Job]) -> None:
             job.future.set_exception(job.error)
         else:
             job.future.set_result(job.result)
+
+
+def _mark(copy: Path, mark: Operation[object]) -> None:
+    raw = driver.connect(str(copy))
+    try:
+        raw.execute("BEGIN IMMEDIATE")
+        run(raw, mark)
+        raw.execute("COMMIT")
+    finally:
+        raw.close()
 
 
 def _metered(operation: Operation[T], meter: Meter) -> Operation[T]:

@@ -11,6 +11,7 @@ from blackboard_mcp.protocols.board import BoardChange, Lifecycle
 from blackboard_mcp.protocols.errors import (
     BlackboardError,
     Conflict,
+    CursorExpired,
     InvalidInput,
     QuotaExceeded,
     Refused,
@@ -284,8 +285,8 @@ class ConsumerGroupTests:
         assert await take(at, "carol") == []
         taken = await at.store.consume(at.board, "carol", "all", Turn())
         assert handles_of(taken) == ["2.1"]
-        for wrong in (-1, 99):
-            with pytest.raises(UnknownReference):
+        for wrong, error in ((-1, InvalidInput), (99, CursorExpired)):
+            with pytest.raises(error):
                 await at.store.create_group(at.board, "bob", "other", FACTS, since=wrong)
 
     async def test_a_group_is_made_once_and_its_making_is_told(self, at: Table) -> None:

@@ -18,6 +18,7 @@ from .asking import RequestTests
 from .cancelling import CancellationTests
 from .claiming import ClaimTests, SuggestionTests
 from .consuming import ConsumerGroupTests
+from .copies import CopyTests
 from .credentials import CredentialTests
 from .debates import DebateTests
 from .deciding import DecidingTests
@@ -67,6 +68,7 @@ class BoardStoreKit(
     EventTests,
     SubscriptionTests,
     ConsumerGroupTests,
+    CopyTests,
     ExplainTests,
     DebateTests,
     DecidingTests,

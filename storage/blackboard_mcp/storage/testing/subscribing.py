@@ -8,7 +8,7 @@ import pytest
 from blackboard_mcp.protocols.answers import (
     Subscription,
 )
-from blackboard_mcp.protocols.errors import CursorExpired, QuotaExceeded, Refused, UnknownReference
+from blackboard_mcp.protocols.errors import CursorExpired, InvalidInput, QuotaExceeded, Refused
 from blackboard_mcp.protocols.store import BoardStore
 
 from .harness import HandClock, Table
@@ -47,8 +47,8 @@ class SubscriptionTests:
         assert await at.store.move_cursor(at.board, "alice", made.id, 3)
         found = await held(at, "mine")
         assert (found.cursor, found.filter, found.agent) == (3, {"type": "FACT"}, "alice")
-        for wrong in (-1, 4):
-            with pytest.raises(UnknownReference):
+        for wrong, error in ((-1, InvalidInput), (4, CursorExpired)):
+            with pytest.raises(error):
                 await at.store.move_cursor(at.board, "alice", made.id, wrong)
 
     async def test_a_cursor_that_is_confirmed_never_goes_back(self, at: Table) -> None:

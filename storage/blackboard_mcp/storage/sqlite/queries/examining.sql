@@ -1,10 +1,12 @@
 -- What is looked at when a file is examined. Values are bound by position: ?1, ?2, …
 
 -- name: examine_gaps
--- Boards whose log is not numbered from 1 to the board's sequence.
-SELECT b.id, b.seq, count(e.seq), coalesce(max(e.seq), 0)
+-- Boards whose log is not numbered from 1 to the board's sequence, but for what events say was left out.
+SELECT b.id, b.seq - coalesce(sum(CASE WHEN e.event = 'board.restored'
+                                  THEN e.seq - 1 - json_extract(e.data, '$.after') END), 0) AS counted,
+       count(e.seq), coalesce(max(e.seq), 0)
 FROM board b LEFT JOIN event e ON e.board = b.no
-GROUP BY b.no HAVING count(e.seq) <> b.seq OR coalesce(max(e.seq), 0) <> b.seq
+GROUP BY b.no HAVING count(e.seq) <> counted OR coalesce(max(e.seq), 0) <> b.seq
 ORDER BY b.id;
 
 -- name: examine_last_event

@@ -173,9 +173,9 @@ WHERE board = ?1 AND zone = 'working' AND importance = ?2 AND (seq, number) > (?
   AND NOT EXISTS (SELECT 1 FROM bearing b WHERE b.board = i.board AND b.number = i.number)
 ORDER BY seq, number LIMIT 1;
 
--- name: event_at
--- When an event of the log was.
-SELECT at FROM event WHERE board = ?1 AND seq = ?2;
+-- name: event_from_at
+-- When the first event of the log was at a sequence or after it.
+SELECT at FROM event WHERE board = ?1 AND seq >= ?2 ORDER BY seq LIMIT 1;
 
 -- name: event_of_agents
 -- The newest event of an agent that so many (?3) of agents came after, if it came after a sequence (?4); ?2 is the

@@ -1,0 +1,78 @@
+"""Places in the log of a board: which numbers are some, and what is said of those that another copy of it gave.
+
+A copy of a board knows nothing of what the board did after it. The sequences that it would give next may have been
+given already, with other events. So the first change of a copy leaves a random number of them out and says so in an
+event (see `Ledger.emit`), and a number that no event has is one of another copy.
+"""
+
+from __future__ import annotations
+
+import json
+
+from blackboard_mcp.protocols.errors import CursorExpired, InvalidInput, StoreDamaged
+
+from .ledger import find_board
+from .rows import BoardRow, Steps, sql
+
+
+def is_place(no: int, end: int, place: int) -> Steps[bool]:
+    """Says that the log was read up to `place` by whoever names it: 0, an event, or what comes right before one."""
+    if place in (0, end):
+        return True
+    rows = yield sql("event_from"), (no, place)
+    return bool(rows) and rows[0][0] <= place + 1
+
+
+def end_of_log(board: str, place: int | None) -> Steps[int]:
+    """The sequence that a board stands at; 0 where it is not there.
+
+    Raises:
+        CursorExpired: the log has no such place.
+    """
+    row = yield from find_board(board)
+    if row is not None and place is not None:
+        yield from check_place(row, place)
+    elif place:
+        raise _ahead(board, 0, place)
+    return 0 if row is None else row.seq
+
+
+def check_place(board: BoardRow, place: int) -> Steps[None]:
+    """
+    Raises:
+        CursorExpired: the log has no such place.
+        InvalidInput: it is below 0.
+    """
+    if place < 0:
+        raise InvalidInput(f"{place} is no sequence: they begin with 1. Nothing was changed.")
+    if (yield from is_place(board.no, board.seq, place)):
+        return
+    rows = yield sql("event_from"), (board.no, place)
+    if not rows:
+        raise _ahead(board.id, board.seq, place)
+    after = json.loads(rows[0][1]).get("after")
+    if after is None:
+        raise StoreDamaged(f"The log of '{board.id}' lacks events: `blackboard-mcp doctor` says more.")
+    raise CursorExpired(
+        f"seq {place} was given before '{board.id}' was restored from a copy as of seq {after}: what came after that "
+        f"then is gone, and ids may name other things. Nothing was changed; read() shows the board as it is, and "
+        f"since={board.seq} goes on from there; since={after} gives all that came since it was restored.",
+        cursor=place,
+        seq=board.seq,
+        restored_after=after,
+    )
+
+
+def _ahead(board: str, end: int, place: int) -> CursorExpired:
+    return CursorExpired(
+        f"seq {place} is ahead of '{board}', which stands at seq {end}: it is of another board, or this one was "
+        f"restored from an older copy. Nothing was changed; read() shows the board as it is, and since={end} goes on "
+        "from there.",
+        cursor=place,
+        seq=end,
+    )
+
+
+def mark_copies() -> Steps[None]:
+    """Notes that all boards were put back from a copy."""
+    yield sql("boards_copied"), ()
