@@ -652,8 +652,9 @@ def help_of(command: click.Command, context: click.Context) -> str:
 def events() -> str:
     return (
         "# Events\n\n"
-        "One log per board, numbered 1, 2, 3 … without gaps, written in the transaction of the change. An "
-        "event names what changed, never its body. `agent` caused it (`system`: the server itself).\n\n"
+        "One log per board, numbered 1, 2, 3 … without gaps (but where `board.restored` names one), written in the "
+        "transaction of the change. An event names what changed, never its body. `agent` caused it (`system`: the "
+        "server itself).\n\n"
         + table(
             ("event", "meaning", "`data` holds"), ((f"`{e}`", EVENTS[e][0], EVENTS[e][1]) for e in EventType)
         )

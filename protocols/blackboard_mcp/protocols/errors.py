@@ -67,10 +67,10 @@ class UnknownReference(InvalidInput):
 
 
 class CursorExpired(BlackboardError):
-    """A place is not kept any more, or of another copy of the board: begin with what the board shows as of `seq`.
+    """A place is not kept any more, or was given before the board was restored: `read()`, and go on from its `seq`.
 
-    `facts` hold the `cursor` and the board's `seq`; of a place that was lost with the board that gave it also
-    `restored_after`, up to which the log is what it was.
+    `facts` hold the `cursor` and the board's `seq`; after a restore also `restored_after`, up to which the log is what
+    it was.
     """
 
     code = "cursor_expired"

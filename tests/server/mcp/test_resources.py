@@ -147,7 +147,6 @@ async def test_an_empty_board_has_every_resource(board: Any) -> None:
         "board://main/view/nobody",
         "board://main/nothing",
         "board://main/core/more",
-        "board://main/events?after=99",
     ],
 )
 async def test_what_is_not_there_is_resource_not_found(board: Any, mode: str, uri: str) -> None:
@@ -158,6 +157,16 @@ async def test_what_is_not_there_is_resource_not_found(board: Any, mode: str, ur
     assert error.code == missing.code
     assert error.data == missing.data or set(error.data) == {"uri"}
     assert len(error.message) > 15
+
+
+async def test_a_place_ahead_of_the_log_is_told_as_one(board: Any) -> None:
+    alice = await board.join("alice")
+    await alice.post("x")
+    error = await _refused(alice, "board://main/events?after=99")
+    assert error.code == (await _refused(alice, "board://main/items/F-404")).code
+    facts = {"uri": "board://main/events?after=99", "cursor": 99, "seq": 2}
+    assert error.data == {"error": "cursor_expired", **facts}
+    assert "since=2 goes on" in error.message
 
 
 async def _refused(agent: Any, uri: str) -> types.ErrorData:

@@ -55,7 +55,7 @@ WITHOUT: dict[str, set[str]] = {
         ),
     },
     "where the log was at an instant, or so many events ago: no word of what happened": {
-        *("event_at", "event_of_agents"),
+        *("event_from_at", "event_of_agents", "event_from", "log_reach"),
     },
     "the search index holds all: a search confirms its hits with the store": {
         *("outbox_oldest", "outbox_empty", "archived_keys", "settled_keys", "outbox_items", "settled_sums"),

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, Final
 
-from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
+from blackboard_mcp.protocols.errors import BlackboardError, CursorExpired, InvalidInput
 from blackboard_mcp.server.assurance import to_reader
 from blackboard_mcp.server.mcp.adapter_arguments import PLAIN_TYPES, is_clean_text
 from blackboard_mcp.server.text import escape, visible
@@ -39,7 +39,7 @@ def error_result(
 
 def protocol_error(exc: BlackboardError, **data: Any) -> MCPError:
     """The same for requests whose answers have no room for errors."""
-    code = INVALID_PARAMS if isinstance(exc, InvalidInput) else INTERNAL_ERROR
+    code = INVALID_PARAMS if isinstance(exc, InvalidInput | CursorExpired) else INTERNAL_ERROR
     return MCPError(code, sendable(to_reader(exc.message)), data={**exc.facts, **data, "error": exc.code})
 
 

@@ -7,8 +7,6 @@ event (see `Ledger.emit`), and a number that no event has is one of another copy
 
 from __future__ import annotations
 
-import json
-
 from blackboard_mcp.protocols.errors import CursorExpired, InvalidInput, StoreDamaged
 
 from .ledger import find_board
@@ -50,7 +48,7 @@ def check_place(board: BoardRow, place: int) -> Steps[None]:
     rows = yield sql("event_from"), (board.no, place)
     if not rows:
         raise _ahead(board.id, board.seq, place)
-    after = json.loads(rows[0][1]).get("after")
+    after = rows[0][1]
     if after is None:
         raise StoreDamaged(f"The log of '{board.id}' lacks events: `blackboard-mcp doctor` says more.")
     raise CursorExpired(

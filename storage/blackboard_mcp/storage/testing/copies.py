@@ -87,7 +87,7 @@ class CopyTests:
         }
         await kinds[first]()
         events = await at.events(after=end)
-        assert [e.event for e in events].count("board.restored") == 1
+        assert [str(e.event) for e in events].count("board.restored") == 1
         assert [e.seq for e in events] == [events[0].seq + n for n in range(len(events))]
         assert events[0].data == {"after": end}
         assert events[-1].seq == await at.seq()
