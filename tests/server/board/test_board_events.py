@@ -7,7 +7,7 @@ import logging
 from typing import Any
 
 import pytest
-from blackboard_mcp.protocols.errors import InvalidInput, StoreClosed, UnknownReference
+from blackboard_mcp.protocols.errors import CursorExpired, InvalidInput, StoreClosed
 from patience import PATIENCE
 
 
@@ -114,7 +114,7 @@ async def test_a_filter_that_is_none_and_a_place_ahead_are_refused(board: Any) -
         await board.queue(maxsize=0)
     with pytest.raises(InvalidInput):
         board.events(name="n", since=3)
-    with pytest.raises(UnknownReference):
+    with pytest.raises(CursorExpired):
         await anext(board.events(since=10_000))
 
 
