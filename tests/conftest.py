@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import template
 import warmed
 from closing import LINES, skips
 from profiles import NIGHTLY, load_profile
@@ -27,6 +28,7 @@ if sys.flags.dont_write_bytecode:  # each of hundreds of processes would compile
     sys.dont_write_bytecode = False
     del os.environ["PYTHONDONTWRITEBYTECODE"]
     sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = COMPILED.name
+template.install()
 warmed.install()
 load_profile()
 for name in [name for name in os.environ if name.startswith("BLACKBOARD_")]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+import template
 from blackboard_mcp.server.demo.process import stdio_clients
 from blackboard_mcp.server.demo.replay import call, events
 
@@ -12,7 +14,10 @@ AGENTS = tuple(f"agent-{n}" for n in range(8))
 POSTS = 6
 
 
-async def test_eight_servers_starting_at_once_on_an_empty_folder_share_one_board(tmp_path: Path) -> None:
+async def test_eight_servers_starting_at_once_on_an_empty_folder_share_one_board(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(template.REAL, "1")
     connect = stdio_clients(tmp_path / "new" / "folder")
     there = asyncio.Barrier(len(AGENTS))
 

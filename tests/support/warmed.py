@@ -8,6 +8,7 @@ other users, open files handed on), starts as ever.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import ctypes
 import gc
@@ -18,6 +19,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -26,6 +28,8 @@ from pathlib import Path
 from pkgutil import walk_packages
 from runpy import run_path
 from typing import Any, Final
+
+import template
 
 MODULE: Final = "blackboard_mcp.server"
 MAIN: Final = str(find_spec(f"{MODULE}.__main__").origin)
@@ -76,7 +80,7 @@ class Warmed:
         self._socket, other = socket.socketpair()
         with other:
             process = subprocess.Popen(
-                [sys.executable, __file__, str(other.fileno())],
+                [sys.executable, __file__, str(other.fileno()), str(template.template())],
                 pass_fds=[other.fileno()],
                 stdin=subprocess.DEVNULL,
                 cwd="/",
@@ -210,11 +214,27 @@ def become(told: dict[str, Any]) -> None:
         setattr(sys, f"__{name}__", stream)
 
 
+async def rehearse(folder: Path) -> None:
+    """Makes what a server makes once in a process: models and schemas of all tools."""
+    compose = import_module(f"{MODULE}.compose")
+    given = import_module(f"{MODULE}.settings").Settings(
+        data=folder, synchronous="NORMAL", tools=("core", "admin", "memory", "messages")
+    )
+    async with compose.installation(given, eager_index=False, background=False) as opened:
+        compose.build_server(opened)
+        opened.blackboard.tokenizer.count("loaded at the first count")
+
+
 if __name__ == "__main__":
+    template.take(Path(sys.argv[2]))
+    template.install()
     for module in walk_packages(import_module(MODULE).__path__, f"{MODULE}."):
         if not module.name.endswith("__main__"):
             import_module(module.name)
     import_module("anyio._backends._asyncio")
+    with tempfile.TemporaryDirectory() as place:
+        asyncio.run(rehearse(Path(place)))
+    assert threading.active_count() == 1, threading.enumerate()  # no thread outlives a fork
     gc.collect()
     gc.freeze()  # what is shared stays shared: nothing looks at it again
     with socket.socket(fileno=int(sys.argv[1])) as asking:

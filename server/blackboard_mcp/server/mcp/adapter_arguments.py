@@ -47,6 +47,12 @@ PLAIN_TYPES: Final = {
 _models: dict[str, type[BaseModel]] = {}
 
 
+@functools.cache
+def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """The schema of a model, which nobody changes."""
+    return model.model_json_schema()
+
+
 class Arguments:
     """What one function accepts by name, checked strictly.
 
@@ -94,9 +100,9 @@ class Arguments:
             _models[signature] = model
         return model
 
-    @functools.cached_property
+    @property
     def _raw_schema(self) -> dict[str, Any]:
-        return self._model.model_json_schema()
+        return _schema_of(self._model)
 
     @functools.cached_property
     def whole_schema(self) -> dict[str, Any]:

@@ -1,0 +1,91 @@
+"""New board stores begin as copies of an empty one that the real migrations made, once in each process.
+
+The migrations take most of the time that a test's store needs to open. Whatever exists already is opened and
+migrated as ever, and so is a new file where a copy cannot lie.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import closing
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+from blackboard_mcp.protocols.errors import StoreError
+from blackboard_mcp.storage.sqlite import driver, migrate, place
+from blackboard_mcp.storage.sqlite.engine import SqliteEngine
+from blackboard_mcp.storage.store import APPLICATION_ID, migrations
+
+REAL = "STORES_FROM_MIGRATIONS"
+"""A variable of the environment: where it is set, every store is made by the migrations."""
+NOTHING = 0
+_PATIENCE = 60.0
+_real: Callable[..., None] = migrate.migrate
+
+
+def install() -> None:
+    """From now on new board stores of this process begin as copies."""
+    given = SqliteEngine._open
+
+    @wraps(given)
+    async def opening(self: SqliteEngine, path: Path | None, scripts: Any, owner: int, *more: Any) -> None:
+        if path is not None and _known(scripts, owner) and not path.exists():
+            _lay(path)
+        await given(self, path, scripts, owner, *more)
+
+    @wraps(_real)
+    def migrating(raw: driver.Raw, scripts: Any, owner: int, *more: Any) -> None:
+        in_memory = not raw.execute("PRAGMA database_list").fetchone()[2]
+        if in_memory and _known(scripts, owner) and migrate.check(raw, owner, len(scripts)) == NOTHING:
+            with closing(driver.connect_to_read(template(), unchanging=True)) as source:
+                source.backup(raw)
+        _real(raw, scripts, owner, *more)
+
+    SqliteEngine._open = opening  # type: ignore[method-assign]
+    migrate.migrate = migrating
+
+
+def take(path: Path) -> None:
+    """Uses another process's template."""
+    _made.append(path)
+
+
+def template() -> Path:
+    """The file of an empty board store."""
+    if not _made:
+        folder = tempfile.TemporaryDirectory(prefix="blackboard-template-")
+        _folders.append(folder)
+        path = Path(folder.name) / "board.db"
+        with closing(driver.connect(str(path))) as raw:
+            raw.execute("PRAGMA journal_mode=WAL").fetchall()
+            _real(raw, migrations(), APPLICATION_ID, _PATIENCE)
+        _made.append(path)
+    return _made[0]
+
+
+_made: list[Path] = []
+_folders: list[tempfile.TemporaryDirectory[str]] = []
+"""They go when the process that made them ends."""
+
+
+def _known(scripts: Any, owner: int) -> bool:
+    return REAL not in os.environ and owner == APPLICATION_ID and tuple(scripts) == tuple(migrations())
+
+
+def _lay(path: Path) -> None:
+    """Puts a copy at the path in one step, unless somebody else puts a file there first."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}-{id(path)}")
+    try:
+        place.prepare(fresh)
+        try:
+            if place.bears_wal(fresh):
+                shutil.copyfile(template(), fresh)
+                os.link(fresh, path)
+        finally:
+            fresh.unlink()
+    except (OSError, StoreError):
+        return  # the store says what is amiss
