@@ -33,13 +33,15 @@ def install() -> None:
 
     @wraps(given)
     async def opening(self: SqliteEngine, path: Path | None, scripts: Any, owner: int, *more: Any) -> None:
-        if path is not None and _known(scripts, owner) and not path.exists():
+        if path is not None and _known(scripts, owner):
             _lay(path)
         await given(self, path, scripts, owner, *more)
 
     @wraps(_real)
     def migrating(raw: driver.Raw, scripts: Any, owner: int, *more: Any) -> None:
-        in_memory = not raw.execute("PRAGMA database_list").fetchone()[2]
+        in_memory = not raw.execute("PRAGMA database_list").fetchone()[2] and isinstance(
+            raw, driver.library().Connection
+        )
         if in_memory and _known(scripts, owner) and migrate.check(raw, owner, len(scripts)) == NOTHING:
             with closing(driver.connect_to_read(template(), unchanging=True)) as source:
                 source.backup(raw)
@@ -77,7 +79,9 @@ def _known(scripts: Any, owner: int) -> bool:
 
 
 def _lay(path: Path) -> None:
-    """Puts a copy at the path in one step, unless somebody else puts a file there first."""
+    """Puts a copy at the path in one step, unless there is a file or somebody else puts one there first."""
+    if path.exists():
+        return
     fresh = path.with_name(f"{path.name}.{os.getpid()}-{id(path)}")
     try:
         place.prepare(fresh)
