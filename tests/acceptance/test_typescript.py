@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from door import Door
 
 NODE = Path(__file__).with_name("node")
 _spec = importlib.util.spec_from_file_location("node_toolchain", NODE / "toolchain.py")
@@ -33,7 +34,7 @@ def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         with toolchain.http_server(data) as url:
             done = tools.run(NODE / "drive.mjs", generation, json.dumps({"url": url}))
     else:
-        command = [*toolchain.SERVER, "--data", str(data)]
+        command = Door().words([*toolchain.SERVER, "--data", str(data)])
         done = tools.run(NODE / "drive.mjs", generation, json.dumps({"stdio": command}))
     assert done.status == 0, done.err[-3_000:]
     assert "Traceback" not in done.err, done.err

@@ -6,6 +6,7 @@ migrated as ever, and so is a new file where a copy cannot lie.
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import tempfile
@@ -59,9 +60,9 @@ def take(path: Path) -> None:
 def template() -> Path:
     """The file of an empty board store."""
     if not _made:
-        folder = tempfile.TemporaryDirectory(prefix="blackboard-template-")
-        _folders.append(folder)
-        path = Path(folder.name) / "board.db"
+        folder = tempfile.mkdtemp(prefix="blackboard-template-")
+        atexit.register(shutil.rmtree, folder)
+        path = Path(folder) / "board.db"
         with closing(driver.connect(str(path))) as raw:
             raw.execute("PRAGMA journal_mode=WAL").fetchall()
             _real(raw, migrations(), APPLICATION_ID, _PATIENCE)
@@ -70,8 +71,6 @@ def template() -> Path:
 
 
 _made: list[Path] = []
-_folders: list[tempfile.TemporaryDirectory[str]] = []
-"""They go when the process that made them ends."""
 
 
 def _known(scripts: Any, owner: int) -> bool:

@@ -104,7 +104,7 @@ def install() -> None:
 
 def _starting(given: Callable[..., None], warmed: Warmed) -> Callable[..., None]:
     signature = inspect.signature(given)
-    about = _heeded(os.environ)
+    about = heeded(os.environ)
 
     def execute(self: Any, *args: Any, **more: Any) -> None:
         asked = signature.bind(self, *args, **more).arguments
@@ -117,7 +117,7 @@ def _starting(given: Callable[..., None], warmed: Warmed) -> Callable[..., None]
         if (
             (told := _told(words, folder)) is None
             or any(asked[name] != value for name, value in _PLAIN.items())
-            or _heeded(settings) != about
+            or heeded(settings) != about
             or not Path(folder).is_dir()
         ):
             given(self, *args, **more)
@@ -132,7 +132,7 @@ def _starting(given: Callable[..., None], warmed: Warmed) -> Callable[..., None]
     return execute
 
 
-def _heeded(settings: Mapping[str, str]) -> dict[str, str]:
+def heeded(settings: Mapping[str, str]) -> dict[str, str]:
     """What only a new process heeds of its environment."""
     return {name: value for name, value in settings.items() if name.startswith(_HEEDED)}
 
@@ -234,6 +234,7 @@ if __name__ == "__main__":
     import_module("anyio._backends._asyncio")
     with tempfile.TemporaryDirectory() as place:
         asyncio.run(rehearse(Path(place)))
+    tempfile.tempdir = None  # each process looks for its own
     assert threading.active_count() == 1, threading.enumerate()  # no thread outlives a fork
     gc.collect()
     gc.freeze()  # what is shared stays shared: nothing looks at it again

@@ -1,0 +1,75 @@
+"""Has programs of other languages start the product's command from the warmed process, too.
+
+`words` gives the command line for them. Its small interpreter hands its streams on to this process, which has the
+command forked with them, and ends as the command does. What only a new interpreter heeds of the environment is this
+process's own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from warmed import heeded
+
+KNOCK = """
+import json, os, socket, sys
+door = socket.socket(socket.AF_UNIX)
+door.connect(sys.argv[1])
+told = {"words": sys.argv[2:], "env": dict(os.environ), "cwd": os.getcwd()}
+words = json.dumps(told).encode()
+socket.send_fds(door, [len(words).to_bytes(8, "big")], [0, 1, 2])
+door.sendall(words)
+for n in (0, 1):
+    os.close(n)
+sys.exit(int.from_bytes(door.recv(8) or b"\\x01", "big") & 255)
+"""
+
+
+class Door:
+    """Where the small interpreters knock."""
+
+    def __init__(self) -> None:
+        folder = tempfile.mkdtemp(prefix="blackboard-door-")
+        atexit.register(shutil.rmtree, folder)
+        self._path = Path(folder) / "door"
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(self._path))
+        self._listening.listen()
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def words(self, command: Sequence[str]) -> list[str]:
+        """The command line that starts a command of ours by way of the door."""
+        return [sys.executable, "-I", "-S", "-c", KNOCK, str(self._path), *command]
+
+    def _serve(self) -> None:
+        while True:
+            knocking, _ = self._listening.accept()
+            threading.Thread(target=self._start, args=(knocking,), daemon=True).start()
+
+    def _start(self, knocking: socket.socket) -> None:
+        with knocking:
+            head, streams, _, _ = socket.recv_fds(knocking, 8, 3)
+            with knocking.makefile("rb") as rest:
+                told = json.loads(rest.read(int.from_bytes(head, "big")))
+            plain = {name: value for name, value in told["env"].items() if name not in heeded(told["env"])}
+            process = subprocess.Popen(
+                told["words"],
+                stdin=streams[0],
+                stdout=streams[1],
+                stderr=streams[2],
+                env=plain | heeded(os.environ),
+                cwd=told["cwd"],
+            )
+            for stream in streams:
+                os.close(stream)
+            knocking.sendall((process.wait() & 255).to_bytes(8, "big"))
