@@ -17,10 +17,12 @@ from pathlib import Path
 import pytest
 import trustme
 from blackboard_mcp.server.board import Board
+from door import Door
 from patience import PATIENCE, until
 
 ROOT = Path(__file__).parents[1]
 BIN = Path(sys.executable).parent
+DOOR = Door()
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
@@ -78,14 +80,15 @@ class Machine:
             "~/other": str(folder / "other"),
             "…": "x",
         }
-        for place in ("home", "etc/blackboard", "backups", "work"):
+        for place in ("home", "etc/blackboard", "backups", "work", "bin"):
             (folder / place).mkdir(parents=True)
         for data in ("srv", "work/quickstart-board"):
             asyncio.run(furnish(folder / data))
         (folder / "work" / ".venv").symlink_to(BIN.parent)
+        DOOR.program(folder / "bin" / "blackboard-mcp", [str(BIN / "blackboard-mcp")])
         self.environment = {name: value for name, value in os.environ.items() if "BLACKBOARD" not in name} | {
             "HOME": str(folder / "home"),
-            "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+            "PATH": os.pathsep.join([str(folder / "bin"), str(BIN), os.environ["PATH"]]),
             "BLACKBOARD_DATA": str(folder / "srv"),
             "BLACKBOARD_PORT": "0",
         }

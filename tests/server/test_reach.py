@@ -13,9 +13,9 @@ from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.pruning import PassOutcome, Plan, Workspace
 from blackboard_mcp.server.policies.registry import Policies
 from blackboard_mcp.server.pruning import decide
-from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.operations import weighing
 from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
+from blackboard_mcp.storage.testing.inline import inline_store
 
 AGENTS = ("alice", "bob", "carol")
 TYPES = (
@@ -81,7 +81,7 @@ def settings(random: Random, tokens: int) -> dict[str, Any]:
 
 async def compared(seed: int, happened: Counter[str]) -> None:
     clock, random, policies = HandClock(), Random(seed), Policies()
-    store = await open_memory_store(clock=clock)
+    store = inline_store(clock)
     at = Table(store)
     try:
         await grown(at, clock, random)
@@ -127,7 +127,7 @@ async def test_no_more_finished_threads_are_read_and_summarised_than_it_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(weighing, "_THREADS", 2)
-    store = await open_memory_store()
+    store = inline_store(HandClock())
     at = Table(store)
     for thread in range(8):
         root = await at.post("alice", f"root {thread}", importance=4, tokens=30)

@@ -24,6 +24,7 @@ from blackboard_mcp.storage.operations import ledger
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import Table, draft
 from patience import PATIENCE
+from profiles import NIGHTLY
 
 AGENTS = ("alice", "bob", "carol")
 
@@ -179,7 +180,7 @@ async def test_I20_every_reader_gets_exactly_its_visible_events_in_order(
 ) -> None:
     monkeypatch.setattr(tails_module, "PAGE", page)
     monkeypatch.setattr(tails_module, "_ROUND", 40)
-    await everybody_follows(tmp_path, count=300)
+    await everybody_follows(tmp_path, count=300 if NIGHTLY else 120)
 
 
 @pytest.mark.parametrize("left_out", [1, 5, 100, 100_000_000])

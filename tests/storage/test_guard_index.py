@@ -9,11 +9,11 @@ from typing import Any
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.guard import closure_of
 from blackboard_mcp.protocols.items import Edge, EdgeKind
-from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.operations.rows import Steps, sql
 from blackboard_mcp.storage.sqlite.engine import SqliteEngine
 from blackboard_mcp.storage.store import APPLICATION_ID, SqlBoardStore, migrations
-from blackboard_mcp.storage.testing.harness import Table, draft
+from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
+from blackboard_mcp.storage.testing.inline import inline_store
 from blackboard_mcp.storage.testing.walking import grouped
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -60,7 +60,7 @@ async def check(store: SqlBoardStore) -> None:
 
 
 async def play(steps: list[tuple[Any, ...]]) -> None:
-    store = await open_memory_store()
+    store = inline_store(HandClock())
     at = Table(store)
     count = 0
     try:
@@ -124,7 +124,7 @@ def pasted(tables: dict[str, list[str]], rows: dict[str, list[tuple[Any, ...]]])
 
 
 async def test_a_file_from_before_the_index_has_it_filled_when_it_is_opened(tmp_path: Path) -> None:
-    store = await open_memory_store()
+    store = inline_store(HandClock())
     at = Table(store)
     root = await at.post("alice", "root")
     reply = await at.post("carol", "reply", "REPLY", replies_to=root)

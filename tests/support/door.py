@@ -1,15 +1,16 @@
 """Has programs of other languages start the product's command from the warmed process, too.
 
-`words` gives the command line for them. Its small interpreter hands its streams on to this process, which has the
-command forked with them, and ends as the command does. What only a new interpreter heeds of the environment is this
-process's own.
+A small interpreter hands its streams on to this process, which has the command forked with them, and ends as the
+command does. What only a new interpreter heeds of the environment is this process's own.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
+import shlex
 import shutil
 import socket
 import subprocess
@@ -22,13 +23,14 @@ from pathlib import Path
 from warmed import heeded
 
 KNOCK = """
-import json, os, socket, sys
+import json, os, signal, socket, sys
 door = socket.socket(socket.AF_UNIX)
 door.connect(sys.argv[1])
 told = {"words": sys.argv[2:], "env": dict(os.environ), "cwd": os.getcwd()}
 words = json.dumps(told).encode()
 socket.send_fds(door, [len(words).to_bytes(8, "big")], [0, 1, 2])
 door.sendall(words)
+signal.signal(signal.SIGTERM, lambda *_: door.shutdown(socket.SHUT_WR))
 for n in (0, 1):
     os.close(n)
 sys.exit(int.from_bytes(door.recv(8) or b"\\x01", "big") & 255)
@@ -51,6 +53,11 @@ class Door:
         """The command line that starts a command of ours by way of the door."""
         return [sys.executable, "-I", "-S", "-c", KNOCK, str(self._path), *command]
 
+    def program(self, place: Path, command: Sequence[str]) -> None:
+        """Makes a program of it, which hands its arguments on."""
+        place.write_text(f'#!/bin/sh\nexec {shlex.join(self.words(command))} "$@"\n')
+        place.chmod(0o755)
+
     def _serve(self) -> None:
         while True:
             knocking, _ = self._listening.accept()
@@ -62,14 +69,24 @@ class Door:
             with knocking.makefile("rb") as rest:
                 told = json.loads(rest.read(int.from_bytes(head, "big")))
             plain = {name: value for name, value in told["env"].items() if name not in heeded(told["env"])}
-            process = subprocess.Popen(
+            with subprocess.Popen(
                 told["words"],
                 stdin=streams[0],
                 stdout=streams[1],
                 stderr=streams[2],
                 env=plain | heeded(os.environ),
                 cwd=told["cwd"],
-            )
-            for stream in streams:
-                os.close(stream)
-            knocking.sendall((process.wait() & 255).to_bytes(8, "big"))
+            ) as process:
+                for stream in streams:
+                    os.close(stream)
+                leaving = threading.Thread(target=self._leave, args=(knocking, process), daemon=True)
+                leaving.start()
+                with contextlib.suppress(ConnectionError):
+                    knocking.sendall((process.wait() & 255).to_bytes(8, "big"))
+            leaving.join()
+
+    def _leave(self, knocking: socket.socket, process: subprocess.Popen[bytes]) -> None:
+        """Ends a command whose small interpreter was told to end, or did."""
+        with contextlib.suppress(ConnectionError):
+            knocking.recv(1)
+        process.terminate()
