@@ -1,7 +1,7 @@
 """Has programs of other languages start the product's command from the warmed process, too.
 
 A small interpreter hands its streams on to this process, which has the command forked with them, and ends as the
-command does. What only a new interpreter heeds of the environment is this process's own.
+command does. What it is not told of the interpreter's settings is as in this process.
 """
 
 from __future__ import annotations
@@ -68,13 +68,14 @@ class Door:
             head, streams, _, _ = socket.recv_fds(knocking, 8, 3)
             with knocking.makefile("rb") as rest:
                 told = json.loads(rest.read(int.from_bytes(head, "big")))
-            plain = {name: value for name, value in told["env"].items() if name not in heeded(told["env"])}
+            # Without a locale an interpreter sets one for itself; some clients pass no settings of interpreters on.
+            given = {name: value for name, value in told["env"].items() if not name.startswith("LC_")}
             with subprocess.Popen(
                 told["words"],
                 stdin=streams[0],
                 stdout=streams[1],
                 stderr=streams[2],
-                env=plain | heeded(os.environ),
+                env=heeded(os.environ) | given,
                 cwd=told["cwd"],
             ) as process:
                 for stream in streams:
