@@ -426,7 +426,7 @@ def test_a_summary_takes_work_in_proportion_to_its_thread(make_item: Make, unit:
 
     assert growth(lambda size: lines_of(summarised(size)), 200) < PROPORTION
     steps = []
-    for size in (200, 800):
+    for size in (400, 1_600):
         with matching.counted(checks, extract_module, scoring, sentences, text_module) as counted:
             summarised(size)()
         steps.append(counted)
