@@ -291,7 +291,9 @@ class Rendering:
     def _head(self, item: Item, now: datetime) -> str:
         if item.deleted:
             return item_line(item, now)
-        words = [f"{item.id}@{item.version}", str(item.type), f"by {item.author}"]
+        writer = item.written_by or item.author
+        begun = f", begun by {item.author}" if writer != item.author else ""
+        words = [f"{item.id}@{item.version}", str(item.type), f"by {writer}{begun}"]
         words.append(relative_age(item.created_at, now))
         words += [f"!{item.importance}", str(item.zone), str(item.status)]
         if item.key is not None:

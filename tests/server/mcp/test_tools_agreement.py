@@ -106,3 +106,21 @@ async def test_what_somebody_adds_to_an_agreement_reaches_who_asked(board: Any) 
     await ben.do("debate", op="agree", id="D-1", reason="If it runs on Sunday.")
     told = next(line for line in (await ada.say("wait")).splitlines() if "agreement.given" in line)
     assert told.endswith("agreement.given D-1 by ben: agreed to it: If it runs on Sunday.")
+
+
+async def test_an_author_is_told_that_it_counts_as_agreeing(board: Any) -> None:
+    ada, _ = await board.join("ada", "ben")
+    await ada.post("We go by train.", "DECISION", agree=["ben"])
+    told = await ada.fail("debate", op="agree", id="D-1")
+    assert told["message"].startswith("D-1 is yours: its author counts as agreeing. Nothing was changed.")
+
+
+async def test_who_objects_need_not_agree_until_the_objection_is_settled(board: Any) -> None:
+    ada, ben, _ = await board.join("ada", "ben", "cleo")
+    await ada.post("We go by train.", "PLAN", agree=["ben", "cleo"])
+    await ben.do("read")
+    assert "you owe: agree to P-1" in ben.footer
+    await ben.post("It is on strike.", "CRITIQUE", edges={"critiques": ["P-1"]})
+    assert "you owe" not in ben.footer
+    await ben.do("debate", op="withdraw", id="C-2", reason="It ended.")
+    assert "you owe: agree to P-1" in ben.footer

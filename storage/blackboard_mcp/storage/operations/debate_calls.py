@@ -176,6 +176,10 @@ def _acknowledge(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
             raise Conflict(
                 f"You have agreed to {item.id} before, as it stands. Nothing was changed.", item=item.id
             )
+        if standing is not None and ledger.agent == item.author:
+            raise Conflict(
+                f"{item.id} is yours: its author counts as agreeing. Nothing was changed.", item=item.id
+            )
         raise Conflict(
             f"You owe nothing to {item.id}, and no debate is open on it. Nothing was changed.", item=item.id
         )

@@ -182,6 +182,13 @@ class Model(Footing, Wondering):
         return owed | {number for (_, number), state in self.watches.items() if state == "outstanding"}
 
     def owed_by(self, agent: str) -> set[tuple[int, str]]:
+        """What waits for an agent: who objects to an item need not agree to it meanwhile."""
+        objects = {
+            d.root for d in self.open_debates() for n in self.stand(d) if self.things[n].author == agent
+        }
+        return {(n, duty) for n, duty in self.duties_of(agent) if duty != "agree" or n not in objects}
+
+    def duties_of(self, agent: str) -> set[tuple[int, str]]:
         duties = [duty for d in self.debates for duty in d.duties.items()]
         owed = {(key[1], key[2]) for key, state in duties if key[0] == agent and state == "outstanding"}
         owed |= {
@@ -218,7 +225,7 @@ class Model(Footing, Wondering):
         agents = {key[0] for d in self.debates for key in d.duties}
         agents |= {who for who, _ in (*self.watches, *self.questions)}
         agents |= {name for pact in self.pacts.values() for name in pact.words}
-        return {(agent, *duty) for agent in agents for duty in self.owed_by(agent)}
+        return {(agent, *duty) for agent in agents for duty in self.duties_of(agent)}
 
     def law(self) -> set[int]:
         return {
@@ -247,7 +254,7 @@ class Model(Footing, Wondering):
 
     def notice(self, agent: str) -> None:
         """Seen, doing nothing: noted of those who did something before or owe something."""
-        if agent in self.last_seen or self.owed_by(agent):
+        if agent in self.last_seen or self.duties_of(agent):
             self.was_here(agent)
 
     # Posting

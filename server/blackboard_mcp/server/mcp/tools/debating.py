@@ -51,7 +51,7 @@ class DebateTool:
             title="Debate an item",
             description=(
                 "agree (acknowledge): answers settle it, the item stands; or to a decision. concede: your item, "
-                "criticised or not, falls or is amended to `to`. withdraw: your CRITIQUE. decide: outcome stands, "
+                "criticised or not, falls or is amended to item `to`. withdraw: your CRITIQUE. decide: outcome stands, "
                 "falls or amended; reason. confirm: another's decision. status: who is missing. watch: id or topic "
                 "(key:plan:**, tag:db)."
             ),
@@ -122,7 +122,7 @@ class DebateTool:
             agreed = caller.agent in item.agreement.agreed and op == "acknowledge"
             text = f"{f'you agree to {item.id}' if agreed else item.id}: {agreement_line(item.agreement)}"
             if item.agreement.reached:
-                text += "; nobody is missing"
+                text += "; nobody is missing, and its author counts as agreeing"
             if op == "status" and not item.agreement.reached and item.agreement.waiting:
                 seen = await self._board.last_seen(name, item.agreement.waiting)
                 text += f"\n{self._say.last_seen(item.agreement.waiting, seen)}"

@@ -107,10 +107,17 @@ ORDER BY id, number;
 UPDATE item SET debated = 1 WHERE board = ?1 AND number = ?2;
 
 -- name: obligations_of_agent
--- What an agent owes on items it may see, oldest first.
+-- What an agent owes on items it may see, oldest first. Who objects to an item, by a critique that stands in an open
+-- debate on it, need not agree to it meanwhile.
 SELECT o.item, o.duty, i.type, o.since FROM obligation o INDEXED BY obligation_outstanding
 CROSS JOIN item i ON i.board = o.board AND i.number = o.item
 WHERE o.board = ?1 AND o.agent = ?2 AND o.state = 'outstanding' AND VISIBLE(i.owner, ?2)
+  AND NOT (o.duty = 'agree' AND EXISTS (
+      SELECT 1 FROM debate d INDEXED BY debate_root
+      CROSS JOIN debate_critique k ON k.board = d.board AND k.debate = d.id
+      CROSS JOIN item c ON c.board = k.board AND c.number = k.critique
+      WHERE d.board = o.board AND d.root = o.item AND d.state = 'OPEN' AND c.author = ?2
+        AND c.status NOT IN ('WITHDRAWN', 'INVALIDATED')))
 ORDER BY o.since, o.item LIMIT 50;
 
 -- name: vote_put
