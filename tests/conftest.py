@@ -18,6 +18,12 @@ HERE = Path(__file__).parent
 LONGEST = (
     "storage/test_invariants.py",
     "storage/test_mutants.py",
+    "storage/test_stores.py",
+    "acceptance/test_heavy_calls.py",
+    "acceptance/test_hostile_calls.py",
+    "server/test_invariants.py",
+    "server/mcp/test_hidden.py",
+    "storage/test_serialising.py",
 )
 """Files that take long start first, so that at the end no core waits for one of them."""
 PATIENCE = 7_200

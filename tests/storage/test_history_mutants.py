@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 from collections.abc import AsyncIterator, Callable
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +14,6 @@ from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.storage.history import exporting, importing
 from blackboard_mcp.storage.history.lines import BadLine
 from blackboard_mcp.storage.history.tables import AT_END, OF_ITEMS, Table
-from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.operations import endorsing, guarding, rows
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.filling import filled
@@ -20,11 +23,26 @@ from blackboard_mcp.storage.testing.rebuilding import rebuilt
 Mutate = Callable[[pytest.MonkeyPatch], None]
 
 
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, datetime]:
+    """The file of a board with everything on it, and the time on its clock."""
+    path, clock = tmp_path_factory.mktemp("full") / "board.db", HandClock()
+
+    async def fill() -> None:
+        opened = await SqlBoardStore.open(path, clock=clock, synchronous="NORMAL")
+        await filled(opened, clock)
+        await opened.close()
+
+    asyncio.run(fill())
+    return path, clock.now()
+
+
 @pytest.fixture
-async def store() -> AsyncIterator[SqlBoardStore]:
-    clock = HandClock()
-    opened = await open_memory_store(clock=clock)
-    await filled(opened, clock)
+async def store(full: tuple[Path, datetime], tmp_path: Path) -> AsyncIterator[SqlBoardStore]:
+    """A copy of it."""
+    path, now = full
+    copy = Path(shutil.copy(path, tmp_path / "board.db"))
+    opened = await SqlBoardStore.open(copy, clock=HandClock(now), synchronous="NORMAL")
     yield opened
     await opened.close()
 
