@@ -33,7 +33,7 @@ from blackboard_mcp.protocols.items import (
 )
 from blackboard_mcp.protocols.keys import MAX_KEY
 from blackboard_mcp.protocols.messages.registry import BUILT_IN as BUILT_IN_PROTOCOLS
-from blackboard_mcp.server import board, board_settings, compose, protocol_classes, settings
+from blackboard_mcp.server import board, board_settings, compose, protocol_classes, settings, tokens
 from blackboard_mcp.server.access import tables as access_tables
 from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.limits import Limits
@@ -292,7 +292,7 @@ def server(*sets: str, structured: str = "ask") -> BoardServer:
         settings=settings.Settings(tools=("core", *sets), structured=structured),
         store=None,
         blackboard=SimpleNamespace(
-            tokenizer=None, limit=lambda limits: None, rights=SimpleNamespace(enter=None)
+            tokenizers=tokens.Tokenizers(), limit=lambda limits: None, rights=SimpleNamespace(enter=None)
         ),
         clock=None,
         protocols=protocol_classes.Protocols(),

@@ -23,7 +23,7 @@ from blackboard_mcp.server.blackboard import Blackboard
 from blackboard_mcp.server.pruner import Pruner
 from blackboard_mcp.server.pruning import decide
 from blackboard_mcp.server.stewardship import Stewardship
-from blackboard_mcp.server.tokens import load_tokenizer
+from blackboard_mcp.server.tokens import Tokenizers
 from blackboard_mcp.server.views import View, render_view
 from blackboard_mcp.storage.testing.harness import draft
 from blackboard_mcp.storage.testing.machine import AGENTS, BoardMachine
@@ -31,7 +31,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 SMALL = BoardConfig(target_tokens=120, summarise_over=2, core_tokens=60, owner_held=1.0, fresh_seconds=8)
-TOKENIZER = load_tokenizer("o200k_base")
+TOKENIZERS = Tokenizers()
+TOKENIZER = TOKENIZERS.launched
 POLICIES = ("token-importance", "token-importance", "lru", "lfu", "size", "fair-share", "fair-share+lru")
 TYPES = (
     "FACT",
@@ -70,11 +71,11 @@ class Served(BoardMachine):
         super().make()
         # The hot issue that tells of pressure, and what is refused under it, are not in the model.
         self.store.judge_pressure = calm  # type: ignore[method-assign]
-        self.pruner = Pruner(self.store, TOKENIZER, "walk")
+        self.pruner = Pruner(self.store, TOKENIZERS, "walk")
         self.stewardship = Stewardship(
             Blackboard(
                 self.store,
-                tokenizer=TOKENIZER,
+                tokenizers=TOKENIZERS,
                 pruner=self.pruner,
                 archive=cast(Any, None),
                 activity=Activity(self.store, self.clock),

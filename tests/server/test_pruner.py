@@ -13,7 +13,7 @@ from blackboard_mcp.protocols.pruning import PassOutcome
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.server import pruner as pruner_module
 from blackboard_mcp.server.pruner import Pruner
-from blackboard_mcp.server.tokens import load_tokenizer
+from blackboard_mcp.server.tokens import Tokenizers
 from patience import PATIENCE
 
 NOTHING = PassOutcome((), 0, 0, 0, 0, (), 1)
@@ -55,7 +55,7 @@ class Store:
 
 
 def pruner_of(store: Store) -> Pruner:
-    return Pruner(cast(BoardStore, store), load_tokenizer("o200k_base"), "me")
+    return Pruner(cast(BoardStore, store), Tokenizers(), "me")
 
 
 async def test_a_kick_in_the_moment_a_pass_ends_starts_another() -> None:

@@ -14,6 +14,7 @@ from .guard import Protection
 from .items import Item, ItemType, Status
 from .remarks import Remark
 from .summaries import SummaryRequest
+from .tokens import DEFAULT_TOKENIZER
 
 MOST_UNSEEN = 100
 """So many changes that an agent was not shown are counted and named, the first ones first."""
@@ -372,6 +373,7 @@ class NewSummary:
     author: str = ""
     writer: str = "extractive"
     refused: str = ""
+    counted_by: str = DEFAULT_TOKENIZER
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
 from .messages.request_result import RequestResult, RequestState
+from .tokens import DEFAULT_TOKENIZER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +54,7 @@ class NewRequest:
     to: str = ""
     skill: str = ""
     deadline_seconds: float = DEADLINE_SECONDS
+    counted_by: str = DEFAULT_TOKENIZER
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ class NewAnswer:
     partial: bool
     seen: int
     lease: int | None = None
+    counted_by: str = DEFAULT_TOKENIZER
 
 
 @dataclass(frozen=True, slots=True)

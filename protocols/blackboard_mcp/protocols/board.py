@@ -9,6 +9,7 @@ from typing import Any
 
 from .access import Role
 from .summaries import AS_LAUNCHED
+from .tokens import DEFAULT_TOKENIZER
 
 
 class Lifecycle(StrEnum):
@@ -55,7 +56,8 @@ class BoardConfig:
     Texts, tags and metadata of every version count, in UTF-8, and 1,000 for each version besides."""
     board_bytes: int = 20_000_000_000
     """The same of all together."""
-    tokenizer: str = "o200k_base"
+    tokenizer: str = DEFAULT_TOKENIZER
+    """What counts the tokens of every text of the board, by its name at launch."""
     core_tokens: int = 1_000
     """Most tokens that the core may have."""
     summariser: str = AS_LAUNCHED

@@ -5,7 +5,7 @@
     │   └── UnknownReference    an id, key or board that does not exist (or may not be seen)
     ├── CursorExpired           a subscription expired unused, or a place is of no event of the log
     ├── Conflict                the state moved meanwhile: an expected version, a transition
-    │   └── RulesMoved          the board's rules are not those that a draft was checked against
+    │   └── RulesMoved          the board's rules or tokenizer are not those that a draft was checked and counted by
     ├── Refused                 understood, and not allowed: a rule of the board, a right, a limit
     │   ├── Forbidden           the caller's role on the board, or the credential's scopes, lack it
     │   │   └── Unpermitted     changes that no access policy has allowed yet
@@ -83,7 +83,8 @@ class Conflict(BlackboardError):
 
 
 class RulesMoved(Conflict):
-    """The board's rules of validation are not those the draft was checked against: check again; nothing was changed."""
+    """The board's rules of validation or its tokenizer are not those the draft was checked and counted by: do both
+    again; nothing was changed."""
 
     code = "rules_moved"
 

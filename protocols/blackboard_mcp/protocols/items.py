@@ -19,6 +19,7 @@ from .access import Trust
 from .adding import Addition
 from .agreements import Agreement, Ask
 from .errors import InvalidInput
+from .tokens import DEFAULT_TOKENIZER
 
 
 class ItemType(StrEnum):
@@ -327,7 +328,8 @@ class Draft:
     `None` means "not said": the default for a new item, unchanged for an existing one; but a new version
     begins ACTIVE, whatever became of the last one, and its time to live begins anew. An entry whose
     visibility is not said is the agent's own private one before the shared one. `checked` are the board's rules
-    of validation (`BoardConfig.validation`) that it was found to meet. `ttl_seconds` counts from this write and,
+    of validation (`BoardConfig.validation`) that it was found to meet, and `counted_by` is the tokenizer
+    (`BoardConfig.tokenizer`) that `tokens` and `add` are of. `ttl_seconds` counts from this write and,
     unless it is said anew, from every later version; 0 ends it.
     """
 
@@ -346,6 +348,7 @@ class Draft:
     tokens: int = 0
     sha256: str = ""
     checked: str = ""
+    counted_by: str = DEFAULT_TOKENIZER
     letters: tuple[Ref, ...] = ()
     """References of the edges and the target that were written with a letter: one of another type is refused."""
     agree: Ask | None = None

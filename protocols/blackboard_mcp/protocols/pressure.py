@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .items import ItemType
+from .tokens import DEFAULT_TOKENIZER
 
 KEY = "board:pressure"
 """The entry by which the server tells of it; only the server writes it."""
@@ -39,7 +40,10 @@ class Unblocker:
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """What is held, most tokens first, and by whom it could be let go, longest waiting first."""
+    """What is held, most tokens first, and by whom it could be let go, longest waiting first.
+
+    `tokenizer` is the board's, which counts the words as well.
+    """
 
     target_tokens: int
     ceiling: int
@@ -47,6 +51,7 @@ class Pressure:
     held_tokens: int
     causes: tuple[Cause, ...]
     unblockers: tuple[Unblocker, ...]
+    tokenizer: str = DEFAULT_TOKENIZER
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,6 +64,7 @@ from .items import Draft, Item, Ref
 from .pressure import Describe
 from .pruning import Decide, PassOutcome, Reaching
 from .summary_store import SummaryStore
+from .tokens import Count
 from .transactions import Transaction
 
 
@@ -114,9 +115,19 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
         ...
 
     async def change_board(
-        self, board: str, agent: str, change: BoardChange, *, once: Once | None = None
+        self,
+        board: str,
+        agent: str,
+        change: BoardChange,
+        *,
+        count: Count | None = None,
+        once: Once | None = None,
     ) -> Board:
         """The board with what `change` names changed; nothing happens when it is so already.
+
+        A change that names the tokenizer needs `count`, which counts by it: every version of every item is counted
+        anew, and takes its new count in the transaction that changes the board. Texts are counted before that, so
+        that others write meanwhile; `count` is called in other threads.
 
         Raises:
             UnknownReference: the board, or its parent, is not there.

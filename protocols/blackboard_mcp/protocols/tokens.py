@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Final, Protocol
+
+DEFAULT_TOKENIZER: Final = "o200k_base"
+"""What counts on a board where nothing else is said."""
+Count = Callable[[str], int]
+"""Says how many tokens a text has."""
 
 
 class Tokenizer(Protocol):

@@ -40,7 +40,6 @@ from blackboard_mcp.protocols.items import (
     parse_ref,
 )
 from blackboard_mcp.protocols.store import BoardStore
-from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.topics import is_topic, parse_topic
 
 from .access.judging import AccessJudge
@@ -59,6 +58,7 @@ from .reading import Reader, Reading, check_explained
 from .requests import PostFields, check_agent, check_board, digest, draft
 from .rights import Rights
 from .searching import ArchiveSearch, Found, search, with_neighbours
+from .tokens import Tokenizers
 from .turns import in_thread
 from .validation.checking import Validation, Validators
 from .views import View, render_view
@@ -93,7 +93,7 @@ class Blackboard:
         self,
         store: BoardStore,
         *,
-        tokenizer: Tokenizer,
+        tokenizers: Tokenizers,
         pruner: Pruner,
         archive: ArchiveSearch,
         activity: Activity,
@@ -107,7 +107,7 @@ class Blackboard:
         responds: bool = False,
     ) -> None:
         self.store = store
-        self.tokenizer = tokenizer
+        self.tokenizers = tokenizers
         self.pruner = pruner
         self.archive = archive
         self.activity = activity
@@ -118,7 +118,7 @@ class Blackboard:
         self.rights.introduce = lambda who: self.introduce(who.agent, who.owner, who.trust)
         self.validators = Validators() if validators is None else validators
         self.access = AccessJudge(AccessPolicies()) if access is None else access
-        self.validation = Validation(store, self.validators, config)
+        self.validation = Validation(store, self.validators, config, tokenizers)
         self._summarizes = summarizes
         self._responds = responds
         self.looks = Looks(activity)
@@ -160,7 +160,9 @@ class Blackboard:
             UnknownReference: no such board.
         """
         name = check_board(board) if board is not None else self.default_board
-        if await self.store.find_board(name) is None:
+        found = await self.store.find_board(name)
+        self.tokenizers.see(found)
+        if found is None:
             if name != self.default_board or not _may_post():
                 raise UnknownReference(
                     f"There is no board '{name}'. Nothing was changed; post(board='{name}', …) creates it, "
@@ -180,7 +182,7 @@ class Blackboard:
         check_agent(agent)
         name = check_board(board) if board is not None else self.default_board
         self.quotas.charge(agent, name, len(posts), sum(size_of(post.text, post.metadata) for post in posts))
-        drafts = self.signed(agent, await self.drafts(posts))
+        drafts = self.signed(agent, await self.drafts(name, posts))
         once = None
         if idempotency_key is not None:
             once = Once(check_once_key(idempotency_key), digest(list(posts)))
@@ -209,15 +211,17 @@ class Blackboard:
             self.pruner.kick(name)
         return posted
 
-    async def drafts(self, posts: Sequence[PostFields]) -> list[Draft]:
+    async def drafts(self, board: str, posts: Sequence[PostFields]) -> list[Draft]:
         """Checked and counted; long texts in a worker thread, so that nobody else waits for the count."""
+
+        tokenizer = self.tokenizers.on(board)
 
         def check() -> list[Draft]:
             made: list[Draft] = []
             for place, fields in enumerate(posts):
                 try:
                     self.quotas.check_text(len(fields.text or ""))
-                    made.append(draft(fields, self.tokenizer, place))
+                    made.append(draft(fields, tokenizer, place))
                 except (InvalidInput, QuotaExceeded) as error:
                     if len(posts) == 1:
                         raise
@@ -402,7 +406,7 @@ class Blackboard:
             agent=agent,
             budget=budget,
             reserve=reserve,
-            tokenizer=self.tokenizer,
+            tokenizer=self.tokenizers.on(name),
             responds=self._responds,
         )
         view = await in_thread(render) if len(snapshot.items) > _SHORT else render()

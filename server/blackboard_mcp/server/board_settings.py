@@ -13,6 +13,7 @@ from blackboard_mcp.protocols.summaries import AGENT, AS_LAUNCHED, EXTRACTIVE
 
 from .access.registry import MAX_CHOSEN, AccessPolicies
 from .policies.registry import NAME, Policies
+from .tokens import VOCABULARIES, is_name
 from .validation.rules import check_rules
 
 FRACTIONS = {
@@ -90,6 +91,8 @@ OTHERS = {
     "steps": f"which steps run, of {', '.join(STEPS)}; their order is fixed",
     "summariser": f"who summarises finished threads: {AS_LAUNCHED} (as launched), {EXTRACTIVE} (sentences of the "
     f"thread), {AGENT} (an agent of the board), or the kind of the server's endpoint",
+    "tokenizer": f"what counts tokens: {', '.join(VOCABULARIES)}, or the server's own that it was launched with; all "
+    "items are counted anew",
     "policy": "the order of step 4: one policy, or several joined by +",
     "validation": "rules on what may be written, a list; [] ends them",
     "access": "access policies that every change must pass beside those of the launch, by name and in order; [] ends "
@@ -106,10 +109,11 @@ def check_settings(
     summarisers: Sequence[str] = (EXTRACTIVE, AGENT),
     validators: Sequence[str] = (),
     access: AccessPolicies | None = None,
+    tokenizers: Sequence[str] = VOCABULARIES,
 ) -> dict[str, Any]:
     """`given` as fields of a configuration, each in its type.
 
-    `summarisers`, `validators` and `access` are those that the server has.
+    `summarisers`, `validators`, `access` and `tokenizers` are those that the server has.
 
     Raises:
         InvalidInput: an unknown name, a value out of its range, or settings that clash with each other or
@@ -120,7 +124,7 @@ def check_settings(
         if name == "validation"
         else (access or AccessPolicies()).check(value)
         if name == "access"
-        else _checked(name, value, policies, summarisers)
+        else _checked(name, value, policies, summarisers, tokenizers)
         for name, value in given.items()
     }
     clash = replace(config, **checked).clash()
@@ -132,7 +136,8 @@ def check_settings(
 def check_kept(config: BoardConfig) -> None:
     """Refuses settings from elsewhere that no board can have.
 
-    Policies of any kind and summarisers that this server was not launched with are let pass: another may be.
+    Policies of any kind, summarisers and tokenizers that this server was not launched with are let pass: another may
+    be.
 
     Raises:
         InvalidInput: a value out of its range, or settings that clash.
@@ -140,6 +145,8 @@ def check_kept(config: BoardConfig) -> None:
     for name in (*WHOLE, *FRACTIONS):
         _number(name, getattr(config, name))
     _steps(config.steps)
+    if not is_name(config.tokenizer):
+        raise InvalidInput(f"tokenizer is {', '.join(VOCABULARIES)} or module:attribute. {_NOTHING}")
     if len(config.access) > MAX_CHOSEN or not all(
         isinstance(name, str) and NAME.match(name) for name in config.access
     ):
@@ -167,15 +174,17 @@ def _number(name: str, value: Any) -> Any:
     return value
 
 
-def _checked(name: str, value: Any, policies: Policies, summarisers: Sequence[str]) -> Any:
+def _checked(
+    name: str, value: Any, policies: Policies, summarisers: Sequence[str], tokenizers: Sequence[str]
+) -> Any:
     if name in FRACTIONS or name in WHOLE:
         return _number(name, value)
     if name == "steps":
         return _steps(value)
-    if name == "summariser":
-        allowed = tuple(dict.fromkeys((AS_LAUNCHED, *summarisers)))
+    if name in ("summariser", "tokenizer"):
+        allowed = tokenizers if name == "tokenizer" else tuple(dict.fromkeys((AS_LAUNCHED, *summarisers)))
         if not isinstance(value, str) or value not in allowed:
-            raise InvalidInput(f"summariser is one of {', '.join(allowed)} on this server. {_NOTHING}")
+            raise InvalidInput(f"{name} is one of {', '.join(allowed)} on this server. {_NOTHING}")
         return value
     if name == "policy":
         if not isinstance(value, str):

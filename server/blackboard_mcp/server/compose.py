@@ -20,7 +20,6 @@ from blackboard_mcp.protocols.clock import Clock, SystemClock, new_token
 from blackboard_mcp.protocols.credentials import CredentialStore, TokenState
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.summaries import ENDPOINTS
-from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.storage.archive import EmbedderChoice, SearchableArchive
 from blackboard_mcp.storage.store import SqlBoardStore
 
@@ -36,7 +35,7 @@ from .readiness import Readiness
 from .requests import check_agent
 from .settings import PREFIX, Settings, check_embedder, check_endpoint
 from .summaries.writing import SummaryWriter
-from .tokens import load_tokenizer
+from .tokens import Tokenizers
 from .validation.checking import Validators
 
 if TYPE_CHECKING:
@@ -121,16 +120,16 @@ async def _opened(
     store = opened.judged(judge.judge, access.boards)
     holder = f"{os.getpid()}-{new_token(6)}"
     try:
-        tokenizer = load_tokenizer(settings.tokenizer)
+        tokenizers = Tokenizers(settings.tokenizer)
         archive = SearchableArchive(store, settings.index, holder, eager=eager_index, embedder=embedder)
-        writer = summary_writer(settings, store, tokenizer)
+        writer = summary_writer(settings, store, tokenizers)
         pruner = Pruner(
-            store, tokenizer, holder, policies=policies, writer=writer, deciders=settings.deciders
+            store, tokenizers, holder, policies=policies, writer=writer, deciders=settings.deciders
         )
         activity = Activity(store, time)
         blackboard = Blackboard(
             store,
-            tokenizer=tokenizer,
+            tokenizers=tokenizers,
             pruner=pruner,
             archive=archive,
             activity=activity,
@@ -186,7 +185,7 @@ def _make_folder(settings: Settings) -> None:
         ) from error
 
 
-def summary_writer(settings: Settings, store: SqlBoardStore, tokenizer: Tokenizer) -> SummaryWriter:
+def summary_writer(settings: Settings, store: SqlBoardStore, tokenizers: Tokenizers) -> SummaryWriter:
     """What writes summaries, with the endpoint that the settings name, if any.
 
     Raises:
@@ -194,13 +193,13 @@ def summary_writer(settings: Settings, store: SqlBoardStore, tokenizer: Tokenize
     """
     check_endpoint(settings)
     if settings.summariser not in ENDPOINTS:
-        return SummaryWriter(store, tokenizer, default=settings.summariser)
+        return SummaryWriter(store, tokenizers, default=settings.summariser)
     from .summaries.endpoint import ChatEndpoint
 
     url, seconds = settings.summary_url or "", float(settings.summary_timeout_seconds)
     key = _key(KEY_VARIABLE, url, "summary_url") or None
     endpoint = ChatEndpoint(settings.summariser, url, settings.summary_model or "", key=key, seconds=seconds)
-    return SummaryWriter(store, tokenizer, default=settings.summariser, endpoint=endpoint, seconds=seconds)
+    return SummaryWriter(store, tokenizers, default=settings.summariser, endpoint=endpoint, seconds=seconds)
 
 
 def embedder_choice(settings: Settings) -> EmbedderChoice:
@@ -273,7 +272,7 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
         server.while_serving(issued.in_use)
     server.on_close(lambda: opened.blackboard.following.tails.release())
     server.on_health(Readiness(opened.store, settings.board).trouble)
-    rendering = Rendering(opened.blackboard.tokenizer, opened.clock)
+    rendering = Rendering(opened.blackboard.tokenizers.launched, opened.clock)
     CoreTools(opened.blackboard, rendering).register(server)
     if "admin" in settings.tools:
         AdminTools(Stewardship(opened.blackboard), rendering).register(server)

@@ -33,6 +33,7 @@ from blackboard_mcp.protocols.groups import (
 )
 from blackboard_mcp.protocols.items import parse_ref
 from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.tokens import Tokenizer
 
 from .blackboard import Blackboard
 from .following import Report, with_threads
@@ -73,6 +74,10 @@ class Consumers:
         self._board = board
         self._returning: set[asyncio.Task[None]] = set()
         self._gates: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+
+    def tokenizer(self, board: str | None) -> Tokenizer:
+        """What fits texts of a board into lines."""
+        return self._board.tokenizers.on(board or self._board.default_board)
         self._known: dict[tuple[str, str], tuple[int, Outlook]] = {}
 
     @property

@@ -30,6 +30,7 @@ from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidIn
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.items import Item, Ref, content_hash, parse_ref
 from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.tokens import Tokenizer
 
 from .blackboard import Blackboard
 from .following import Report
@@ -127,14 +128,19 @@ class Messaging:
         lasting = DEADLINE_SECONDS if deadline_seconds is None else deadline_seconds
         new = NewRequest(
             text=text,
-            tokens=self._board.tokenizer.count(text),
+            tokens=0,
             sha256=content_hash(text),
             to="" if skill else check_agent(to),
             skill=skill,
             deadline_seconds=lasting,
         )
         once = once_of(once_key, "request", text=text, to=to, deadline_seconds=deadline_seconds)
-        number = await self._store.open_request(name, agent, new, config=self._board.config, once=once)
+
+        async def write(tokenizer: Tokenizer) -> int:
+            counted = replace(new, tokens=tokenizer.count(text), counted_by=tokenizer.name)
+            return await self._store.open_request(name, agent, counted, config=self._board.config, once=once)
+
+        number = await self._board.validation.counted(name, write)
         self._board.pruner.expect(lasting)
         await self._prune_if_due(name)
         return name, number
@@ -320,8 +326,13 @@ class Messaging:
         once = once_of(once_key, "answer request", id=id_, text=text, partial=partial, lease=lease)
         for attempt in range(_TRIES):
             new = await self._so_far(name, agent, number, text, partial, lease)
+
+            async def write(tokenizer: Tokenizer, new: NewAnswer = new) -> int:
+                counted = replace(new, tokens=tokenizer.count(new.text), counted_by=tokenizer.name)
+                return await self._store.answer_request(name, agent, number, counted, once=once)
+
             try:
-                await self._store.answer_request(name, agent, number, new, once=once)
+                await self._board.validation.counted(name, write)
                 break
             except Conflict as error:
                 # Another part came meanwhile, by the same agent: this one goes after it.
@@ -345,7 +356,7 @@ class Messaging:
                 f"The answer with its parts would have {len(text):,} characters; {MAX_ANSWER:,} are allowed. Nothing "
                 "was changed; post long results as items and name them in the answer."
             )
-        return NewAnswer(text, self._board.tokenizer.count(text), content_hash(text), partial, seen, lease)
+        return NewAnswer(text, 0, content_hash(text), partial, seen, lease)
 
     async def decline(
         self,

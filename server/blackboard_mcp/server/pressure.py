@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.items import LETTERS, ItemType, content_hash
 from blackboard_mcp.protocols.pressure import Cause, Pressure, Unblocker, Wording
-from blackboard_mcp.protocols.tokens import Tokenizer
+
+from .tokens import Tokenizers
 
 MAX_TOKENS = 180
 """The issue stands word for word in every view, so it is short."""
@@ -14,10 +16,16 @@ _CAUSES = 3
 _UNBLOCKERS = 6
 
 
-def describe(tokenizer: Tokenizer, deciders: Sequence[str] = ()) -> Callable[[Pressure], Wording]:
-    """Words for pressure, within `MAX_TOKENS` by leaving out whom it can be said of later."""
+def describe(tokenizers: Tokenizers, deciders: Sequence[str] = ()) -> Callable[[Pressure], Wording]:
+    """Words for pressure, within `MAX_TOKENS` by leaving out whom it can be said of later.
+
+    They raise `InvalidInput` where the board's tokenizer is none of the server's.
+    """
 
     def words(found: Pressure) -> Wording:
+        tokenizer = tokenizers.find(found.tokenizer)
+        if tokenizer is None:
+            raise InvalidInput(f"This server was not launched with the board's tokenizer, {found.tokenizer}.")
         named = _UNBLOCKERS
         text = _text(found, deciders, named)
         while named and tokenizer.count(text) > MAX_TOKENS:

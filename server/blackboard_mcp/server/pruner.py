@@ -20,12 +20,12 @@ from blackboard_mcp.protocols.items import ItemType, Status
 from blackboard_mcp.protocols.pruning import Candidate, Move, PassOutcome, Plan, Reach, Workspace
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.summaries import AGENT
-from blackboard_mcp.protocols.tokens import Tokenizer
 
 from .policies.registry import Policies, Ranking
 from .pressure import describe
 from .pruning import THREADS, decide, evictable
 from .summaries.writing import SummaryWriter, Thread, Written
+from .tokens import Tokenizers
 
 logger = logging.getLogger(__name__)
 
@@ -157,16 +157,17 @@ class Pruner:
     def __init__(
         self,
         store: BoardStore,
-        tokenizer: Tokenizer,
+        tokenizers: Tokenizers,
         holder: str,
         writer: SummaryWriter | None = None,
         policies: Policies | None = None,
         deciders: Sequence[str] = (),
     ) -> None:
-        self._describe = describe(tokenizer, deciders)
+        self._describe = describe(tokenizers, deciders)
+        self._tokenizers = tokenizers
         self.policies = Policies() if policies is None else policies
         self._store = store
-        self.writer = SummaryWriter(store, tokenizer) if writer is None else writer
+        self.writer = SummaryWriter(store, tokenizers) if writer is None else writer
         self._holder = holder
         self._wanted: set[str] = set()
         self._passes: dict[str, asyncio.Task[None]] = {}
@@ -298,6 +299,8 @@ class Pruner:
         found = await self._store.find_board(board)
         if found is None or (found.pressure is None and found.working_tokens <= found.config.target_tokens):
             return
+        if self._tokenizers.find(found.config.tokenizer) is None:
+            return  # a server that has it says so
         state = await self._store.judge_pressure(board, self._describe)
         if state is not None:
             logger.info("pressure on %s %s", board, state)

@@ -104,6 +104,10 @@ class Rendering:
         self._tokenizer = tokenizer
         self._clock = clock
 
+    def by(self, tokenizer: Tokenizer) -> Rendering:
+        """The same by a board's own tokenizer."""
+        return self if tokenizer is self._tokenizer else Rendering(tokenizer, self._clock)
+
     def now(self) -> datetime:
         """The instant that ages count from."""
         return self._clock.now()

@@ -223,6 +223,7 @@ def draft(fields: PostFields, tokenizer: Tokenizer, place: int) -> Draft:
         metadata=None if fields.metadata is None else _metadata(fields.metadata),
         agree=None if fields.agree is None else _ask(fields.agree),
         tokens=0 if text is None else tokenizer.count(text),
+        counted_by=tokenizer.name,
         sha256="" if text is None else content_hash(text),
         add=None if add is None else Addition.of(add, tokenizer.count),
         letters=_lettered([*(() if fields.id is None else (fields.id,)), *_cited(fields)]),

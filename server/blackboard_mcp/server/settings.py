@@ -98,8 +98,9 @@ class Settings:
             InvalidInput: `board_settings` holds one that is none, or that clashes.
         """
         plain = BoardConfig(target_tokens=self.target_tokens, tokenizer=self.tokenizer)
-        if "target_tokens" in self.board_settings:
-            raise InvalidInput("board_settings: target_tokens is a setting of its own; use that.")
+        for name in ("target_tokens", "tokenizer"):
+            if name in self.board_settings:
+                raise InvalidInput(f"board_settings: {name} is a setting of its own; use that.")
         try:
             fields = check_settings(
                 plain, self.board_settings, policies, (EXTRACTIVE, AGENT, self.summariser), validators, access

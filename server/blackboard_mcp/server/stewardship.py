@@ -77,9 +77,8 @@ class Stewardship:
             core = replace(core, flags=dict(flags))
         for text in (core.objective, *core.constraints, *core.flags):
             check_text(text)
-        tokens = sum(
-            self._board.tokenizer.count(text) for text in (core.objective, *core.constraints, *core.flags)
-        )
+        count = self._board.tokenizers.writing(found.id).count
+        tokens = sum(map(count, (core.objective, *core.constraints, *core.flags)))
         once = once_of(
             once_key,
             "core",
@@ -128,9 +127,15 @@ class Stewardship:
                 pruner.writer.configured,
                 self._board.validators.names,
                 self._board.access.policies,
+                self._board.tokenizers.names,
             )
             change = replace(change, settings=settings)
-        after = await self._board.store.change_board(found.id, agent, change, once=once)
+        tokenizer = None
+        if "tokenizer" in change.settings:
+            tokenizer = self._board.tokenizers.find(change.settings["tokenizer"])
+        after = await self._board.store.change_board(
+            found.id, agent, change, count=None if tokenizer is None else tokenizer.count, once=once
+        )
         if change.members:
             self._board.rights.forget(found.id)
         if after.pass_due:

@@ -12,11 +12,13 @@ import importlib
 import re
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.tokens import Tokenizer
+from blackboard_mcp.protocols.board import Board
+from blackboard_mcp.protocols.errors import InvalidInput, Refused
+from blackboard_mcp.protocols.tokens import DEFAULT_TOKENIZER, Count, Tokenizer
 
 VOCABULARIES = ("o200k_base", "cl100k_base")
 
@@ -26,6 +28,8 @@ is one, so that the sum over their pieces is that of the whole for prose, and at
 piece otherwise."""
 
 _SMALL = 256
+_BOARDS = 10_000
+_LONGEST = 200
 _PATH = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*\Z")
 _loading = threading.Lock()
 
@@ -86,6 +90,75 @@ def pieces(text: str) -> Iterator[str]:
         yield text[start:end]
         start = end
     yield text[start:]
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A tokenizer under the name by which boards keep it."""
+
+    name: str
+    count: Count
+
+
+class Tokenizers:
+    """The tokenizers of a server, and which of them counts on each board, as far as this process has seen.
+
+    There are the vocabularies and the one that the launch names: code is imported by no other name than that.
+    """
+
+    def __init__(self, launched: str = DEFAULT_TOKENIZER) -> None:
+        """
+        Raises:
+            InvalidInput: there is no such tokenizer.
+        """
+        found = load_tokenizer(launched)
+        self.launched: Tokenizer = found if found.name == launched else _Named(launched, found.count)
+        self.names = tuple(dict.fromkeys((*VOCABULARIES, launched)))
+        self._on: dict[str, str] = {}
+
+    def find(self, name: str) -> Tokenizer | None:
+        """The tokenizer of that name; `None` where this server was not launched with it."""
+        if name == self.launched.name:
+            return self.launched
+        return load_tokenizer(name) if name in VOCABULARIES else None
+
+    def see(self, board: Board | None) -> None:
+        """Remembers what counts on a board as it was found."""
+        if board is not None and self.name_on(board.id) != board.config.tokenizer:
+            if len(self._on) >= _BOARDS:
+                self._on.pop(next(iter(self._on)))
+            self._on[board.id] = board.config.tokenizer
+
+    def name_on(self, board: str) -> str:
+        return self._on.get(board, self.launched.name)
+
+    def on(self, board: str) -> Tokenizer:
+        """What fits texts of a board into budgets: its tokenizer, or the launch's own where this server lacks it."""
+        return self.find(self.name_on(board)) or self.launched
+
+    def writing(self, board: str) -> Tokenizer:
+        """What counts what is written on a board.
+
+        Raises:
+            Refused: this server lacks it.
+        """
+        name = self.name_on(board)
+        found = self.find(name)
+        if found is None:
+            raise Refused(
+                f"'{board}' counts tokens by {name}, which this server was not launched with, so it can be read here "
+                f"and not written. Nothing was changed; the operator launches the server with --tokenizer {name}, or "
+                f'a steward chooses another: board(board="{board}", settings={{"tokenizer": "{DEFAULT_TOKENIZER}"}}).',
+                tokenizer=name,
+            )
+        return found
+
+
+def is_name(name: object) -> bool:
+    """Whether a board may keep it as its tokenizer: a vocabulary, or the import path of one that some server has."""
+    return name in VOCABULARIES or (
+        isinstance(name, str) and len(name) <= _LONGEST and _PATH.match(name) is not None
+    )
 
 
 @lru_cache(maxsize=16)

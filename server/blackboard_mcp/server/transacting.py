@@ -114,7 +114,7 @@ class Transactions:
         check_transaction(wanted)
         size = sum(size_of(write.text, write.metadata) for write in writes)
         self._board.quotas.charge(agent, name, len(writes) + len(debates) + bool(ack), size)
-        wanted = replace(wanted, writes=self._board.signed(agent, await self._board.drafts(writes)))
+        wanted = replace(wanted, writes=self._board.signed(agent, await self._board.drafts(name, writes)))
         look = self._board.looks.of(name, agent)
         try:
             done = await self._board.validation.write(

@@ -37,6 +37,7 @@ from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Draft, Item, Ref
 from blackboard_mcp.protocols.pressure import Describe
 from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Reaching
+from blackboard_mcp.protocols.tokens import Count
 from blackboard_mcp.protocols.transactions import Transaction
 
 from .debate_calls import DebateCalls
@@ -55,6 +56,7 @@ from .operations import (
     principals,
     pruning,
     reading,
+    recounting,
     repeating,
     retracting,
     summarising,
@@ -162,16 +164,33 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Tok
         )
 
     async def change_board(
-        self, board: str, agent: str, change: BoardChange, *, once: Once | None = None
+        self,
+        board: str,
+        agent: str,
+        change: BoardChange,
+        *,
+        count: Count | None = None,
+        once: Once | None = None,
     ) -> Board:
-        grant = GRANTED.get()
+        grant, counted = GRANTED.get(), dict[str, int]()
+        if count is not None and (once is None or await self.recall(board, agent, once) is None):
+            place: recounting.Place | None = recounting.START
+            while place is not None:
+                texts, place = await self._texts(board, place)
+                new = {sha256: text for sha256, text in texts.items() if sha256 not in counted}
+                counted |= await asyncio.to_thread(recounting.counts, new, count)
         return await self._apply(
             board,
             agent,
             once,
-            lambda now: boards.change(board, agent, change, now, grant),
+            lambda now: boards.change(board, agent, change, now, grant, count, counted),
             repeating.whole(Board),
         )
+
+    async def _texts(
+        self, board: str, place: recounting.Place
+    ) -> tuple[dict[str, str], recounting.Place | None]:
+        return await self.engine.read(lambda: recounting.page(board, place))
 
     async def members(self, board: str) -> dict[str, Role]:
         return await self.engine.read(lambda: members.listed(board))

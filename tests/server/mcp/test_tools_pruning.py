@@ -272,7 +272,7 @@ async def test_a_board_left_too_full_is_passed_at_the_start(tmp_path: Path, mode
         alice = await one.join("alice")
         one.opened.pruner.kick = lambda _: None
         await flood(alice)
-        later = Pruner(one.opened.store, one.opened.blackboard.tokenizer, "later")
+        later = Pruner(one.opened.store, one.opened.blackboard.tokenizers, "later")
         sweep = asyncio.create_task(later.run())
         async with asyncio.timeout(PATIENCE):
             seen = -1

@@ -120,7 +120,7 @@ class LocalTools:
             "respond": asking,
         }
         self._steward = Stewardship(opened.blackboard)
-        self._say = Rendering(opened.blackboard.tokenizer, opened.clock)
+        self._say = Rendering(opened.blackboard.tokenizers.launched, opened.clock)
         self._transactions = Transactions(opened.blackboard)
         self._batch = Arguments("post.items", PostFields)
         self._write = Arguments("transaction.writes", WriteFields)

@@ -50,7 +50,9 @@ def _run(settings: Settings, look: Look) -> None:
         from ..rendering import Rendering
 
         async with existing(settings) as opened:
-            await look(opened, Rendering(opened.blackboard.tokenizer, opened.clock))
+            tokenizers = opened.blackboard.tokenizers
+            tokenizers.see(await opened.store.find_board(settings.board))
+            await look(opened, Rendering(tokenizers.on(settings.board), opened.clock))
 
     asyncio.run(run())
 

@@ -29,7 +29,7 @@ async def _prune(settings: Settings, dry_run: bool) -> None:
             outcomes = await opened.pruner.run_pass(settings.board)
             if not outcomes:
                 raise click.ClickException("another process is pruning this board; try again in a moment")
-        say = Rendering(opened.blackboard.tokenizer, opened.clock)
+        say = Rendering(opened.blackboard.tokenizers.launched, opened.clock)
         click.echo(say.pruned(outcomes, dry_run=dry_run))
 
 

@@ -185,7 +185,7 @@ class Resources:
                         "history": [wire_event(e).model_dump(mode="json") for e in history],
                     }
                 )
-            lines = [self._say.whole(reading), "", "history, newest first:"]
+            lines = [self._by(reading.board).whole(reading), "", "history, newest first:"]
             lines += [self._say.event(e, {}) for e in history]
             return "\n".join(lines)
 
@@ -201,7 +201,7 @@ class Resources:
             (listed,) = reading.versions
             if json_:
                 return visible_json(wire_versions(listed).model_dump_json())
-            return self._say.whole(reading)
+            return self._by(reading.board).whole(reading)
 
         return serve
 
@@ -235,6 +235,9 @@ class Resources:
             return "\n".join(lines)
 
         return serve
+
+    def _by(self, board: str) -> Rendering:
+        return self._say.by(self._board.tokenizers.on(board))
 
     # Sections
 
@@ -354,7 +357,7 @@ class Resources:
         known = {item.number: item for item in snapshot.items}
         lines: list[str] = []
         for debate in snapshot.debates:
-            lines += self._say.debate_lines(debate, known)
+            lines += self._by(board).debate_lines(debate, known)
         now = Blackboard.newest(page.items)
         for root, members in threads.items():
             if len(members) > 1 and now is not None:

@@ -10,6 +10,7 @@ from blackboard_mcp.protocols.errors import Refused, UnknownReference
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Item, Ref, Zone, parse_ref
 from blackboard_mcp.protocols.summaries import AGENT, SummaryRequest
+from blackboard_mcp.protocols.tokens import Tokenizer
 
 from ..blackboard import Blackboard
 from ..once import once_of
@@ -76,7 +77,7 @@ class SummaryRequests:
 
         check_agent(agent)
         name = await self._board.board_of(board, agent)
-        store, tokenizer = self._board.store, self._board.tokenizer
+        store, tokenizer = self._board.store, self._board.tokenizers.on(name)
         first, dots, last = of.partition("..")
         if dots:
             low, high = sorted((parse_ref(first).number, parse_ref(last).number))
@@ -136,7 +137,7 @@ class SummaryRequests:
             request,
             tuple(sources),
             tuple(shares(sources, SHOWN_CHARACTERS)),
-            body_limit(sources, self._board.tokenizer),
+            body_limit(sources, self._board.tokenizers.on(name)),
             request.lease,
         )
 
@@ -169,16 +170,19 @@ class SummaryRequests:
             return made.items[0], made.seq
         request, sources = await store.held_summary(name, agent, parse_ref(thread).number, lease)
         body = tidy(text)
-        found = await writer.check(name, sources, body)
-        if found:
-            raise Refused(
-                f"The summary of {request.name} {'; '.join(found)}"[:600]
-                + ". Nothing was changed, and it is still yours: call summarize again with a better text.",
-                faults=list(found),
-            )
-        written = writer.finished(
-            (request.thread, tuple(request.seen)), sources, body, writer=AGENT, author=agent
-        )
-        id_ = await store.write_summary(name, written.new, lease, once=once)
-        made = await store.read(name, agent, [parse_ref(id_)], [])
+
+        async def write(tokenizer: Tokenizer) -> str:
+            found = await writer.check(name, sources, body, tokenizer)
+            if found:
+                raise Refused(
+                    f"The summary of {request.name} {'; '.join(found)}"[:600]
+                    + ". Nothing was changed, and it is still yours: call summarize again with a better text.",
+                    faults=list(found),
+                )
+            thread = (request.thread, tuple(request.seen))
+            written = writer.finished(thread, sources, body, tokenizer, writer=AGENT, author=agent)
+            return await store.write_summary(name, written.new, lease, once=once)
+
+        made_id = await self._board.validation.counted(name, write)
+        made = await store.read(name, agent, [parse_ref(made_id)], [])
         return made.items[0], made.seq

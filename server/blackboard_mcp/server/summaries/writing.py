@@ -22,6 +22,8 @@ from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.summaries import AGENT, AS_LAUNCHED, EXTRACTIVE, Summariser, SummaryTask
 from blackboard_mcp.protocols.tokens import Tokenizer
 
+from ..tokens import Tokenizers
+
 logger = logging.getLogger(__name__)
 
 HIGHEST, LOWEST = 4, 3
@@ -53,14 +55,14 @@ class SummaryWriter:
     def __init__(
         self,
         store: BoardStore,
-        tokenizer: Tokenizer,
+        tokenizers: Tokenizers,
         *,
         default: str = EXTRACTIVE,
         endpoint: Summariser | None = None,
         seconds: float = 0.0,
     ) -> None:
         self._store = store
-        self._tokenizer = tokenizer
+        self._tokenizers = tokenizers
         self._default = default
         self._endpoint = endpoint
         self.seconds = seconds
@@ -96,6 +98,12 @@ class SummaryWriter:
         found = [await self.extract(board, thread) for thread in threads]
         return [written for written in found if written is not None]
 
+    async def counting(self, board: str) -> Tokenizer | None:
+        """What counts on the board; `None` where this server lacks it, and so writes nothing there."""
+        found = await self._store.find_board(board)
+        self._tokenizers.see(found)
+        return self._tokenizers.find(self._tokenizers.name_on(board))
+
     async def extract(self, board: str, thread: Thread, refused: str = "") -> Written | None:
         """A summary in sentences of the sources; none when no good one can be made.
 
@@ -103,14 +111,14 @@ class SummaryWriter:
         """
         from .extract import extract  # nothing needs it before a thread is finished
 
-        sources = await self._sources(board, thread)
-        if not sources:
+        tokenizer, sources = await self.counting(board), await self._sources(board, thread)
+        if not sources or tokenizer is None:
             return None
         endings = await self._store.thread_endings(board, (source.number for source in sources))
-        body = await asyncio.to_thread(extract, sources, self._tokenizer, endings)
+        body = await asyncio.to_thread(extract, sources, tokenizer, endings)
         if body is None:
             return None
-        return self.finished(thread, sources, body, writer=EXTRACTIVE, refused=refused)
+        return self.finished(thread, sources, body, tokenizer, writer=EXTRACTIVE, refused=refused)
 
     # Asking agents
 
@@ -140,6 +148,8 @@ class SummaryWriter:
         """Writes what no agent wrote in time, and lets go what moved; the boards it changed."""
         changed: dict[str, None] = {}
         for due in await self._store.summaries_due():
+            if await self.counting(due.board) is None:
+                continue
             changed[due.board] = None
             why = "the thread moved"
             if not due.moved:
@@ -154,18 +164,21 @@ class SummaryWriter:
             await self._store.close_summary(due.board, due.thread, why)
         return list(changed)
 
-    async def check(self, board: str, sources: Sequence[Item], body: str) -> tuple[str, ...]:
+    async def check(
+        self, board: str, sources: Sequence[Item], body: str, tokenizer: Tokenizer
+    ) -> tuple[str, ...]:
         """What is wrong with a body that somebody else wrote."""
         from .checks import faults
 
         endings = await self._store.thread_endings(board, (source.number for source in sources))
-        return await asyncio.to_thread(faults, body, sources, self._tokenizer, endings)
+        return await asyncio.to_thread(faults, body, sources, tokenizer, endings)
 
     def finished(
         self,
         thread: Thread,
         sources: Sequence[Item],
         body: str,
+        tokenizer: Tokenizer,
         *,
         writer: str,
         refused: str = "",
@@ -180,7 +193,8 @@ class SummaryWriter:
             thread=thread[0],
             seen=_seen(sources),
             text=text,
-            tokens=self._tokenizer.count(text),
+            tokens=tokenizer.count(text),
+            counted_by=tokenizer.name,
             sha256=content_hash(text),
             importance=min(HIGHEST, max(LOWEST, worth)),
             writer=writer,
@@ -227,10 +241,10 @@ class SummaryWriter:
         """The endpoint's summary, or why it is not to be had."""
         from .checks import body_limit, tidy
 
-        sources = await self._sources(board, thread)
-        if not sources:
+        tokenizer, sources = await self.counting(board), await self._sources(board, thread)
+        if not sources or tokenizer is None:
             return "it may not be summarised"
-        limit = body_limit(sources, self._tokenizer)
+        limit = body_limit(sources, tokenizer)
         if limit < 1:
             return "it is too short"
         endings = await self._store.thread_endings(board, (source.number for source in sources))
@@ -239,10 +253,10 @@ class SummaryWriter:
             body = tidy(await endpoint.write(task))
         except SummaryFailed as error:
             return error.message
-        found = await self.check(board, sources, body)
+        found = await self.check(board, sources, body, tokenizer)
         if found:
             return f"summary refused: {'; '.join(found)}"[:300]
-        return self.finished(thread, sources, body, writer=endpoint.name)
+        return self.finished(thread, sources, body, tokenizer, writer=endpoint.name)
 
     async def close(self) -> None:
         if self._endpoint is not None:

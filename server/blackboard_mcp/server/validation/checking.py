@@ -1,7 +1,8 @@
-"""Checks drafts against the rules of a board, before the transaction that writes them.
+"""Checks drafts against the rules of a board and counts them, before the transaction that writes them.
 
-The transaction takes only drafts that were checked against the very rules in force, so nothing gets past
-rules that change meanwhile, or by a path that does not check. A schema is checked in a worker thread.
+The transaction takes only drafts that were checked against the very rules in force and counted by the board's own
+tokenizer, so nothing gets past rules that change meanwhile, or by a path that does not check. A schema is checked in
+a worker thread.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Draft, Item, ItemType, Ref, Visibility
 from blackboard_mcp.protocols.policy import Writing
 from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.tokens import Tokenizer
 
 from ..policies.bounded import Bounded, PolicyFailed
 from ..policies.registry import NAMED, made
 from ..text import one_line
+from ..tokens import Tokenizers
 from .rules import Fault, Looked, Rule, rules_of
 
 T = TypeVar("T")
@@ -86,11 +89,14 @@ class Validators:
 class Validation:
     """The rules of boards, applied."""
 
-    def __init__(self, store: BoardStore, validators: Validators, config: BoardConfig) -> None:
+    def __init__(
+        self, store: BoardStore, validators: Validators, config: BoardConfig, tokenizers: Tokenizers
+    ) -> None:
         """`config` is that of boards which come into being by what is written."""
         self._store = store
         self._validators = validators
         self._config = config
+        self._tokenizers = tokenizers
         self._known: dict[str, str] = {}
 
     async def write(
@@ -111,13 +117,14 @@ class Validation:
         """
         # Of those who add to one entry at once, each time one gets on.
         for _ in range(_ADDING_ATTEMPTS if any(draft.add is not None for draft in drafts) else _ATTEMPTS):
-            rules = self._known.get(board, "")
+            known = rules, _ = self._known.get(board, ""), self._tokenizers.name_on(board)
             checked = drafts
             try:
+                checked = await self._counted(board, drafts)
                 if rules:
-                    checked = await self._checked(board, agent, drafts, rules)
+                    checked = await self._checked(board, agent, checked, rules)
             except Refused:
-                if await self._rules(board) != rules:
+                if await self._rules(board) != known:
                     continue
                 if once is None or await self._store.recall(board, agent, once) is None:
                     raise
@@ -129,13 +136,40 @@ class Validation:
             f"The rules of '{board}' changed again and again while this was checked. Nothing was changed; try again."
         )
 
-    async def _rules(self, board: str) -> str:
+    async def counted(self, board: str, write: Callable[[Tokenizer], Awaitable[T]]) -> T:
+        """What `write` answers, given what counts on the board until it has written.
+
+        Raises:
+            Refused: this server lacks that tokenizer.
+            Exception: whatever `write` raises.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                return await write(self._tokenizers.writing(board))
+            except RulesMoved:
+                await self._rules(board)
+        return await write(self._tokenizers.writing(board))
+
+    async def _counted(self, board: str, drafts: Sequence[Draft]) -> Sequence[Draft]:
+        """The drafts with the counts of the board's tokenizer.
+
+        Raises:
+            Refused: this server lacks it.
+        """
+        name = self._tokenizers.name_on(board)
+        if all(draft.counted_by == name or (draft.text is None and draft.add is None) for draft in drafts):
+            return drafts
+        tokenizer = self._tokenizers.writing(board)
+        return await asyncio.to_thread(lambda: [_count(draft, tokenizer) for draft in drafts])
+
+    async def _rules(self, board: str) -> tuple[str, str]:
         found = await self._store.find_board(board)
+        self._tokenizers.see(found)
         rules = (self._config if found is None else found.config).validation
         if len(self._known) >= _BOARDS and board not in self._known:
             self._known.pop(next(iter(self._known)))
         self._known[board] = rules
-        return rules
+        return rules, self._tokenizers.name_on(board)
 
     async def _checked(self, board: str, agent: str, drafts: Sequence[Draft], kept: str) -> list[Draft]:
         rules = rules_of(kept)
@@ -242,6 +276,12 @@ class _Course:
         standing.text = standing.text if text is None else text
         type_, key, metadata = standing.type, standing.key, standing.metadata
         return Writing(board, agent, type_, key, text, tokens, metadata, new)
+
+
+def _count(draft: Draft, tokenizer: Tokenizer) -> Draft:
+    tokens = 0 if draft.text is None else tokenizer.count(draft.text)
+    add = None if draft.add is None else replace(draft.add, count=tokenizer.count)
+    return replace(draft, tokens=tokens, add=add, counted_by=tokenizer.name)
 
 
 def _writes(draft: Draft) -> bool:

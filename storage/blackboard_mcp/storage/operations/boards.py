@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from blackboard_mcp.protocols.board import NEXT, Board, BoardChange, BoardConfig, Core
@@ -9,8 +10,9 @@ from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.grants import Grant
+from blackboard_mcp.protocols.tokens import Count
 
-from . import members
+from . import members, recounting
 from .ledger import create_ledger, find_board, get_board, open_ledger
 from .rows import BoardRow, Steps, config_json, core_json, sql
 
@@ -48,7 +50,16 @@ def set_core(board: str, agent: str, core: Core, expected_version: int, now: int
     return fresh
 
 
-def change(board: str, agent: str, wanted: BoardChange, now: int, grant: Grant | None = None) -> Steps[Board]:
+def change(
+    board: str,
+    agent: str,
+    wanted: BoardChange,
+    now: int,
+    grant: Grant | None = None,
+    count: Count | None = None,
+    counted: Mapping[str, int] | None = None,
+) -> Steps[Board]:
+    """`count` counts by the tokenizer that `wanted` names; what texts came out at before is in `counted`, by hash."""
     ledger = yield from open_ledger(board, agent, now)
     row = ledger.board
     changed: dict[str, object] = {}
@@ -74,7 +85,14 @@ def change(board: str, agent: str, wanted: BoardChange, now: int, grant: Grant |
         if (clash := config.clash()) is not None:
             raise InvalidInput(f"{clash} Nothing was changed.")
         changed["settings"] = sorted(wanted.settings)
-        row.config = config
+    if "tokenizer" in wanted.settings:
+        if count is None:
+            raise InvalidInput("Another tokenizer needs something that counts by it. Nothing was changed.")
+        # Named again, it mends counts that are of another one, as those of older versions may be.
+        if (yield from recounting.recount(ledger, count, counted or {})) or config != row.config:
+            changed["settings"] = sorted(wanted.settings)
+            changed["tokenizer"] = [row.config.tokenizer, config.tokenizer]
+    row.config = config
     for name in changed.keys() - {"settings"}:
         ledger.note(ChangeKind.BOARD, name=name)
     for name in wanted.settings if "settings" in changed else ():

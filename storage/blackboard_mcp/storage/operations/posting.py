@@ -123,14 +123,19 @@ def apply(ledger: Ledger, drafts: Sequence[Draft]) -> Steps[Written]:
     Raises:
         UnknownReference: an edge or id names what is not there.
         Conflict: an expected version or a status moved.
-        RulesMoved: a draft was not checked against the board's rules of validation.
+        RulesMoved: a draft was not checked against the board's rules of validation, or counted by its tokenizer.
         Refused: the board is closed, or a change is not this agent's to make.
     """
     if ledger.board.lifecycle is not Lifecycle.OPEN:
         raise Refused(
             f"Board '{ledger.board.id}' is {ledger.board.lifecycle} and takes no posts. Nothing was changed."
         )
-    rules = ledger.board.config.validation
+    rules, tokenizer = ledger.board.config.validation, ledger.board.config.tokenizer
+    if any((d.text is not None or d.add is not None) and d.counted_by != tokenizer for d in drafts):
+        raise RulesMoved(
+            f"What is to be written on '{ledger.board.id}' was not counted by its tokenizer, {tokenizer}. Nothing was "
+            "changed."
+        )
     if rules and any(
         (d.text is not None or d.add is not None or d.metadata is not None) and d.checked != rules
         for d in drafts

@@ -94,6 +94,7 @@ def _measure(board: BoardRow, issue: int) -> Steps[Pressure]:
         held_tokens=sum(cause.tokens for cause in causes),
         causes=tuple(causes),
         unblockers=tuple(unblockers),
+        tokenizer=board.config.tokenizer,
     )
 
 

@@ -80,6 +80,7 @@ def _post(
         visibility=Visibility.BOARD,
         tokens=new.tokens,
         sha256=new.sha256,
+        counted_by=new.counted_by,
         checked=ledger.board.config.validation,  # it has a form of its own, which rules are not about
     )
     return (yield from posting.apply(ledger, [draft])).placed[0]
@@ -323,6 +324,7 @@ def _add_part(ledger: Ledger, row: RequestRow, new: NewAnswer) -> Steps[None]:
             expected_version=row.parts,
             tokens=new.tokens,
             sha256=new.sha256,
+            counted_by=new.counted_by,
             checked=ledger.board.config.validation,
         )
         yield from posting.apply(ledger, [draft])

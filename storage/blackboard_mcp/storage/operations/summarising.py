@@ -16,7 +16,7 @@ from blackboard_mcp.protocols.answers import (
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.debates import DebateState
-from blackboard_mcp.protocols.errors import Conflict, Refused, UnknownReference
+from blackboard_mcp.protocols.errors import Conflict, Refused, RulesMoved, UnknownReference
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Zone
 from blackboard_mcp.protocols.pruning import exempt
@@ -112,6 +112,11 @@ def apply_summary(board: str, summary: NewSummary, now: int) -> Steps[str | None
 
 
 def _apply(ledger: Ledger, summary: NewSummary, rows: dict[int, ItemRow]) -> Steps[str]:
+    if summary.counted_by != ledger.board.config.tokenizer:
+        raise RulesMoved(
+            f"The summary was not counted by the tokenizer of '{ledger.board.id}', {ledger.board.config.tokenizer}. "
+            "Nothing was changed."
+        )
     ledger.board.last_number += 1
     number = ledger.board.last_number
     sources = dict(rows) | (yield from _beginning(ledger.no, rows))

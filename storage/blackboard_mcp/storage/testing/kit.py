@@ -19,6 +19,7 @@ from .cancelling import CancellationTests
 from .claiming import ClaimTests, SuggestionTests
 from .consuming import ConsumerGroupTests
 from .copies import CopyTests
+from .counting import CountingTests
 from .credentials import CredentialTests
 from .debates import DebateTests
 from .deciding import DecidingTests
@@ -69,6 +70,7 @@ class BoardStoreKit(
     SubscriptionTests,
     ConsumerGroupTests,
     CopyTests,
+    CountingTests,
     ExplainTests,
     DebateTests,
     DecidingTests,

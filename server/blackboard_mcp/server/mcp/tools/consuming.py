@@ -157,7 +157,9 @@ class ConsumeTool:
         )
         taken = work.taken
         return Answer(
-            self._say.with_footer("\n".join(self._work(group, turn, work)), taken.seq, work.attention),
+            self._say.with_footer(
+                "\n".join(self._work(group, turn, work, self._by(board))), taken.seq, work.attention
+            ),
             lambda: WorkAnswer(
                 group=group,
                 deliveries=[wire_delivery(delivery) for delivery in taken.deliveries],
@@ -172,7 +174,10 @@ class ConsumeTool:
             ),
         )
 
-    def _work(self, group: str, turn: Turn, work: Work) -> list[str]:
+    def _by(self, board: str | None) -> Rendering:
+        return self._say.by(self._consumers.tokenizer(board))
+
+    def _work(self, group: str, turn: Turn, work: Work, say: Rendering) -> list[str]:
         """A line for each event with its handle, and the call that comes next."""
         taken = work.taken
         lines = []
@@ -182,7 +187,7 @@ class ConsumeTool:
                 "nothing before"
             )
         for delivery in taken.deliveries:
-            event = self._say.event(delivery.event, work.texts).split(" ", 1)[1]
+            event = say.event(delivery.event, work.texts).split(" ", 1)[1]
             line = f"{delivery.handle} {event}"
             if delivery.why:
                 line += f" (attempt {delivery.handle.attempt}; before: {one_line(delivery.why)[:_SHOWN_WHY]})"
@@ -219,7 +224,7 @@ class ConsumeTool:
         dead = await self._consumers.dead_letters(agent, board, group, after=after)
         lines = []
         for letter in dead.letters:
-            event = self._say.event(letter.event, dead.texts).split(" ", 1)[1]
+            event = self._by(board).event(letter.event, dead.texts).split(" ", 1)[1]
             why = one_line(letter.why)[:_SHOWN_WHY]
             lines.append(f"{letter.handle} {event} ({word(letter.worker)}: {why})")
         if lines:

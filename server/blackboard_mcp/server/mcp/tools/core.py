@@ -283,7 +283,7 @@ class CoreTools:
             found = reading.found
             if caller.structured:
                 check_fits(found.items)
-            text, told = self._say.reading(reading, budget or ITEMS_BUDGET)
+            text, told = self._by(reading.board).reading(reading, budget or ITEMS_BUDGET)
             shown = [item.number for item in found.items] if caller.structured else told
             attention = self._board.looks.told(reading.board, agent, found.seq, found.attention, shown)
             return Answer(
@@ -300,7 +300,7 @@ class CoreTools:
         text = self._say.with_footer(view.text, snapshot.board.seq, attention)
         answer = ViewAnswer(
             view=text,
-            tokens=self._board.tokenizer.count(text),
+            tokens=self._board.tokenizers.on(snapshot.board.id).count(text),
             seq=snapshot.board.seq,
             shown=list(view.shown),
             stubs=list(view.stubs),
@@ -453,6 +453,9 @@ class CoreTools:
         shortened = seconds is not None and seconds > MOST_SECONDS
         return self._news(caller, news, VIEW_BUDGET, shortened=shortened)
 
+    def _by(self, board: str) -> Rendering:
+        return self._say.by(self._board.tokenizers.on(board))
+
     def _news(self, caller: Caller, news: News, budget: int, *, shortened: bool = False) -> Answer:
         """Events in text and as facts; those that the answer has room for were shown then."""
 
@@ -461,7 +464,7 @@ class CoreTools:
                 shown = [event.seq for event in news.events]
             return self._board.looks.delivered(news.board, caller.agent, news.seq, news.attention, shown)
 
-        text = self._say.news(news, caller.agent, budget, told)
+        text = self._by(news.board).news(news, caller.agent, budget, told)
         if shortened:
             text = f"a wait is {MOST_SECONDS} seconds at most; to go on, wait again\n{text}"
         return Answer(

@@ -103,7 +103,8 @@ class DebateTool:
                 last_seen=seen,
             )
             first = withdrawn_line(state, number, caller.agent) if op == "withdraw" else ""
-            return Answer(self._say.debate(state, caller.agent, first=first, seen=seen), structured)
+            say = self._say.by(self._board.tokenizers.on(name))
+            return Answer(say.debate(state, caller.agent, first=first, seen=seen), structured)
         return await self._undebated(caller, name, state, op)
 
     async def _undebated(self, caller: Caller, name: str, item: Item, op: str) -> Answer:
