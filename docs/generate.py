@@ -522,6 +522,8 @@ def board_setting_rows() -> Iterator[tuple[str, ...]]:
                 see = "; see [say what may be written](../howto/validate-entries.md)"
                 yield f"`{name}`", "list of rules", "`[]`", allowed + see
                 continue
+            if name == "tokenizer":
+                allowed += "; see [count tokens as your models do](../howto/count-tokens.md)"
             if name == "access":
                 allowed += "; see [say who may change what](../howto/access-policies.md)"
             yield f"`{name}`", "list" if isinstance(default, tuple) else "text", f"`{shown}`", allowed
@@ -594,8 +596,9 @@ def settings_page() -> str:
         "## Settings of a board\n\n"
         "Each board has its own, kept with it. A steward changes them with the tool "
         '`board(settings={"policy": "fair-share+lru"})`, at once and all or none; what a new board begins with is '
-        "set at launch (`board_settings`, and `target_tokens`). `low_water` stays below `high_water`, `ceiling` "
-        "at or under `hard_ceiling`. A change that leaves the board above its high-water mark starts a pass.\n\n"
+        "set at launch (`board_settings`, `target_tokens` and `tokenizer`). `low_water` stays below `high_water`, "
+        "`ceiling` at or under `hard_ceiling`. A change that leaves the board above its high-water mark starts a "
+        "pass.\n\n"
         + table(("setting", "allowed", "default", ""), board_setting_rows())
         + "\nPolicies: "
         + ", ".join(f"`{name}`" for name in BUILT_IN)

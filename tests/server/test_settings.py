@@ -177,6 +177,7 @@ def test_a_wrong_value_is_refused_with_where_it_stands(
     ("given", "words"),
     [
         ({"target_tokens": 900}, "target_tokens is a setting of its own"),
+        ({"tokenizer": "cl100k_base"}, "tokenizer is a setting of its own"),
         ({"colour": "red"}, "Unknown setting 'colour'"),
         ({"low_water": 0.9}, "low_water (0.9) must be below high_water (0.8)"),
         ({"policy": "mru"}, "there are: token-importance, lru, lfu, size, fair-share"),

@@ -105,6 +105,23 @@ async def test_I18_a_board_with_something_in_every_table_is_rebuilt_equal(
     assert await verify_board(store, "main") == []
 
 
+async def test_I18_a_board_that_was_counted_anew_is_rebuilt_equal(
+    at: Table, store: SqlBoardStore, other: SqlBoardStore
+) -> None:
+    change = BoardChange(settings={"tokenizer": "letters"})
+    await store.change_board("main", "alice", change, count=len)
+    assert await verify_board(store, "main") == []
+    history = await written(store)
+    assert parsed(history)[-1]["data"] == {"settings": ["tokenizer"], "tokenizer": ["o200k_base", "letters"]}
+    contents = [line["content"] for line in parsed(history) if "content" in line]
+    assert all(content["tokens"] == len(content["text"]) for content in contents)
+    await import_board(other, reading(history))
+    board = await other.find_board("main")
+    assert board is not None
+    assert board.config.tokenizer == "letters"
+    assert await written(other) == history
+
+
 async def test_I39_the_file_has_one_line_an_event_in_order_and_no_text_breaks_one(
     at: Table, store: SqlBoardStore
 ) -> None:

@@ -427,6 +427,16 @@ def first_only(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(holding.Moved, "add", add)
 
 
+def counted_anyhow(patch: pytest.MonkeyPatch) -> None:
+    """What is written may have been counted by any tokenizer."""
+    honest = posting.apply
+
+    def apply(ledger: Ledger, drafts: Sequence[Draft]) -> rows.Steps[tuple[list[int], list[int]]]:
+        return honest(ledger, [replace(d, counted_by=ledger.board.config.tokenizer) for d in drafts])
+
+    patch.setattr(posting, "apply", apply)
+
+
 def unchecked(patch: pytest.MonkeyPatch) -> None:
     """What is written need not have been checked against the board's rules."""
     honest = posting.apply
@@ -796,6 +806,18 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
         "rules are not asked for",
         unchecked,
         "test_a_board_with_rules_takes_only_what_was_checked_against_those",
+        {},
+    ),
+    (
+        "former versions keep their counts",
+        statement("count_versions", "SELECT 1 WHERE 0 AND ?1 AND ?2"),
+        "test_another_tokenizer_counts_every_version_of_every_item_anew",
+        {},
+    ),
+    (
+        "drafts counted by another tokenizer",
+        counted_anyhow,
+        "test_what_was_counted_by_another_tokenizer_is_not_written",
         {},
     ),
     (

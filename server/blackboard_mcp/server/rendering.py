@@ -553,7 +553,7 @@ def _some(names: Sequence[str]) -> str:
 
 def _plain(key: str, value: object) -> str:
     if isinstance(value, list):
-        return (" → " if key == "status" else ",").join(str(v) for v in value)
+        return (" → " if key in ("status", "tokenizer") else ",").join(str(v) for v in value)
     return str(value)
 
 

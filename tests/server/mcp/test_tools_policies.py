@@ -123,7 +123,8 @@ async def test_changing_the_policy_or_the_steps_of_a_full_board_starts_a_pass(sm
         ({"high_water": float("1e300")}, "fraction from 0.05 to 1"),
         ({"low_water": 0.9}, "low_water (0.9) must be below high_water (0.8)"),
         ({"ceiling": 4, "hard_ceiling": 3}, "ceiling (4) must not be above hard_ceiling (3)"),
-        ({"tokenizer": "os:system"}, "Unknown setting 'tokenizer'"),
+        ({"tokenizer": "os:system"}, "tokenizer is one of o200k_base, cl100k_base on this server"),
+        ({"tokenizer": ["o200k_base"]}, "tokenizer is one of"),
         ({"core_tokens": 5}, "there are: target_tokens"),
     ],
 )

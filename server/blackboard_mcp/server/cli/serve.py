@@ -42,7 +42,9 @@ _STOP_SECONDS = 3.0
     "--target-tokens", type=int, help="Working memory of boards created from now on (default 6000)."
 )
 @click.option("--structured", type=click.Choice(["ask", "always"]), help="When results carry JSON too.")
-@click.option("--tokenizer", metavar="NAME", help="o200k_base, cl100k_base or module:attribute.")
+@click.option(
+    "--tokenizer", metavar="NAME", help="Counts on new boards: o200k_base, cl100k_base or module:attribute."
+)
 @click.option("--deciders", metavar="NAMES", help="Agents that may decide debates, joined by commas.")
 @click.option("--stewards", metavar="NAMES", help="Agents that may use the admin tools, joined by commas.")
 @click.option(

@@ -15,7 +15,7 @@ Place = tuple[str, int, int]
 """A table, and the number and version of the last row of it that was read."""
 
 START: Final[Place] = ("items", 0, 0)
-_PAGE: Final = 64
+_PAGE: Final = 256
 _LISTED: Final = {"items": "counted_items", "versions": "counted_versions"}
 _TAKEN: Final = {"items": "count_items", "versions": "count_versions"}
 
@@ -36,11 +36,11 @@ def recount(ledger: Ledger, count: Count, counted: Mapping[str, int]) -> Steps[b
     place: Place | None = START
     while place is not None:
         rows = yield from _page(ledger.no, place)
-        fresh = [
-            [number, version, tokens]
+        fresh = {
+            f"{number}@{version}": tokens
             for number, version, sha256, was, text in rows
             if (tokens := counted[sha256] if sha256 in counted else count(text)) != was
-        ]
+        }
         if fresh:
             changed = True
             yield sql(_TAKEN[place[0]]), (ledger.no, dumps(fresh))

@@ -38,16 +38,16 @@ class CountingTests:
         await at.post("bob", "a secret", private=True)
         gone = await at.post("alice", "long gone", "LOG", importance=1)
         await at.gone(gone)
-        for place in range(70):
-            await at.post("carol", f"{place:02}")
+        for place in range(270):
+            await at.post("carol", f"{place:03}")
         board = await count_by_letters(at)
         assert board.config.tokenizer == LETTERS
         assert (await at.item(1)).tokens == len("four five")
         assert (await at.item(1, version=1)).tokens == len("one two three")
         assert (await at.item(gone)).tokens == len("long gone")
         assert (await at.item(gone)).zone is Zone.ARCHIVE
-        assert (await at.item(73)).tokens == 2
-        live = len("four five") + len("a secret") + 70 * 2
+        assert (await at.item(273)).tokens == 3
+        live = len("four five") + len("a secret") + 270 * 3
         assert (await at.standing()).working_tokens == board.working_tokens == live
         figures = await at.store.statistics(at.board, "bob")
         assert sum(tokens for _, tokens in figures.counts.values()) == live + len("long gone")

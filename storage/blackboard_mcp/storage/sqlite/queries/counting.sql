@@ -11,14 +11,15 @@ SELECT number, version, sha256, tokens, text FROM item_version
 WHERE board = ?1 AND (number, version) > (?2, ?3) ORDER BY number, version LIMIT ?4;
 
 -- name: count_items
--- New counts of items: ?2 is a list of number, version and tokens in JSON.
-UPDATE item SET tokens = json_extract(c.value, '$[2]') FROM json_each(?2) c
-WHERE item.board = ?1 AND item.number = json_extract(c.value, '$[0]');
+-- New counts of items, in ?2 by number and version (1@2). One statement for many: each keeps a journal of its own.
+UPDATE item SET tokens = json_extract(?2, '$."' || number || '@' || version || '"')
+WHERE board = ?1 AND number IN (SELECT CAST(key AS INTEGER) FROM json_each(?2));
 
 -- name: count_versions
 -- The same of former versions.
-UPDATE item_version SET tokens = json_extract(c.value, '$[2]') FROM json_each(?2) c
-WHERE item_version.board = ?1 AND item_version.number = json_extract(c.value, '$[0]') AND item_version.version = json_extract(c.value, '$[1]');
+UPDATE item_version SET tokens = json_extract(?2, '$."' || number || '@' || version || '"')
+WHERE board = ?1 AND (number, version) IN (
+    SELECT CAST(key AS INTEGER), CAST(substr(key, instr(key, '@') + 1) AS INTEGER) FROM json_each(?2));
 
 -- name: counted_working
 -- Tokens of working memory, and those of what not everybody sees.
