@@ -85,15 +85,15 @@ class CountingTests:
         await count_by_letters(at)
         seq = await at.seq()
         for call in (
-            at.post("alice", "words"),
-            at.batch("alice", draft("words", on=entry)),
-            at.batch("alice", draft(None, key="n", add=1)),
-            asking.ask(to="bob"),
-            asking.answer("bob", question),
-            at.store.apply_summary(at.board, summary(items[0].thread, seen(items))),
+            lambda: at.post("alice", "words"),
+            lambda: at.batch("alice", draft("words", on=entry)),
+            lambda: at.batch("alice", draft(None, key="n", add=1)),
+            lambda: asking.ask(to="bob"),
+            lambda: asking.answer("bob", question),
+            lambda: at.store.apply_summary(at.board, summary(items[0].thread, seen(items))),
         ):
             with pytest.raises(RulesMoved):
-                await call
+                await call()
         assert await at.seq() == seq
         made = await at.batch("alice", by_letters("words"))
         assert made.items[0].tokens == 5
