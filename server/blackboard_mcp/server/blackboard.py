@@ -55,7 +55,15 @@ from .once import check_once_key, once_of
 from .pruner import Pruner
 from .quotas import Quotas, size_of
 from .reading import Reader, Reading, check_explained
-from .requests import PostFields, check_agent, check_board, digest, draft
+from .requests import (
+    WATCHERS_INSTEAD,
+    PostFields,
+    check_addressed,
+    check_agent,
+    check_board,
+    digest,
+    draft,
+)
 from .rights import Rights
 from .searching import ArchiveSearch, Found, search, with_neighbours
 from .tokens import Tokenizers
@@ -303,7 +311,7 @@ class Blackboard:
         store = self.store
         match op:
             case "open":
-                named = [check_agent(watcher) for watcher in watchers]
+                named = [check_addressed(watcher, WATCHERS_INSTEAD) for watcher in watchers]
                 state = await store.debate_open(name, agent, number, named, **more)
             case "watch":
                 state = await store.debate_watch(name, agent, number, **more)

@@ -36,7 +36,7 @@ from .blackboard import Blackboard
 from .following import Report
 from .once import once_of
 from .quotas import size_of
-from .requests import check_agent, check_text
+from .requests import check_addressed, check_agent, check_text
 from .text import clip
 
 SKILL: Final = "skill:"
@@ -45,6 +45,10 @@ _REPORT_EVERY: Final = 5.0
 _TELLING: Final = 300
 """Characters of a part that a report of progress has."""
 _TRIES: Final = 5
+_INSTEAD: Final = (
+    'to is one agent by name, or to="skill:NAME" for whoever offers that; what anybody may answer is a '
+    'post(type="QUESTION", …).'
+)
 _NEXT: Final = " next"
 """Ends the key of a call that offered skills, for what it takes after that."""
 _AVAILABLE = (EventType.REQUEST_OPENED, EventType.REQUEST_RELEASED, EventType.BOARD_CHANGED)
@@ -130,7 +134,7 @@ class Messaging:
             text=text,
             tokens=0,
             sha256=content_hash(text),
-            to="" if skill else check_agent(to),
+            to="" if skill else check_addressed(to, _INSTEAD),
             skill=skill,
             deadline_seconds=lasting,
         )

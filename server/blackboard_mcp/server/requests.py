@@ -7,8 +7,9 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
+from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.protocols.adding import Addition
 from blackboard_mcp.protocols.agreements import Ask
 from blackboard_mcp.protocols.errors import InvalidInput
@@ -29,7 +30,7 @@ from blackboard_mcp.protocols.items import (
     parse_ref,
 )
 from blackboard_mcp.protocols.keys import MAX_KEY, check_key
-from blackboard_mcp.protocols.names import check_name
+from blackboard_mcp.protocols.names import MAX_NAME, check_name, is_reserved
 from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.wire import DELETED
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
@@ -232,7 +233,8 @@ def draft(fields: PostFields, tokenizer: Tokenizer, place: int) -> Draft:
 
 def _ask(agree: list[str]) -> Ask:
     wanted = asking(agree)
-    return replace(wanted, names=tuple(dict.fromkeys(map(check_agent, wanted.names))))
+    instead = 'agree=["all"] asks everybody who is here; else name each agent.'
+    return replace(wanted, names=tuple(dict.fromkeys(check_addressed(n, instead) for n in wanted.names)))
 
 
 def _cited(fields: PostFields) -> list[str]:
@@ -344,6 +346,30 @@ def check_board(board: str) -> str:
 def check_agent(name: str) -> str:
     """The name as it is kept, when an agent can be called so."""
     return check_name(name)
+
+
+WATCHERS_INSTEAD: Final = (
+    "watchers are other agents, each by name, as your view lists them; you watch with "
+    'debate(op="watch", id="…").'
+)
+
+
+def check_addressed(name: str, instead: str) -> str:
+    """The name of somebody who is spoken to, as it is kept; `instead` teaches who writes a word that names nobody.
+
+    Raises:
+        InvalidInput: nobody can be called so.
+    """
+    if len(name) <= MAX_NAME and is_reserved(name):
+        raise InvalidInput(f"Nobody is called '{name}'. {instead} Nothing was changed.")
+    return check_agent(name)
+
+
+def check_member(name: str, role: Role | None) -> tuple[str, Role | None]:
+    """A member to be, by name; who was one before can be taken out by any name."""
+    if role is None:
+        return check_agent(name), None
+    return check_addressed(name, "members gives roles to agents, each by name."), role
 
 
 def instant(text: str | None, name: str) -> datetime | None:

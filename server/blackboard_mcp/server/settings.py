@@ -228,8 +228,7 @@ def _checked(key: str, value: Any, where: str, others: Mapping[str, Any]) -> Any
             raise InvalidInput(f"{where} must be a list of texts, or texts joined by commas.")
         names = tuple(v.strip() for v in listed if v.strip())
         if key in _AGENTS:
-            for name in names:
-                _named(key, name, where)
+            names = tuple(dict.fromkeys(_named(key, name, where) for name in names))
         return _tool_sets(names, where) if key == "tools" else names
     if key == "board_settings":
         return _table(value, where)
@@ -246,7 +245,7 @@ def _checked(key: str, value: Any, where: str, others: Mapping[str, Any]) -> Any
     if key in ("summary_url", "embedding_url"):
         return _url(str(value), where)
     if key in ("agent", "owner", "board"):
-        _named(key, str(value), where)
+        return _named(key, str(value), where)
     return Path(value) if key in ("data", "tls_cert", "tls_key") else str(value)
 
 
@@ -316,11 +315,14 @@ def check_embedder(settings: Settings) -> None:
             raise InvalidInput(f"{idle[0]} is given, and embedder is {settings.embedder}; name openai.")
 
 
-def _named(key: str, name: str, where: str) -> None:
-    from .requests import check_agent, check_board
+def _named(key: str, name: str, where: str) -> str:
+    """The name in the form in which it is kept."""
+    from .requests import check_addressed, check_agent, check_board
 
     try:
-        (check_board if key == "board" else check_agent)(name)
+        if key in _AGENTS:
+            return check_addressed(name, "List agents by name; left out, it is whoever has the role.")
+        return (check_board if key == "board" else check_agent)(name)
     except InvalidInput as error:
         raise InvalidInput(f"{where}: {error.message.removesuffix(' Nothing was changed.')}") from None
 

@@ -20,7 +20,7 @@ from blackboard_mcp.protocols.wire import MAX_MOVED, BoardAnswer, CoreAnswer, Mo
 from .blackboard import Blackboard
 from .board_settings import check_settings
 from .once import once_of
-from .requests import check_agent, check_board, check_text
+from .requests import check_agent, check_board, check_member, check_text
 from .validation.rules import shown
 
 MAX_CONSTRAINTS = 100
@@ -113,7 +113,7 @@ class Stewardship:
         if change == BoardChange():
             return await self._as_seen(agent, found)
         check_agent(agent)
-        change = replace(change, members={check_agent(name): role for name, role in change.members.items()})
+        change = replace(change, members=dict(check_member(*given) for given in change.members.items()))
         given = asdict(change)
         if not change.members:
             del given["members"]

@@ -29,7 +29,15 @@ from .mcp.adapter_arguments import Arguments
 from .once import once_of
 from .quotas import size_of
 from .remarks import wire_remarks
-from .requests import Id, PostFields, check_agent, check_board, check_text
+from .requests import (
+    WATCHERS_INSTEAD,
+    Id,
+    PostFields,
+    check_addressed,
+    check_agent,
+    check_board,
+    check_text,
+)
 from .text import one_line
 
 _MOST = 2**53
@@ -166,7 +174,7 @@ def _call(fields: DebateFields, place: int, writes: int, deciders: Sequence[str]
         number,
         version,
         fields.reason,
-        tuple(check_agent(watcher) for watcher in fields.watchers or ()),
+        tuple(check_addressed(watcher, WATCHERS_INSTEAD) for watcher in fields.watchers or ()),
         fields.approve is not False,
         tuple(deciders),
         None if fields.outcome is None else Outcome(fields.outcome),

@@ -11,7 +11,7 @@ from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import SYSTEM
 
-from ..requests import check_agent
+from ..requests import check_member
 from ..settings import Settings
 from .options import data_options, existing, settings_of
 
@@ -34,7 +34,7 @@ def _change(given: str) -> tuple[str, Role | None]:
             f"{given[:80]!r} is no AGENT=ROLE; roles are {', '.join(Role)}, or nothing to take one away. Nothing was "
             "changed."
         )
-    return check_agent(agent), Role(role) if role else None
+    return check_member(agent, Role(role) if role else None)
 
 
 async def _members(settings: Settings, changes: dict[str, Role | None]) -> None:

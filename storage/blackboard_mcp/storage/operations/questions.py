@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from blackboard_mcp.protocols.debates import Duty, ObligationState
 from blackboard_mcp.protocols.errors import Conflict
-from blackboard_mcp.protocols.events import SYSTEM, EventType
+from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import EdgeKind, ItemType
-from blackboard_mcp.protocols.names import NAME, mentions
+from blackboard_mcp.protocols.names import NAME, is_reserved, mentions
 
 from ..operation import Rows
 from . import sight
@@ -66,7 +66,8 @@ def whom(
     names = mentioned(row.text) or (yield from _called(ledger.no, row.text))
     if not names:
         names = [targets[number].author for kind, number in edges if kind is EdgeKind.REPLIES_TO]
-    others = [name for name in dict.fromkeys(names) if name not in (SYSTEM, ledger.agent, row.author)]
+    there = (ledger.agent, row.author)
+    others = [name for name in dict.fromkeys(names) if name not in there and not is_reserved(name)]
     return (yield from audience(row.owner, others))[:MOST_ASKED]
 
 

@@ -53,6 +53,13 @@ class QuestionTests:
         assert await at.owed("carol") == {(named.number, Duty.RESPOND)}
         assert len(await at.owed("bob")) == 1
 
+    async def test_a_word_for_everybody_asks_nobody_by_name(self, at: Table) -> None:
+        asked = await at.post("alice", "@everyone @all @me Which port?", "QUESTION")
+        assert await at.held(asked) == set()
+        both = await at.post("alice", "@all, but first of all @bob: which host?", "QUESTION")
+        assert await at.owed("bob") == {(both.number, Duty.RESPOND)}
+        assert await at.owed("all") == set()
+
     async def test_an_answer_by_anybody_lets_off_who_alone_was_asked_in_sight(self, at: Table) -> None:
         question = await wonder(at, "@bob which port?")
         before = await at.seq()

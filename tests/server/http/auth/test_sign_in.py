@@ -158,17 +158,17 @@ async def signed_in(board: Board, browser: Browser, mode: str) -> AsyncIterator[
 async def test_a_client_that_knows_nothing_but_the_address_finds_the_issuer_and_posts_as_who_signed_in(
     board: Board, issuer: Any, mode: str
 ) -> None:
-    issuer.person = f"ann-{mode}"
+    issuer.person = f"änn-{mode}"
     browser = Browser()
     async with signed_in(board, browser, mode) as client:
         posted = await client.call_tool("post", {"text": f"from {mode}"}, meta=STRUCTURED)
         assert posted.structured_content is not None
-        assert posted.structured_content["items"][0]["author"] == f"ann-{mode}"
+        assert posted.structured_content["items"][0]["author"] == f"änn-{mode}"
     (asked,) = browser.asked
     assert asked["code_challenge_method"] == ["S256"]
     assert asked["resource"] == [board.mcp]
     assert asked["scope"] == ["board:read board:post board:acknowledge"]
-    assert await board.opened.store.owner_of(f"ann-{mode}") == f"ann-{mode}"
+    assert await board.opened.store.owner_of(f"änn-{mode}") == f"änn-{mode}"
 
 
 async def test_without_a_token_the_challenge_leads_to_the_metadata_and_to_the_issuer(

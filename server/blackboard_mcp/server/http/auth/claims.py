@@ -57,8 +57,9 @@ def name_of(value: Any) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= MAX_CLAIM_CHARS:
         raise Unfit("it names nobody")
     try:
-        if value.isascii() and not _DERIVED.fullmatch(value):
-            return check_agent(value)
+        # Of two forms of one text, which an issuer may tell apart, the composed one alone is a name.
+        if not _DERIVED.fullmatch(value) and check_agent(value) == value:
+            return value
     except InvalidInput:
         pass
     plain = _OTHER.sub("-", value).strip("-.")[:40].rstrip("-.") or "agent"
