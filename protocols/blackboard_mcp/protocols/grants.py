@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from .access import Action, Role
+from .access import EVERY_BOARD, Action, Role
 from .errors import Forbidden
 
 
@@ -25,6 +25,7 @@ class Grant:
         powers: what the agent may do there, by the role that the board itself gives it; `None` for no role.
         member: the role that the board gave it when the call was let in; not looked up for what every role may.
         deciders: whose word it needs for what it decides, while no role of the board's lets it decide.
+        roles: those of the credential by board, as a principal has them.
     """
 
     agent: str
@@ -33,11 +34,16 @@ class Grant:
     powers: Mapping[Role | None, frozenset[Action]]
     member: Role | None = None
     deciders: tuple[str, ...] = ()
+    roles: Mapping[str, Role] = field(default_factory=dict)
 
     @property
     def reads(self) -> bool:
         """Whether its holder may read the board at all; by some role, for every role reads that does anything."""
         return any(Action.READ in may for may in self.powers.values())
+
+    def reaches(self, board: str) -> bool:
+        """Whether its holder may know of another board."""
+        return board in self.roles or EVERY_BOARD in self.roles
 
     def check(self, member: Role | None) -> None:
         """See that the needs still hold, by the role that the board gives the agent now.

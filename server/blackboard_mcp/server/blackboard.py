@@ -64,7 +64,7 @@ from .requests import (
     digest,
     draft,
 )
-from .rights import Rights
+from .rights import Rights, there
 from .searching import ArchiveSearch, Found, search, with_neighbours
 from .tokens import Tokenizers
 from .turns import in_thread
@@ -174,12 +174,18 @@ class Blackboard:
             if name != self.default_board or not _may_post():
                 raise UnknownReference(
                     f"There is no board '{name}'. Nothing was changed; post(board='{name}', …) creates it, "
-                    f"the default board is '{self.default_board}'.",
+                    f"the default board is '{self.default_board}'{there(await self._reached())}.",
                     board=name,
                 )
             await self.store.ensure_board(name, agent, self.config)
         self.activity.seen(name, agent)
         return name
+
+    async def _reached(self) -> list[str]:
+        """The boards that who calls may know of, the newest first."""
+        grant = GRANTED.get()
+        boards = sorted(await self.store.boards(), key=lambda board: board.created_at, reverse=True)
+        return [board.id for board in boards if grant is None or grant.reaches(board.id)]
 
     # Posting
 

@@ -74,11 +74,11 @@ class Consumers:
         self._board = board
         self._returning: set[asyncio.Task[None]] = set()
         self._gates: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        self._known: dict[tuple[str, str], tuple[int, Outlook]] = {}
 
     def tokenizer(self, board: str | None) -> Tokenizer:
         """What fits texts of a board into lines."""
         return self._board.tokenizers.on(board or self._board.default_board)
-        self._known: dict[tuple[str, str], tuple[int, Outlook]] = {}
 
     @property
     def _store(self) -> BoardStore:

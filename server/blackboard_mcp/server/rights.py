@@ -23,6 +23,8 @@ from .requests import check_board
 
 _REMEMBERED_SECONDS: Final = 1.0
 _REMEMBERED: Final = 10_000
+_LISTED: Final = 5
+"""Boards named in one."""
 _NAMED: Final = 5
 """Agents named in a refusal."""
 _STEWARDS: Final = frozenset({Action.MODERATE, Action.ADMINISTER})
@@ -69,6 +71,12 @@ def _powers(
             may |= {Action.ADMINISTER}
         powers[member] = may & bound
     return MappingProxyType(powers)
+
+
+def there(boards: Sequence[str]) -> str:
+    """Boards that a caller can name, as the rest of a sentence."""
+    more = f" +{len(boards) - _LISTED}" if len(boards) > _LISTED else ""
+    return f", and you reach {', '.join(boards[:_LISTED])}{more}" if boards else ""
 
 
 class Rights:
@@ -137,7 +145,12 @@ class Rights:
         proven = principal.via in _PROVEN or principal.agent in self._deciders
         deciders = () if proven else self._deciders
         grant = Grant(
-            principal.agent, name, frozenset(needs), self.powers(principal, name), deciders=deciders
+            principal.agent,
+            name,
+            frozenset(needs),
+            self.powers(principal, name),
+            deciders=deciders,
+            roles=principal.roles,
         )
         if all(grant.needs <= may for may in grant.powers.values()):
             return grant
@@ -168,7 +181,7 @@ class Rights:
         """What is said of a board that the credential does not reach; nobody looks whether there is one."""
         return UnknownReference(
             f"There is no board '{board}'. Nothing was changed; your default board is "
-            f"'{self.default_board(principal)}'.",
+            f"'{self.default_board(principal)}'{there(sorted(principal.roles))}.",
             board=board,
         )
 

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.access import Action, Principal, Role
 from blackboard_mcp.protocols.archive import ArchiveAnswer, ArchiveQuery
-from blackboard_mcp.protocols.errors import ArchiveUnavailable
+from blackboard_mcp.protocols.errors import ArchiveUnavailable, UnknownReference
+from blackboard_mcp.protocols.grants import under
 
 if "boards" not in sys.modules:
     _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
@@ -492,3 +494,36 @@ async def test_a_query_that_finds_nothing_on_the_board_says_what_the_archive_has
     assert "hidden" not in "".join(lines)
     assert (await ben.say("query", text="blue gauge")).startswith("nothing matches")
     assert (await ben.say("query", text="red gauge", zone="archive")).startswith("L-5 ")
+
+
+async def test_who_names_a_board_that_is_not_there_learns_which_are(board: Any) -> None:
+    alice = await board.join("alice")
+    for name in ("one", "two", "three"):
+        await alice.post("x", board=name)
+        board.clock.advance(1)
+    for tool in ("read", "explain", "query"):
+        failure = await alice.fail(tool, board="nowhere")
+        assert "the default board is 'main', and you reach three, two, one." in failure["message"]
+    for place in range(6):
+        await alice.post("x", board=f"more-{place}")
+        board.clock.advance(1)
+    assert (
+        "more-5, more-4, more-3, more-2, more-1 +4." in (await alice.fail("read", board="nowhere"))["message"]
+    )
+
+
+async def test_boards_out_of_reach_are_not_named(board: Any) -> None:
+    blackboard = board.opened.blackboard
+    alice = await board.join("alice")
+    for name in ("one", "vault"):
+        await alice.post("x", board=name)
+    bob = Principal("bob", "bob", {"one": Role.CONTRIBUTOR, "empty": Role.CONTRIBUTOR})
+    with (
+        under(await blackboard.rights.enter(bob, [Action.READ], "empty")),
+        pytest.raises(UnknownReference) as seen,
+    ):
+        await blackboard.view("bob", "empty")
+    assert "and you reach one." in str(seen.value)
+    with pytest.raises(UnknownReference) as hidden:
+        await blackboard.rights.enter(bob, [Action.READ], "vault")
+    assert str(hidden.value).endswith("and you reach empty, one.")
