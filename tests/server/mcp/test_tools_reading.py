@@ -501,7 +501,7 @@ async def test_who_names_a_board_that_is_not_there_learns_which_are(board: Any) 
     for name in ("one", "two", "three"):
         await alice.post("x", board=name)
         board.clock.advance(1)
-    for tool in ("read", "explain", "query"):
+    for tool in ("read", "query", "wait"):
         failure = await alice.fail(tool, board="nowhere")
         assert "the default board is 'main', and you reach three, two, one." in failure["message"]
     for place in range(6):
