@@ -110,10 +110,10 @@ async def test_f36_a_role_taken_away_between_check_and_commit_lets_no_post_throu
     blackboard, let_in, taken = board.opened.blackboard, asyncio.Event(), asyncio.Event()
     drafts = blackboard.drafts
 
-    async def late(posts: Any) -> Any:
+    async def late(name: str, posts: Any) -> Any:
         let_in.set()
         await taken.wait()
-        return await drafts(posts)
+        return await drafts(name, posts)
 
     monkeypatch.setattr(blackboard, "drafts", late)
     posting = asyncio.create_task(bob.fail("post", text="too late"))
