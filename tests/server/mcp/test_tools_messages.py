@@ -272,7 +272,7 @@ OFF_REQUESTS: list[tuple[dict[str, Any], str]] = [
     ({"to": "bob"}, "takes text and to"),
     ({"text": " \n", "to": "bob"}, "must not be empty"),
     ({"text": "why?", "to": "alice"}, "ask yourself"),
-    ({"text": "why?", "to": "system"}, "not an agent's name"),
+    ({"text": "why?", "to": "system"}, "Nobody is called 'system'"),
     ({"text": "why?", "to": "b b"}, "not an agent's name"),
     ({"text": "why?", "to": ""}, "not an agent's name"),
     ({"text": "why?", "to": "skill:"}, "is not a skill"),
