@@ -68,6 +68,7 @@ from .rights import Rights, there
 from .searching import ArchiveSearch, Found, search, with_neighbours
 from .tokens import Tokenizers
 from .turns import in_thread
+from .unread import readable
 from .validation.checking import Validation, Validators
 from .views import View, render_view
 
@@ -217,7 +218,7 @@ class Blackboard:
         self.activity.seen(name, agent)
         posted = replace(posted, attention=self.looks.told(name, agent, posted.seq, posted.attention))
         new = [place for place, fields in enumerate(posts) if fields.id is None]
-        posted = await with_crossing(self.store, name, agent, posted, new)
+        posted = readable(await with_crossing(self.store, name, agent, posted, new))
         for fields in posts:
             if fields.ttl_seconds is not None:
                 self.pruner.expect(fields.ttl_seconds)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from blackboard_mcp.protocols.answers import Posted
 from blackboard_mcp.protocols.grants import GRANTED
 from blackboard_mcp.protocols.items import Item
+from blackboard_mcp.protocols.remarks import RemarkKind
 from blackboard_mcp.protocols.wire import WireItem, wire_item
 
 
@@ -15,6 +18,14 @@ def wire_for(agent: str) -> Callable[[Item], WireItem]:
     """How the items that the call under way wrote to are answered: whole to who may read the board."""
     grant = GRANTED.get()
     return wire_item if grant is None or grant.reads else partial(_unread, agent)
+
+
+def readable(posted: Posted) -> Posted:
+    """The same; to who may not read the board without remarks on what others wrote."""
+    grant = GRANTED.get()
+    if grant is None or grant.reads or not posted.remarks:
+        return posted
+    return replace(posted, remarks=tuple(r for r in posted.remarks if r.kind is RemarkKind.SAME))
 
 
 def _unread(agent: str, item: Item) -> WireItem:

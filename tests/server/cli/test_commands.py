@@ -71,7 +71,7 @@ def test_the_demo_replays_a_session_and_shows_what_became_of_it(
         "Nothing was lost",
     ):
         assert f"\n{heading}" in done.stdout, heading
-    assert "log analysed" in done.stdout
+    assert re.search(r"log analysed|importance \d", done.stdout), "as the passes came during the replay"
     assert "← the pruned step" in done.stdout
     assert "nothing that it reached has left" in done.stdout
     assert "11 of 11 posts read back by id" in done.stdout

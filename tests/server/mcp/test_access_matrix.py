@@ -355,6 +355,16 @@ async def test_who_may_post_and_not_read_is_answered_with_nothing_that_others_wr
             assert code == "ok", said
             assert "canary" not in str(said).lower(), call
             assert said["items"][-1]["id"]
+        for said in ("the tower leans by 4 degrees", "it may stand on sand"):
+            await there.call("alice", "post", {"text": said, "type": "HYPOTHESIS"})
+        for call in (
+            {"text": "the tower leans by 5 degrees", "type": "HYPOTHESIS"},
+            {"text": "no", "type": "CRITIQUE", "edges": {"critiques": [fact]}},
+        ):
+            code, said = await there.call("writer", "post", call)
+            assert (code, said["remarks"]) == ("ok", [])
+            plain = await (await there.client("writer")).call_tool("post", {**call, "tags": ["again"]})
+            assert not any(word in str(plain.content) for word in ("4 degrees", "sand", "alice")), plain
         assert (await there.call("bob", "post", {"id": entry, "importance": 4}))[1]["items"][0]["tags"]
 
 
