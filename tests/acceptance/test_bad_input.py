@@ -33,7 +33,7 @@ from patience import PATIENCE
 from unlisted import whole
 
 MODERN = "2026-07-28"
-CODES = {"invalid", "not_found", "conflict", "refused"}
+CODES = {"cursor_expired", "invalid", "not_found", "conflict", "refused"}
 LONGEST_ERROR = 700
 META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
