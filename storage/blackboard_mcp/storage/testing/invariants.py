@@ -71,7 +71,7 @@ class Invariants(Walker):
             self.recent.append(merged[seq])
             self.apply(merged[seq])
 
-    def lately(self, type_: EventType) -> list[int]:
+    def concerned_lately(self, type_: EventType) -> list[int]:
         """Items of events of a type within the board's time and its events of agents, the newest first."""
         config, now = self.run(self.at.standing()).config, self.clock.now()
         acts = [e.seq for e in self.log if e.agent != "system"]
@@ -84,7 +84,7 @@ class Invariants(Walker):
         """What came back from the archive within the board's time and its events of agents, as far as there is room:
         first for what everybody sees, the newest first, and not when its time to live is over."""
         config, now = self.run(self.at.standing()).config, self.clock.now()
-        back = self.lately(EventType.ITEM_RESTORED)
+        back = self.concerned_lately(EventType.ITEM_RESTORED)
         items = self.items(self.look(set(back)), set(back)) if back else {}
         room = config.target_tokens // 4
         stays: set[int] = set()
@@ -105,7 +105,7 @@ class Invariants(Walker):
 
         settled = {
             critique
-            for root in self.lately(EventType.DEBATE_CLOSED)
+            for root in self.concerned_lately(EventType.DEBATE_CLOSED)
             for quarrel in self.model.debates
             if quarrel.root == root and quarrel.state in ("CONSENSUS", "DECIDED")
             for critique in quarrel.critiques
