@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,10 @@ def restore(config: Path | None, data: Path | None, force: bool, file: Path) -> 
             f"there are boards in {settings.folder}; --force sets them aside for those of {file}"
         )
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    aside = settings.database.with_name(f"{settings.database.name}.before-{stamp}")
+    aside = first = settings.database.with_name(f"{settings.database.name}.before-{stamp}")
+    again = count(2)
+    while aside.exists():  # put back twice within a second
+        aside = first.with_name(f"{first.name}-{next(again)}")
     there = _tokens_there(settings)
     kept = put_back(
         file,
