@@ -44,7 +44,7 @@ FAILURES: list[tuple[str, dict[str, Any], str]] = [
     ("query", {"cursor": "x"}, "invalid"),
     ("query_archive", {"after": "x"}, "invalid"),
     ("subscribe", {"unsubscribe": "x"}, "not_found"),
-    ("wait", {"since": 999}, "not_found"),
+    ("wait", {"since": 999}, "cursor_expired"),
     ("debate", {"op": "decide", "outcome": "stands", "id": "F-1", "reason": "x"}, "conflict"),
     ("core", {"objective": "x", "expected_version": 9}, "conflict"),
     ("board", {"settings": {"x": 1}}, "invalid"),
