@@ -14,5 +14,7 @@ SELECT seq, CASE WHEN event = 'board.restored' THEN json_extract(data, '$.after'
 WHERE board = ?1 AND seq >= ?2 ORDER BY seq LIMIT 1;
 
 -- name: log_reach
--- The last of so many (?3) events after a sequence.
-SELECT max(seq) FROM (SELECT seq FROM event WHERE board = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3);
+-- The last of so many (?3) events after a sequence: where no number is left out, the one so many further.
+SELECT coalesce(
+    (SELECT seq FROM event WHERE board = ?1 AND seq = ?2 + ?3),
+    (SELECT max(seq) FROM (SELECT seq FROM event WHERE board = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3)));
