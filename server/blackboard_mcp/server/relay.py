@@ -161,7 +161,7 @@ class _Relay:
         if self._calls.get(identifier) is task:
             del self._calls[identifier]
         if not task.cancelled() and (exc := task.exception()) is not None:
-            print(f"blackboard-mcp connect: {exc!r}", file=sys.stderr)
+            sys.stderr.write(f"blackboard-mcp connect: {exc!r}\n")
 
     async def _notify(self, line: bytes) -> None:
         """One at a time, so that notifications keep their order."""
@@ -171,7 +171,7 @@ class _Relay:
                 async with self._http.send("POST", headers, line) as response:
                     await response.body()
         except (Unreachable, Broken, TimeoutError) as exc:
-            print(f"blackboard-mcp connect: a notification was lost: {exc}", file=sys.stderr)
+            sys.stderr.write(f"blackboard-mcp connect: a notification was lost: {exc}\n")
 
     async def _call(self, message: Message, line: bytes) -> None:
         """Bring the server's answer, or an error that says why there is none."""

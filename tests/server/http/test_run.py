@@ -12,6 +12,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -351,3 +352,11 @@ async def test_an_open_address_needs_its_host_names(serving: Any) -> None:
 def test_loopback_is_recognised() -> None:
     assert all(is_loopback(host) for host in ("127.0.0.1", "localhost", "::1", "[::1]", "127.0.0.9"))
     assert not any(is_loopback(host) for host in ("0.0.0.0", "::", "10.0.0.1", "example.com"))
+
+
+async def test_where_it_serves_is_written_in_one_piece(serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces: list[str] = []
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(write=pieces.append, flush=lambda: None))
+    async with serving() as served:
+        told = [piece for piece in pieces if "serves" in piece]
+    assert told == [f"blackboard-mcp serves http://127.0.0.1:{served.port}/mcp\n"], "the log writes there too"

@@ -98,7 +98,8 @@ async def serve_http(
         def ready() -> None:
             # A log on a full disk must not end the server.
             with contextlib.suppress(OSError):
-                print(f"blackboard-mcp serves {url}/mcp", file=sys.stderr, flush=True)
+                # In one write: print takes two, and a line of the log may come between them.
+                sys.stderr.write(f"blackboard-mcp serves {url}/mcp\n")
             if on_ready is not None:
                 on_ready(url)
 
