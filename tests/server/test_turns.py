@@ -60,6 +60,29 @@ async def test_whoever_comes_beside_hundreds_of_dear_calls_begins_at_once(room: 
     assert room.begun.count("many") == 300
 
 
+async def test_dear_calls_of_a_kind_that_nobody_made_yet_go_one_by_one() -> None:
+    room = Room()
+    await asyncio.gather(*(room.call("many", DEAR) for _ in range(50)))
+    assert room.most["many"] == 1
+
+
+async def test_calls_that_waited_are_taken_to_cost_what_is_known_when_they_begin(room: Room) -> None:
+    kind, done = "now cheap, now dear", 0
+
+    async def call(seconds: float) -> None:
+        nonlocal done
+        async with room.turns.taking("many", kind) as turn:
+            await turn.of(room._work("many", seconds, 3))
+        done += 1
+        if done == 60:
+            room.most.clear()
+
+    await asyncio.gather(*(call(CHEAP) for _ in range(30)))
+    await asyncio.gather(*(call(DEAR) for _ in range(100)))
+    assert done == 130
+    assert room.most["many"] == 1
+
+
 async def test_cheap_calls_of_one_caller_are_worked_on_together(room: Room) -> None:
     await asyncio.gather(*(room.call("one", CHEAP) for _ in range(200)))
     assert EACH_SECONDS / CHEAP / 2 < room.most["one"] <= EACH_SECONDS / CHEAP * 2

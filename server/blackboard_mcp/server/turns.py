@@ -3,8 +3,8 @@
 Start-time fair queueing (Goyal, Vin, Cheng 1996) between principals. Each call is charged the time that its work
 takes, in the event loop and in the store's threads; before it is known, what the caller's last calls of the kind took.
 Who has had least goes first, and what is too dear to begin holds the place for its caller until there is room. One
-caller has only so much work under way at once, so that whoever comes next finds the
-process about free, however many calls another has sent. Knows names, kinds and seconds; refuses to know calls.
+caller has only so much work under way at once, so that whoever comes next finds the process about free, however many
+calls another has sent. Knows names, kinds and seconds; refuses to know calls.
 """
 
 from __future__ import annotations
@@ -27,10 +27,13 @@ ALL_SECONDS: Final = 0.1
 """The same of all callers together, but for the first few of them."""
 FEW: Final = 3
 """Callers that may have a call under way whatever it costs."""
-FIRST_GUESS: Final = 0.002
+FIRST_GUESS: Final = EACH_SECONDS
+"""What a kind of call is taken to cost that nobody has made yet: it goes alone."""
 HELD_SECONDS: Final = 3.0
 """A call that has its turn so long and hardly works waits for something outside, and gives its turn away."""
-_NEWEST: Final = 0.3  # weight of the newest call in what a kind is taken to cost
+_NEWEST: Final = (
+    0.3  # weight of a call that was cheaper than its kind is taken to be; a dearer one counts whole
+)
 _KEPT: Final = 1_000
 
 
@@ -43,7 +46,7 @@ class _Caller:
         self.had = had
         self.under_way = 0
         self.working = 0.0
-        self.waiting: deque[tuple[asyncio.Future[None], float]] = deque()
+        self.waiting: deque[tuple[asyncio.Future[float], str]] = deque()
         self.costs: dict[str, float] = {}
 
 
@@ -90,21 +93,20 @@ class Turns:
         if not caller.waiting and self._may(caller, cost) and not self._overtakes(caller):
             self._start(who, caller, cost)
             return cost
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        caller.waiting.append((waiting, cost))
+        waiting: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        caller.waiting.append((waiting, kind))
         self._waiting[who] = None
         try:
-            await waiting
+            return await waiting
         except asyncio.CancelledError:
             if waiting.done() and not waiting.cancelled():
-                self.leave(who, kind, cost, 0.0)
+                self.leave(who, kind, waiting.result(), 0.0)
             else:
                 caller.waiting = deque(entry for entry in caller.waiting if entry[0] is not waiting)
                 if not caller.waiting:
                     self._waiting.pop(who, None)
                 self._go_on()
             raise
-        return cost
 
     def _overtakes(self, caller: _Caller) -> bool:
         """Whether to begin now would put off somebody who has nothing under way and has had no more."""
@@ -127,7 +129,7 @@ class Turns:
         if spent:
             for costs in (caller.costs, self._usual):
                 known = costs.get(kind)
-                costs[kind] = spent if known is None else known + _NEWEST * (spent - known)
+                costs[kind] = spent if known is None or spent > known else known + _NEWEST * (spent - known)
         self._go_on()
         if len(self._callers) > self._kept:
             self._forget()
@@ -145,14 +147,15 @@ class Turns:
         for who in sorted(self._waiting, key=lambda name: self._callers[name].had):
             caller = self._callers[who]
             while caller.waiting:
-                waiting, cost = caller.waiting[0]
+                waiting, kind = caller.waiting[0]
                 if not waiting.done():
+                    cost = self._cost(caller, kind)  # as it is known by now
                     if not self._may(caller, cost):
                         if not caller.under_way:
                             return  # whoever has had more waits until there is room for this one
                         break
                     self._start(who, caller, cost)
-                    waiting.set_result(None)
+                    waiting.set_result(cost)
                 caller.waiting.popleft()
             if not caller.waiting:
                 del self._waiting[who]
