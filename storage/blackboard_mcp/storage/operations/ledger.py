@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -215,10 +215,16 @@ class Ledger:
     ) -> Steps[None]:
         """Moves an item out of working memory: zone, event and outbox row together."""
         seq = yield from self.emit(event, item, agent=agent, data=data, concerns=concerns)
-        yield sql("item_move"), (self.no, item.number, str(Zone.ARCHIVE), seq)
-        yield sql("outbox_add"), (self.no, item.number)
-        item.zone, item.seq = str(Zone.ARCHIVE), seq
-        self.leave(item)
+        yield from self.archive_all([(item, seq)])
+
+    def archive_all(self, leaving: Sequence[tuple[ItemRow, int]]) -> Steps[None]:
+        """Moves items out of working memory, each by the event with its sequence, which is in the log already."""
+        moved = dumps([[item.number, seq] for item, seq in leaving])
+        yield sql("items_archive"), (self.no, moved)
+        yield sql("outbox_add_all"), (self.no, moved)
+        for item, seq in leaving:
+            item.zone, item.seq = str(Zone.ARCHIVE), seq
+            self.leave(item)
 
     def leave(self, item: ItemRow) -> None:
         """An item is in the archive from now on, by an event and a row that the caller writes."""
@@ -228,7 +234,7 @@ class Ledger:
     def restore(self, item: ItemRow, *, why: str) -> Steps[None]:
         """Brings an archived item back to working memory; its time to live has ended and does not return."""
         seq = yield from self.emit(EventType.ITEM_RESTORED, item, data={"why": why}, concerns=[item.author])
-        yield sql("item_move"), (self.no, item.number, str(Zone.WORKING), seq)
+        yield sql("item_back"), (self.no, item.number, seq)
         yield sql("outbox_add"), (self.no, item.number)
         item.zone, item.seq, item.ttl, item.expires_at = str(Zone.WORKING), seq, None, None
         self._count(item, 1)

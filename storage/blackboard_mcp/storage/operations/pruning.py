@@ -44,6 +44,7 @@ def prune(
     moves = [replace(m, why=f"{m.why}, {CROWDED}") if m.number in space.crowded else m for m in moves]
     rows = yield from load_any(ledger.no, [m.number for m in moves])
     moved: list[tuple[str, int, str]] = []
+    leaving: list[tuple[ItemRow, int]] = []
     freed = 0
     for move in moves:
         row = rows[move.number]
@@ -51,9 +52,12 @@ def prune(
             event = EventType.ITEM_EXPIRED if by_number[move.number].expired else EventType.ITEM_ARCHIVED
             data = {"pass": ledger.first_seq, "step": move.step, "why": move.why}
             concerns = (yield from _concerned(ledger, row)) if by_number[move.number].open_work else []
-            yield from ledger.archive(row, event, data=data, concerns=concerns)
+            seq = yield from ledger.emit(event, row, data=data, concerns=concerns)
+            leaving.append((row, seq))
         freed += row.tokens
         moved.append((row.id, move.step, move.why))
+    if leaving:
+        yield from ledger.archive_all(leaving)
     before = space.tokens
     held, held_tokens = yield from guarding.protected_figures(ledger.no)
     if apply and moved:

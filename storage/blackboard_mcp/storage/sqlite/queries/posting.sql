@@ -35,11 +35,16 @@ UPDATE item SET version = ?3, status = 'WITHDRAWN', zone = 'archive', text = '',
        ttl = NULL, expires_at = NULL, seq = ?7, deleted = 1
 WHERE board = ?1 AND number = ?2;
 
--- name: item_move
--- Put an item into a zone.
-UPDATE item SET zone = ?3, seq = ?4, ttl = CASE WHEN ?3 = 'working' THEN NULL ELSE ttl END,
-       expires_at = CASE WHEN ?3 = 'working' THEN NULL ELSE expires_at END
-WHERE board = ?1 AND number = ?2;
+-- name: items_archive
+-- Items leave working memory: a JSON list of [number, seq].
+WITH leaving(number, seq) AS MATERIALIZED (
+    SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(?2)
+)
+UPDATE item SET zone = 'archive', seq = l.seq FROM leaving l WHERE item.board = ?1 AND item.number = l.number;
+
+-- name: item_back
+-- An item comes back to working memory; its time to live is over.
+UPDATE item SET zone = 'working', seq = ?3, ttl = NULL, expires_at = NULL WHERE board = ?1 AND number = ?2;
 
 -- name: item_status
 -- Set the status of an item.
