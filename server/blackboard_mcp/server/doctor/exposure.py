@@ -60,7 +60,7 @@ def _expiry(cert: Path, now: datetime) -> Iterator[Finding]:
     if read is None:
         return
     ends = datetime.fromtimestamp(ssl.cert_time_to_seconds(read(str(cert))["notAfter"]), UTC)
-    cure = "Renew it, and restart the server."
+    cure = "Renew it; a running server takes the new files by itself within ten seconds."
     if ends <= now:
         yield problem(
             "tls-expired", f"The certificate {cert} ended on {ends:%Y-%m-%d}.", cure, ends=ends.isoformat()

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.server.http import renewal
 from blackboard_mcp.server.http.connections import bounded_protocol
 from blackboard_mcp.server.http.identity import is_loopback as is_loopback
 from blackboard_mcp.server.http.proxies import BehindProxies
@@ -103,7 +104,7 @@ async def serve_http(
             if on_ready is not None:
                 on_ready(url)
 
-        runner = _Runner(config, server, ready)
+        runner = _Runner(config, server, ready, tls)
         waiter = asyncio.create_task(runner.stop_on(stop)) if stop is not None else None
         try:
             await runner.serve(sockets=[listener])
@@ -155,10 +156,14 @@ def _allowed(
 
 
 class _Runner(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, board: BoardServer, ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, board: BoardServer, ready: Callable[[], None], tls: Tls | None
+    ) -> None:
         super().__init__(config)
         self._board = board
         self._ready = ready
+        self._tls = tls
+        self._renewing: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen on `sockets`; unlike uvicorn, with a bound for TLS to begin and to end on each connection."""
@@ -180,6 +185,8 @@ class _Runner(uvicorn.Server):
                 "ssl_handshake_timeout": self._board.limits.head_seconds,
                 "ssl_shutdown_timeout": float(GRACE_SECONDS),
             }
+            if self._tls is not None:
+                self._renewing = asyncio.create_task(renewal.follow(config.ssl, self._tls))
         loop = asyncio.get_running_loop()
         self.servers = [
             await loop.create_server(
@@ -191,6 +198,8 @@ class _Runner(uvicorn.Server):
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._renewing is not None:
+            self._renewing.cancel()
         await self._board.close_streams()
         await super().shutdown(sockets)
 
