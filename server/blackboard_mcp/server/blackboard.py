@@ -228,7 +228,6 @@ class Blackboard:
 
     async def drafts(self, board: str, posts: Sequence[PostFields]) -> list[Draft]:
         """Checked and counted; long texts in a worker thread, so that nobody else waits for the count."""
-
         tokenizer = self.tokenizers.on(board)
 
         def check() -> list[Draft]:

@@ -72,7 +72,7 @@ _LEFT_NAMED = 12
 _DUTIES = {Duty.RESPOND: "answer", Duty.ANSWER: "answer", Duty.AGREE: "agree to"}
 """What a footer calls duties that are not called what is to be done."""
 _OWED = 3
-"""Items that a footer names of what is owed in the same way."""
+"""Items that a footer names of what is owed."""
 _NAMED_APART = 3
 """Items beyond the budget that each get a line; more of them share one."""
 _MEMBERS = 100

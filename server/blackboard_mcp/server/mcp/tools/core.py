@@ -177,8 +177,7 @@ class CoreTools:
             title="Wait for news",
             description=(
                 "What others did and you were not shown, at once or when there is some (numbers left out: yours, "
-                "bookkeeping). since: all after it; "
-                "subscription: its matches."
+                "bookkeeping). since: all after it; subscription: its matches."
             ),
             needs=TOOLS["wait"],
             annotations=READ,
