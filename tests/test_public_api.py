@@ -148,6 +148,7 @@ ACCESS = {
     "changes": "since",
     "agents": "",
     "statistics": "",
+    "boards": "",
     "transaction": "",
     "transact": "work attempts",
     "open_debate": "id watchers idempotency_key",
@@ -190,7 +191,12 @@ ACCESS = {
     "prune": "dry_run",
 }
 BESIDE = {
-    board.Board: {"open": "name agent data settings clock", "as_agent": "agent name", "aclose": ""},
+    board.Board: {
+        "open": "name agent data settings clock",
+        "as_agent": "agent name",
+        "within": "opened agent name",
+        "aclose": "",
+    },
     board.BoardClient: {
         "connect": "url agent name headers mode tool_prefix patience",
         "stdio": "command agent name env mode tool_prefix patience",

@@ -754,6 +754,19 @@ class ZoneFigures(_Wire):
     tokens: int
 
 
+class ListedBoard(_Wire):
+    id: str
+    title: str
+    lifecycle: str | None = Field(description="open, settled or closed; null where nothing was posted yet")
+    default: bool = Field(description="the board of calls that name none")
+
+
+class BoardsAnswer(_Wire):
+    """The boards that the reader may read, the default first: `boards://all.json`."""
+
+    boards: list[ListedBoard]
+
+
 class StatisticsAnswer(_Wire):
     """Figures of a board, of what the reader may see: `board://{board}/stats.json`."""
 

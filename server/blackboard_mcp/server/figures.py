@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from blackboard_mcp.protocols.answers import (
     Statistics,
 )
-from blackboard_mcp.protocols.board import AgentInfo
+from blackboard_mcp.protocols.board import AgentInfo, Board
 from blackboard_mcp.protocols.wire import StatisticsAnswer, ZoneFigures
 
 
@@ -22,6 +22,21 @@ def agents(listed: Sequence[AgentInfo]) -> dict[str, Any]:
                 "last_seen": agent.last_seen.isoformat(),
             }
             for agent in listed
+        ]
+    }
+
+
+def boards(listed: Iterable[tuple[str, Board | None]], default: str) -> dict[str, Any]:
+    """Boards by name, with their state once they are there."""
+    return {
+        "boards": [
+            {
+                "id": name,
+                "title": "" if board is None else board.title,
+                "lifecycle": None if board is None else str(board.lifecycle),
+                "default": name == default,
+            }
+            for name, board in listed
         ]
     }
 

@@ -145,7 +145,7 @@ _LISTS = frozenset(
 )
 NAMES = tuple(f.name for f in fields(Settings))
 # Environment variables with our prefix that are no settings.
-_OTHER_VARIABLES = frozenset({"CONFIG", "TOKEN", "SUMMARY_KEY", "EMBEDDING_KEY"})
+_OTHER_VARIABLES = frozenset({"CONFIG", "TOKEN", "TOKEN_FILE", "URL", "SUMMARY_KEY", "EMBEDDING_KEY"})
 
 
 def load(

@@ -54,7 +54,7 @@ class Calls(ABC):
 
     @abstractmethod
     async def _figures(self, section: str) -> Mapping[str, Any]:
-        """The facts of a resource of the board, say `stats` or `agents`."""
+        """The facts of a resource of the board, say `stats` or `agents`; of `boards` those of all boards."""
 
     @abstractmethod
     def _source(self, filter_: dict[str, Any], condition: EventFilter, name: str | None) -> EventSource:

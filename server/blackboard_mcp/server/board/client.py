@@ -47,7 +47,7 @@ class BoardClient(BoardAccess):
         self, dial: Dial, *, agent: str, name: str, tool_prefix: str = "", patience: float = PATIENCE
     ) -> None:
         super().__init__()
-        self.agent = check_agent(agent)
+        self.agent = check_agent(agent) if agent else ""
         self.name = check_board(name)
         self._prefix = tool_prefix
         self._connection = Connection(dial, patience=patience)
@@ -57,7 +57,7 @@ class BoardClient(BoardAccess):
         cls,
         url: str,
         *,
-        agent: str,
+        agent: str = "",
         name: str = "main",
         headers: Mapping[str, str] | None = None,
         token: str | None = None,
@@ -68,15 +68,16 @@ class BoardClient(BoardAccess):
         """A client of the server at `url`, say `http://127.0.0.1:8420/mcp`, to enter with `async with`.
 
         `token` is the agent's access token, by default that of the environment's BLACKBOARD_TOKEN, where it goes to
-        this machine or over https. `mode` is the generation of the protocol: `auto` asks the server, `legacy` and
-        `2026-07-28` say which.
+        this machine or over https. It says who the agent is; `agent` is for servers without tokens. `mode` is the
+        generation of the protocol: `auto` asks the server, `legacy` and `2026-07-28` say which.
 
         Raises:
             InvalidInput: not a name, or the token would go over the network in the clear.
             Unauthorized: on entering, when the server takes no such token, or asks for one.
             Unreachable: on entering, when nobody answers.
         """
-        sent = {**(headers or {}), "X-Blackboard-Agent": name_header(check_agent(agent))}
+        named = {"X-Blackboard-Agent": name_header(check_agent(agent))} if agent else {}
+        sent = {**(headers or {}), **named}
         shown = token or os.environ.get("BLACKBOARD_TOKEN")
         if shown and not any(name.lower() == "authorization" for name in sent):
             check_bearer(url, shown)
@@ -161,7 +162,8 @@ class BoardClient(BoardAccess):
 
     async def _figures(self, section: str) -> Mapping[str, Any]:
         async def work(client: Client) -> str:
-            read = await client.read_resource(f"board://{self.name}/{section}.json", cache_mode="bypass")
+            uri = "boards://all.json" if section == "boards" else f"board://{self.name}/{section}.json"
+            read = await client.read_resource(uri, cache_mode="bypass")
             return getattr(read.contents[0], "text", "")
 
         facts = json.loads(await self._run(work, True, f"the resource '{section}'"))

@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 from blackboard_mcp.protocols.board import AgentInfo
 from blackboard_mcp.protocols.errors import InvalidInput, UnknownReference
 from blackboard_mcp.protocols.wire import (
+    BoardsAnswer,
     EventsAnswer,
     ExplainAnswer,
     ItemsAnswer,
@@ -311,6 +312,10 @@ class Items(Calls):
     async def agents(self) -> list[AgentInfo]:
         """Who ever did something on the board, by name."""
         return _AGENTS.validate_python((await self._figures("agents"))["agents"])
+
+    async def boards(self) -> BoardsAnswer:
+        """The boards that the agent may read; `default` is the one that calls over MCP mean which name none."""
+        return BoardsAnswer.model_validate(await self._figures("boards"))
 
     async def statistics(self) -> StatisticsAnswer:
         """Figures of the board as the agent may know them."""

@@ -66,6 +66,11 @@ class Board(BoardAccess):
         """
         return cls(agent, name, _Opening(name, data, dict(settings or {}), clock))
 
+    @classmethod
+    def within(cls, opened: Installation, *, agent: str, name: str) -> Board:
+        """A board of an installation that somebody else opened and will close."""
+        return cls(agent, name, _Given(opened))
+
     def as_agent(self, agent: str, *, name: str | None = None) -> Board:
         """The same installation for another agent, or another board of it, until this one is closed.
 
@@ -107,9 +112,11 @@ class Board(BoardAccess):
         return cast(A, told)
 
     async def _figures(self, section: str) -> Mapping[str, Any]:
-        from ..figures import agents, statistics
+        from ..figures import agents, boards, statistics
 
         blackboard = self._opening.opened.blackboard
+        if section == "boards":
+            return boards(((b.id, b) for b in await blackboard.store.boards()), self.name)
         name = await blackboard.board_of(self.name, self.agent)
         if section == "agents":
             return agents(await blackboard.store.agents(name))
@@ -161,6 +168,18 @@ class _Opening:
         self.opened  # noqa: B018
         assert self._opened is not None
         return self._opened[1]
+
+
+class _Given(_Opening):
+    """What is open already, and stays open."""
+
+    def __init__(self, opened: Installation) -> None:
+        from .local_tools import LocalTools
+
+        self._opened = opened, LocalTools(opened)
+
+    async def enter(self, stack: AsyncExitStack) -> None:
+        """There is nothing to open or close."""
 
 
 class _Log:

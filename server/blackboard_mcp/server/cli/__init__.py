@@ -25,6 +25,19 @@ _COMMANDS = {
     "query": ("inspect", "List items of a board."),
     "archive": ("inspect", "Search what was pruned from a board."),
     "watch": ("inspect", "Follow a board's events."),
+    "post": ("speaking", "Post to a board, or change what you posted."),
+    "reply": ("speaking", "Reply to an item, or answer a question."),
+    "critique": ("speaking", "Object to an item, which opens a debate."),
+    "acknowledge": ("speaking", "Agree that a debate is settled."),
+    "decide": ("speaking", "Decide a debate: the item stands, falls or is amended."),
+    "withdraw": ("speaking", "Take back what you posted."),
+    "ask": ("speaking", "Ask an agent, who owes an answer."),
+    "pin": ("speaking", "Keep an item on the board until you let it go."),
+    "unarchive": ("speaking", "Bring an archived item back to the board."),
+    "core": ("steering", "Print or change a board's objective, constraints and flags."),
+    "board": ("steering", "Print or change a board's settings."),
+    "boards": ("steering", "List the boards."),
+    "agents": ("steering", "List the agents of a board."),
     "policies": ("policies", "Say which policies are in force on a board."),
     "members": ("members", "List the roles that a board gives agents, or change them."),
     "prune": ("maintain", "Run a pruning pass, or say what it would move."),
@@ -89,7 +102,8 @@ def main() -> None:
     try:
         cli.main(standalone_mode=True)
     except BlackboardError as error:
-        print(f"blackboard-mcp: {error.message}", file=sys.stderr)
+        said = escape(error.message, keep="\n")  # a server's words, too
+        click.echo(f"blackboard-mcp: {said}", err=True)
         sys.exit(1)
     except BrokenPipeError:
         sys.stderr.close()

@@ -10,6 +10,7 @@ from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.protocols.board import Board
 
 from ..blackboard import Blackboard
+from ..figures import boards
 from ..needs import NOTHING, READS
 from ..text import one_line, visible_json
 from .adapter import BoardServer, Caller, Listed
@@ -99,13 +100,5 @@ class Menu:
 
     async def _all_as_json(self, caller: Caller) -> str:
         default = self._board.rights.default_board(caller.principal)
-        facts = [
-            {
-                "id": name,
-                "title": "" if board is None else board.title,
-                "lifecycle": None if board is None else str(board.lifecycle),
-                "default": name == default,
-            }
-            for name, board in await self.boards(caller.principal)
-        ]
-        return visible_json(json.dumps({"boards": facts}, ensure_ascii=False, separators=(",", ":")))
+        facts = boards(await self.boards(caller.principal), default)
+        return visible_json(json.dumps(facts, ensure_ascii=False, separators=(",", ":")))

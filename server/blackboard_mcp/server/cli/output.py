@@ -1,0 +1,80 @@
+"""What commands print: with colours on a terminal, plain in a pipe, JSON for programs.
+
+Whatever is printed here comes out escaped: text of agents cannot tell a terminal what to do.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+import click
+from blackboard_mcp.protocols.visible import escape
+
+from ..text import visible_json
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from rich.console import Console
+
+Part = str | tuple[str, str]
+"""Text, or text with a style of rich."""
+
+ID = "bold"
+DIM = "dim"
+GOOD, OPEN = "green", "yellow"
+_NAMES = ("cyan", "magenta", "blue", "yellow", "bright_cyan", "bright_magenta", "bright_blue")
+
+
+def name(agent: str) -> Part:
+    """An agent's name in a colour of its own, the same every time."""
+    return (agent, DIM if agent == "system" else _NAMES[crc32(agent.encode()) % len(_NAMES)])
+
+
+def line(*parts: Part) -> None:
+    """Prints one line."""
+    shown = [(escape(part), "") if isinstance(part, str) else (escape(part[0]), part[1]) for part in parts]
+    console = _console()
+    if console is None:
+        click.echo("".join(text for text, _ in shown))
+    else:
+        from rich.text import Text
+
+        console.print(Text.assemble(*shown), soft_wrap=True)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Part]]) -> None:
+    """Prints rows in columns; in a pipe with tabs between, and without the head."""
+    console = _console()
+    if console is None:
+        for row in rows:
+            click.echo("\t".join(escape(part if isinstance(part, str) else part[0]) for part in row))
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(*head, box=None, header_style=DIM, pad_edge=False)
+    for row in rows:
+        cells = [(part, "") if isinstance(part, str) else part for part in row]
+        made.add_row(*(Text(escape(text), style) for text, style in cells))
+    console.print(made)
+
+
+def as_json(answer: BaseModel | dict[str, Any]) -> None:
+    """Prints an answer as one line of JSON."""
+    text = json.dumps(answer, ensure_ascii=False) if isinstance(answer, dict) else answer.model_dump_json()
+    click.echo(visible_json(text))
+
+
+@cache
+def _console() -> Console | None:
+    """The terminal, or nothing where the output goes elsewhere."""
+    if not sys.stdout.isatty():
+        return None
+    from rich.console import Console
+
+    return Console(highlight=False)

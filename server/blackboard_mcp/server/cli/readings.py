@@ -1,0 +1,191 @@
+"""What the board answered, in words for people: each reading prints an answer, and knows what was given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from blackboard_mcp.protocols.items import LETTERS
+
+from .output import DIM, GOOD, ID, OPEN, Part, line, name, table
+
+if TYPE_CHECKING:
+    from blackboard_mcp.protocols.wire import (
+        BoardAnswer,
+        BoardsAnswer,
+        CoreAnswer,
+        DebateAnswer,
+        PostAnswer,
+        RequestAnswer,
+        SearchAnswer,
+        WireItem,
+        WireRemark,
+    )
+
+Given = Mapping[str, Any]
+"""The arguments of the command, with the name of its `board`."""
+_TYPES = {letter: str(type_).lower().replace("_", " ") for type_, letter in LETTERS.items()}
+_SOME = 5
+_REMARKS = {
+    "criticised": "{about} said so already: withdraw {id} if it adds nothing",
+    "over": "{about} fell already: no debate opens on it",
+    "fallen": "{about} said the same and was taken back: say what is new",
+    "numbers": "differs in numbers only from {about}",
+    "claim": "speaks against {about} of others: a claim, until its author or a debate agrees",
+    "near": "{about} nearly repeat it",
+    "asks": "waits for an answer by {fields}",
+    "answers": "{about} still waits for {fields}",
+    "unseen": "on the same matter, and not shown to you yet: {about}",
+}
+
+
+def type_of(id_: str) -> str:
+    """What the item of that id is, in words."""
+    return _TYPES.get(id_[:1], "item")
+
+
+def when(at: datetime) -> str:
+    """The time of an instant where the reader is, with the date unless it is of today."""
+    here = at.astimezone()
+    return (
+        f"{here:%H:%M:%S}"
+        if here.date() == datetime.now().astimezone().date()
+        else f"{here:%Y-%m-%d %H:%M:%S}"
+    )
+
+
+def some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SOME} more" if len(names) > _SOME else ""
+    return ", ".join(names[:_SOME]) + more
+
+
+def posted(answer: PostAnswer, given: Given) -> None:
+    again = {remark.id for remark in answer.remarks if remark.kind == "same"}
+    for item in answer.items:
+        if item.id in again:
+            line((item.id, ID), " says the same already, by you: nothing was posted twice")
+        elif item.id in answer.endorsed:
+            line((item.id, ID), " says the same already: counted as your support, nothing was posted twice")
+        elif item.version > 1 or item.updated_at > item.created_at:
+            line((item.id, ID), f" is at version {item.version}, {_stands(item)}")
+        else:
+            line("posted ", type_of(item.id), " ", (item.id, ID), *_key(item), f" on {given['board']}")
+    for remark in answer.remarks:
+        if remark.kind != "same":
+            line((f"  {_remark(remark)}", DIM))
+
+
+def _key(item: WireItem) -> tuple[Part, ...]:
+    return () if item.key is None else (f" as {item.key}",)
+
+
+def _stands(item: WireItem) -> str:
+    return f"{item.status}, importance {item.importance}"
+
+
+def _remark(remark: WireRemark) -> str:
+    if remark.kind == "answers" and not remark.fields:
+        return f"{some(remark.about)} waits for nobody any more"
+    about = some(remark.about) + (f" and {remark.more} more" if remark.more else "")
+    told = _REMARKS.get(remark.kind, remark.kind + " {about}")
+    return told.format(id=remark.id, about=about, fields=some(remark.fields) or "whoever knows")
+
+
+def debated(answer: DebateAnswer, given: Given) -> None:
+    if answer.state is None:
+        line((answer.item, ID), ": agreed" if "reason" in given else ": no debate is open on it")
+        return
+    stands = answer.state == "CONSENSUS"
+    became = f": {answer.item} {answer.outcome}" if answer.outcome else ""
+    line((answer.item, ID), ": the debate is ", (answer.state, GOOD if stands else OPEN), became)
+    for decision in answer.decisions:
+        line(
+            "  ",
+            name(decision.agent),
+            f" decided that it {decision.outcome}; another owner has to confirm it",
+        )
+    for owed in answer.outstanding:
+        line("  waits for ", name(owed.agent), f" to {owed.duty} ", (owed.item, ID))
+
+
+def withdrawn(answer: PostAnswer | DebateAnswer, given: Given) -> None:
+    if hasattr(answer, "items"):
+        for item in answer.items:
+            line((item.id, ID), f" is {item.status}")
+    else:
+        debated(answer, given)
+
+
+def pinned(answer: DebateAnswer, given: Given) -> None:
+    if given["off"]:
+        line((answer.item, ID), " is not kept for you any more")
+    else:
+        line((answer.item, ID), " stays on the board until you acknowledge it, or let it go with --off")
+
+
+def asked(answer: RequestAnswer, given: Given) -> None:
+    request = answer.request
+    whom = request.to or f"whoever has the skill {request.skill}"
+    line((request.id, ID), " to ", name(whom), f": {request.state}, until {when(request.deadline)}")
+    if answer.answer is not None:
+        line((answer.answer.id, ID), " by ", name(answer.answer.author))
+        for said in answer.answer.text.splitlines():
+            line(f"  {said}")
+    elif request.state == "OPEN" and not request.offering:
+        line(("  nobody of that name or skill was on the board yet", DIM))
+    elif request.reason:
+        line("  ", name(request.ended_by or "system"), f": {request.reason}")
+
+
+def brought_back(answer: SearchAnswer, given: Given) -> None:
+    for item in answer.items:
+        line((item.id, ID), f" is on {given['board']} again")
+    if answer.notice:
+        line((f"  {answer.notice}", DIM))
+    if not answer.items and not answer.notice:
+        line("nothing of that id is in the archive")
+
+
+def core(answer: CoreAnswer, given: Given) -> None:
+    line((f"core of {given['board']}, version {answer.version}", DIM))
+    line("objective: ", answer.objective or "none")
+    for place, text in enumerate(answer.constraints, 1):
+        line(f"constraint {place}: ", text)
+    for flag, on in sorted(answer.flags.items()):
+        line(f"flag {flag}: ", ("on", GOOD) if on else ("off", DIM))
+
+
+def settings(answer: BoardAnswer, given: Given) -> None:
+    line(
+        (answer.board, ID),
+        f": {answer.title}, ",
+        answer.lifecycle,
+        f" below {answer.parent}" if answer.parent else "",
+    )
+    line(
+        f"working {answer.working_items} items, {answer.working_tokens:,} of {answer.target_tokens:,} tokens; archive "
+        f"{answer.archived_items} items"
+    )
+    if answer.members:
+        line("members: " + ", ".join(f"{agent} {role}" for agent, role in answer.members.items()))
+    table(("setting", "value"), ((setting, _value(value)) for setting, value in answer.settings.items()))
+
+
+def _value(value: Any) -> str:
+    return ", ".join(map(_value, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def boards(answer: BoardsAnswer, given: Given) -> None:
+    rows = ((one.id, one.lifecycle or "no posts yet", one.title) for one in answer.boards)
+    table(("board", "state", "title"), (((id_, ID), state, title) for id_, state, title in rows))
+
+
+def agents(answer: Mapping[str, Any], given: Given) -> None:
+    table(
+        ("agent", "posts", "last seen"),
+        (
+            (name(one["name"]), str(one["posts"]), when(datetime.fromisoformat(one["last_seen"])))
+            for one in answer["agents"]
+        ),
+    )

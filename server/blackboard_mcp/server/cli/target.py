@@ -1,0 +1,138 @@
+"""Which board a command speaks to, as whom: of a data folder, or of a server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import click
+
+from .options import Command, existing, settings_of
+
+if TYPE_CHECKING:
+    from ..board import BoardAccess
+
+OPERATOR = "operator"
+_PATIENCE = 5.0
+"""Seconds for which a server that went away is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the options of `target_options` say."""
+
+    url: str | None
+    token_file: Path | None
+    data: Path | None
+    board: str | None
+    agent: str | None
+    config: Path | None
+
+    @asynccontextmanager
+    async def opened(self, *, any_board: bool = False) -> AsyncIterator[BoardAccess]:
+        """The board, until the block ends; with `any_board` it need not be there.
+
+        Raises:
+            click.ClickException: there is no such folder, or no such board in it.
+            BlackboardError: the server cannot be reached, or refuses.
+        """
+        if self.url is None:
+            async with self._in_folder(any_board) as board:
+                yield board
+            return
+        from ..board import BoardClient
+
+        token = self._token()
+        agent = self.agent or ("" if token else OPERATOR)
+        client = BoardClient.connect(
+            self.url, agent=agent, name=self.board or "main", token=token, patience=_PATIENCE
+        )
+        from blackboard_mcp.protocols.errors import Unreachable
+
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(client)
+            except Unreachable as error:
+                raise Unreachable(f"{self.url}: {error.message}") from error
+            if self.board is None:
+                # A token may be for boards that the server's own default is none of.
+                there = (await client.boards()).boards
+                client.name = next((one.id for one in there if one.default), client.name)
+            yield client
+
+    @asynccontextmanager
+    async def _in_folder(self, any_board: bool) -> AsyncIterator[BoardAccess]:
+        from ..board import Board
+
+        settings = settings_of(self.config, data=self.data, board=self.board)
+        async with existing(settings, board=not any_board) as opened:
+            opened.blackboard.tokenizers.see(await opened.store.find_board(settings.board))
+            yield Board.within(opened, agent=self.agent or settings.agent or OPERATOR, name=settings.board)
+
+    def _token(self) -> str | None:
+        """The access token; without one in a file it is that of the environment."""
+        import os
+
+        if self.token_file is None:
+            return os.environ.get("BLACKBOARD_TOKEN") or None
+        try:
+            token = self.token_file.expanduser().read_text("ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise click.ClickException(f"cannot read a token from {self.token_file}: {error}") from error
+        if not token:
+            raise click.ClickException(f"{self.token_file} is empty; it should hold an access token")
+        return token
+
+
+def target_options(command: Command) -> Command:
+    """A folder, or a server with a token; which board, and who speaks. They come as `Target`'s fields."""
+    for option in (
+        click.option(
+            "--config", type=click.Path(path_type=Path), help="TOML file with settings of the folder."
+        ),
+        click.option("--agent", metavar="NAME", envvar="BLACKBOARD_AGENT", help=_AGENT),
+        click.option("--board", metavar="ID", envvar="BLACKBOARD_BOARD", help="The board (default: main)."),
+        click.option(
+            "--token-file", type=click.Path(path_type=Path), envvar="BLACKBOARD_TOKEN_FILE", help=_TOKEN
+        ),
+        click.option("--url", metavar="URL", envvar="BLACKBOARD_URL", callback=_url, help=_URL),
+        click.option("--data", type=click.Path(path_type=Path), help="The data folder."),
+    ):
+        command = option(command)
+    return command
+
+
+_AGENT = "Who speaks (default operator; with a token whoever it is for)."
+_TOKEN = "File with an access token for --url; without it the one in BLACKBOARD_TOKEN is sent."
+_URL = "A server in place of a folder, say http://127.0.0.1:8420/mcp."
+
+
+def _url(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        parts = urlsplit(value)
+        _ = parts.port
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise click.BadParameter("it must be like http://127.0.0.1:8420/mcp", context, option)
+    return value
+
+
+def target_of(given: dict[str, Any]) -> Target:
+    """Takes the options of `target_options` out of `given`.
+
+    Raises:
+        click.UsageError: both a folder and a server are named on the command line.
+    """
+    if given["url"] is not None and given["data"] is not None:
+        source = click.get_current_context().get_parameter_source("url")
+        if source is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError("--data names a folder and --url a server; give one of them")
+        given["url"] = None
+    return Target(**{field: given.pop(field) for field in Target.__dataclass_fields__})

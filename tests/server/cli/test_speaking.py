@@ -1,0 +1,366 @@
+"""What a person says and steers from the command line, to a folder and to a server with tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import re
+import shlex
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from blackboard_mcp.server.board import Board
+from blackboard_mcp.server.cli import _COMMANDS, cli
+from blackboard_mcp.server.demo.process import environment
+from patience import PATIENCE, until
+
+PROGRAM = (sys.executable, "-m", "blackboard_mcp.server")
+SPOKEN = [name for name, (module, _) in _COMMANDS.items() if module in ("speaking", "steering")]
+
+
+def run(given: dict[str, str], *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PROGRAM, *words],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=environment() | given,
+    )
+
+
+def said(given: dict[str, str], *words: str, stdin: str = "") -> str:
+    """What a command prints, which must succeed without a word on standard error."""
+    done = run(given, *words, stdin=stdin)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    return done.stdout
+
+
+def answered(given: dict[str, str], *words: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(said(given, *words, "--json"))
+    return answer
+
+
+def refused(given: dict[str, str], *words: str) -> str:
+    """The one line of an error: nothing on standard output, no traceback."""
+    done = run(given, *words)
+    assert (done.returncode, done.stdout) == (1, ""), done
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    return done.stderr
+
+
+def token(data: Path, *words: str) -> str:
+    return run({"BLACKBOARD_DATA": str(data)}, "token", "create", *words).stdout.strip()
+
+
+async def furnish(data: Path) -> None:
+    """H-1 with the critique C-4, the question Q-2, D-3 that the operator is asked to agree to, and H-5 archived."""
+    async with Board.open(data=data, agent="ann", settings={"synchronous": "NORMAL"}) as ann:
+        await ann.post("the release is safe", type="HYPOTHESIS")
+        await ann.post("When did it burst?", type="QUESTION")
+        await ann.post("we stop the line", type="DECISION", agree=["operator"])
+        operator = ann.as_agent("operator")
+        await operator.post("nobody tested it", type="CRITIQUE", edges={"critiques": ["H-1"]})
+        await ann.post("it was the valve", type="HYPOTHESIS")
+        await ann.post("it was the pump", type="HYPOTHESIS", edges={"supersedes": ["H-5"]})
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The URL of a server that asks for tokens and has all tools, and its folder."""
+    data = tmp_path_factory.mktemp("served")
+    data.chmod(0o700)
+    token(data, "--agent", "somebody")
+    words = ("serve", "--transport", "http", "--port", "0", "--data", str(data), "--tools", "all")
+    with subprocess.Popen(
+        [*PROGRAM, *words],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    ) as process:
+        assert process.stderr is not None
+        url = process.stderr.readline().removeprefix("blackboard-mcp serves ").strip()
+        draining = threading.Thread(target=process.stderr.read)
+        draining.start()
+        yield url, data
+        process.terminate()
+        assert process.wait(PATIENCE) == 0
+        draining.join()
+
+
+@pytest.fixture(params=["folder", "server"])
+def people(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[dict[str, str], dict[str, str]]:
+    """What ann and ben have in their environment to speak on one board that has nothing but a note."""
+    if request.param == "folder":
+        asyncio.run(furnish(tmp_path))
+        ann, ben = ({"BLACKBOARD_DATA": str(tmp_path), "BLACKBOARD_AGENT": name} for name in ("ann", "ben"))
+        return ann, ben
+    url, data = request.getfixturevalue("server")
+    board = {"BLACKBOARD_URL": url, "BLACKBOARD_BOARD": f"b{len(list(tmp_path.parent.iterdir()))}"}
+    ann = board | {"BLACKBOARD_TOKEN": token(data, "--agent", "ann", "--role", "admin")}
+    file = tmp_path / "token"
+    file.write_text(token(data, "--agent", "ben", "--role", "decider") + "\n")
+    return ann, board | {"BLACKBOARD_TOKEN_FILE": str(file)}
+
+
+def test_people_speak_and_settle_a_debate(people: tuple[dict[str, str], dict[str, str]]) -> None:
+    ann, ben = people
+    claim = answered(ann, "post", "the pump burst at 9 bar", "--type", "hypothesis", "--tag", "pump")[
+        "items"
+    ][0]
+    assert (claim["author"], claim["type"], claim["tags"]) == ("ann", "HYPOTHESIS", ["pump"])
+    assert said(ann, "post", "-", "--edge", "supports", claim["id"], stdin="two\nlines\n").startswith(
+        "posted fact F-"
+    )
+    told = said(ben, "critique", claim["id"], "the log says 8 bar")
+    objection = re.search(r"C-\d+", told)[0]  # type: ignore[index]
+    assert "has no answer yet" in refused(ben, "acknowledge", claim["id"])
+    assert f"Only ann, its author, may withdraw {claim['id']}" in refused(ben, "withdraw", claim["id"])
+    assert said(ann, "reply", objection, "it is the other log").startswith("posted reply R-")
+    assert "waits for ben to acknowledge" in said(ben, "pin", claim["id"]) + said(
+        ben, "decide", claim["id"], "stands", "so"
+    )
+    settled = said(ben, "acknowledge", claim["id"], "--reason", "I see")
+    assert settled.startswith(f"{claim['id']}: the debate is CONSENSUS: {claim['id']} stands")
+    again = answered(ben, "critique", claim["id"], "still wrong")["items"][0]["id"]
+    assert answered(ben, "withdraw", again)["state"] == "WITHDRAWN"
+    note = answered(ann, "post", "a note")["items"][0]["id"]
+    assert said(ann, "withdraw", note) == f"{note} is WITHDRAWN\n"
+    assert said(ann, "post", "--id", claim["id"], "--importance", "5").startswith(
+        f"{claim['id']} is at version 1"
+    )
+
+
+def test_people_ask_and_answer(people: tuple[dict[str, str], dict[str, str]]) -> None:
+    ann, ben = people
+    answered(ben, "post", "here I am")
+    told = said(ann, "ask", "ben", "which log?")
+    asked = re.match(r"(Q-\d+) to ben: OPEN, until ", told)[1]  # type: ignore[index]
+    with subprocess.Popen(
+        [*PROGRAM, "ask", "ben", "and which line?", "--wait"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment() | ann,
+    ) as waiting:
+        second = f"Q-{int(asked[2:]) + 1}"
+        until(lambda: run(ben, "reply", second, "the third line").returncode == 0)
+        assert waiting.stdout is not None
+        assert "the third line" in waiting.stdout.read()
+        assert waiting.wait(PATIENCE) == 0
+    assert said(ben, "reply", asked, "the second").startswith("posted answer A-")
+
+
+def test_people_bring_back_what_was_archived(people: tuple[dict[str, str], dict[str, str]]) -> None:
+    ann, _ = people
+    old = answered(ann, "post", "it was the valve", "--type", "plan")["items"][0]["id"]
+    answered(ann, "post", "it was the pump", "--type", "plan", "--edge", "supersedes", old)
+    assert said(ann, "unarchive", old).startswith(f"{old} is on ")
+    assert said(ann, "unarchive", "H-999") == "nothing of that id is in the archive\n"
+
+
+def test_people_steer_a_board(people: tuple[dict[str, str], dict[str, str]]) -> None:
+    ann, ben = people
+    answered(ann, "post", "a note")
+    answered(ben, "post", "another")
+    said(
+        ann,
+        "core",
+        "--objective",
+        "find why",
+        "--constraint",
+        "no tests",
+        "--constraint",
+        "be kind",
+        "--flag",
+        "hot=on",
+    )
+    told = said(ann, "core", "--drop", "1", "--constraint", "write it down", "--flag", "new=off")
+    assert told.splitlines()[1:] == [
+        "objective: find why",
+        "constraint 1: be kind",
+        "constraint 2: write it down",
+        "flag hot: on",
+        "flag new: off",
+    ]
+    assert answered(ann, "core", "--flag", "hot=")["flags"] == {"new": False}
+    assert said(ann, "core").startswith("core of ")
+    assert answered(ann, "board", "target_tokens=12000", "policy=lru", "--title", "Pumps")["title"] == "Pumps"
+    assert "target_tokens\t12000\n" in said(ann, "board")
+    assert "\nann\t" in "\n" + said(ann, "agents")
+    assert {one["name"] for one in answered(ann, "agents")["agents"]} >= {"ann", "ben"}
+    assert "\tPumps\n" in said(ann, "boards")
+    assert "Unknown setting 'no_such'" in refused(ann, "board", "no_such=1")
+    said(ann, "board", "--lifecycle", "settled")
+    assert "settled" in refused(ann, "post", "too late")
+    said(ann, "board", "--lifecycle", "open")
+
+
+def test_a_token_decides_who_speaks_where_and_how_much(server: tuple[str, Path], tmp_path: Path) -> None:
+    url, data = server
+    asyncio.run(furnish(data))
+    at = {"BLACKBOARD_URL": url}
+    assert "asks for an access token" in refused(at, "post", "nobody")
+    assert "access token" in refused(at | {"BLACKBOARD_TOKEN": "bbt_wrong"}, "post", "nobody")
+    watcher = at | {"BLACKBOARD_TOKEN": token(data, "--agent", "eve", "--role", "observer")}
+    assert "you are its observer" in refused(watcher, "post", "may I?")
+    assert said(watcher, "boards").startswith("main\topen\t")
+    assert "says that the caller is eve" in refused(watcher, "boards", "--agent", "ann")
+    assert "in the clear" in refused(watcher, "boards", "--url", "http://example.com/mcp")
+    # The folder that the server serves can be spoken to beside it.
+    assert said({"BLACKBOARD_DATA": str(data)}, "post", "by hand").startswith("posted fact F-")
+    wins = said(watcher, "post", "by hand", "--data", str(data))
+    assert "says the same already, by you" in wins, "the command line wins"
+    empty = tmp_path / "empty"
+    empty.touch()
+    assert "is empty" in refused(at, "boards", "--token-file", str(empty))
+    assert "cannot read a token" in refused(at, "boards", "--token-file", str(tmp_path / "none"))
+
+
+def test_a_server_that_is_not_there_or_none_of_ours_is_said_in_one_line(tmp_path: Path) -> None:
+    at = {"BLACKBOARD_URL": "http://127.0.0.1:9/mcp"}
+    assert "http://127.0.0.1:9/mcp: No board server answers" in refused(at, "post", "x")
+    for words in (("--url", "nope"), ("--url", "http://127.0.0.1:9/mcp", "--data", str(tmp_path))):
+        done = run({}, "post", "x", *words)
+        assert (done.returncode, done.stdout) == (2, ""), done
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "part"),
+    [
+        (("reply", "nope", "x"), 1, "Ids look like H-17"),
+        (("reply", "H-99", "x"), 1, "H-99"),
+        (("critique", "H-1"), 2, "Missing argument"),
+        (("post",), 1, "text"),
+        (("post", "-"), 2, "no text on standard input"),
+        (("post", "x", "--type", "song"), 2, "'song'"),
+        (("post", "x", "--edge", "eats", "H-1"), 2, "'eats'"),
+        (("post", "x", "--board", "none"), 1, "there are: main"),
+        (("decide", "H-1", "explodes", "x"), 2, "'stands'"),
+        (("withdraw", "F-2", "--reason", "x"), 2, "--reason goes with a critique"),
+        (("core", "--flag", "x"), 2, "NAME=on"),
+        (("core", "--drop", "7"), 2, "there is no constraint 7"),
+        (("board", "x"), 2, "NAME=VALUE"),
+        (("ask", "a b", "x"), 1, "a b"),
+        (("post", "x", "--agent", "\x1b[31m"), 1, "agent's name"),
+        (("post", "x", "--status", "\x1b[31m\u202e"), 1, "tatus"),
+    ],
+)
+def test_what_is_wrong_is_taught_and_nothing_raw_comes_back(
+    words: tuple[str, ...], code: int, part: str, data: Path
+) -> None:
+    done = run({"BLACKBOARD_DATA": str(data)}, *words)
+    assert (done.returncode, done.stdout) == (code, ""), done
+    assert part in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not re.search("[\x1b\u202e]", done.stderr)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that no test of this file changes."""
+    folder = tmp_path_factory.mktemp("furnished")
+    asyncio.run(furnish(folder))
+    return folder
+
+
+def test_text_of_agents_cannot_speak_to_a_terminal(tmp_path: Path) -> None:
+    asyncio.run(furnish(tmp_path))
+    given = {"BLACKBOARD_DATA": str(tmp_path)}
+    said(given, "core", "--objective", "red \x1b[31m \u202e turned", "--constraint", "two\nlines")
+    told = said(given, "core")
+    assert r"objective: red \u001b[31m \u202e turned" in told
+    assert "constraint 1: two\\u000alines\n" in told
+    shown = on_terminal(given, "core")
+    assert r"\u001b[31m \u202e turned" in shown
+    assert "\x1b[31m" not in shown
+
+
+def on_terminal(given: dict[str, str], *words: str) -> str:
+    """What a command writes to a terminal of 80 columns."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*PROGRAM, *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment() | {"TERM": "xterm-256color", "COLUMNS": "80", **given},
+    ) as process:
+        os.close(theirs)
+        found = b""
+        while True:
+            try:
+                piece = os.read(ours, 4096)
+            except OSError:  # its other end is closed
+                break
+            if not piece:
+                break
+            found += piece
+        assert process.wait(PATIENCE) == 0, found
+    os.close(ours)
+    return found.decode()
+
+
+def test_a_terminal_gets_colours_and_a_pipe_none(data: Path) -> None:
+    given = {"BLACKBOARD_DATA": str(data)}
+    assert "\x1b[" not in said(given, "agents")
+    coloured = on_terminal(given, "agents")
+    assert "\x1b[" in coloured
+    assert "last seen" in coloured
+    plain = on_terminal(given | {"NO_COLOR": "1"}, "agents")
+    assert not re.search(r"\x1b\[[0-9;]*3[0-9]", plain)
+    assert "ann" in plain
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no shell")
+def test_a_reader_that_goes_away_ends_a_command_without_a_word(data: Path) -> None:
+    command = " ".join([*PROGRAM, "board", "--data", str(data)])
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command} | true"],
+        capture_output=True,
+        text=True,
+        env=environment(),
+    )
+    assert (done.returncode, done.stderr) == (1, ""), "not all was told"
+
+
+def test_the_example_of_every_command_does_what_it_says(tmp_path: Path) -> None:
+    asyncio.run(furnish(tmp_path))
+    group = cli
+    assert isinstance(group, click.Group)
+    for name in SPOKEN:
+        command = group.get_command(click.Context(group), name)
+        assert command is not None
+        example = str(command.epilog).removeprefix("Example: ")
+        assert example.startswith(f"blackboard-mcp {name}")
+        assert said({"BLACKBOARD_DATA": str(tmp_path)}, *shlex.split(example)[1:])
+
+
+def test_a_shell_completes_commands_options_and_choices(tmp_path: Path) -> None:
+    program = Path(sys.executable).with_name("blackboard-mcp")
+
+    def completed(words: str) -> list[str]:
+        told = {
+            "_BLACKBOARD_MCP_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split(" ")) - 1),
+        }
+        done = subprocess.run([program], capture_output=True, text=True, env=environment() | told)
+        return [line.split(",")[-1] for line in done.stdout.splitlines()]
+
+    assert completed("blackboard-mcp crit") == ["critique"]
+    assert set(completed("blackboard-mcp ")) == set(_COMMANDS)
+    assert completed("blackboard-mcp decide H-1 ") == ["stands", "falls", "amended"]
+    assert "--token-file" in completed("blackboard-mcp post --t")
+    for shell in ("bash", "zsh", "fish"):
+        told = {"_BLACKBOARD_MCP_COMPLETE": f"{shell}_source"}
+        done = subprocess.run([program], capture_output=True, text=True, env=environment() | told)
+        assert "blackboard-mcp" in done.stdout, done
