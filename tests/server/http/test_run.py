@@ -354,6 +354,13 @@ def test_loopback_is_recognised() -> None:
     assert not any(is_loopback(host) for host in ("0.0.0.0", "::", "10.0.0.1", "example.com"))
 
 
+def test_connections_hold_back_no_part_of_an_answer() -> None:
+    with run._bind("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        taken, _ = listener.accept()
+        with taken:
+            assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 async def test_where_it_serves_is_written_in_one_piece(serving: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     pieces: list[str] = []
     monkeypatch.setattr(sys, "stderr", SimpleNamespace(write=pieces.append, flush=lambda: None))
