@@ -278,7 +278,7 @@ class LanceArchiveIndex:
         self._own_table(create=False)
         flat = [window.text for _, cut in batch for window in cut]
         try:
-            vectors = cast(Any, self._embedder.embed_documents(flat)) if flat else []
+            vectors = cast(Any, self._embedder.embed_documents(flat)).astype("float16") if flat else []
         except Exception as error:
             raise ArchiveUnavailable(f"The embedding model failed: {error}", reason="embedder") from error
         found, start = [], 0

@@ -78,7 +78,7 @@ def _read(answer: Any, vector: Any | None) -> Iterator[tuple[int, int, int, int,
 
         column = answer["vector"].combine_chunks()
         there = column.is_valid().to_numpy(zero_copy_only=False)
-        flat = column.drop_null().flatten().to_numpy(zero_copy_only=False)
+        flat = column.drop_null().flatten().to_numpy(zero_copy_only=False).astype(np.float32)
         products = (flat.reshape(-1, len(vector)) * vector).sum(axis=1, dtype=np.float64)
         for place, product in zip(np.flatnonzero(there).tolist(), products.tolist(), strict=True):
             cosines[place] = round(product, 6)

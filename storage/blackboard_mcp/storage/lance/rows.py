@@ -18,7 +18,7 @@ from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.storage.lance.words import Window, clean, words
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Raised whenever a row or a word would come out differently: older tables are then rebuilt."""
 
 BUCKETS = 32
@@ -55,7 +55,8 @@ def schema(model: str | None, dimension: int) -> Any:
         pa.field("words", pa.string(), nullable=False),
     ]
     if model is not None:
-        fields.append(pa.field("vector", pa.list_(pa.float32(), dimension)))
+        # Half precision finds the same (docs/discussions/benchmarks.md), and the driver searches no smaller numbers.
+        fields.append(pa.field("vector", pa.list_(pa.float16(), dimension)))
     described = json.dumps({"schema": SCHEMA_VERSION, "model": model})
     return pa.schema(fields, metadata={_METADATA: described.encode()})
 
@@ -81,7 +82,7 @@ def check_dimension(table_schema: Any, dimension: int) -> None:
 
 
 def made(document: ArchiveDocument, cut: Sequence[Window], vectors: Any | None) -> list[dict[str, Any]]:
-    """The rows of a document: `cut` are its windows, `vectors` theirs, `(len(cut), dimension)`.
+    """The rows of a document: `cut` are its windows, `vectors` theirs, `(len(cut), dimension) float16`.
 
     A window whose vector is zero has none: a zero has no direction.
     """
