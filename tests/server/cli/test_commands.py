@@ -240,6 +240,12 @@ def test_rebuild_index_counts_what_is_archived(data: Path) -> None:
     assert "H-3" in said("archive", "--data", data, *BOARD, "derivative")
 
 
+def test_compact_says_what_the_file_took_and_takes_and_leaves_the_boards_alone(data: Path) -> None:
+    before = said("query", "--data", data, *BOARD, "--zone", "all", "--limit", "200", "--json")
+    assert re.fullmatch(r"board\.sqlite3: [\d.]+ MB before, [\d.]+ MB now\n", said("compact", "--data", data))
+    assert said("query", "--data", data, *BOARD, "--zone", "all", "--limit", "200", "--json") == before
+
+
 def test_watch_follows_events_and_ends_when_told(data: Path) -> None:
     lines = said("watch", "--data", data, *BOARD, "--since", "0", "--seconds", "0").splitlines()
     assert lines[0].startswith("1 board.created")
@@ -357,6 +363,7 @@ WRONG: dict[str, tuple[tuple[str, ...], dict[str, str], int, str]] = {
     "no data folder to watch": (("watch", "--data", "{tmp}/none"), {}, OURS, "there is no board in"),
     "no data folder to prune": (("prune", "--data", "{tmp}/none"), {}, OURS, "there is no board in"),
     "no data folder to index": (("rebuild-index", "--data", "{tmp}/none"), {}, OURS, "there is no board in"),
+    "no data folder to compact": (("compact", "--data", "{tmp}/none"), {}, OURS, "there is no board in"),
     "no board to show": (("show", "--data", "{data}", "--board", "none"), {}, OURS, "there are: demo"),
     "no board to prune": (("prune", "--data", "{data}", "--board", "none"), {}, OURS, "there are: demo"),
     "no id": (("show", "--data", "{data}", "--board", "demo", "nope"), {}, OURS, "Ids look like H-17"),

@@ -48,6 +48,7 @@ _COMMANDS = {
     "restore": ("backups", "Put a backup in the place of a data folder's boards."),
     "doctor": ("doctor", "Say what is wrong with an installation, and how to cure it."),
     "rebuild-index": ("maintain", "Drop the archive's search index and build it anew."),
+    "compact": ("maintain", "Write the boards' file anew without its gaps."),
 }
 
 

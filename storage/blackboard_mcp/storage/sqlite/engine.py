@@ -19,7 +19,7 @@ from typing import Any, Literal
 from blackboard_mcp.protocols.errors import StoreClosed, StoreDamaged, StoreError
 from blackboard_mcp.protocols.metering import METER, Meter
 from blackboard_mcp.storage.operation import Operation, Rows, Statement, T
-from blackboard_mcp.storage.sqlite import driver, migrate, place
+from blackboard_mcp.storage.sqlite import compacting, driver, migrate, place
 from blackboard_mcp.storage.sqlite.free_space import FreeSpace
 from blackboard_mcp.storage.sqlite.group import GroupWriter, Job, Jobs, fail, run, translated
 from blackboard_mcp.storage.sqlite.log_file import tell_of_loss
@@ -244,6 +244,7 @@ class SqliteEngine:
             try:
                 self._check_owner(raw, application_id)
                 if path is not None:
+                    driver.patiently(lambda: compacting.prepare(raw), deadline)
                     self._choose_journal(raw)
                 self._configure(raw, synchronous)
                 migrate.migrate(raw, migrations, application_id, deadline, filling)
@@ -393,8 +394,8 @@ class SqliteEngine:
                     if changed:
                         self._changes.bump()
                     _settle(settled)
-                    if self._group.log_is_due():
-                        await self._writer.run(self._group.tidy_log)
+                    if self._group.tidying_is_due():
+                        await self._writer.run(self._group.tidy)
                 if self._closing is not None:
                     return
         except BaseException as error:

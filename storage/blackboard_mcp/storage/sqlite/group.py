@@ -20,7 +20,7 @@ from typing import Any
 from blackboard_mcp.protocols.errors import StoreBusy, StoreClosed, StoreError, StoreFull, StoreLow
 from blackboard_mcp.storage.operation import Operation, T
 from blackboard_mcp.storage.room import ROOM
-from blackboard_mcp.storage.sqlite import driver, migrate, place
+from blackboard_mcp.storage.sqlite import compacting, driver, migrate, place
 from blackboard_mcp.storage.sqlite.free_space import FreeSpace
 from blackboard_mcp.storage.sqlite.trouble import Trouble
 
@@ -171,20 +171,31 @@ class GroupWriter:
         seen, self._seen_version = self._seen_version, version
         return seen is not None and seen != version
 
-    def log_is_due(self) -> bool:
-        """Whether it is time to look at the size of the log; cheap."""
+    def tidying_is_due(self) -> bool:
+        """Whether it is time to look at the sizes of the log and the file; cheap."""
         self._groups += 1
         return self._log is not None and (self._groups % 64 == 0 or time.monotonic() >= self._next_look)
 
-    def tidy_log(self, raw: driver.Raw) -> None:
-        """Empty the log when it has grown too long and nobody is reading from it."""
+    def tidy(self, raw: driver.Raw) -> None:
+        """Give the disk back some of what is free in the file, and empty a long log that nobody reads from."""
         assert self._log is not None
         self._next_look = time.monotonic() + 1.0
+        if self.stopped is None and not self.displaced:
+            self._give_back(raw)
         with contextlib.suppress(OSError):
             if os.stat(self._log).st_size > self._log_limit:
                 # Takes the writer's lock. Busy is a normal answer, and the next look comes.
                 with contextlib.suppress(*driver.errors()):
                     raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def _give_back(self, raw: driver.Raw) -> None:
+        try:
+            compacting.give_back(raw)
+        except driver.errors() as error:
+            # A commit like any other: a disk that failed it stops writing. Busy is a normal answer.
+            driver.roll_back(raw)
+            if driver.is_io(error):
+                self._translated(error, "give back room")
 
     def _begin(self, raw: driver.Raw) -> list[Job] | None:
         """Take the lock: None when it is held, else the jobs to settle with their errors, maybe none."""
