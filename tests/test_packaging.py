@@ -29,7 +29,7 @@ FOUND_NOT_IMPORTED = {"wordllama"}
 def sources(part: str) -> list[Path]:
     """Files of one part, relative to its root folder."""
     root = ROOT / part
-    found = (p for p in root.rglob("*") if p.is_file() and "__pycache__" not in p.parts)
+    found = (p for p in (root / "blackboard_mcp").rglob("*") if p.is_file() and "__pycache__" not in p.parts)
     return sorted(p.relative_to(root) for p in found)
 
 

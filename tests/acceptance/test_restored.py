@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from blackboard_mcp.protocols.errors import CursorExpired
 from blackboard_mcp.server.board import BoardClient
@@ -56,8 +56,8 @@ async def expired(client: Client, tool: str, **arguments: Any) -> dict[str, Any]
 
 
 @asynccontextmanager
-async def stream(url: str, **more: Any) -> AsyncIterator[httpx.Response]:
-    async with httpx.AsyncClient(timeout=PATIENCE) as http:
+async def stream(url: str, **more: Any) -> AsyncIterator[httpx2.Response]:
+    async with httpx2.AsyncClient(timeout=PATIENCE) as http:
         address = f"{url.removesuffix('/mcp')}/boards/main/events"
         params = more.pop("params", {})
         headers = {"X-Blackboard-Agent": "bob"} | more

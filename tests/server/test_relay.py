@@ -7,13 +7,16 @@ import contextlib
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
+import h11
 import mcp.types as types
 import pytest
 from blackboard_mcp.server import relay as relay_module
@@ -32,6 +35,7 @@ assert _spec.loader is not None
 sample_board = sys.modules["sample_board"] = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(sample_board)
 
+ROOT = Path(__file__).parents[2]
 LEGACY, MODERN = "legacy", "2026-07-28"
 EVENTS = "board://main/events"
 META = {
@@ -327,7 +331,8 @@ async def test_notifications_keep_their_order() -> None:
 async def test_it_is_light() -> None:
     code = (
         "import sys; from blackboard_mcp.server.relay import main; main(sys.argv[1], 'rel'); "
-        "print(sorted({'mcp', 'pydantic', 'lancedb', 'starlette'} & set(sys.modules)), file=sys.stderr); "
+        "print(sorted({'mcp', 'pydantic', 'lancedb', 'starlette', 'httpx2', 'anyio', 'click'} & set(sys.modules)), "
+        "file=sys.stderr); "
         "print(open('/proc/self/status').read() if sys.platform == 'linux' else '', file=sys.stderr)"
     )
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}}
@@ -343,6 +348,80 @@ async def test_it_is_light() -> None:
     heavy, *status = err.decode().splitlines()
     assert heavy == "[]"
     assert all(int(row.split()[1]) < 45_000 for row in status if row.startswith("VmHWM"))
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Path:
+    """A folder with what the relay's own small wheel installs: itself, h11, and nothing else of ours or of others."""
+    build = "import sys, hatchling.build as b; b.build_wheel(sys.argv[1])"
+    subprocess.run(
+        [sys.executable, "-c", build, str(tmp_path)],
+        cwd=ROOT / "server/connect",
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    folder = tmp_path / "alone"
+    with ZipFile(wheel) as packed:
+        packed.extractall(folder)
+        (metadata,) = (name for name in packed.namelist() if name.endswith("/METADATA"))
+        needed = [
+            row for row in packed.read(metadata).decode().splitlines() if row.startswith("Requires-Dist")
+        ]
+    assert len(needed) == 1
+    assert needed[0].startswith("Requires-Dist: h11")
+    shutil.copytree(Path(h11.__file__).parent, folder / "h11")
+    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 3_000_000
+    return folder
+
+
+async def test_it_installs_alone(alone: Path) -> None:
+    code = "import sys; sys.path.append(sys.argv.pop(1)); from blackboard_mcp_connect.server.relay import run; run()"
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}}
+    async with serving() as (_, url):
+        program = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", "-c", code, str(alone), url, "--agent", "jürgen"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        out, _ = await asyncio.wait_for(program.communicate(json.dumps(call).encode() + b"\n"), PATIENCE)
+    assert "result" in json.loads(out)
+
+
+async def test_an_answer_that_nobody_asked_for_is_no_answer() -> None:
+    """A proxy may say why it closes an idle connection: the next call takes another one."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+        length = int(head.partition("content-length:")[2].split()[0])
+        number = json.loads(await reader.readexactly(length))["id"]
+        body = json.dumps({"jsonrpc": "2.0", "id": number, "result": {}}).encode()
+        ok = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+        writer.write(ok + body)
+        writer.write(b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server, relaying(url, agent="rel") as wire:
+        for number in range(3):
+            wire.modern(number, "tools/list")
+            assert (await wire.receive()) == {"jsonrpc": "2.0", "id": number, "result": {}}
+
+
+async def test_a_server_that_refuses_before_it_has_read_all_is_heard() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Too Large\r\ncontent-length: 8\r\n\r\ntoo long")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server, relaying(url, agent="rel") as wire:
+        wire.modern(1, "tools/call", name="post", arguments={"text": "x" * 1000})
+        error = (await wire.receive())["error"]
+    assert error["data"]["status"] == 413
 
 
 async def test_a_request_goes_to_the_named_server_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from .items import ItemType
+from .names import SYSTEM as SYSTEM
 from .visibility import Viewer
 
 
@@ -161,7 +162,3 @@ class Event:
         if self.agent == agent or self.event in QUIET:
             return False
         return (self.event not in APART and "to" not in self.data) or agent in self.concerns
-
-
-SYSTEM = "system"
-"""The agent of changes the server makes by itself; nobody can be called so."""

@@ -11,11 +11,11 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from importlib.resources import files
 
 from .errors import InvalidInput, Refused
-from .events import SYSTEM
 
+SYSTEM = "system"
+"""The agent of changes the server makes by itself; nobody can be called so."""
 MAX_NAME = 64
 RESERVED = ("me", "you", "everyone", "all", SYSTEM)
 """What nobody new may be called, nor anything that looks like it."""
@@ -124,6 +124,8 @@ def _skeleton(name: str) -> str:
 @cache
 def _prototypes() -> Mapping[str, str]:
     """What each character looks like, of those that look like others."""
+    from importlib.resources import files
+
     lines = files(__package__).joinpath("confusables.txt").read_text("utf-8").splitlines()
     return dict(line.split("\t") for line in lines if not line.startswith("#"))
 

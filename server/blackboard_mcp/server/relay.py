@@ -7,6 +7,7 @@ messages only what decides their headers. Refuses to know what a board is.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import json
@@ -14,10 +15,10 @@ import os
 import sys
 from typing import Any, Final
 
-from blackboard_mcp.protocols.names import check_name
-from blackboard_mcp.server.http.identity import check_bearer, name_header, untrusted
-from blackboard_mcp.server.mcp.adapter_lines import LineWriter, Oversized, read_lines
-from blackboard_mcp.server.relay_http import (
+from ..protocols.names import check_name
+from .http.identity import check_bearer, name_header, untrusted
+from .mcp.adapter_lines import LineWriter, Oversized, read_lines
+from .relay_http import (
     CONNECT_SECONDS,
     Broken,
     HttpClient,
@@ -34,6 +35,10 @@ NOTIFY_SECONDS: Final = 30.0
 DRAIN_SECONDS: Final = 2.0
 RECONNECT_SECONDS: Final = (0.1, 5.0)
 
+_DESCRIPTION: Final = (
+    "Join the blackboard server at URL, say http://127.0.0.1:8420/mcp, from a client that only starts local processes. "
+    "It ends when its input ends. A bearer token is taken from BLACKBOARD_TOKEN."
+)
 _STARTING: Final = frozenset({"initialize", "server/discover"})
 _UNREACHABLE: Final = -32001
 _BROKEN: Final = -32002
@@ -86,6 +91,16 @@ def main(url: str, agent: str | None = None, owner: str | None = None) -> int:
         print(f"blackboard-mcp connect: {exc}", file=sys.stderr)
         return 2
     return 0
+
+
+def run() -> None:
+    """The program `blackboard-mcp-connect`, which is installed without the server."""
+    parser = argparse.ArgumentParser("blackboard-mcp-connect", description=_DESCRIPTION)
+    parser.add_argument("url", metavar="URL")
+    parser.add_argument("--agent", metavar="NAME", help="Your agent's name on the board.")
+    parser.add_argument("--owner", metavar="NAME", help="Whom your agent acts for (default itself).")
+    given = parser.parse_args()
+    sys.exit(main(given.url, given.agent, given.owner))
 
 
 class _Relay:

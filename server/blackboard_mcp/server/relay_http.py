@@ -1,6 +1,7 @@
 """The relay's side of HTTP: requests to one server, answers read as they come, each generation's headers.
 
-httpx does the work; what it raises becomes one of two errors, told apart by whether anything was sent.
+h11 speaks the protocol over asyncio's streams, so that a relay starts in a tenth of a second. A failure is one of two
+errors, told apart by whether anything was sent.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import httpx
+import h11
 
 CONNECT_SECONDS: Final = 5.0
 SILENCE_SECONDS: Final = 90.0
@@ -22,9 +23,11 @@ WRITE_SECONDS: Final = 30.0
 IDLE_SECONDS: Final = 30.0
 MAX_IDLE: Final = 8
 
+_READ_BYTES: Final = 65_536
 _VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 _NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _HEADER_SAFE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+_TARGET: Final = re.compile(r"[\x21-\x7e]+")
 
 Message = dict[str, Any]
 
@@ -41,29 +44,24 @@ class HttpClient:
     """HTTP/1.1 to one server: kept-alive connections, as many as there are requests at a time."""
 
     def __init__(self, url: str, headers: list[tuple[str, str]]) -> None:
+        mistaken = f"{url!r} is not the URL of a server; give one like http://127.0.0.1:8420/mcp"
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url!r} is not the URL of a server; give one like http://127.0.0.1:8420/mcp")
+            raise ValueError(mistaken)
         path = parts.path if parts.path not in ("", "/") else "/mcp"
-        self.url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}"
+        host = parts.netloc.rpartition("@")[2]
+        self.url = f"{parts.scheme}://{host}{path}"
+        self._target = path + (f"?{parts.query}" if parts.query else "")
         try:
-            self._target = httpx.URL(self.url + (f"?{parts.query}" if parts.query else ""))
-        except httpx.InvalidURL as exc:
+            self._address = (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
+        except ValueError as exc:
             raise ValueError(f"{url!r} is not the URL of a server: {exc}") from exc
-        # The authorities the system trusts, not those httpx brings; without TLS, none need loading.
-        tls = parts.scheme == "https"
-        self._http = httpx.AsyncClient(
-            headers=[("Accept-Encoding", "identity"), *headers],
-            verify=ssl.create_default_context() if tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-            trust_env=False,
-            follow_redirects=False,
-            limits=httpx.Limits(
-                max_connections=None, max_keepalive_connections=MAX_IDLE, keepalive_expiry=IDLE_SECONDS
-            ),
-            timeout=httpx.Timeout(
-                connect=CONNECT_SECONDS, read=SILENCE_SECONDS, write=WRITE_SECONDS, pool=None
-            ),
-        )
+        if not all(map(_TARGET.fullmatch, (self._target, host))):
+            raise ValueError(mistaken)
+        # The authorities that the system trusts; without TLS none are loaded.
+        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._headers = [("Host", host), ("Accept-Encoding", "identity"), *headers]
+        self._idle: list[_Connection] = []
 
     @contextlib.asynccontextmanager
     async def send(
@@ -80,49 +78,125 @@ class HttpClient:
         kinds = [] if method == "GET" else [("Accept", "application/json, text/event-stream")]
         if body:
             kinds.append(("Content-Type", "application/json"))
-        request = self._http.build_request(
-            method, self._target, headers=[*kinds, *headers], content=body or None
-        )
-        answer = await self._answer(request, patience)
-        response = Response(answer)
+        if method != "GET":
+            kinds.append(("Content-Length", str(len(body))))
+        connection = await self._kept() or await self._connected(patience)
         try:
-            yield response
+            yield await connection.ask(method, self._target, [*self._headers, *kinds, *headers], body)
         finally:
-            await answer.aclose()
+            if connection.renew() and len(self._idle) < MAX_IDLE:
+                self._idle.append(connection)
+            else:
+                connection.close()
 
     async def close(self) -> None:
-        await self._http.aclose()
+        while self._idle:
+            self._idle.pop().close()
+        await asyncio.sleep(0)  # transports end in the loop's next round
 
-    async def _answer(self, request: httpx.Request, patience: float) -> httpx.Response:
+    async def _kept(self) -> _Connection | None:
+        """A connection that an earlier request left open, the last used first."""
+        while self._idle:
+            connection = self._idle.pop()
+            if await connection.is_alive():
+                return connection
+            connection.close()
+        return None
+
+    async def _connected(self, patience: float) -> _Connection:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + patience
         pause = 0.05
         while True:
             try:
-                return await self._http.send(request, stream=True)
-            except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    return _Connection(*await asyncio.open_connection(*self._address, ssl=self._tls))
+            except (OSError, UnicodeError) as exc:  # a time-out is an OSError too
                 if loop.time() + pause > deadline:
                     raise Unreachable(_reason(exc)) from exc
-            except httpx.TransportError as exc:
-                raise Broken(_reason(exc)) from exc
             await asyncio.sleep(pause)
             pause = min(pause * 2, 1.0)
 
 
+class _Connection:
+    """One connection, which carries one request at a time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._http = h11.Connection(h11.CLIENT)
+        self._used = 0.0
+
+    async def ask(self, method: str, target: str, headers: list[tuple[str, str]], body: bytes) -> Response:
+        """Sends a request; the head of its answer.
+
+        Raises:
+            Broken: there was none.
+        """
+        sent = self._http.send(h11.Request(method=method, target=target, headers=headers)) or b""
+        if body:
+            sent += self._http.send(h11.Data(data=body)) or b""
+        sent += self._http.send(h11.EndOfMessage()) or b""
+        # A server may answer, and close, before it has read all.
+        with contextlib.suppress(ConnectionError):
+            self._writer.write(sent)
+            try:
+                async with asyncio.timeout(WRITE_SECONDS):
+                    await self._writer.drain()
+            except TimeoutError as exc:
+                raise Broken("it takes nothing more") from exc
+        while not isinstance(event := await self.event(), h11.Response):
+            if not isinstance(event, h11.InformationalResponse):
+                raise Broken("there is no answer")
+        return Response(event, self)
+
+    async def event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """What the server says next.
+
+        Raises:
+            Broken: it ended, said nothing for long, or does not speak HTTP.
+        """
+        try:
+            while (event := self._http.next_event()) is h11.NEED_DATA:
+                async with asyncio.timeout(SILENCE_SECONDS):
+                    self._http.receive_data(await self._reader.read(_READ_BYTES))
+        except (OSError, h11.RemoteProtocolError) as exc:
+            raise Broken(_reason(exc)) from exc
+        return event
+
+    def renew(self) -> bool:
+        """Makes it ready for another request; false when the last one is not over, or was the last."""
+        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            return False
+        self._http.start_next_cycle()
+        self._used = asyncio.get_running_loop().time()
+        return True
+
+    async def is_alive(self) -> bool:
+        """Whether it was used of late, and the server has neither closed it nor said something unasked."""
+        try:
+            async with asyncio.timeout(0):
+                await self._reader.read(1)
+        except TimeoutError:
+            return asyncio.get_running_loop().time() - self._used < IDLE_SECONDS
+        except OSError:
+            pass
+        return False
+
+    def close(self) -> None:
+        self._writer.close()
+
+
 class Response:
-    def __init__(self, answer: httpx.Response) -> None:
-        self.status = answer.status_code
-        self.headers = answer.headers
-        self.kind = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-        # One iterator for all readers: the next goes on where the last one stopped.
-        self._raw = answer.aiter_raw()
+    def __init__(self, head: h11.Response, connection: _Connection) -> None:
+        self.status = head.status_code
+        self.headers = {name.decode(): value.decode("latin-1") for name, value in head.headers}
+        self.kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        self._connection = connection
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        try:
-            async for chunk in self._raw:
-                yield chunk
-        except httpx.TransportError as exc:
-            raise Broken(_reason(exc)) from exc
+        while isinstance(event := await self._connection.event(), h11.Data):
+            yield bytes(event.data)
 
     async def body(self) -> bytes:
         return b"".join([chunk async for chunk in self.chunks()])
@@ -146,7 +220,7 @@ class Response:
                     data = []
 
 
-def _reason(exc: httpx.TransportError) -> str:
+def _reason(exc: Exception) -> str:
     return str(exc) or type(exc).__name__
 
 

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.metadata import version
 from keyword import iskeyword
 from typing import Any
 
@@ -92,7 +91,7 @@ class _Lazy(click.Group):
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(version("blackboard-mcp"), prog_name="blackboard-mcp")
+@click.version_option(package_name="blackboard-mcp", prog_name="blackboard-mcp")
 def cli() -> None:
     """A shared blackboard for AI agents, served over MCP."""
 

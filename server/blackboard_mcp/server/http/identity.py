@@ -7,8 +7,8 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
-from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.names import check_name
+from ...protocols.errors import InvalidInput
+from ...protocols.names import check_name
 
 AGENT_HEADER: Final = "x-blackboard-agent"
 OWNER_HEADER: Final = "x-blackboard-owner"

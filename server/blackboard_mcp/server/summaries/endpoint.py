@@ -22,7 +22,7 @@ from blackboard_mcp.protocols.summaries import OLLAMA, SummaryTask
 from .prompt import messages
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 MAX_ANSWER = 256 * 1024
 """Most bytes of an answer that are read."""
@@ -73,7 +73,7 @@ class ChatEndpoint:
         self._seconds = seconds
         self._clock = clock
         self._slots = asyncio.Semaphore(MAX_CALLS)
-        self._client: httpx.AsyncClient | None = None
+        self._client: httpx2.AsyncClient | None = None
         self._opening = asyncio.Lock()
         self._failures = 0
         self._closed_until = float("-inf")
@@ -120,23 +120,23 @@ class ChatEndpoint:
         if self._client is not None:
             await self._client.aclose()
 
-    async def _opened(self) -> httpx.AsyncClient:
+    async def _opened(self) -> httpx2.AsyncClient:
         async with self._opening:
             if self._client is None:
                 # Importing it and reading the certificates take longer than a request may be kept waiting.
                 self._client = await asyncio.to_thread(self._open)
             return self._client
 
-    def _open(self) -> httpx.AsyncClient:
-        import httpx
+    def _open(self) -> httpx2.AsyncClient:
+        import httpx2
 
         headers = {"accept-encoding": "identity"}
         if self._key is not None:
             headers["authorization"] = f"Bearer {self._key}"
-        return httpx.AsyncClient(
+        return httpx2.AsyncClient(
             headers=headers,
-            timeout=httpx.Timeout(self._seconds, connect=min(CONNECT_SECONDS, self._seconds)),
-            limits=httpx.Limits(max_connections=MAX_CALLS, keepalive_expiry=30.0),
+            timeout=httpx2.Timeout(self._seconds, connect=min(CONNECT_SECONDS, self._seconds)),
+            limits=httpx2.Limits(max_connections=MAX_CALLS, keepalive_expiry=30.0),
             follow_redirects=False,
             trust_env=False,
             verify=self._path.startswith("https:"),
@@ -165,8 +165,8 @@ class ChatEndpoint:
             body["options"] = {"temperature": 0, "num_ctx": context}
         return json.dumps(body, ensure_ascii=True).encode()
 
-    async def _call(self, client: httpx.AsyncClient, body: bytes) -> bytes:
-        import httpx
+    async def _call(self, client: httpx2.AsyncClient, body: bytes) -> bytes:
+        import httpx2
 
         try:
             async with client.stream(
@@ -180,14 +180,14 @@ class ChatEndpoint:
                     if len(read) > MAX_ANSWER:
                         raise SummaryFailed(f"the {self.name} endpoint answered over {MAX_ANSWER:,} bytes")
                 return bytes(read)
-        except httpx.ConnectError:
+        except httpx2.ConnectError:
             raise _TryAgain(f"the {self.name} endpoint cannot be reached") from None
-        except httpx.TimeoutException:
+        except httpx2.TimeoutException:
             raise SummaryFailed(f"the {self.name} endpoint kept silent") from None
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise SummaryFailed(f"the {self.name} endpoint broke off: {type(error).__name__}") from None
 
-    def _check_head(self, response: httpx.Response) -> None:
+    def _check_head(self, response: httpx2.Response) -> None:
         status = response.status_code
         if status in _TRY_AGAIN:
             raise _TryAgain(

@@ -22,7 +22,7 @@ from blackboard_mcp.protocols.errors import InvalidInput, IssuerUnavailable
 from ...oauth_settings import OAuthSettings, check_address
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 logger = logging.getLogger(__name__)
 
@@ -198,13 +198,13 @@ def _usable(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     return tuple(key for key in keys if isinstance(key, dict))
 
 
-def _client(url: str) -> httpx.AsyncClient:
+def _client(url: str) -> httpx2.AsyncClient:
     # Importing it and reading the certificates take longer than the requests of others may be kept waiting.
-    import httpx
+    import httpx2
 
-    return httpx.AsyncClient(
+    return httpx2.AsyncClient(
         headers={"accept": "application/json", "accept-encoding": "identity"},
-        timeout=httpx.Timeout(READ_SECONDS),
+        timeout=httpx2.Timeout(READ_SECONDS),
         follow_redirects=False,
         trust_env=False,
         verify=url.startswith("https:"),
@@ -212,7 +212,7 @@ def _client(url: str) -> httpx.AsyncClient:
 
 
 async def _document(url: str) -> Mapping[str, Any]:
-    import httpx
+    import httpx2
 
     try:
         async with await asyncio.to_thread(_client, url) as client, client.stream("GET", url) as response:
@@ -225,7 +225,7 @@ async def _document(url: str) -> Mapping[str, Any]:
                 read += chunk
                 if len(read) > MAX_DOCUMENT_BYTES:
                     raise _Unreadable(f"{url} answered over {MAX_DOCUMENT_BYTES:,} bytes")
-    except httpx.HTTPError as error:
+    except httpx2.HTTPError as error:
         raise _Unreadable(f"{url} cannot be read: {type(error).__name__}") from None
     try:
         document = json.loads(bytes(read))

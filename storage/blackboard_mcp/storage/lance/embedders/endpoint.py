@@ -1,7 +1,7 @@
 """Embeddings by an OpenAI-compatible endpoint: `POST {base}/embeddings`.
 
 What the endpoint says is not trusted: its answer is bounded in bytes and in time, and taken only when it
-has one finite vector of one dimension for every text. `httpx` is imported at the first call.
+has one finite vector of one dimension for every text. `httpx2` is imported at the first call.
 """
 
 from __future__ import annotations
@@ -156,13 +156,13 @@ class EndpointEmbedder:
 
     def _ask(self, texts: list[str], seconds: float) -> Any:
         """The endpoint's vectors of the texts, rows unit length, after one request."""
-        import httpx
+        import httpx2
 
         if self._over.is_set():
             raise EndpointError("the embedder was closed")
         deadline = time.monotonic() + seconds
         body = {"model": self._model, "input": texts, "encoding_format": "float"}
-        timeout = httpx.Timeout(seconds, connect=min(_CONNECT_SECONDS, seconds))
+        timeout = httpx2.Timeout(seconds, connect=min(_CONNECT_SECONDS, seconds))
         try:
             with self._wire().stream(
                 "POST", self._url, json=body, timeout=timeout, extensions={"trace": self._note_socket}
@@ -172,20 +172,20 @@ class EndpointEmbedder:
                 if answer.status_code != 200:
                     raise EndpointError(f"the endpoint answered {answer.status_code}")
                 data = _body(answer, deadline)
-        except (httpx.HTTPError, OSError, RuntimeError) as error:
+        except (httpx2.HTTPError, OSError, RuntimeError) as error:
             if self._over.is_set():
                 raise EndpointError("the embedder was closed") from error
-            if isinstance(error, EndpointError) or not isinstance(error, httpx.HTTPError):
+            if isinstance(error, EndpointError) or not isinstance(error, httpx2.HTTPError):
                 raise
             raise _Passing(f"the endpoint did not answer ({type(error).__name__})") from error
         return self._vectors(data, len(texts))
 
     def _wire(self) -> Any:
-        import httpx
+        import httpx2
 
         with self._lock:
             if self._client is None:
-                self._client = httpx.Client(follow_redirects=False, trust_env=False, headers=self._headers)
+                self._client = httpx2.Client(follow_redirects=False, trust_env=False, headers=self._headers)
             return self._client
 
     def _note_socket(self, step: str, told: Mapping[str, Any]) -> None:
