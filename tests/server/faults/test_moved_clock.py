@@ -1,0 +1,138 @@
+"""A server whose machine's clock is set back and forth while it works: order, times to live and callers bear it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from injecting import Poster, Server, health, log_of, tool, wires
+from patience import PATIENCE, until
+
+DAY = 86_400
+LIBRARY = Path("/usr/lib") / f"{os.uname().machine}-linux-gnu/faketime/libfaketimeMT.so.1"
+
+
+def needs_faketime() -> None:
+    """Skips where nothing can move a process's clock, but never in CI."""
+    if sys.platform == "linux" and LIBRARY.is_file():
+        return
+    if os.environ.get("CI"):
+        pytest.fail("needs libfaketime: .ci/run brings it")
+    pytest.skip("needs libfaketime, which moves a process's clock")
+
+
+class Clock:
+    """The clock of one process, as far from the machine's as it is told; what measures spans goes on."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "offset"
+        self.set(0)
+
+    def set(self, seconds: int) -> None:
+        new = self._file.with_suffix(".new")
+        new.write_text(f"{seconds:+d}\n")
+        new.replace(self._file)
+
+    @property
+    def before(self) -> list[str]:
+        """The words before a command whose process has this clock."""
+        told = {
+            "LD_PRELOAD": str(LIBRARY),
+            "FAKETIME_TIMESTAMP_FILE": str(self._file),
+            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        }
+        return [shutil.which("env") or "env", *(f"{name}={value}" for name, value in told.items())]
+
+
+@pytest.fixture
+def clock(tmp_path: Path) -> Clock:
+    needs_faketime()
+    return Clock(tmp_path)
+
+
+@pytest.fixture
+def server(tmp_path: Path, clock: Clock) -> Iterator[Server]:
+    server = Server(tmp_path / "data", tmp_path / "log", "--target-tokens", "600")
+    server.start(*clock.before)
+    try:
+        yield server
+    finally:
+        server.abandon()
+
+
+def waiting(server: Server) -> tuple[threading.Thread, list[dict[str, Any]]]:
+    """Somebody's call for news, under way, and what it gets."""
+    heard: list[dict[str, Any]] = []
+
+    def wait() -> None:
+        cid = wires.HttpWire(server.url, server.pid, "cid", modern=True)
+        tool(cid, "wait", since=0)  # all there is
+        caught_up.set()
+        heard.append(tool(cid, "wait", seconds=50))
+        cid.close()
+
+    caught_up = threading.Event()
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert caught_up.wait(PATIENCE)
+    return thread, heard
+
+
+@pytest.mark.parametrize("jump", [-2 * DAY, 2 * DAY, -3_653 * DAY])
+def test_I17_a_clock_that_jumps_under_a_server_loses_nothing_and_holds_up_nobody(
+    server: Server, clock: Clock, jump: int
+) -> None:
+    poster = Poster(size=200)
+    for _ in range(15):
+        assert poster.post(server.wire) is None
+    thread, heard = waiting(server)
+    clock.set(jump)
+    bob = wires.HttpWire(server.url, server.pid, "bob", modern=True)
+    tool(bob, "post", text="who waits hears of it", type="FACT")
+    bob.close()
+    thread.join(PATIENCE)
+    (news,) = heard
+    assert [event["agent"] for event in news["events"]] == ["bob"]
+    for back in (jump, 0, jump):
+        clock.set(back)
+        for _ in range(10):
+            assert poster.post(server.wire) is None, "rates go by what has passed, not by the clock"
+    left = until(lambda: [e for e in log_of(server.wire) if e["event"] == "item.archived"])
+    assert left, "passes go on"
+    poster.check(server.wire)
+    assert health(server.url) == (200, "ok")
+    assert server.stop() == 0
+    # Started where the clock says that the newest change is yet to come, or long ago.
+    clock.set(-jump)
+    server.start(*clock.before)
+    assert poster.post(server.wire) is None
+    poster.check(server.wire)
+    assert "Traceback" not in server.said()
+
+
+def test_I36_a_time_to_live_ends_by_the_clock_once_and_what_is_left_of_it_is_no_longer_than_the_jump(
+    server: Server, clock: Clock
+) -> None:
+    posted = tool(server.wire, "post", text="a lock for an hour", type="LOG", ttl_seconds=3_600)
+    id_ = posted["items"][0]["id"]
+
+    def zone() -> str:
+        return str(tool(server.wire, "read", ids=[id_])["items"][0]["zone"])
+
+    clock.set(-DAY)
+    tool(server.wire, "post", text="something to sweep after", type="LOG", ttl_seconds=1)
+    until(lambda: [e for e in log_of(server.wire) if e["event"] == "item.expired"])
+    assert zone() == "working"
+    clock.set(2 * 3_600)
+    until(lambda: zone() == "archive")
+    clock.set(0)
+    assert zone() == "archive"
+    expired = [e["item"] for e in log_of(server.wire) if e["event"] == "item.expired"]
+    assert expired.count(id_) == 1
