@@ -32,8 +32,8 @@ def check(raw: driver.Raw, application_id: int, newest: int) -> int:
 
 def too_new(version: int, newest: int) -> StoreTooNew:
     return StoreTooNew(
-        f"The file has schema {version} and this program knows up to {newest}: nothing was changed; "
-        "upgrade and start again.",
+        f"A newer version of blackboard-mcp has this data (schema {version}; this one knows up to {newest}). Nothing "
+        "was changed. Tell who runs the server: it has to be upgraded and started again.",
         version=version,
         newest=newest,
     )
