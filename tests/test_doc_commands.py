@@ -80,13 +80,32 @@ class Machine:
             "~/other": str(folder / "other"),
             "…": "x",
         }
-        for place in ("home", "etc/blackboard", "backups", "work", "bin"):
-            (folder / place).mkdir(parents=True)
+        clients = (
+            ".claude",
+            ".cursor",
+            ".codex",
+            ".gemini",
+            ".config/Claude",
+            ".config/Code/User",
+            ".config/goose",
+        )
+        for place in (
+            "home",
+            "etc/blackboard",
+            "backups",
+            "work",
+            "bin",
+            *(f"home/{name}" for name in clients),
+        ):
+            (folder / place).mkdir(parents=True, exist_ok=True)
         for data in ("srv", "work/quickstart-board"):
             asyncio.run(furnish(folder / data))
         (folder / "work" / ".venv").symlink_to(BIN.parent)
         DOOR.program(folder / "bin" / "blackboard-mcp", [str(BIN / "blackboard-mcp")])
-        self.environment = {name: value for name, value in os.environ.items() if "BLACKBOARD" not in name} | {
+        elsewhere = re.compile("BLACKBOARD|^XDG_|^CODEX_HOME$|^CLAUDE_CONFIG_DIR$")
+        self.environment = {
+            name: value for name, value in os.environ.items() if not elsewhere.search(name)
+        } | {
             "HOME": str(folder / "home"),
             "PATH": os.pathsep.join([str(folder / "bin"), str(BIN), os.environ["PATH"]]),
             "BLACKBOARD_DATA": str(folder / "srv"),
@@ -167,4 +186,7 @@ def test_pages_show_commands() -> None:
     assert [line for line in commands(ROOT / "README.md") if runnable(line)] == [
         "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/blackboard-mcp demo",
         ".venv/bin/blackboard-mcp serve --transport http",
+        ".venv/bin/blackboard-mcp install claude-code --url http://127.0.0.1:8420/mcp",
+        ".venv/bin/blackboard-mcp install claude-desktop --url http://127.0.0.1:8420/mcp",
+        ".venv/bin/blackboard-mcp doctor",
     ], "the command after the first is found where the first put it"

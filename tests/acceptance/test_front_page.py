@@ -85,8 +85,9 @@ async def test_a_browser_is_shown_the_boards_and_what_to_give_each_client(tmp_pa
     assert str(tmp_path) not in answer.text
     assert strange.status_code == 421
     assert posted.status_code == 405
-    address, claude, *files = shown.pre
+    address, install, claude, *files = shown.pre
     assert address == server.url
+    assert install == f"blackboard-mcp install CLIENT --url {server.url}"
     assert shlex.split(claude)[-3:] == [server.url, "--header", "X-Blackboard-Agent: claude-code"]
     for text in files:
         given = json.loads(text)
@@ -126,6 +127,8 @@ async def test_without_a_token_where_one_is_asked_for_the_page_names_no_board(tm
     assert "side" in Shown(eve.text).code
     assert "hidden" not in eve.text.partition("<h1>")[2]
     assert token not in eve.text
-    for text in Shown(eve.text).pre[1:]:
+    _, install, *others = Shown(eve.text).pre
+    assert install.endswith("/mcp --token")
+    for text in others:
         assert "BLACKBOARD_TOKEN" in text or "blackboard-token" in text
         assert "X-Blackboard-Agent" not in text

@@ -13,10 +13,10 @@ import contextlib
 import json
 import os
 import sys
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..protocols.names import check_name
-from .http.identity import check_bearer, name_header, untrusted
+from .http.identity import check_bearer, name_header, read_token, untrusted
 from .mcp.adapter_lines import LineWriter, Oversized, read_lines
 from .relay_http import (
     CONNECT_SECONDS,
@@ -30,6 +30,9 @@ from .relay_http import (
     params_of,
 )
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 START_SECONDS: Final = 10.0
 NOTIFY_SECONDS: Final = 30.0
 DRAIN_SECONDS: Final = 2.0
@@ -37,7 +40,7 @@ RECONNECT_SECONDS: Final = (0.1, 5.0)
 
 _DESCRIPTION: Final = (
     "Join the blackboard server at URL, say http://127.0.0.1:8420/mcp, from a client that only starts local processes. "
-    "It ends when its input ends. A bearer token is taken from BLACKBOARD_TOKEN."
+    "It ends when its input ends. A bearer token is taken from --token-file, else from BLACKBOARD_TOKEN."
 )
 _STARTING: Final = frozenset({"initialize", "server/discover"})
 _UNREACHABLE: Final = -32001
@@ -74,16 +77,16 @@ async def relay(
     await wire.run()
 
 
-def main(url: str, agent: str | None = None, owner: str | None = None) -> int:
+def main(url: str, agent: str | None = None, owner: str | None = None, token_file: Path | None = None) -> int:
     """Run the relay as this process; the exit status.
 
-    The token is taken from BLACKBOARD_TOKEN, the agent's name and its owner's from BLACKBOARD_AGENT
-    and BLACKBOARD_OWNER unless given.
+    The token is taken from `token_file`, else from BLACKBOARD_TOKEN; the agent's name and its owner's from
+    BLACKBOARD_AGENT and BLACKBOARD_OWNER unless given.
     """
     agent = agent or os.environ.get("BLACKBOARD_AGENT") or None
     owner = owner or os.environ.get("BLACKBOARD_OWNER") or None
-    token = os.environ.get("BLACKBOARD_TOKEN") or None
     try:
+        token = read_token(token_file) if token_file else os.environ.get("BLACKBOARD_TOKEN") or None
         asyncio.run(relay(url, agent=agent, owner=owner, token=token))
     except KeyboardInterrupt:
         return 130
@@ -95,12 +98,17 @@ def main(url: str, agent: str | None = None, owner: str | None = None) -> int:
 
 def run() -> None:
     """The program `blackboard-mcp-connect`, which is installed without the server."""
+    from pathlib import Path
+
     parser = argparse.ArgumentParser("blackboard-mcp-connect", description=_DESCRIPTION)
     parser.add_argument("url", metavar="URL")
     parser.add_argument("--agent", metavar="NAME", help="Your agent's name on the board.")
     parser.add_argument("--owner", metavar="NAME", help="Whom your agent acts for (default itself).")
+    parser.add_argument(
+        "--token-file", type=Path, metavar="FILE", help="Holds the access token, for you alone."
+    )
     given = parser.parse_args()
-    sys.exit(main(given.url, given.agent, given.owner))
+    sys.exit(main(given.url, given.agent, given.owner, given.token_file))
 
 
 class _Relay:

@@ -109,7 +109,7 @@ def test_the_demo_tells_a_story_needs_nothing_and_leaves_nothing(tmp_path: Path)
         while not re.match(step, told.pop(0)):
             assert told, f"{step} is not told in its turn: {story}"
     assert "serve --transport http" in rest
-    assert "claude mcp add" in rest
+    assert "install claude-code --url http://127.0.0.1:8420/mcp" in rest
     assert list(tmp_path.iterdir()) == []
 
 

@@ -82,7 +82,7 @@ class BoardClient(BoardAccess):
         if shown and not any(name.lower() == "authorization" for name in sent):
             check_bearer(url, shown)
             sent["Authorization"] = f"Bearer {shown}"
-        dial = _over_http(url, sent, mode)
+        dial = over_http(url, sent, mode)
         return cls(dial, agent=agent, name=name, tool_prefix=tool_prefix, patience=patience)
 
     @classmethod
@@ -205,7 +205,7 @@ def _error(result: CallToolResult, facts: Mapping[str, Any] | None) -> Blackboar
     return error_of(str(facts.get("error")), str(facts.get("message")), more)
 
 
-def _over_http(url: str, headers: Mapping[str, str], mode: str) -> Dial:
+def over_http(url: str, headers: Mapping[str, str], mode: str) -> Dial:
     @asynccontextmanager
     async def dial() -> AsyncIterator[Client]:
         import httpx2

@@ -17,6 +17,8 @@ from blackboard_mcp.protocols.visible import escape
 _COMMANDS = {
     "serve": ("serve", "Serve boards to MCP clients over stdio or HTTP."),
     "connect": ("connect", "Join a running server from a client that only starts local processes."),
+    "install": ("install", "Connect an MCP client: an entry in its configuration file."),
+    "uninstall": ("install", "Take that entry out again."),
     "token": ("token", "Make, list and revoke access tokens."),
     "demo": ("demo", "Replay a recorded multi-agent session through real MCP clients."),
     "show": ("inspect", "Show a board as one agent sees it."),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from .. import relay
@@ -13,10 +15,16 @@ from .. import relay
 @click.option(
     "--owner", metavar="NAME", envvar="BLACKBOARD_OWNER", help="Whom your agent acts for (default itself)."
 )
-def connect(url: str, agent: str | None, owner: str | None) -> None:
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Holds the access token; nobody else may be able to read it.",
+)
+def connect(url: str, agent: str | None, owner: str | None, token_file: Path | None) -> None:
     """Join the server at URL, say http://127.0.0.1:8420/mcp.
 
     For clients that only start local processes. It ends when its input ends. A bearer token is taken
-    from BLACKBOARD_TOKEN.
+    from --token-file, else from BLACKBOARD_TOKEN.
     """
-    raise SystemExit(relay.main(url, agent, owner))
+    raise SystemExit(relay.main(url, agent, owner, token_file))

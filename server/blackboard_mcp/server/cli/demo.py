@@ -99,9 +99,9 @@ def _tell_story(data: Path | None, transport: str, keep: bool) -> None:
             click.echo(f"kept in {folder}: {command} show --data {folder} --board {board}", err=True)
     click.echo(
         f"\nNow connect your client. Start a server:\n  {command} serve --transport http\n"
-        "and open http://127.0.0.1:8420/ for what to give each client. Claude Code, for one:\n"
-        "  claude mcp add --transport http blackboard http://127.0.0.1:8420/mcp "
-        '--header "X-Blackboard-Agent: claude-code"'
+        "and tell each client of it, Claude Code for one:\n"
+        f"  {command} install claude-code --url http://127.0.0.1:8420/mcp\n"
+        "http://127.0.0.1:8420/ shows what to give other clients."
     )
 
 

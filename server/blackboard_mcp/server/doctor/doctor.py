@@ -13,7 +13,7 @@ from blackboard_mcp.storage.operations.rows import micros
 from blackboard_mcp.storage.sqlite import examining
 
 from ..settings import Settings
-from . import boards, exposure, folder, network, programs
+from . import boards, clients, exposure, folder, network, programs
 from .findings import Finding, Severity
 
 
@@ -25,6 +25,7 @@ async def examine(settings: Settings, *, whole: bool = True, clock: Clock | None
         found += folder.look(settings)
         found += [finding async for finding in boards.look(settings, clock or SystemClock(), whole=whole)]
     found += [finding async for finding in network.look(settings)]
+    found += [finding async for finding in clients.look()]
     return sorted(found, key=lambda finding: finding.severity is not Severity.PROBLEM)
 
 

@@ -109,7 +109,12 @@ def _listed(boards: list[tuple[str, Board | None]] | None) -> str:
 
 
 def _connecting(url: str, *, token: bool) -> str:
-    parts = ["<h2>Connect a client</h2>"]
+    command = f"blackboard-mcp install CLIENT --url {url}{' --token' if token else ''}"
+    parts = [
+        "<h2>Connect a client</h2><p>Where blackboard-mcp is installed, one command does it for claude-code, cursor, "
+        "vscode, codex, gemini and goose (and for claude-desktop, with --token-file FILE for a token):</p>"
+        f"<pre>{_text(command)}</pre><p>By hand:</p>"
+    ]
     if token:
         parts.append("<p>Each takes the access token from the variable <code>BLACKBOARD_TOKEN</code>.</p>")
     else:

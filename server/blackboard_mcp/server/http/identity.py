@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from ipaddress import ip_address
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote, urlsplit
 
 from ...protocols.errors import InvalidInput
 from ...protocols.names import check_name
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 AGENT_HEADER: Final = "x-blackboard-agent"
 OWNER_HEADER: Final = "x-blackboard-owner"
@@ -87,6 +91,26 @@ def check_bearer(url: str, token: str) -> None:
             f"The token would go over the network in the clear: {parts.hostname} is not this machine, so its URL must "
             "begin with https:. Nothing was sent."
         )
+
+
+def read_token(file: Path) -> str:
+    """The token that a file holds.
+
+    Raises:
+        InvalidInput: it cannot be read, others can read it, or it is empty.
+    """
+    try:
+        mode = file.stat().st_mode
+        token = file.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"The token file {file} cannot be read: {error}.") from None
+    if os.name == "posix" and mode & 0o077:
+        raise InvalidInput(
+            f"Others on this machine can read the token file {file}: close it with chmod 600 '{file}'"
+        )
+    if not token:
+        raise InvalidInput(f"The token file {file} is empty: write the token into it.")
+    return token
 
 
 def is_loopback(host: str) -> bool:

@@ -1,0 +1,127 @@
+"""Configuration files of other programs: read whole, replaced at once, with what was before kept beside."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from blackboard_mcp.protocols.errors import InvalidInput
+
+_KEPT: Final = 5
+"""Backups that stay of a client; those that an installation may need do not count."""
+_BOM: Final = "\ufeff"
+
+
+def state_folder() -> Path:
+    """Where what was installed is noted, and backups are."""
+    from platformdirs import user_state_path
+
+    return user_state_path("blackboard-mcp", appauthor=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A file as it was read: `raw` is `None` where there is none."""
+
+    file: Path
+    raw: bytes | None
+
+    @classmethod
+    def of(cls, file: Path) -> Contents:
+        """
+        Raises:
+            InvalidInput: it cannot be read.
+        """
+        file = Path(os.path.realpath(file))
+        try:
+            return cls(file, file.read_bytes())
+        except FileNotFoundError:
+            return cls(file, None)
+        except OSError as error:
+            raise InvalidInput(f"{file} cannot be read ({error.strerror}). Nothing was changed.") from None
+
+    @property
+    def text(self) -> str:
+        """
+        Raises:
+            InvalidInput: it is no text in UTF-8.
+        """
+        try:
+            return (self.raw or b"").decode().removeprefix(_BOM)
+        except UnicodeDecodeError:
+            raise InvalidInput(
+                f"{self.file} is not in UTF-8. Save it so in an editor, then try again. Nothing was changed."
+            ) from None
+
+    @property
+    def digest(self) -> str | None:
+        return None if self.raw is None else sha256(self.raw).hexdigest()
+
+    def raw_of(self, text: str) -> bytes:
+        """The bytes of a changed text."""
+        bom = _BOM if (self.raw or b"").startswith(_BOM.encode()) else ""
+        return (bom + text).encode()
+
+    def replace(self, raw: bytes | None) -> None:
+        """Puts other bytes in the file's place, with its mode, or removes it.
+
+        Raises:
+            InvalidInput: it cannot be written, or was changed meanwhile.
+        """
+        try:
+            if Contents.of(self.file).raw != self.raw:
+                raise InvalidInput(
+                    f"{self.file} was changed by another program meanwhile: try again. Nothing was changed."
+                )
+            if raw is None:
+                self.file.unlink()
+                return
+            if self.raw is not None and not os.access(self.file, os.W_OK):
+                raise PermissionError(13, "it is read-only")
+            write(self.file, raw)
+        except OSError as error:
+            raise InvalidInput(
+                f"{self.file} cannot be written ({error.strerror}): make it and its folder writable for you, then try "
+                "again. Nothing was changed."
+            ) from None
+
+
+def write(file: Path, raw: bytes) -> None:
+    """Puts bytes into a file, all or none, with the mode and owner that it has."""
+    handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(raw)
+            with contextlib.suppress(FileNotFoundError):
+                there = file.stat()
+                Path(name).chmod(there.st_mode & 0o7777)
+                if hasattr(os, "chown") and (there.st_uid, there.st_gid) != (os.geteuid(), os.getegid()):
+                    with contextlib.suppress(OSError):
+                        os.chown(name, there.st_uid, there.st_gid)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(name, file)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def back_up(client: str, contents: Contents, needed: set[str]) -> Path | None:
+    """Keeps what a file holds, for its owner alone; older backups of the client go, but those that are needed stay."""
+    if contents.raw is None:
+        return None
+    folder = state_folder() / "backups"
+    folder.mkdir(0o700, parents=True, exist_ok=True)
+    kept = folder / f"{client}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{contents.file.name}"
+    write(kept, contents.raw)
+    for old in sorted(folder.glob(f"{client}-2*"))[:-_KEPT]:
+        if str(old) not in needed:
+            old.unlink(missing_ok=True)
+    return kept

@@ -1,0 +1,337 @@
+"""Entries of ours in clients' files: what is written, and how it goes in and out."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.names import check_name, is_reserved, reserved
+
+from ..http.identity import check_bearer, name_header, read_token
+from . import formats
+from .catalogue import Client, filled
+from .files import Contents, back_up, state_folder
+from .records import Part, Record, digest, note, record_of, records
+
+TOKEN: Final = "BLACKBOARD_TOKEN"
+"""The variable that clients take a token from."""
+Value = tuple[formats.Path, Any]
+"""What is put into a file, and where."""
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """How a client is to reach boards: those of a folder, or those of a server at `url`."""
+
+    agent: str
+    data: Path
+    url: str | None = None
+    relay: bool = False
+    token: bool = False
+    token_file: Path | None = None
+    arguments: tuple[str, ...] = ()
+    """Further ones of `serve` or `connect`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What becomes of a file: its bytes, or `None` where it goes. `record` is kept in the place of `instead`."""
+
+    client: str
+    contents: Contents
+    raw: bytes | None
+    record: Record | None
+    instead: Record | None = None
+
+    def difference(self) -> str:
+        """The change as a unified diff; empty where there is none."""
+
+        def lines(raw: bytes | None) -> list[str]:
+            return [line + "\n" for line in (raw or b"").decode().splitlines()]
+
+        file = str(self.contents.file)
+        return "".join(difflib.unified_diff(lines(self.contents.raw), lines(self.raw), file, file))
+
+    def make(self) -> Path | None:
+        """Changes the file, and returns the backup of what it was.
+
+        Raises:
+            InvalidInput: it cannot be written.
+        """
+        contents, record, kept = self.contents, self.record, None
+        if self.raw != contents.raw:
+            try:
+                kept = back_up(self.client, contents, {one.backup for one in records() if one.backup})
+                if record is not None and record.folder:
+                    contents.file.parent.mkdir(exist_ok=True)
+            except OSError as error:
+                raise InvalidInput(
+                    f"No backup of {contents.file} can be kept in {state_folder()} ({error.strerror}). Nothing was "
+                    "changed."
+                ) from None
+            contents.replace(self.raw)
+            if self.raw is None and self.instead is not None and self.instead.folder:
+                with contextlib.suppress(OSError):  # something else is in it by now
+                    contents.file.parent.rmdir()
+        if record is not None and record.backup is None and kept is not None:
+            record = dataclasses.replace(record, backup=str(kept))
+        try:
+            note(record, self.instead)
+        except OSError as error:
+            raise InvalidInput(
+                f"{contents.file} was changed, but this cannot be noted in {state_folder()} ({error.strerror}): "
+                "uninstall will not know the entry."
+            ) from None
+        return kept
+
+
+def place(client: Client, file: Path | None, project: bool) -> Path:
+    """The file that is meant: the user's, the project's, or the one that is named.
+
+    Raises:
+        InvalidInput: the client has none there, or is not on this machine.
+    """
+    if file is not None:
+        return file.expanduser().absolute()
+    if not project:
+        if not client.is_there():
+            raise InvalidInput(
+                f"{client.title} has no settings on this machine: {client.user_file()} and its folder are not there. "
+                "Start it once, or name the file with --file. Nothing was changed."
+            )
+        return client.user_file()
+    if not client.project:
+        raise InvalidInput(f"{client.title} has no file for a project: leave out --project.")
+    return Path.cwd() / client.project
+
+
+def own_command() -> list[str]:
+    """What starts this program from anywhere: clients have another PATH."""
+    if any(re.match(r"(archive|environments)-v\d", part) for part in Path(sys.prefix).parts):
+        # An environment of uvx is gone when its cache is emptied; uvx makes it anew.
+        beside = Path(os.environ.get("UV", "uv")).with_name("uvx")
+        return [shutil.which(str(beside)) or shutil.which("uvx") or "uvx", "blackboard-mcp"]
+    program = shutil.which(sys.argv[0])
+    if program is not None and Path(program).stem == "blackboard-mcp":
+        return [str(Path(program).absolute())]
+    return [sys.executable, "-m", "blackboard_mcp.server"]
+
+
+def server_url(url: str) -> str:
+    """The address of a server's MCP endpoint, of which the path may be left out.
+
+    Raises:
+        InvalidInput: it is no such address.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
+        raise InvalidInput(
+            f"{url!r} is not the address of a server: write it as http://127.0.0.1:8420/mcp, without a password."
+        )
+    return urlunsplit(parts._replace(path="/mcp")) if parts.path in ("", "/") else url
+
+
+def entry_of(client: Client, name: str, wanted: Connection) -> list[Value]:
+    """What is put into the client's file; the first is its entry.
+
+    Raises:
+        InvalidInput: the client cannot be connected so, or a name or an address is none.
+    """
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(f"{name!r} is no name for an entry: 1 to 64 of A-Z, a-z, 0-9, _ and -.")
+    check_name(wanted.agent)
+    if is_reserved(wanted.agent):
+        raise reserved(wanted.agent)
+    within: formats.Path = (client.within, name)
+    if wanted.url is None:
+        if wanted.token or wanted.token_file or wanted.relay:
+            raise InvalidInput("A relay and tokens are for a server that runs: name its address with --url.")
+        words = ["serve", "--data", str(wanted.data), "--agent", wanted.agent]
+        return [(within, _program(client, name, [*words, *wanted.arguments]))]
+    url = server_url(wanted.url)
+    if wanted.relay or client.http is None:
+        return [(within, _program(client, name, _relay(url, wanted)))]
+    if wanted.token_file is not None:
+        raise InvalidInput(
+            f"{client.title} takes no token from a file. Say --token, and it takes it from {TOKEN} (VS Code asks for "
+            "it); or --relay --token-file FILE."
+        )
+    if wanted.arguments:
+        raise InvalidInput(
+            "Over HTTP there is no process to give arguments to: leave them out, or say --relay."
+        )
+    headers = {"X-Blackboard-Agent": name_header(wanted.agent)}
+    variable = TOKEN
+    parts: list[Value] = []
+    if wanted.token:
+        check_bearer(url, "token")
+        if "input" in client.reference:
+            variable = f"{name}-token"
+            question = {"type": "promptString", "id": variable, "password": True}
+            parts = [
+                (("inputs", None), {**question, "description": f"Access token of {urlsplit(url).netloc}"})
+            ]
+        headers = {"Authorization": f"Bearer {client.reference.format(variable)}"}
+    shape = client.http_with_token if wanted.token else client.http
+    facts = {"name": name, "url": url, "headers": headers, "variable": variable}
+    return [(within, filled(shape or {}, facts)), *parts]
+
+
+def _relay(url: str, wanted: Connection) -> list[str]:
+    if wanted.token:
+        raise InvalidInput("The relay takes a token from a file that only you can read: --token-file FILE.")
+    if wanted.token_file is None:
+        return ["connect", url, "--agent", wanted.agent, *wanted.arguments]
+    file = wanted.token_file.expanduser().absolute()
+    check_bearer(url, read_token(file))
+    return ["connect", url, "--token-file", str(file), *wanted.arguments]
+
+
+def _program(client: Client, name: str, arguments: list[str]) -> dict[str, Any]:
+    command, *first = own_command()
+    return filled(client.program, {"name": name, "command": command, "args": [*first, *arguments]})
+
+
+def install(
+    client: Client, file: Path, name: str, parts: list[Value], *, replace: bool = False, folder: bool = False
+) -> Change | None:
+    """What it takes to have an entry in a client's file; `None` where it is there. `folder` allows to make its folder.
+
+    Raises:
+        InvalidInput: the file cannot be read or changed, or has another entry of that name.
+    """
+    contents = Contents.of(file)
+    file, folder = contents.file, folder and not contents.file.parent.exists()
+    if not folder and not file.parent.is_dir():
+        raise InvalidInput(f"The folder {file.parent} is not there: make it first. Nothing was changed.")
+    text, data = _read(client, contents)
+    record, entry = record_of(client.name, file, name), parts[0][1]
+    with _refusing(client, file, "Add"):
+        there = formats.find(data, parts[0][0])
+        parts = [
+            (path, value) for path, value in parts if path[-1] is not None or not _has(data, path, value)
+        ]
+        if there == entry and len(parts) == 1:
+            made = Record(client.name, str(file), name, _known(data, parts), contents.digest, "", None)
+            return Change(client.name, contents, contents.raw, made) if record is None else None
+        ours = record is not None and there is not None and digest(there) == record.parts[0].digest
+        if there is not None and not ours and not replace:
+            raise InvalidInput(
+                f"{file} has a '{name}' of its own. Say --replace to put this in its place, or --name for another "
+                "name. Nothing was changed."
+            )
+        if ours and record is not None:
+            text = _without(client, text, record)
+        known = _known(formats.load(client.kind, text), parts)
+        for path, value in parts:
+            text = formats.put(client.kind, text, path, value)
+    raw = contents.raw_of(text)
+    after = Contents(file, raw).digest or ""
+    before = contents.digest if there is None else ""  # another's entry does not come back
+    new = Record(client.name, str(file), name, known, before, after, None, folder)
+    if (
+        ours and record is not None and record.after == contents.digest
+    ):  # it can still be brought back as it was
+        new = Record(client.name, str(file), name, known, record.before, after, record.backup, record.folder)
+    return Change(client.name, contents, raw, new, record)
+
+
+def uninstall(client: Client, file: Path, name: str) -> Change | None:
+    """What it takes to have the entry out of a client's file; `None` where there is none.
+
+    Raises:
+        InvalidInput: the entry is not what was installed, or the file cannot be read or changed.
+    """
+    contents = Contents.of(file)
+    file = contents.file
+    text, data = _read(client, contents)
+    record, path = record_of(client.name, file, name), (client.within, name)
+    with _refusing(client, file, "Take out"):
+        there = formats.find(data, path)
+        if there is None:
+            return None if record is None else Change(client.name, contents, contents.raw, None, record)
+        if record is None or digest(there) != record.parts[0].digest:
+            why = (
+                "was not installed by this command"
+                if record is None
+                else "was changed since it was installed"
+            )
+            raise InvalidInput(
+                f"'{name}' in {file} {why}, so it stays. Take it out in an editor. Nothing was changed."
+            )
+        if contents.digest == record.after:
+            if record.before is None:
+                return Change(client.name, contents, None, None, record)
+            kept = Contents.of(Path(record.backup)) if record.backup else None
+            if kept is not None and kept.digest == record.before:
+                return Change(client.name, contents, kept.raw, None, record)
+        text = _without(client, text, record)
+    gone = record.before is None and not formats.load(client.kind, text)
+    return Change(client.name, contents, None if gone else contents.raw_of(text), None, record)
+
+
+def _read(client: Client, contents: Contents) -> tuple[str, dict[str, Any]]:
+    try:
+        return contents.text, formats.load(client.kind, contents.text)
+    except formats.NotReadable as error:
+        raise InvalidInput(
+            f"{contents.file} is not {client.kind.upper()} that {client.title} could read: {error.message}. Correct it "
+            "in an editor, then try again. Nothing was changed."
+        ) from None
+
+
+@contextlib.contextmanager
+def _refusing(client: Client, file: Path, change: str) -> Iterator[None]:
+    """Says what to do by hand where a file cannot be changed."""
+    try:
+        yield
+    except formats.NotEditable as error:
+        show = (
+            f"`blackboard-mcp install {client.name} --dry-run --file new.{client.kind}` shows what it says."
+        )
+        raise InvalidInput(
+            f"{file}: {error.message}. Nothing was changed. {change} the entry by hand; {show}"
+        ) from None
+
+
+def _known(data: dict[str, Any], parts: list[Value]) -> tuple[Part, ...]:
+    return tuple(
+        Part(path, digest(value), int(formats.find(data, path[:-1]) is None)) for path, value in parts
+    )
+
+
+def _has(data: dict[str, Any], path: formats.Path, value: Any) -> bool:
+    """Whether a list has an element of that id: the client takes it, whatever else it says."""
+    found = formats.find(data, path[:-1])
+    return isinstance(found, list) and any(
+        isinstance(one, dict) and one.get("id") == value["id"] for one in found
+    )
+
+
+def _without(client: Client, text: str, record: Record) -> str:
+    """The text without what was installed, and without what was made for it and is empty now."""
+    for part in record.parts:
+        path, held = part.path, formats.find(formats.load(client.kind, text), part.path[:-1])
+        if isinstance(held, list):
+            at = next((n for n, one in enumerate(held) if digest(one) == part.digest), None)
+            if at is None or f"input:{held[at]['id']}}}" in text:  # another entry asks it too
+                continue
+            path = (*path[:-1], at)
+        text = formats.drop(client.kind, text, path)
+        above = path[:-1]
+        data = formats.load(client.kind, text)
+        if part.made and above[0] in data and not formats.find(data, above):
+            text = formats.drop(client.kind, text, above)
+    return text

@@ -1,0 +1,76 @@
+"""What was installed, by file: how an entry is known again, and what brings the file back as it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from . import formats
+from .files import state_folder, write
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A value that was put into a file, known by its digest, and how much on the way there was made for it."""
+
+    path: formats.Path
+    digest: str
+    made: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An installation. `before` and `after` are digests of the file; `backup` is what it was before."""
+
+    client: str
+    file: str
+    name: str
+    parts: tuple[Part, ...]
+    before: str | None
+    after: str
+    backup: str | None
+    folder: bool = False
+    """Whether the file's folder was made for it."""
+
+
+def digest(value: Any) -> str:
+    """What an entry is known by."""
+    return sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def records() -> list[Record]:
+    """All there are; none where the notes are gone or unreadable."""
+    try:
+        found = json.loads(_notes().read_bytes())["installed"]
+        return [
+            Record(**{**one, "parts": tuple(Part(tuple(part.pop("path")), **part) for part in one["parts"])})
+            for one in found
+        ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []
+
+
+def record_of(client: str, file: Path, name: str) -> Record | None:
+    """The record of an entry."""
+    known = (client, str(file), name)
+    return next((one for one in records() if (one.client, one.file, one.name) == known), None)
+
+
+def note(new: Record | None, instead: Record | None = None) -> None:
+    """Keeps a record, in the place of another."""
+    kept = [one for one in records() if one != instead]
+    _save([*kept, *([] if new is None else [new])])
+
+
+def _notes() -> Path:
+    return state_folder() / "clients.json"
+
+
+def _save(kept: Iterable[Record]) -> None:
+    _notes().parent.mkdir(0o700, parents=True, exist_ok=True)
+    text = json.dumps({"installed": [asdict(one) for one in kept]}, indent=1)
+    write(_notes(), text.encode())

@@ -1,0 +1,94 @@
+"""What clients were told about boards: each entry of ours is tried as its client would, and must list tools."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import tempfile
+from collections.abc import AsyncIterator
+from typing import Final, TextIO
+
+from ..clients.entries import Entry, Unreadable, entries, resolved
+from .findings import Finding, warning
+
+PATIENCE: Final = 20.0
+"""Seconds in which an entry must have answered."""
+
+
+async def look() -> AsyncIterator[Finding]:
+    """What is wrong with what was installed in clients, or written there by hand."""
+    found = await asyncio.to_thread(lambda: list(entries()))
+    readable = [one for one in found if isinstance(one, Entry)]
+    for one in found:
+        if isinstance(one, Unreadable):
+            yield warning(
+                "client-file-unreadable",
+                f"{one.client.title} cannot read its file {one.file}: {one.why}",
+                "Correct it in an editor, or put a backup in its place.",
+                client=one.client.name,
+                file=str(one.file),
+            )
+    for entry, why in zip(readable, await asyncio.gather(*map(_silence, readable)), strict=True):
+        if why:
+            client, file = entry.client, entry.file
+            cure = f"Run it by hand, it says more: {shlex.join(entry.command)}"
+            if entry.url:
+                cure = f"Start the server at {entry.url}, or correct the entry."
+            where = "" if file == client.user_file() else f" --file {shlex.quote(str(file))}"
+            yield warning(
+                "client-not-connecting",
+                f"{client.title} gets nothing from '{entry.name}' in {file}: {why}.",
+                f"{cure} `blackboard-mcp uninstall {client.name}{where}` takes it out.",
+                client=client.name,
+                file=str(file),
+                entry=entry.name,
+            )
+
+
+async def _silence(entry: Entry) -> str:
+    """Why an entry is of no use to its client; empty where it lists tools."""
+    headers, missing = {}, []
+    for name, value in entry.headers.items():
+        headers[name], unset = resolved(value)
+        missing += unset
+    if any(name.startswith("input:") for name in missing):
+        return ""  # the client asks a person for it
+    if missing:
+        return (
+            f"it needs {' and '.join(missing)} in its environment, which is not set here, so it was not tried"
+        )
+    with tempfile.TemporaryFile("w+", errors="replace") as log:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return "" if await _tools(entry, headers, log) else "it lists no tools"
+        except TimeoutError:
+            return f"it did not answer within {PATIENCE:g} s"
+        except Exception as error:
+            if isinstance(_first(error), FileNotFoundError):
+                return f"{entry.command[0]} is not there"
+            log.seek(0)
+            said = log.read().strip().splitlines()
+            return said[-1] if said else str(_first(error)) or type(error).__name__
+
+
+async def _tools(entry: Entry, headers: dict[str, str], log: TextIO) -> int:
+    """How many tools the entry's server lists to a client that begins as clients do."""
+    from mcp.client import Client
+    from mcp.client.stdio import StdioServerParameters, stdio_client
+
+    from ..board.client import over_http
+
+    if entry.url:
+        async with over_http(entry.url, headers, "legacy")() as client:
+            return len((await client.list_tools()).tools)
+    variables = {name: resolved(value)[0] for name, value in entry.variables.items()}
+    program = StdioServerParameters(command=entry.command[0], args=entry.command[1:], env=variables)
+    async with Client(stdio_client(program, errlog=log), mode="legacy") as client:
+        return len((await client.list_tools()).tools)
+
+
+def _first(error: BaseException) -> BaseException:
+    """The error itself, where it comes in groups of groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
