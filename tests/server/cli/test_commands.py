@@ -248,7 +248,7 @@ def test_compact_says_what_the_file_took_and_takes_and_leaves_the_boards_alone(d
 
 def test_watch_follows_events_and_ends_when_told(data: Path) -> None:
     lines = said("watch", "--data", data, *BOARD, "--since", "0", "--seconds", "0").splitlines()
-    assert lines[0].startswith("1 board.created")
+    assert re.fullmatch(r"\d\d:\d\d:\d\d +1  \S+ made the board", lines[0])
     events = said("watch", "--data", data, *BOARD, "--since", "0", "--seconds", "0", "--json").splitlines()
     assert [json.loads(line)["seq"] for line in events] == list(range(1, len(lines) + 1))
 
@@ -263,9 +263,9 @@ def test_watch_shows_what_another_process_posts_and_ends_on_an_interrupt(tmp_pat
         try:
             assert watching.stdout is not None
             assert watching.stderr is not None
-            assert "item.posted F-1" in watching.stdout.readline()
+            assert "ada posted fact F-1: first" in watching.stdout.readline()
             assert call_over_stdio(tmp_path, "serve", "--data", str(tmp_path), text="second")
-            assert "item.posted F-2" in watching.stdout.readline()
+            assert "ada posted fact F-2: second" in watching.stdout.readline()
             watching.send_signal(signal.SIGINT)
             assert watching.wait(PATIENCE) == 130
             assert "Traceback" not in watching.stderr.read()

@@ -3,62 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import pty
 import re
 import shlex
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
 from blackboard_mcp.server.board import Board
 from blackboard_mcp.server.cli import _COMMANDS, cli
 from blackboard_mcp.server.demo.process import environment
+from commands import PROGRAM, answered, refused, run, said, serving, token
 from patience import PATIENCE, until
 
-PROGRAM = (sys.executable, "-m", "blackboard_mcp.server")
 SPOKEN = [name for name, (module, _) in _COMMANDS.items() if module in ("speaking", "steering")]
-
-
-def run(given: dict[str, str], *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*PROGRAM, *words],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env=environment() | given,
-    )
-
-
-def said(given: dict[str, str], *words: str, stdin: str = "") -> str:
-    """What a command prints, which must succeed without a word on standard error."""
-    done = run(given, *words, stdin=stdin)
-    assert (done.returncode, done.stderr) == (0, ""), done
-    return done.stdout
-
-
-def answered(given: dict[str, str], *words: str) -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(said(given, *words, "--json"))
-    return answer
-
-
-def refused(given: dict[str, str], *words: str) -> str:
-    """The one line of an error: nothing on standard output, no traceback."""
-    done = run(given, *words)
-    assert (done.returncode, done.stdout) == (1, ""), done
-    assert len(done.stderr.splitlines()) == 1, done.stderr
-    return done.stderr
-
-
-def token(data: Path, *words: str) -> str:
-    return run({"BLACKBOARD_DATA": str(data)}, "token", "create", *words).stdout.strip()
 
 
 async def furnish(data: Path) -> None:
@@ -75,26 +37,11 @@ async def furnish(data: Path) -> None:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """The URL of a server that asks for tokens and has all tools, and its folder."""
+    """The URL of a server that asks for tokens, and its folder."""
     data = tmp_path_factory.mktemp("served")
     data.chmod(0o700)
-    token(data, "--agent", "somebody")
-    words = ("serve", "--transport", "http", "--port", "0", "--data", str(data), "--tools", "all")
-    with subprocess.Popen(
-        [*PROGRAM, *words],
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(),
-    ) as process:
-        assert process.stderr is not None
-        url = process.stderr.readline().removeprefix("blackboard-mcp serves ").strip()
-        draining = threading.Thread(target=process.stderr.read)
-        draining.start()
+    with serving(data) as (url, _):
         yield url, data
-        process.terminate()
-        assert process.wait(PATIENCE) == 0
-        draining.join()
 
 
 @pytest.fixture(params=["folder", "server"])

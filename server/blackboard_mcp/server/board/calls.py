@@ -20,8 +20,8 @@ class EventSource(Protocol):
         """The place to begin at: `since`, else the durable cursor, else the present end of the log."""
         ...
 
-    async def fetch(self, after: int, limit: int) -> EventsAnswer:
-        """Events after a place as soon as there are any, at most `limit`; none after a while.
+    async def fetch(self, after: int, limit: int, seconds: float | None = None) -> EventsAnswer:
+        """Events after a place as soon as there are any, at most `limit`; none after `seconds`, or a while.
 
         A durable source confirms `after`: what came before it is not delivered again after a crash.
         """

@@ -58,8 +58,9 @@ class DurableSource:
         self._id = held.id
         return held.cursor
 
-    async def fetch(self, after: int, limit: int) -> EventsAnswer:
-        return await self._board.wait(self._id, since=after, seconds=POLL_SECONDS, limit=limit)
+    async def fetch(self, after: int, limit: int, seconds: float | None = None) -> EventsAnswer:
+        seconds = POLL_SECONDS if seconds is None else seconds
+        return await self._board.wait(self._id, since=after, seconds=seconds, limit=limit)
 
     async def confirm(self, place: int) -> None:
         await self._board.wait(self._id, since=place, seconds=0.0, limit=1)

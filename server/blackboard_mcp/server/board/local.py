@@ -201,10 +201,15 @@ class _Log:
         self._condition = parse_event_filter(await with_threads(store, board.name, board.agent, self._filter))
         return board.seq if since is None else since
 
-    async def fetch(self, after: int, limit: int) -> EventsAnswer:
+    async def fetch(self, after: int, limit: int, seconds: float | None = None) -> EventsAnswer:
         board = self._board
         news = await board._opening.opened.blackboard.following.watch(
-            board.agent, board.name, self._condition, after, seconds=_LONG, limit=limit
+            board.agent,
+            board.name,
+            self._condition,
+            after,
+            seconds=_LONG if seconds is None else seconds,
+            limit=limit,
         )
         return EventsAnswer(
             events=[wire_event(event) for event in news.events], cursor=news.cursor, seq=news.seq

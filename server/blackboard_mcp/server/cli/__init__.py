@@ -25,7 +25,7 @@ _COMMANDS = {
     "explain": ("inspect", "Say why items stay, what would take them, or why they left."),
     "query": ("inspect", "List items of a board."),
     "archive": ("inspect", "Search what was pruned from a board."),
-    "watch": ("inspect", "Follow a board's events."),
+    "watch": ("watch", "Follow a board's events."),
     "post": ("speaking", "Post to a board, or change what you posted."),
     "reply": ("speaking", "Reply to an item, or answer a question."),
     "critique": ("speaking", "Object to an item, which opens a debate."),

@@ -1,17 +1,16 @@
-"""`show`, `explain`, `query`, `archive` and `watch`: a person's look at the same data that agents share."""
+"""`show`, `explain`, `query` and `archive`: a person's look at the same data that agents share."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from blackboard_mcp.protocols.archive import ArchiveQuery
-from blackboard_mcp.protocols.filters import EventFilter, ItemQuery
+from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import ItemType, Status, Zone, parse_ref
 from blackboard_mcp.protocols.keys import check_glob
 
@@ -213,47 +212,3 @@ def archive(
             click.echo(say.found(found, waiting, seq, restored=False))
 
     _run(settings_of(config, data=data, board=board), look)
-
-
-@click.command()
-@data_options
-@_agent
-@_json
-@click.option("--since", type=click.IntRange(min=0), help="Begin after this sequence (default: now).")
-@click.option("--seconds", type=click.FloatRange(min=0), help="Stop after this long (default: never).")
-def watch(
-    config: Path | None,
-    data: Path | None,
-    board: str | None,
-    agent: str,
-    as_json: bool,
-    since: int | None,
-    seconds: float | None,
-) -> None:
-    """Follow a board's events as they happen, whichever process causes them. Ctrl-C ends it."""
-    from blackboard_mcp.protocols.wire import wire_event
-
-    async def look(opened: Installation, say: Rendering) -> None:
-        loop = asyncio.get_running_loop()
-        end = None if seconds is None else loop.time() + seconds
-        following, name = opened.blackboard.following, await opened.blackboard.board_of(None, agent)
-        place = await following.place(name, since)
-        while True:
-            left = 30.0 if end is None else min(30.0, max(0.0, end - loop.time()))
-            news = await following.watch(
-                agent, name, EventFilter(), place, seconds=left, limit=200, texts=True
-            )
-            place = news.cursor
-            for event in news.events:
-                if as_json:
-                    click.echo(visible_json(wire_event(event).model_dump_json()))
-                else:
-                    click.echo(say.event(event, news.texts))
-            sys.stdout.flush()
-            if end is not None and loop.time() >= end and not news.events:
-                return
-
-    try:
-        _run(settings_of(config, data=data, board=board), look)
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None

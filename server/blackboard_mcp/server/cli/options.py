@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,3 +54,15 @@ async def existing(settings: Settings, *, board: bool = True) -> AsyncIterator[I
 def settings_of(config: Path | None, **given: Any) -> Settings:
     """The settings in force for a command."""
     return load(given, config=config)
+
+
+def interruptible(work: Callable[[], Awaitable[None]]) -> None:
+    """Runs it to its end, or to Ctrl-C: then the exit code is 130."""
+
+    async def run() -> None:
+        await work()
+
+    try:
+        asyncio.run(run())
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None

@@ -66,7 +66,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Part]]) -> None:
 
 def as_json(answer: BaseModel | dict[str, Any]) -> None:
     """Prints an answer as one line of JSON."""
-    text = json.dumps(answer, ensure_ascii=False) if isinstance(answer, dict) else answer.model_dump_json()
+    if isinstance(answer, dict):
+        text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+    else:
+        text = answer.model_dump_json()
     click.echo(visible_json(text))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import click
 from blackboard_mcp.protocols.items import EdgeKind, ItemType
 
 from . import output
-from .options import Command
+from .options import Command, interruptible
 from .target import target_of, target_options
 
 if TYPE_CHECKING:
@@ -54,18 +53,6 @@ def act(
         return click.command(call.__name__, help=call.__doc__, epilog=f"Example: {example}")(command)
 
     return made
-
-
-def interruptible(work: Callable[[], Awaitable[None]]) -> None:
-    """Runs it to its end, or to Ctrl-C: then the exit code is 130."""
-
-    async def run() -> None:
-        await work()
-
-    try:
-        asyncio.run(run())
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
 
 
 def _said(context: click.Context, param: click.Parameter, value: str | None) -> str | None:

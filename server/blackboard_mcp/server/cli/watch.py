@@ -1,0 +1,200 @@
+"""`watch`: a board's log as it goes on, a sentence an event, from a folder or a server."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from copy import copy
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from blackboard_mcp.protocols.errors import BlackboardError, Unreachable
+from blackboard_mcp.protocols.items import ItemType
+
+from . import output
+from .options import interruptible
+from .target import Target, target_of, target_options
+
+if TYPE_CHECKING:
+    from blackboard_mcp.protocols.wire import WireEvent
+
+    from ..board import BoardAccess
+    from ..board.calls import EventSource
+
+_POLL: Final = 25.0
+_NEW_BOARDS: Final = 5.0
+"""How often new boards are looked for."""
+_AWAY: Final = 300.0
+"""For so long a server that went away is waited for."""
+_PAUSE: Final = 1.0
+_FAREWELL: Final = 1.0
+_TEXTS: Final = 20
+"""Texts that are read at a time."""
+_NEW: Final = ("item.posted", "item.versioned")
+_TYPES = click.Choice([str(t) for t in ItemType], case_sensitive=False)
+
+
+@click.command(epilog="Example: blackboard-mcp watch --since 0 --seconds 0 --type critique --type decision")
+@click.option("--type", "type", type=_TYPES, multiple=True, help="Only what is about items of this type.")
+@click.option("--by", "agent_", metavar="NAME", multiple=True, help="Only what this agent does.")
+@click.option("--thread", metavar="ID", help="Only the conversation of this item, say F-3.")
+@click.option(
+    "--tag", "tags", metavar="TAG", multiple=True, help="Only what is about items with all these tags."
+)
+@click.option(
+    "--event", metavar="NAME", multiple=True, help="Only events of this name, say debate.* (quoted)."
+)
+@click.option("--mentions", is_flag=True, help="Only what concerns you: your name, your items, what you owe.")
+@click.option("--all-boards", is_flag=True, help="All boards that you may read, new ones too.")
+@click.option("--since", type=click.IntRange(min=0), help="Begin after this sequence (default: now).")
+@click.option("--seconds", type=click.FloatRange(min=0), help="Stop after this long (default: never).")
+@target_options
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of text, an object a line.")
+def watch(
+    all_boards: bool,
+    since: int | None,
+    seconds: float | None,
+    as_json: bool,
+    agent_: Sequence[str],
+    **given: Any,
+) -> None:
+    """Follow a board's events as they happen, whichever process causes them. Ctrl-C ends it.
+
+    Where a server goes away it is waited for, and nothing is missed; after five minutes the exit code is 1.
+    """
+    target = target_of(given)
+    filter_ = {field: _listed(value) for field, value in {**given, "agent": agent_}.items() if value}
+    if all_boards and since:
+        raise click.UsageError("--since is a place on one board; with --all-boards it can only be 0")
+
+    async def work() -> None:
+        async with target.opened(any_board=all_boards) as board:
+            following = _Following(target, filter_, seconds, as_json=as_json, named=all_boards)
+            await (following.all(board, since) if all_boards else following.one(board, since))
+
+    interruptible(work)
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+class _Following:
+    """Follows boards to the end of the time that is given."""
+
+    def __init__(
+        self, target: Target, filter_: dict[str, Any], seconds: float | None, *, as_json: bool, named: bool
+    ) -> None:
+        self._target = target
+        self._filter = filter_
+        self._loop = asyncio.get_running_loop()
+        self._end = None if seconds is None else self._loop.time() + seconds
+        self._as_json = as_json
+        self._named = named
+        self._away = False
+
+    def _left(self, most: float) -> float:
+        return most if self._end is None else min(most, max(0.0, self._end - self._loop.time()))
+
+    def _over(self) -> bool:
+        return self._end is not None and self._loop.time() >= self._end
+
+    async def all(self, board: BoardAccess, since: int | None) -> None:
+        """Every board that there is, and those that come while it goes on."""
+        known: set[str] = set()
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                for listed in (await self._kept(board.boards)).boards:
+                    if listed.id not in known and listed.lifecycle is not None:
+                        known.add(listed.id)
+                        other = copy(board)  # the same connection
+                        other.name = listed.id
+                        tasks.create_task(self.one(other, since))
+                if self._over():
+                    return
+                await asyncio.sleep(self._left(_NEW_BOARDS))
+                since = 0
+
+    async def one(self, board: BoardAccess, since: int | None) -> None:
+        from blackboard_mcp.protocols.filters import parse_event_filter
+
+        source = board._source(self._filter, parse_event_filter(self._filter), None)
+        try:
+            place = await source.start(since)
+            while True:
+                seconds = self._left(_POLL)
+                page = await self._kept(lambda: source.fetch(place, 200, seconds))  # noqa: B023
+                await self._tell(board, page.events)
+                place = page.cursor
+                if self._over() and not page.events:
+                    return
+        finally:
+            await _leave(source)
+
+    async def _kept(self, call: Any) -> Any:
+        """What a call gives; while the server is away it is said, and the call made again.
+
+        Raises:
+            Unreachable: it was away for too long.
+        """
+        patience = self._loop.time() + _AWAY
+        while True:
+            try:
+                answer = await call()
+            except Unreachable as error:
+                if self._loop.time() > patience:
+                    raise
+                if not self._away:
+                    self._away = True
+                    _note(
+                        f"{self._target.url} does not answer ({error.message}); trying again for {_AWAY:g} s"
+                    )
+                if self._over():
+                    raise
+                await asyncio.sleep(_PAUSE)
+            else:
+                if self._away:
+                    self._away = False
+                    _note(f"{self._target.url} answers again")
+                return answer
+
+    async def _tell(self, board: BoardAccess, events: Sequence[WireEvent]) -> None:
+        if self._as_json:
+            for event in events:
+                board_ = {"board": board.name} if self._named else {}
+                output.as_json({**board_, **event.model_dump(mode="json")})
+        else:
+            from .sentences import sentence
+
+            texts = await _texts(board, events)
+            named: list[output.Part] = [(f"{board.name}  ", output.ID)] if self._named else []
+            for event in events:
+                new = texts.get(f"{event.item}@{event.version}", "") if event.event in _NEW else ""
+                output.line(*named, *sentence(event, new))
+        sys.stdout.flush()
+
+
+async def _texts(board: BoardAccess, events: Sequence[WireEvent]) -> dict[str, str]:
+    """The texts that are new with the events, by id and version; what cannot be read is left out."""
+    wanted = [f"{e.item}@{e.version}" for e in events if e.event in _NEW]
+    found: dict[str, str] = {}
+    for first in range(0, len(wanted), _TEXTS):
+        with suppress(BlackboardError):  # the events are told without
+            items = (await board.read(wanted[first : first + _TEXTS])).items
+            found |= {f"{item.id}@{item.version}": item.text for item in items}
+    return found
+
+
+async def _leave(source: EventSource) -> None:
+    """Gives back what the source holds, if the server is there to take it."""
+    with suppress(BlackboardError, TimeoutError):
+        async with asyncio.timeout(_FAREWELL):
+            await source.close()
+
+
+def _note(text: str) -> None:
+    from blackboard_mcp.protocols.visible import escape
+
+    click.echo(f"blackboard-mcp: {escape(text)}", err=True)

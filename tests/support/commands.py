@@ -1,0 +1,75 @@
+"""Runs the product's commands as people do, on a folder or on a server that asks for tokens."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from blackboard_mcp.server.demo.process import environment
+from patience import PATIENCE
+
+PROGRAM = (sys.executable, "-m", "blackboard_mcp.server")
+
+
+def run(given: dict[str, str], *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*PROGRAM, *words],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=environment() | given,
+    )
+
+
+def said(given: dict[str, str], *words: str, stdin: str = "") -> str:
+    """What a command prints, which must succeed without a word on standard error."""
+    done = run(given, *words, stdin=stdin)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    return done.stdout
+
+
+def answered(given: dict[str, str], *words: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(said(given, *words, "--json"))
+    return answer
+
+
+def refused(given: dict[str, str], *words: str) -> str:
+    """The one line of an error: nothing on standard output, no traceback."""
+    done = run(given, *words)
+    assert (done.returncode, done.stdout) == (1, ""), done
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    return done.stderr
+
+
+def token(data: Path, *words: str) -> str:
+    return run({"BLACKBOARD_DATA": str(data)}, "token", "create", *words).stdout.strip()
+
+
+@contextmanager
+def serving(data: Path, port: int = 0) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """A server that asks for tokens and has all tools: its URL, and its process, which may be ended meanwhile."""
+    words = ("serve", "--transport", "http", "--port", str(port), "--data", str(data), "--tools", "all")
+    with subprocess.Popen(
+        [*PROGRAM, *words, "--auth", "token"],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    ) as process:
+        assert process.stderr is not None
+        url = process.stderr.readline().removeprefix("blackboard-mcp serves ").strip()
+        draining = threading.Thread(target=process.stderr.read)
+        draining.start()
+        try:
+            yield url, process
+        finally:
+            process.terminate()
+            process.wait(PATIENCE)
+            draining.join()
