@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import trustme
@@ -259,6 +259,85 @@ def test_owners_and_boards_that_keep_nearly_what_they_may_are_found(data: Path) 
             "main mallory: 4900000000 of 5000000000",
         ]
     assert diagnose(data, "--quick") == {}
+
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def aged(data: Path) -> Path:
+    """The folder ten days old: half of the bytes were written within the last week, a tenth of those by bob."""
+    now = datetime.now(UTC)
+    old, recent = (round((now - days * DAY).timestamp() * 1e6) for days in (10, 3))
+    counted = (
+        "length(CAST(text AS BLOB)) + length(CAST(tags AS BLOB)) + length(CAST(metadata AS BLOB)) + 1000"
+    )
+    alter(
+        data,
+        f"UPDATE item SET created_at = {old}, written_at = {old}",  # noqa: S608 - of ours
+        f"UPDATE item_version SET written_at = {old}",  # noqa: S608 - of ours
+        f"UPDATE item SET written_at = {recent} WHERE number <= 30",  # noqa: S608 - of ours
+        "UPDATE item SET written_by = 'bob' WHERE number <= 3",
+        "UPDATE stored SET bytes = "  # noqa: S608 - of ours
+        f"(SELECT 2 * sum({counted}) FROM item WHERE number <= 30) WHERE agent = ''",
+    )
+    return data
+
+
+def test_the_growth_of_a_folder_is_told_with_who_wrote_most_and_when_posts_stop(
+    aged: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from blackboard_mcp.server.doctor import growth
+
+    def grown() -> dict[str, Any]:
+        done = CliRunner().invoke(cli, ["doctor", "--json", "--data", str(aged)])
+        told: dict[str, Any] = json.loads(done.stdout)["growth"]
+        return told
+
+    told = grown()
+    index = sum(len(content) for content in contents(aged / "archive.lance").values())
+    assert told["days"] == 7
+    assert told["database_bytes"] == pytest.approx((aged / "board.sqlite3").stat().st_size / 14, abs=1)
+    assert told["index_bytes"] == pytest.approx(index / 14, abs=1)
+    writers = [(writer["board"], writer["agent"]) for writer in told["writers"]]
+    assert writers == [("main", "ada"), ("main", "bob")]
+    assert told["writers"][1]["share"] == pytest.approx(0.1, abs=0.01)
+    a_day = told["database_bytes"] + told["index_bytes"]
+
+    class Disk(NamedTuple):
+        total: int
+        used: int
+        free: int
+
+    def left(free: int) -> None:
+        monkeypatch.setattr(growth.shutil, "disk_usage", lambda folder: Disk(0, 0, free))
+
+    left(100 * a_day)
+    end = datetime.fromisoformat(grown()["stops_at"])
+    assert abs(end - datetime.now(UTC) - 100 * DAY) < DAY
+    assert "storage-filling" not in diagnose(aged)
+    done = CliRunner().invoke(cli, ["doctor", "--data", str(aged)])
+    assert f"ada on main 90%, bob on main 10%. {100 * a_day / 1e6:.1f} MB may still be written" in done.stdout
+    assert f"posts stop on {end:%Y-%m-%d}." in done.stdout
+
+    left(20 * a_day)
+    found = diagnose(aged)["storage-filling"]
+    assert found["severity"] == "warning"
+    assert "storage-filling" not in diagnose(aged, "--quick")
+    left(1 << 60)
+    assert grown()["stops_at"] is None
+
+
+def test_a_folder_of_today_and_one_at_rest_have_no_growth(data: Path) -> None:
+    def line() -> str:
+        return CliRunner().invoke(cli, ["doctor", "--data", str(data)]).stdout
+
+    assert "growth" not in line()
+    alter(data, f"UPDATE item SET created_at = created_at - {YEAR}, written_at = written_at - {YEAR}")  # noqa: S608 - of ours
+    alter(data, f"UPDATE item_version SET written_at = written_at - {YEAR}")  # noqa: S608 - of ours
+    assert "growth" not in line()
+    alter(data, f"UPDATE item SET written_at = written_at + {YEAR} WHERE number = 1")  # noqa: S608 - of ours
+    assert "growth" in line()
 
 
 def test_a_long_log_is_found_and_emptied(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

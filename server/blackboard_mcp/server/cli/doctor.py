@@ -6,14 +6,19 @@ import asyncio
 import json
 import sys
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.visible import escape
 
 from ..settings import Settings
 from .options import settings_of
+
+if TYPE_CHECKING:
+    from ..doctor.growth import Growth
 
 
 @click.command()
@@ -30,11 +35,14 @@ from .options import settings_of
 def doctor(config: Path | None, quick: bool, repair: bool, as_json: bool, **given: Any) -> None:
     """Say what is wrong with an installation, and how to cure it. Servers may run meanwhile.
 
+    It also says how fast the folder grows and when posts stop at this rate, for a folder that is a day old or more.
     Nothing is changed without --repair. Exit code 0: nothing was found; 1: warnings only; 2: a problem.
     """
     from ..doctor.findings import Severity, problem
+    from ..doctor.growth import measure
 
     repaired: list[str] = []
+    grown: Growth | None = None
     empty = ""
     try:
         settings = settings_of(config, **given)
@@ -44,12 +52,18 @@ def doctor(config: Path | None, quick: bool, repair: bool, as_json: bool, **give
         ]
     else:
         found, repaired = asyncio.run(_examine(settings, quick, repair))
+        if not quick and settings.database.exists():
+            grown = measure(settings, datetime.now(UTC))
         if not settings.database.exists():
             empty = (
                 f", but {settings.data} has no boards yet: if it should, name the right folder with --data"
             )
     if as_json:
-        told = {"findings": [asdict(finding) for finding in found], "repaired": repaired}
+        told = {
+            "findings": [asdict(finding) for finding in found],
+            "repaired": repaired,
+            "growth": None if grown is None else grown.facts(),
+        }
         click.echo(json.dumps(told, ensure_ascii=False, indent=2))
     else:
         for done in repaired:
@@ -58,6 +72,8 @@ def doctor(config: Path | None, quick: bool, repair: bool, as_json: bool, **give
             click.echo(f"{finding.severity} {finding.name}: {finding.message}\n  {finding.cure}")
         if not found:
             click.echo(f"nothing is wrong{empty}")
+        if grown is not None:
+            click.echo(escape(grown.line()))
     if found:
         sys.exit(2 if any(finding.severity is Severity.PROBLEM for finding in found) else 1)
 

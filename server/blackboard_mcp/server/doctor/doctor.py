@@ -13,7 +13,7 @@ from blackboard_mcp.storage.operations.rows import micros
 from blackboard_mcp.storage.sqlite import examining
 
 from ..settings import Settings
-from . import boards, clients, exposure, folder, network, programs
+from . import boards, clients, exposure, folder, growth, network, programs
 from .findings import Finding, Severity
 
 
@@ -24,6 +24,8 @@ async def examine(settings: Settings, *, whole: bool = True, clock: Clock | None
     if settings.database.exists():
         found += folder.look(settings)
         found += [finding async for finding in boards.look(settings, clock or SystemClock(), whole=whole)]
+        if whole:
+            found += growth.look(settings, (clock or SystemClock()).now())
     found += [finding async for finding in network.look(settings)]
     found += [finding async for finding in clients.look()]
     return sorted(found, key=lambda finding: finding.severity is not Severity.PROBLEM)

@@ -46,6 +46,17 @@ class Examined:
     """Boards with an owner, or "" for all, who keep nearly as many bytes there as they may; how many of how many."""
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What is kept in a board file, in bytes as `owner_bytes` counts them."""
+
+    kept: int
+    since: datetime | None
+    """When the oldest of it was written."""
+    recent: list[tuple[str, str, int]]
+    """Board, agent, and how much of it the agent wrote there lately; who wrote most comes first."""
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[driver.Raw]:
     """A connection that reads the file and changes nothing, not even what is left of a process that died.
@@ -153,6 +164,20 @@ def _stored(raw: driver.Raw, found: Examined, _: int, newest: int) -> None:
         most = bounds.owner_bytes if owner else bounds.board_bytes
         if most and stored > _NEARLY * most and len(found.stored) < _FEW:
             found.stored.append((board, owner, stored, most))
+
+
+def written(raw: driver.Raw, after: datetime) -> Written:
+    """What is kept in the file behind a connection, and who wrote what of it after an instant. Reads every item.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    try:
+        kept, since = driver.patiently(lambda: raw.execute(sql("examine_kept")).fetchone(), 5.0)
+        recent = raw.execute(sql("examine_written"), (micros(after),)).fetchall()
+    except driver.errors() as error:
+        raise driver.translate(error, "say what was written") from error
+    return Written(kept or 0, None if since is None else instant(since), recent)
 
 
 def _pages(raw: driver.Raw, found: Examined, *_: Any) -> None:

@@ -48,3 +48,15 @@ SELECT count(*) FROM token WHERE revoked_at IS NULL AND (expires_at IS NULL OR e
 SELECT b.id, b.config, coalesce(p.owner, s.agent), sum(s.bytes)
 FROM stored s CROSS JOIN board b ON b.no = s.board LEFT JOIN principal p ON p.agent = s.agent
 GROUP BY 1, 3 ORDER BY 1, 3;
+
+-- name: examine_kept
+-- How many bytes all keep on all boards, and when the first item was written.
+SELECT (SELECT sum(bytes) FROM stored WHERE agent = ''), (SELECT min(created_at) FROM item);
+
+-- name: examine_written
+-- How many bytes each agent wrote on each board after ?1 that are kept; most first.
+SELECT b.id, v.written_by, sum(length(CAST(v.text AS BLOB)) + length(CAST(v.tags AS BLOB))
+                               + length(CAST(v.metadata AS BLOB)) + 1000) AS size
+FROM (SELECT board, written_by, text, tags, metadata FROM item WHERE written_at > ?1
+      UNION ALL SELECT board, written_by, text, tags, metadata FROM item_version WHERE written_at > ?1) v
+JOIN board b ON b.no = v.board GROUP BY 1, 2 ORDER BY size DESC, 1, 2;
