@@ -97,8 +97,9 @@ class WaitingTexts:
                 found[key] = known
         made: Any = embedder.embed_documents(texts) if texts else ()
         for key, start, end in places:
-            # A copy: a slice would keep all of `made` alive.
-            own: Any = made[start:end].copy() if end > start else ()
+            # In the precision that the index has, so that what waits ranks as it will when it is there. A copy: a
+            # slice would keep all of `made` alive.
+            own: Any = made[start:end].astype("float16").astype("float32") if end > start else ()
             found[key] = own
             _remember(self._lock, self._vectors, key, own)
         return {
