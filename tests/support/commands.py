@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import subprocess
 import sys
 import threading
@@ -46,6 +48,31 @@ def refused(given: dict[str, str], *words: str) -> str:
     assert (done.returncode, done.stdout) == (1, ""), done
     assert len(done.stderr.splitlines()) == 1, done.stderr
     return done.stderr
+
+
+def on_terminal(given: dict[str, str], *words: str) -> str:
+    """What a command writes to a terminal of 80 columns."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [*PROGRAM, *words],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment() | {"TERM": "xterm-256color", "COLUMNS": "80", **given},
+    ) as process:
+        os.close(theirs)
+        found = b""
+        while True:
+            try:
+                piece = os.read(ours, 4096)
+            except OSError:  # its other end is closed
+                break
+            if not piece:
+                break
+            found += piece
+        assert process.wait(PATIENCE) == 0, found
+    os.close(ours)
+    return found.decode()
 
 
 def token(data: Path, *words: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,10 +101,13 @@ class SearchableArchive:
                 break
         raise ArchiveUnavailable("The archive index is not known to be complete.", reason="incomplete")
 
-    async def rebuild(self) -> int | None:
-        """Drops the index and refills it: how many documents, `None` when another process is at it."""
+    async def rebuild(self, step: Callable[[int], object] | None = None) -> int | None:
+        """Drops the index and refills it: how many documents, `None` when another process is at it.
+
+        `step` is told of documents as they are taken in.
+        """
         _, indexer = self._parts()
-        return await indexer.rebuild()
+        return await indexer.rebuild(step)
 
     async def drain(self) -> bool:
         """Indexes what waits, now; false when another process is at it."""

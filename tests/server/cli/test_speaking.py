@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pty
 import re
 import shlex
 import subprocess
@@ -17,7 +16,7 @@ import pytest
 from blackboard_mcp.server.board import Board
 from blackboard_mcp.server.cli import _COMMANDS, cli
 from blackboard_mcp.server.demo.process import environment
-from commands import PROGRAM, answered, refused, run, said, serving, token
+from commands import PROGRAM, answered, on_terminal, refused, run, said, serving, token
 from patience import PATIENCE, until
 
 SPOKEN = [name for name, (module, _) in _COMMANDS.items() if module in ("speaking", "steering")]
@@ -229,31 +228,6 @@ def test_text_of_agents_cannot_speak_to_a_terminal(tmp_path: Path) -> None:
     shown = on_terminal(given, "core")
     assert r"\u001b[31m \u202e turned" in shown
     assert "\x1b[31m" not in shown
-
-
-def on_terminal(given: dict[str, str], *words: str) -> str:
-    """What a command writes to a terminal of 80 columns."""
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [*PROGRAM, *words],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=environment() | {"TERM": "xterm-256color", "COLUMNS": "80", **given},
-    ) as process:
-        os.close(theirs)
-        found = b""
-        while True:
-            try:
-                piece = os.read(ours, 4096)
-            except OSError:  # its other end is closed
-                break
-            if not piece:
-                break
-            found += piece
-        assert process.wait(PATIENCE) == 0, found
-    os.close(ours)
-    return found.decode()
 
 
 def test_a_terminal_gets_colours_and_a_pipe_none(data: Path) -> None:

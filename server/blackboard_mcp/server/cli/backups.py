@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.errors import StoreDamaged, StoreTooNew
 from ..settings import Settings
 from .files import landing
 from .options import existing, settings_of
+from .progress import growing
 
 if TYPE_CHECKING:
     from blackboard_mcp.protocols.credentials import AccessToken
@@ -41,7 +42,10 @@ def backup(config: Path | None, data: Path | None, force: bool, file: Path) -> N
 async def _backup(settings: Settings, file: Path, force: bool) -> None:
     try:
         with landing(file, force=force) as place:
-            async with existing(settings, board=False) as opened:
+            async with (
+                existing(settings, board=False) as opened,
+                growing("backup", place, settings.database.stat().st_size),
+            ):
                 await opened.store.backup(place)
     except OSError as error:
         raise click.ClickException(f"cannot write {file}: {error.strerror or error}") from error

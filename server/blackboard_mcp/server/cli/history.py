@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from contextlib import aclosing
 from pathlib import Path
@@ -14,6 +15,7 @@ from ..requests import check_board
 from ..settings import Settings
 from .files import new_file
 from .options import data_options, existing, settings_of
+from .progress import progress
 
 if TYPE_CHECKING:
     from blackboard_mcp.storage.history.transfer import Imported
@@ -58,12 +60,20 @@ async def _write(opened: Any, settings: Settings, out: BinaryIO, *, public: bool
     written = 0
     pages = export_board(opened.store, settings.board, folder=settings.folder, public=public)
     async with aclosing(pages) as lines:
-        async for page in lines:
-            # A pipe whose reader is slow must not stop the event loop, and so the copy's threads.
-            await asyncio.to_thread(out.write, page)
-            written += page.count(b"\n")
+        with progress("export", await _events(opened, settings)) as step:
+            async for page in lines:
+                # A pipe whose reader is slow must not stop the event loop, and so the copy's threads.
+                await asyncio.to_thread(out.write, page)
+                step(events := page.count(b"\n"))
+                written += events
     await asyncio.to_thread(out.flush)
     return written
+
+
+async def _events(opened: Any, settings: Settings) -> int:
+    """How many events the board has, about."""
+    board = await opened.store.find_board(settings.board)
+    return 0 if board is None else int(board.seq)
 
 
 @click.command("import")
@@ -102,15 +112,23 @@ async def _import(settings: Settings, source: BinaryIO, name: str | None) -> Imp
     from .. import compose
     from ..board_settings import check_kept
 
+    size = os.fstat(source.fileno()).st_size or None  # a pipe has none
     async with compose.installation(settings, eager_index=False, background=False) as opened:
-        return await import_board(
-            opened.store,
-            source.readline,
-            board=name,
-            folder=settings.folder,
-            check_name=check_board,
-            check_config=check_kept,
-        )
+        with progress("import", size) as step:
+
+            def read_line(most: int) -> bytes:
+                line = source.readline(most)
+                step(len(line))
+                return line
+
+            return await import_board(
+                opened.store,
+                read_line,
+                board=name,
+                folder=settings.folder,
+                check_name=check_board,
+                check_config=check_kept,
+            )
 
 
 @click.command()
@@ -124,7 +142,9 @@ async def _verify(settings: Settings) -> None:
     from blackboard_mcp.storage.history.transfer import verify_board
 
     async with existing(settings) as opened:
-        unlike = await verify_board(opened.store, settings.board, folder=settings.folder)
+        # Each event is written, and read again.
+        with progress("verify", 2 * await _events(opened, settings)) as step:
+            unlike = await verify_board(opened.store, settings.board, folder=settings.folder, step=step)
     for difference in unlike:
         click.echo(difference)
     if unlike:

@@ -9,6 +9,7 @@ import click
 
 from ..settings import Settings
 from .options import data_options, existing, settings_of
+from .progress import progress
 
 
 @click.command()
@@ -42,7 +43,9 @@ def rebuild_index(config: Path | None, data: Path | None, board: str | None) -> 
 
 async def _rebuild(settings: Settings) -> None:
     async with existing(settings, board=False) as opened:
-        count = await opened.archive.rebuild()
+        archived = sum(board.archived_items for board in await opened.store.boards())
+        with progress("index", archived) as step:
+            count = await opened.archive.rebuild(step)
         if count is None:
             raise click.ClickException("another process is indexing; try again in a moment")
         click.echo(f"indexed {count} archived items")

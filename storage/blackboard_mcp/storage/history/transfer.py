@@ -97,22 +97,35 @@ async def import_board(
         return Imported(progress.board, progress.lines, progress.born, *taken)
 
 
-async def verify_board(store: SqlBoardStore, board: str, *, folder: Path | None = None) -> list[str]:
+async def verify_board(
+    store: SqlBoardStore,
+    board: str,
+    *,
+    folder: Path | None = None,
+    step: Callable[[int], object] | None = None,
+) -> list[str]:
     """Rebuilds a board from its history, on the side, and says where it comes out different: nowhere, if
-    all is well.
+    all is well. `step` is told of lines as they are written, and again as they are read.
 
     Raises:
         UnknownReference: there is no such board.
         BadLine: the history that was written cannot be read.
     """
+    tell = step or (lambda lines: None)
     with _room(folder) as place:
         file = place / "history.jsonl"
         async with _frozen(store, folder) as copy:
             with file.open("wb") as out:
                 async for page in _pages(copy, board, public=False):
                     await asyncio.to_thread(out.write, page)
+                    tell(page.count(b"\n"))
             with file.open("rb") as lines_of:
-                await _build(place / "board.db", lines_of.readline)
+
+                def read_line(most: int) -> bytes:
+                    tell(1)
+                    return lines_of.readline(most)
+
+                await _build(place / "board.db", read_line)
             rebuilt = await SqlBoardStore.open(place / "board.db", synchronous="NORMAL")
             try:
                 no = (await copy.engine.read(lambda: get_board(board))).no

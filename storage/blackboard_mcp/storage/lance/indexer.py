@@ -31,6 +31,8 @@ from blackboard_mcp.protocols.errors import ArchiveUnavailable, BlackboardError
 log = logging.getLogger(__name__)
 
 LEASE = "archive-index"
+Step = Callable[[int], object]
+"""Is told how many documents more are in."""
 
 _LEASE_SECONDS = 30.0
 _RENEW_SECONDS = 10.0
@@ -208,11 +210,11 @@ class Indexer:
         async with self._leased() as mine:
             return await self._repair() if mine else None
 
-    async def rebuild(self) -> int | None:
+    async def rebuild(self, step: Step | None = None) -> int | None:
         """Drop the index and refill it from the store: the number of documents, `None` when another
-        process is at it."""
+        process is at it. `step` is told of documents as they are taken in."""
         async with self._leased() as mine:
-            return await self._rebuild() if mine else None
+            return await self._rebuild(step=step) if mine else None
 
     async def _step(self) -> bool:
         """One look at what there is to do; whether nothing is left."""
@@ -268,7 +270,7 @@ class Indexer:
         self._repaired = True
         return Repair(stored=len(lacking), forgotten=len(surplus))
 
-    async def _rebuild(self, *, anew: bool = True) -> int:
+    async def _rebuild(self, *, anew: bool = True, step: Step | None = None) -> int:
         """Refill the index: beside the one in use where it can, in its place where not.
 
         Unless `anew`, what an earlier attempt has filled is kept where it is still right.
@@ -278,19 +280,19 @@ class Indexer:
             if isinstance(self._index, ReplaceableIndex):
                 draft = self._index.draft()
                 try:
-                    count = await self._fill(draft, anew=anew)
+                    count = await self._fill(draft, anew=anew, step=step)
                     await cast(ReplaceableIndex, draft).publish()
                 finally:
                     await draft.close()
             else:
-                count = await self._fill(self._index, anew=True)
+                count = await self._fill(self._index, anew=True, step=step)
             self._repaired = True
             self._broken = False
             return count
         finally:
             self._rebuilding = False
 
-    async def _fill(self, index: ArchiveIndex, *, anew: bool) -> int:
+    async def _fill(self, index: ArchiveIndex, *, anew: bool, step: Step | None) -> int:
         there: dict[tuple[str, int], int] = {}
         if anew:
             await index.reset()
@@ -308,6 +310,8 @@ class Indexer:
                 commits += 1
                 if commits % self._maintain_every == 0:
                     await index.maintain()
+            if step is not None:
+                step(len(documents))
         await index.remove(list(there))
         if count:
             await index.maintain()

@@ -1,0 +1,53 @@
+"""How far a long command is: a bar on a terminal, gone when it is done, and nothing where nobody looks."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+Step = Callable[[int], object]
+
+
+@contextmanager
+def progress(what: str, total: int | None) -> Iterator[Step]:
+    """Gives what is to be told of each step; without a `total` the bar only shows that work goes on."""
+    if not sys.stderr.isatty():
+        yield lambda step: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda step: bar.advance(task, step)
+
+
+@asynccontextmanager
+async def growing(what: str, file: Path, total: int) -> AsyncIterator[None]:
+    """The bar of a file that others write, until the block ends; it will have about `total` bytes."""
+
+    async def look(step: Step) -> None:
+        seen = 0
+        while True:
+            await asyncio.sleep(0.2)
+            size = min(_size(file), total)
+            step(size - seen)
+            seen = size
+
+    with progress(what, total) as step:
+        looking = asyncio.create_task(look(step))
+        try:
+            yield
+        finally:
+            looking.cancel()
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0  # nobody has begun to write it
