@@ -8,6 +8,10 @@ from hypothesis import HealthCheck, settings
 
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 NIGHTLY = PROFILE == "nightly"
+WALKED = (*range(12), 15, 21, 35)
+"""Seeds of the walks by day; `test_mutants.py` shows that each of its mistakes is seen in one of them."""
+HISTORIES = 6
+"""Histories of each of these seeds."""
 
 
 def load_profile() -> None:

@@ -71,6 +71,14 @@ class Outcome:
     only: frozenset[str] = frozenset()
     """When it names invariants, what else breaks is let pass."""
 
+    def add(self, other: Outcome) -> None:
+        """Takes in what another walk saw."""
+        self.steps += other.steps
+        self.checked += other.checked
+        self.happened += other.happened
+        self.broken = self.broken or other.broken
+        self.error = self.error or other.error
+
     def assert_held(self, name: str) -> None:
         """Raises what broke the invariant; or an `AssertionError` when it was never checked."""
         if self.broken is not None and self.broken.name == name:

@@ -43,11 +43,7 @@ def walk_far(seeds: Sequence[int], examples: int, *, shrink: bool = False) -> Ou
     outcome = Outcome()
     with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as pool:
         for part in pool.map(_share, shares, [examples] * processes, [shrink] * processes):
-            outcome.steps += part.steps
-            outcome.checked += part.checked
-            outcome.happened += part.happened
-            outcome.broken = outcome.broken or part.broken
-            outcome.error = outcome.error or part.error
+            outcome.add(part)
     return outcome
 
 
