@@ -347,12 +347,12 @@ async def test_a_stdio_process_loads_no_index_before_the_archive_is_searched_and
                 "post", items=[{"text": f"{n}.{m} " + "word " * 30, "type": "LOG"} for m in range(6)]
             )
         since = 0
-        while True:  # until a pass has ended
-            news = await there.call("wait", since=since, seconds=20)
-            assert news["events"], "a pass should have ended by now"
-            since = news["cursor"]
-            if any(event["event"] == "prune.ended" for event in news["events"]):
-                break
+        async with asyncio.timeout(PATIENCE):
+            while True:  # until a pass has ended, of which nobody is woken
+                news = await there.call("wait", since=since, seconds=0.1)
+                since = news["cursor"]
+                if any(event["event"] == "prune.ended" for event in news["events"]):
+                    break
         assert (await there.call("read"))["shown"]
         assert (await there.call("query", zone="archive"))["items"]
         assert (await there.call("query_archive"))["mode"] == "listing"

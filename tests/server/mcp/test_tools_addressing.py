@@ -67,5 +67,5 @@ async def test_all_still_asks_everybody_to_agree_and_names_are_kept_composed(
         assert (await alice.do("board"))["members"] == {"jürgen": "contributor"}
         plan = await alice.post("Go.", "PLAN", agree=["All"])
         assert plan["agreement"]["waiting"] == ["jürgen"]
-        answer = await alice.do("request", text="Why?", to="ju\u0308rgen")
+        answer = await alice.do("request", text="Why?", to="ju\u0308rgen", seconds=0)
         assert answer["request"]["to"] == "jürgen"

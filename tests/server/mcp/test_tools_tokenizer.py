@@ -63,7 +63,7 @@ async def test_every_count_of_a_board_is_by_its_own_tokenizer(tmp_path: Path, mo
         done = await bob.do("transaction", writes=[{"key": "n", "add": 2}, {"text": LONG, "type": "LOG"}])
         assert [item["tokens"] for item in done["items"]] == [1, WORDS(LONG)]
         assert entry["tokens"] == 1
-        asked = await alice.do("request", text=LONG, to="bob")
+        asked = await alice.do("request", text=LONG, to="bob", seconds=0)
         await bob.do("respond", id=asked["request"]["id"], text=LONG)
         listed = (await alice.do("query", text="Donaudampfschifffahrtsgesellschaftskapitän"))["items"]
         assert {item["tokens"] for item in listed} == {WORDS(LONG)}
