@@ -41,6 +41,12 @@ for name in [name for name in os.environ if name.startswith("BLACKBOARD_")]:
     del os.environ[name]  # settings of whoever runs the tests
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: tests wait for servers and sockets a fifth of their time."""
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     longest = {HERE / name: place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: longest.get(item.path, len(longest)))
