@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from typing import Any
 
 from hypothesis import strategies as st
+from ruamel.yaml import YAML as Yaml
 
 words = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=8)
 scalars = st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(allow_nan=False) | words
@@ -76,3 +78,55 @@ YAML = [
     "extensions:\n  a: &a {x: 1}\n  b: *a\n",
     '# c\n---\na: yes\nwhen: 2026-01-01\nlong: "a\n  b"\n',
 ]
+
+
+@st.composite
+def toml_texts(draw: st.DrawFn) -> str:
+    """A document of values, tables and lists of tables, among comments, in which other servers may be."""
+    noise = st.sampled_from(["", "", "\n", "# [mcp_servers.blackboard]\n", "  # c\n\n"])
+    values = st.booleans() | st.integers(-9, 9) | st.lists(words, max_size=2) | words
+
+    def written(value: Any) -> str:
+        if draw(st.booleans()) and isinstance(value, str):
+            return '"""\n[mcp_servers.blackboard]\n' + json.dumps(value)[1:-1].replace("\x7f", "") + '"""'
+        return json.dumps(value, ensure_ascii=True).replace("\x7f", "") if not _astral(value) else '"astral"'
+
+    def body() -> str:
+        held = draw(st.dictionaries(words, values, max_size=2))
+        return "".join(f"{key(name)} = {written(one)}\n" + draw(noise) for name, one in held.items())
+
+    def key(name: str) -> str:
+        return '"astral"' if _astral(name) else json.dumps(name, ensure_ascii=True).replace("\x7f", "")
+
+    names = draw(
+        st.lists(
+            st.sampled_from(["a", "b.c", "mcp_servers", "mcp_servers.x", "mcp_servers.'y z'"]), unique=True
+        )
+    )
+    lists = draw(st.integers(0, 2))
+    parts = [f"[{name}]\n{body()}" for name in names] + [f"[[z]]\n{body()}" for _ in range(lists)]
+    return draw(noise) + body() + "".join(part + draw(noise) for part in parts)
+
+
+def _astral(value: Any) -> bool:
+    """Whether JSON escapes it in a way that TOML does not have."""
+    return any(ord(letter) > 0xFFFF for letter in json.dumps(value, ensure_ascii=False))
+
+
+@st.composite
+def yaml_texts(draw: st.DrawFn) -> str:
+    """A document of block mappings, with comments between them, in which other extensions may be."""
+    whole = draw(objects)
+    whole.pop("extensions", None)
+    held = draw(servers)
+    writer = Yaml(typ="safe", pure=True)
+    writer.default_flow_style = draw(st.sampled_from([False, None]))
+    if held is not None:
+        whole["extensions"] = held
+    parts = []
+    for name in draw(st.permutations(list(whole))):
+        stream = StringIO()
+        writer.dump({name: whole[name]}, stream)
+        parts.append(stream.getvalue())
+    noise = st.sampled_from(["", "", "\n", "# extensions:\n", "   # c\n"])
+    return "".join(draw(noise) + part for part in parts) + draw(noise)

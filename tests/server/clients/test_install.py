@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 import resource
 import shutil
 import stat
@@ -16,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.server.clients import formats, installation
 from blackboard_mcp.server.clients.catalogue import CLIENTS as CATALOGUE
 from homes import CLIENTS, KINDS, Home, contents
 from hypothesis import given
 from hypothesis import strategies as st
-from settings_texts import TOML, YAML, json_texts
+from settings_texts import TOML, YAML, json_texts, toml_texts, yaml_texts
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="homes as they are on Linux")
 URL = "http://127.0.0.1:8420/mcp"
@@ -378,4 +380,26 @@ def test_any_toml_is_the_same_bytes_again(text: str) -> None:
 
 @pytest.mark.parametrize("text", YAML)
 def test_any_yaml_is_the_same_bytes_again(text: str) -> None:
+    there_and_back("goose", text.encode())
+
+
+@given(toml_texts())
+def test_any_tables_are_the_same_bytes_again(text: str) -> None:
+    try:
+        formats.load("toml", text)
+    except InvalidInput:  # keys that stand twice
+        return
+    there_and_back("codex", text.encode())
+
+
+@given(yaml_texts())
+def test_any_mappings_are_the_same_bytes_again(text: str) -> None:
+    try:
+        formats.put("yaml", text, ("extensions", "blackboard"), {"type": "stdio"})
+    except formats.NotReadable:
+        return
+    except formats.NotEditable:
+        bare = re.sub(r"(?m)^\s*#.*$", "", text).strip()
+        assert bare.startswith("{"), "only a mapping in braces is left to a person"
+        return
     there_and_back("goose", text.encode())

@@ -39,7 +39,9 @@ def put(text: str, path: Path, value: dict[str, Any]) -> Iterator[str]:
         return
     indent = " " * (key.start_mark.column + 2)
     if isinstance(held, MappingNode) and held.value:
-        indent = " " * held.value[0][0].start_mark.column
+        first = held.value[0][0].start_mark.index
+        words = text[text.rfind("\n", 0, first) + 1 : first]
+        indent = words[: len(words) - len(words.lstrip(" "))]
     else:  # nothing, as null or as {}
         text = text[: held.start_mark.index].rstrip(" ") + text[held.end_mark.index :]
     end = text.find("\n", key.end_mark.index)
