@@ -253,6 +253,18 @@ def test_a_reader_that_goes_away_ends_a_command_without_a_word(data: Path) -> No
     assert (done.returncode, done.stderr) == (1, ""), "not all was told"
 
 
+def test_a_pipe_and_a_folder_cost_no_terminal_and_no_client(data: Path) -> None:
+    code = (
+        "import sys; from blackboard_mcp.server.cli import cli; cli.main(sys.argv[1:], standalone_mode=False)\n"
+        "print('loaded', sorted({'rich', 'mcp', 'lancedb', 'pyarrow'} & sys.modules.keys()))"
+    )
+    for words in (("agents",), ("watch", "--seconds", "0"), ("verify",)):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *words, "--data", str(data)], capture_output=True, text=True
+        )
+        assert done.stdout.endswith("loaded []\n"), done
+
+
 def test_the_example_of_every_command_does_what_it_says(tmp_path: Path) -> None:
     asyncio.run(furnish(tmp_path))
     group = cli

@@ -133,6 +133,7 @@ def test_all_boards_are_watched_and_those_that_come(tmp_path: Path) -> None:
     lines = said(given, "watch", "--all-boards", "--since", "0", "--seconds", "0").splitlines()
     assert {line.split()[0] for line in lines} == {"main", "beside"}
     assert "there are: " in refused(given, "watch", "--board", "none")
+    assert "Ids look like H-17" in refused(given, *NOW, "--all-boards", "--thread", "nope")
     with watching(given, "--all-boards", "--json", "--event", "item.posted", "--since", "0") as process:
         assert process.stdout is not None
         first = [json.loads(process.stdout.readline()) for _ in range(5)]
@@ -141,6 +142,25 @@ def test_all_boards_are_watched_and_those_that_come(tmp_path: Path) -> None:
         event = json.loads(process.stdout.readline())
         assert (event["board"], event["item"]) == ("brand-new", "F-1")
         assert interrupted(process) == ""
+
+
+@pytest.mark.parametrize("words", [(), ("--all-boards",)])
+def test_a_reader_that_has_enough_ends_it_without_a_word(tmp_path: Path, words: tuple[str, ...]) -> None:
+    asyncio.run(furnish(tmp_path))
+    with subprocess.Popen(
+        [*PROGRAM, "watch", "--data", str(tmp_path), "--since", "0", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment() | {"PYTHONUNBUFFERED": "1"},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert "made the board" in process.stdout.readline()
+        process.stdout.close()
+        asyncio.run(post_to(tmp_path, "main", "nobody reads this"))
+        assert process.wait(PATIENCE) == 1
+        assert process.stderr.read() == ""
 
 
 async def post_to(data: Path, name: str, text: str = "new") -> None:

@@ -103,19 +103,25 @@ class _Following:
 
     async def all(self, board: BoardAccess, since: int | None) -> None:
         """Every board that there is, and those that come while it goes on."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                await self._all(tasks, board, since)
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+
+    async def _all(self, tasks: asyncio.TaskGroup, board: BoardAccess, since: int | None) -> None:
         known: set[str] = set()
-        async with asyncio.TaskGroup() as tasks:
-            while True:
-                for listed in (await self._kept(board.boards)).boards:
-                    if listed.id not in known and listed.lifecycle is not None:
-                        known.add(listed.id)
-                        other = copy(board)  # the same connection
-                        other.name = listed.id
-                        tasks.create_task(self.one(other, since))
-                if self._over():
-                    return
-                await asyncio.sleep(self._left(_NEW_BOARDS))
-                since = 0
+        while True:
+            for listed in (await self._kept(board.boards)).boards:
+                if listed.id not in known and listed.lifecycle is not None:
+                    known.add(listed.id)
+                    other = copy(board)  # the same connection
+                    other.name = listed.id
+                    tasks.create_task(self.one(other, since))
+            if self._over():
+                return
+            await asyncio.sleep(self._left(_NEW_BOARDS))
+            since = 0
 
     async def one(self, board: BoardAccess, since: int | None) -> None:
         from blackboard_mcp.protocols.filters import parse_event_filter
