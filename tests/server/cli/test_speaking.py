@@ -171,6 +171,24 @@ def test_a_token_decides_who_speaks_where_and_how_much(server: tuple[str, Path],
     assert "cannot read a token" in refused(at, "boards", "--token-file", str(tmp_path / "none"))
 
 
+def test_a_board_of_a_server_is_shown_without_its_folder(server: tuple[str, Path]) -> None:
+    url, data = server
+    ann = {"BLACKBOARD_URL": url, "BLACKBOARD_BOARD": "shown"} | {
+        "BLACKBOARD_TOKEN": token(data, "--agent", "ann", "--role", "admin")
+    }
+    answered(ann, "post", "red \x1b[31m\nsecond line")
+    assert said(ann, "show").startswith("board shown · seq ")
+    assert answered(ann, "show", "--budget", "300")["tokens"] <= 300
+    told = said(ann, "show", "F-1", "F-9")
+    assert told.splitlines() == [
+        "F-1@1 fact by ann, ACTIVE, importance 4, working",
+        r"  red \u001b[31m",
+        "  second line",
+        "not found: F-9",
+    ]
+    assert answered(ann, "show", "F-1")["items"][0]["author"] == "ann"
+
+
 def test_a_server_that_is_not_there_or_none_of_ours_is_said_in_one_line(tmp_path: Path) -> None:
     at = {"BLACKBOARD_URL": "http://127.0.0.1:9/mcp"}
     assert "http://127.0.0.1:9/mcp: No board server answers" in refused(at, "post", "x")

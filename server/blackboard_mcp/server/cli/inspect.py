@@ -16,7 +16,8 @@ from blackboard_mcp.protocols.keys import check_glob
 
 from ..settings import Settings
 from ..text import visible_json
-from .options import Command, data_options, existing, settings_of
+from .options import Command, data_options, existing, interruptible, settings_of
+from .target import OPERATOR, Target, target_of, target_options
 
 if TYPE_CHECKING:
     from ..compose import Installation
@@ -57,24 +58,22 @@ def _run(settings: Settings, look: Look) -> None:
 
 
 @click.command()
-@data_options
-@_agent
+@target_options
 @_json
 @click.option(
     "--budget", type=click.IntRange(1, 200_000), default=1_500, show_default=True, help="In tokens."
 )
 @click.argument("ids", nargs=-1)
-def show(
-    config: Path | None,
-    data: Path | None,
-    board: str | None,
-    agent: str,
-    as_json: bool,
-    budget: int,
-    ids: tuple[str, ...],
-) -> None:
+def show(as_json: bool, budget: int, ids: tuple[str, ...], **given: Any) -> None:
     """Show the board as one agent sees it, or the items named by IDS whole, archived ones too."""
     from blackboard_mcp.protocols.wire import ItemsAnswer, wire_item
+
+    target = target_of(given)
+    if target.url is not None:
+        interruptible(lambda: _from_server(target, ids, budget, as_json=as_json))
+        return
+    settings = settings_of(target.config, data=target.data, board=target.board)
+    agent = target.agent or settings.agent or OPERATOR
 
     async def look(opened: Installation, say: Rendering) -> None:
         if ids:
@@ -88,12 +87,33 @@ def show(
             return
         view, snapshot = await opened.blackboard.view(agent, None, budget)
         if as_json:
-            facts = {"view": view.text, "tokens": view.tokens, "seq": snapshot.board.seq}
-            click.echo(visible_json(json.dumps(facts, ensure_ascii=False)))
+            _view_as_json(view.text, view.tokens, snapshot.board.seq)
         else:
             click.echo(view.text)
 
-    _run(settings_of(config, data=data, board=board), look)
+    _run(settings, look)
+
+
+def _view_as_json(text: str, tokens: int, seq: int) -> None:
+    facts = {"view": text, "tokens": tokens, "seq": seq}
+    click.echo(visible_json(json.dumps(facts, ensure_ascii=False)))
+
+
+async def _from_server(target: Target, ids: tuple[str, ...], budget: int, *, as_json: bool) -> None:
+    """The same from a server."""
+    from . import output, readings
+
+    async with target.opened() as board:
+        if ids:
+            found = await board.read(ids)
+            output.as_json(found) if as_json else readings.whole(found)
+            return
+        view = await board.view(budget)
+        if as_json:
+            _view_as_json(view.view, view.tokens, view.seq)
+        else:
+            for text in view.view.splitlines():
+                output.line(text)
 
 
 @click.command()

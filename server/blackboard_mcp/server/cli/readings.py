@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         BoardsAnswer,
         CoreAnswer,
         DebateAnswer,
+        ItemsAnswer,
         PostAnswer,
         RequestAnswer,
         SearchAnswer,
@@ -90,6 +91,21 @@ def _remark(remark: WireRemark) -> str:
     about = some(remark.about) + (f" and {remark.more} more" if remark.more else "")
     told = _REMARKS.get(remark.kind, remark.kind + " {about}")
     return told.format(id=remark.id, about=about, fields=some(remark.fields) or "whoever knows")
+
+
+def whole(answer: ItemsAnswer) -> None:
+    """Items with all of their texts, each line of those set in."""
+    for item in answer.items:
+        line(
+            (item.id, ID),
+            f"@{item.version} {type_of(item.id)} by ",
+            name(item.author),
+            f", {_stands(item)}, {item.zone}",
+        )
+        for text in item.text.splitlines():
+            line(f"  {text}")
+    if answer.missing:
+        line(f"not found: {', '.join(answer.missing)}")
 
 
 def debated(answer: DebateAnswer, given: Given) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -75,7 +76,6 @@ class Target:
 
     def _token(self) -> str | None:
         """The access token; without one in a file it is that of the environment."""
-        import os
 
         if self.token_file is None:
             return os.environ.get("BLACKBOARD_TOKEN") or None
