@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import subprocess
 import sys
 import threading
@@ -52,6 +51,8 @@ def refused(given: dict[str, str], *words: str) -> str:
 
 def on_terminal(given: dict[str, str], *words: str) -> str:
     """What a command writes to a terminal of 80 columns."""
+    import pty  # there is none on Windows
+
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [*PROGRAM, *words],

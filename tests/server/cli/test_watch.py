@@ -8,7 +8,7 @@ import re
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -163,26 +163,30 @@ def test_a_reader_that_has_enough_ends_it_without_a_word(tmp_path: Path, words: 
         assert process.stderr.read() == ""
 
 
-async def post_to(data: Path, name: str, text: str = "new") -> None:
+async def post_to(data: Path, name: str, text: str = "new", tags: Sequence[str] = ()) -> None:
     async with Board.open(name, data=data, agent="ann") as board:
-        await board.post(text)
+        await board.post(text, tags=list(tags))
 
 
-def test_a_server_that_goes_away_is_waited_for_and_nothing_is_missed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("words", [(), ("--all-boards",)])
+def test_a_server_that_goes_away_is_waited_for_and_nothing_is_missed(
+    tmp_path: Path, end: signal.Signals, words: tuple[str, ...]
+) -> None:
     asyncio.run(furnish(tmp_path))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     given = {"BLACKBOARD_TOKEN": token(tmp_path, "--agent", "eve", "--role", "observer")}
     with serving(tmp_path, port) as (url, process):
         given["BLACKBOARD_URL"] = url
-        with watching(given, "--event", "item.posted", "--type", "fact", "--since", "0") as follower:
+        with watching(given, "--event", "item.posted", "--tag", "odd", "--since", "0", *words) as follower:
             assert follower.stdout is not None
             assert follower.stderr is not None
             assert "F-4" in follower.stdout.readline()
-            process.kill()
+            process.send_signal(end)
             process.wait()
             assert f"{url} does not answer" in follower.stderr.readline()
-            asyncio.run(post_to(tmp_path, "main", "while it was away"))
+            asyncio.run(post_to(tmp_path, "main", "while it was away", ["odd"]))
             with serving(tmp_path, port):
                 assert f"{url} answers again" in follower.stderr.readline()
                 assert "while it was away" in follower.stdout.readline()

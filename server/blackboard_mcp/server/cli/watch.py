@@ -128,7 +128,7 @@ class _Following:
 
         source = board._source(self._filter, parse_event_filter(self._filter), None)
         try:
-            place = await source.start(since)
+            place = await self._kept(lambda: source.start(since))
             while True:
                 seconds = self._left(_POLL)
                 page = await self._kept(lambda: source.fetch(place, 200, seconds))  # noqa: B023
