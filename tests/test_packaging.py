@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 PARTS = ("server", "protocols", "storage")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 # Distributions whose import name differs, and data that is read without importing its package.
-IMPORTED_AS = {"pyjwt": "jwt", "rs-bpe": "rs_bpe", "ruamel-yaml": "ruamel"}
+IMPORTED_AS = {"pyjwt": "jwt", "ruamel-yaml": "ruamel"}
 FOUND_NOT_IMPORTED = {"wordllama"}
 
 

@@ -41,6 +41,25 @@ def test_counts_are_those_of_the_vocabulary() -> None:
     assert BpeTokenizer().name == "o200k_base"
 
 
+COUNTED = {
+    "": (0, 0),
+    "The guard holds every item of an open debate.": (10, 10),
+    "I'LL say: it's 12345 at 09:30,\r\n\tIsn’t it?": (20, 21),
+    "Größe naïve ΑΒΓ привет, мир": (10, 16),
+    "漢字かな交じり文 한국어 हिन्दी": (10, 19),
+    "🙂👍🏽👨\u200d👩\u200d👧": (12, 21),
+    "def f(x):\n    return x  # a/b\n\n\n": (12, 12),
+    "AaBBbCcc HTTPServer_x2 e\u0301": (11, 12),
+    " \u00a0\u3000\u2028  x": (5, 6),
+}
+
+
+@pytest.mark.parametrize("text", COUNTED)
+def test_counts_are_those_of_the_published_vocabularies(text: str) -> None:
+    """The figures are those of another implementation (rs-bpe 0.1.0)."""
+    assert (BpeTokenizer().count(text), BpeTokenizer("cl100k_base").count(text)) == COUNTED[text]
+
+
 def test_a_text_in_pieces_counts_what_the_whole_would() -> None:
     text = "The guard holds every item of an open debate, and views show it.\n" * 1_000
     core = BpeTokenizer()._load()

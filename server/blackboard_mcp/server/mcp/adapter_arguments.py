@@ -457,20 +457,15 @@ def _replace(schema: Any, reference: Mapping[str, Any], definition: Mapping[str,
     return schema
 
 
-@functools.cache
-def _tokenizer() -> Any:
-    from rs_bpe.bpe import openai
-
-    return openai.o200k_base()
-
-
 def schema_tokens(*documents: object) -> int:
     """o200k tokens of the documents, JSON written without spaces; strings count as they are."""
-    encoder = _tokenizer()
+    from ..tokens import load_tokenizer
+
+    tokenizer = load_tokenizer("o200k_base")
     total = 0
     for document in documents:
         text = document if isinstance(document, str) else _dense(document)
-        total += int(encoder.count(text))
+        total += tokenizer.count(text)
     return total
 
 
