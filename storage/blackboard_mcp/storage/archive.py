@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,10 +17,26 @@ from .lance.embedders.choice import EmbedderChoice
 if TYPE_CHECKING:
     from .lance.indexer import Indexer
 
-__all__ = ["EmbedderChoice", "SearchableArchive"]
+__all__ = ["EmbedderChoice", "SearchableArchive", "archive_index", "has_lance"]
 
 _ATTEMPTS = 4
 BUNDLED = EmbedderChoice()
+
+
+def has_lance() -> bool:
+    """Whether LanceDB is installed, which has no wheels for some platforms."""
+    return importlib.util.find_spec("lancedb") is not None
+
+
+def archive_index(path: Path, embedder: EmbedderChoice) -> ArchiveIndex:
+    """The archive index in a folder: LanceDB's, or where there is no LanceDB one of words alone."""
+    if not has_lance():
+        from .fts.index import FtsArchiveIndex
+
+        return FtsArchiveIndex(path)
+    from .lance.index import LanceArchiveIndex
+
+    return LanceArchiveIndex(path, embedder.load(), vector_weight=embedder.vector_weight)
 
 
 class SearchableArchive:
@@ -27,7 +44,7 @@ class SearchableArchive:
 
     `eager` starts the indexer at once, which loads the index with the first archived item; otherwise it
     starts with the first search, so that a process nobody searches in never loads the index. Without an
-    `index` it is the LanceDB index in the folder at `path`, with the embedding model that `embedder` names.
+    `index` it is the one that `archive_index` says, with the embedding model that `embedder` names.
     """
 
     def __init__(
@@ -57,13 +74,10 @@ class SearchableArchive:
     def _parts(self) -> tuple[ArchiveIndex, Indexer]:
         """The index and its indexer, made at first use."""
         if self._index is None or self._indexer is None:
-            from .lance.index import LanceArchiveIndex
             from .lance.indexer import Indexer
 
             if self._index is None:
-                self._index = LanceArchiveIndex(
-                    self._path, self._embedder.load(), vector_weight=self._embedder.vector_weight
-                )
+                self._index = archive_index(self._path, self._embedder)
             self._indexer = Indexer(self._source, self._index, self._holder)
         return self._index, self._indexer
 

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.errors import ArchiveUnavailable, BlackboardError, StoreError
+from blackboard_mcp.storage.archive import EmbedderChoice, archive_index
 from blackboard_mcp.storage.history.transfer import verify_board
-from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 from blackboard_mcp.storage.sqlite import examining
 from blackboard_mcp.storage.store import APPLICATION_ID, SqlBoardStore, migrations
 
@@ -159,7 +159,7 @@ async def _deep(settings: Settings, copy: Path, waiting: int) -> AsyncIterator[F
             if wanted:
                 yield _incomplete(len(wanted))
             return
-        index = LanceArchiveIndex(settings.index, None)
+        index = archive_index(settings.index, EmbedderChoice("none"))
         try:
             there = await index.keys()
         except ArchiveUnavailable as error:

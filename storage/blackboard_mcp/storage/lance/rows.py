@@ -96,7 +96,7 @@ def made(document: ArchiveDocument, cut: Sequence[Window], vectors: Any | None) 
         "author": clean(document.author),
         "thread": document.thread,
         "tags": _SEPARATOR.join(["", *(_tag(t) for t in document.tags), ""]),
-        "created_us": _microseconds(document.created_at),
+        "created_us": microseconds(document.created_at),
     }
     rows = []
     for part, window in enumerate(cut or (Window(0, ""),)):
@@ -139,15 +139,15 @@ def matching(query: ArchiveQuery) -> Any:
     if query.types:
         wanted &= col("type").isin([lit(clean(t)) for t in query.types])
     for tag in query.tags:
-        wanted &= col("tags").contains(lit(f"{_SEPARATOR}{_tag(tag)}{_SEPARATOR}"))
+        wanted &= col("tags").contains(lit(tagged(tag)))
     if query.author is not None:
         wanted &= col("author") == lit(clean(query.author))
     if query.thread is not None:
         wanted &= col("thread") == lit(query.thread)
     if query.after is not None:
-        wanted &= col("created_us") >= lit(_microseconds(query.after))
+        wanted &= col("created_us") >= lit(microseconds(query.after))
     if query.before is not None:
-        wanted &= col("created_us") < lit(_microseconds(query.before))
+        wanted &= col("created_us") < lit(microseconds(query.before))
     return wanted
 
 
@@ -182,10 +182,15 @@ def identified(ids: Iterable[str]) -> Any:
     return col("id").isin([lit(i) for i in sorted(ids)])
 
 
+def tagged(tag: str) -> str:
+    """What the column of a document with this tag holds."""
+    return f"{_SEPARATOR}{_tag(tag)}{_SEPARATOR}"
+
+
 def _tag(tag: str) -> str:
     """`tag` without the separator, reversibly: no tag can look like two."""
     return clean(tag).replace("\x1e", "\x1e0").replace(_SEPARATOR, "\x1e1")
 
 
-def _microseconds(instant: datetime) -> int:
+def microseconds(instant: datetime) -> int:
     return (instant - _EPOCH) // timedelta(microseconds=1)

@@ -44,11 +44,19 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 def _statements() -> dict[str, str]:
     named: dict[str, str] = {}
     for file in resources.files("blackboard_mcp.storage.sqlite").joinpath("queries").iterdir():
-        parts = _NAME.split(file.read_text("utf-8"))[1:]
-        for name, body in zip(parts[::2], parts[1::2], strict=True):
+        for name, body in statements_of(file.read_text("utf-8")).items():
             assert name not in named, name
-            named[name] = expanded(_COMMENT.sub("", body).strip().rstrip(";"))
+            named[name] = expanded(body)
     return named
+
+
+def statements_of(text: str) -> dict[str, str]:
+    """The statements of a file by their names, without comments."""
+    parts = _NAME.split(text)[1:]
+    return {
+        name: _COMMENT.sub("", body).strip().rstrip(";")
+        for name, body in zip(parts[::2], parts[1::2], strict=True)
+    }
 
 
 def sql(name: str) -> str:

@@ -1,0 +1,331 @@
+"""The archive index where LanceDB has no wheels: SQLite's FTS5 finds the windows, and the same arithmetic ranks them.
+
+It searches by words alone and says so. One file with a rollback journal, which every SQLite keeps safely with several
+processes; a rebuild costs little.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
+
+from blackboard_mcp.protocols.archive import (
+    NOTHING_WAITS,
+    SUM_FACTOR,
+    SUM_MODULUS,
+    ArchiveAnswer,
+    ArchiveDocument,
+    ArchiveHit,
+    ArchiveQuery,
+    Sum,
+    Waiting,
+)
+from blackboard_mcp.protocols.errors import ArchiveUnavailable
+from blackboard_mcp.storage.lance import rows
+from blackboard_mcp.storage.lance.counts import RARE
+from blackboard_mcp.storage.lance.fusion import Candidate, Corpus, Passage, fuse
+from blackboard_mcp.storage.lance.pending import WaitingTexts, candidates, glances, with_waiting
+from blackboard_mcp.storage.lance.words import beginnings, clean, windows, words
+from blackboard_mcp.storage.operations.rows import statements_of
+from blackboard_mcp.storage.sqlite import driver
+
+NO_LANCE = "LanceDB is not installed here: matched by words only, with SQLite's full-text search."
+
+_DEPTH = 200
+_DEPTH_PER_HIT = 4
+_ROUNDS = 5
+_MOST_RARE = 400
+_QUERY_WORDS = 64
+_BUSY_SECONDS = 15.0
+
+T = TypeVar("T")
+
+
+class FtsArchiveIndex:
+    """The archive index in a folder, which LanceDB's may have too: neither looks at the other's files."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path / "words.sqlite"
+        self._waiting = WaitingTexts()
+        self._writing = threading.Lock()
+        self._workers: ThreadPoolExecutor | None = None
+        self._closed = False
+
+    async def upsert(self, documents: Sequence[ArchiveDocument]) -> None:
+        if documents:
+            await self._in_worker(lambda: self._upsert(documents))
+
+    async def remove(self, keys: Sequence[tuple[str, int]]) -> None:
+        if keys:
+            await self._in_worker(lambda: self._remove(keys))
+
+    async def search(self, query: ArchiveQuery, waiting: Waiting = NOTHING_WAITS) -> ArchiveAnswer:
+        return await self._in_worker(lambda: self._search(query, waiting))
+
+    async def life(self) -> str:
+        return await self._in_worker(self._life)
+
+    async def keys(self) -> dict[tuple[str, int], int]:
+        return await self._in_worker(self._keys)
+
+    async def sums(self, apart: Mapping[str, Sequence[int]]) -> dict[str, Sum]:
+        return await self._in_worker(lambda: self._sums(apart))
+
+    async def reset(self) -> None:
+        await self._in_worker(self._reset)
+
+    async def maintain(self) -> None:
+        await self._in_worker(self._maintain)
+
+    async def close(self) -> None:
+        """Wait for calls under way; later calls raise `ArchiveUnavailable`. Twice is harmless."""
+        self._closed = True
+        workers, self._workers = self._workers, None
+        if workers is not None:
+            await asyncio.to_thread(workers.shutdown)
+
+    # Everything below runs in a worker thread.
+
+    async def _in_worker(self, work: Callable[[], T]) -> T:
+        if self._closed:
+            raise ArchiveUnavailable("The archive index was closed.", reason="closed")
+        if self._workers is None:
+            self._workers = ThreadPoolExecutor(max_workers=3, thread_name_prefix="archive")
+        return await asyncio.get_running_loop().run_in_executor(self._workers, lambda: _translated(work))
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[Any, str] | None]:
+        """A connection within a read transaction, and the life of the index; `None` where nothing was written yet."""
+        if not self._file.exists():
+            yield None
+            return
+        with closing(self._connect()) as connection:
+            connection.execute("BEGIN")
+            found = _life_of(connection)
+            yield None if found is None else (connection, found)
+
+    @contextmanager
+    def _changing(self) -> Iterator[Any]:
+        """A connection within a write transaction, the tables made."""
+        if self._closed:  # what waits is not lost: it is done by whoever opens the index next
+            raise ArchiveUnavailable("The archive index was closed.", reason="closed")
+        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with self._writing, closing(self._connect()) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            for made in ("make_life", "make_windows", "make_words"):
+                connection.execute(_sql(made))
+            if _life_of(connection) is None:
+                named = {"name": secrets.token_hex(16), "layout": rows.SCHEMA_VERSION}
+                connection.execute(_sql("begin_life"), named)
+            yield connection
+            connection.execute("COMMIT")
+
+    def _connect(self) -> Any:
+        return driver.library().connect(
+            self._file, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+
+    def _life(self) -> str:
+        with self._opened() as opened:
+            return "" if opened is None else opened[1]
+
+    def _upsert(self, documents: Sequence[ArchiveDocument]) -> None:
+        with self._changing() as connection:
+            for document in documents:
+                key = {"board": rows.stored(document.board), "number": document.number}
+                known = connection.execute(_sql("seq"), key).fetchone()
+                if known is None or known[0] <= document.seq:
+                    _forget(connection, key)
+                    for made in rows.made(document, windows(clean(document.text)), None):
+                        made["words"] = _encoded(made["words"].split())
+                        added = connection.execute(_sql("add"), made).lastrowid
+                        connection.execute(_sql("say"), {"id": added, "words": made["words"]})
+
+    def _remove(self, keys: Sequence[tuple[str, int]]) -> None:
+        if self._file.exists():
+            with self._changing() as connection:
+                for board, number in keys:
+                    _forget(connection, {"board": rows.stored(board), "number": number})
+
+    def _keys(self) -> dict[tuple[str, int], int]:
+        with self._opened() as opened:
+            if opened is None:
+                return {}
+            return {(board, number): seq for board, number, seq in opened[0].execute(_sql("keys"))}
+
+    def _sums(self, apart: Mapping[str, Sequence[int]]) -> dict[str, Sum]:
+        left_out = {(board, number) for board, numbers in apart.items() for number in numbers}
+        found: dict[str, list[tuple[int, int]]] = {}
+        for (board, number), seq in self._keys().items():
+            if (board, number) not in left_out:
+                found.setdefault(board, []).append((number, seq))
+        return {
+            board: Sum(
+                len(own),
+                sum(number for number, _ in own),
+                sum(seq for _, seq in own),
+                sum((number % SUM_FACTOR) * (seq % SUM_FACTOR) % SUM_MODULUS for number, seq in own),
+            )
+            for board, own in found.items()
+        }
+
+    def _reset(self) -> None:
+        """A file that others have open stays theirs; what they still write into it is not in the next one."""
+        with self._writing:
+            for name in (self._file.name, f"{self._file.name}-journal"):
+                self._file.with_name(name).unlink(missing_ok=True)
+
+    def _maintain(self) -> None:
+        if self._file.exists():
+            with self._changing() as connection:
+                connection.execute(_sql("merge"))
+
+    def _search(self, query: ArchiveQuery, waiting: Waiting) -> ArchiveAnswer:
+        documents = waiting.documents
+        with self._opened() as opened:
+            connection, life = opened or (None, "")
+            if (connection is None and not documents) or not query.text.strip():
+                return ArchiveAnswer((), "lexical", NO_LANCE, life)
+            text = clean(query.text)
+            asked = list(dict.fromkeys(words(text)))[:_QUERY_WORDS]
+            corpus, rare = Corpus(0, 0.0, {}), set[int]()
+            if connection is not None:
+                corpus, rare = _corpus(connection, query.board, asked)
+            beginning = (n for n, document in enumerate(documents) if document.number in waiting.shortened)
+            cuts = self._waiting.cuts(documents[: next(beginning, len(documents))])
+            cuts |= glances(documents[len(cuts) :], beginnings(text, asked))
+            corpus = with_waiting(corpus, cuts, asked)
+            depth = max(_DEPTH, _DEPTH_PER_HIT * query.limit)
+            found = []
+            if connection is not None and asked:
+                outdated = {*cuts, *waiting.removed}
+                found = [
+                    candidate
+                    for candidate in _retrieved(connection, query, asked, rare, depth)
+                    if candidate.number not in outdated
+                ]
+        found += candidates(documents, query, asked, cuts, {}, depth)
+        scored = fuse(found, asked, corpus, depth=depth)
+        hits = tuple(ArchiveHit(s.number, s.score, s.start) for s in scored[: query.limit])
+        return ArchiveAnswer(hits, "lexical", NO_LANCE, life)
+
+
+@functools.cache
+def _statements() -> dict[str, str]:
+    return statements_of(resources.files(__package__).joinpath("statements.sql").read_text("utf-8"))
+
+
+def _sql(name: str) -> str:
+    return _statements()[name]
+
+
+def _life_of(connection: Any) -> str | None:
+    """The life of the index; `None` before its first document.
+
+    Raises:
+        ArchiveUnavailable: it was made by another version of the product.
+    """
+    if not connection.execute("PRAGMA table_info(life)").fetchall():
+        return None
+    row = connection.execute(_sql("life")).fetchone()
+    if row is None:
+        return None
+    if row[1] != rows.SCHEMA_VERSION:
+        raise ArchiveUnavailable(
+            f"The archive index has layout {row[1]}, this version needs {rows.SCHEMA_VERSION}: it must be rebuilt.",
+            reason="schema",
+        )
+    return str(row[0])
+
+
+def _forget(connection: Any, key: Mapping[str, Any]) -> None:
+    for number, said in connection.execute(_sql("words_of"), key).fetchall():
+        connection.execute(_sql("unsay"), {"id": number, "words": said})
+    connection.execute(_sql("forget"), key)
+
+
+def _encoded(said: Sequence[str]) -> str:
+    return " ".join("x" + word.encode().hex() for word in said)
+
+
+def _decoded(said: str) -> tuple[str, ...]:
+    return tuple(bytes.fromhex(word[1:]).decode() for word in said.split())
+
+
+def _any(asked: Sequence[str]) -> str:
+    return " OR ".join(_encoded([word]) for word in asked)
+
+
+def _corpus(connection: Any, board: str, asked: Sequence[str]) -> tuple[Corpus, set[int]]:
+    """What BM25 needs for these words, and the documents that hold the rare ones."""
+    on_board = {"board": rows.stored(board)}
+    count, mean = connection.execute(_sql("corpus"), on_board).fetchone()
+    holding: dict[str, int] = {}
+    rare: set[int] = set()
+    for word in asked:
+        numbers = connection.execute(_sql("holding"), {**on_board, "any": _any([word])}).fetchall()
+        holding[word] = len(numbers)
+        if len(numbers) <= RARE:
+            rare.update(number for (number,) in numbers)
+    return Corpus(count, mean, holding), rare
+
+
+def _retrieved(
+    connection: Any, query: ArchiveQuery, asked: Sequence[str], rare: set[int], depth: int
+) -> list[Candidate]:
+    """What matches the query best, and the documents that hold its rarest words.
+
+    Where a few long documents take all the room, it is asked again for what is beside them.
+    """
+    filters = {
+        "any": _any(asked),
+        "board": rows.stored(query.board),
+        "types": json.dumps([clean(t) for t in query.types]),
+        "tags": json.dumps([rows.tagged(t) for t in query.tags]),
+        "author": None if query.author is None else clean(query.author),
+        "thread": query.thread,
+        "after": None if query.after is None else rows.microseconds(query.after),
+        "before": None if query.before is None else rows.microseconds(query.before),
+    }
+    threads: dict[int, int] = {}
+    passages: dict[int, dict[int, Passage]] = {}
+
+    def take(among: Sequence[int], beside: Sequence[int], most: int) -> int:
+        bound = {**filters, "among": json.dumps(among), "beside": json.dumps(beside), "most": most}
+        answer = connection.execute(_sql("search"), bound).fetchall()
+        for number, part, thread, start, said in answer:
+            threads[number] = thread
+            passages.setdefault(number, {})[part] = Passage(_decoded(said), start)
+        return len(answer)
+
+    for _ in range(_ROUNDS):
+        if take([], sorted(passages), depth) < depth or len(passages) >= query.limit:
+            break
+    if missing := sorted(rare - passages.keys())[:_MOST_RARE]:
+        take(missing, [], 4 * _MOST_RARE)
+    return [
+        Candidate(number, threads[number], tuple(own[part] for part in sorted(own)))
+        for number, own in passages.items()
+    ]
+
+
+def _translated(work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except ArchiveUnavailable:
+        raise
+    except Exception as error:
+        raise ArchiveUnavailable(
+            f"The archive index cannot be used ({type(error).__name__}: {str(error)[:300]}). "
+            "Nothing is lost: it can be rebuilt from the store.",
+            reason="damaged",
+        ) from error

@@ -1,0 +1,74 @@
+-- The archive's index by words. Values are bound by name. A word is kept as "x" and its bytes in hexadecimal, so that the
+-- tokenizer takes each for one word and nothing in a query for syntax.
+
+-- name: make_life
+-- What says which life of the index this is, and for which layout.
+CREATE TABLE IF NOT EXISTS life(name TEXT NOT NULL, layout INTEGER NOT NULL);
+
+-- name: make_windows
+-- A stretch of a document's text.
+CREATE TABLE IF NOT EXISTS passage(
+    id INTEGER PRIMARY KEY, board TEXT NOT NULL, number INTEGER NOT NULL, part INTEGER NOT NULL, start INTEGER NOT NULL,
+    seq INTEGER NOT NULL, type TEXT NOT NULL, author TEXT NOT NULL, thread INTEGER NOT NULL, tags TEXT NOT NULL,
+    created_us INTEGER NOT NULL, length INTEGER NOT NULL, words TEXT NOT NULL, UNIQUE(board, number, part)
+);
+
+-- name: make_words
+-- Which stretches hold a word.
+CREATE VIRTUAL TABLE IF NOT EXISTS said USING fts5(words, content='', tokenize='ascii');
+
+-- name: life
+SELECT name, layout FROM life;
+
+-- name: begin_life
+INSERT INTO life(name, layout) VALUES (:name, :layout);
+
+-- name: seq
+-- The state of a document that the index has.
+SELECT seq FROM passage WHERE board = :board AND number = :number AND part = 0;
+
+-- name: words_of
+SELECT id, words FROM passage WHERE board = :board AND number = :number;
+
+-- name: unsay
+INSERT INTO said(said, rowid, words) VALUES ('delete', :id, :words);
+
+-- name: forget
+DELETE FROM passage WHERE board = :board AND number = :number;
+
+-- name: add
+INSERT INTO passage(board, number, part, start, seq, type, author, thread, tags, created_us, length, words)
+VALUES (:board, :number, :part, :start, :seq, :type, :author, :thread, :tags, :created_us, :length, :words);
+
+-- name: say
+INSERT INTO said(rowid, words) VALUES (:id, :words);
+
+-- name: keys
+SELECT board, number, seq FROM passage WHERE part = 0;
+
+-- name: corpus
+-- How many stretches a board has, and how long they are on average.
+SELECT count(*), coalesce(avg(length), 0.0) FROM passage WHERE board = :board;
+
+-- name: holding
+-- The stretches of a board that hold a word.
+SELECT passage.number FROM said JOIN passage ON passage.id = said.rowid
+WHERE said MATCH :any AND passage.board = :board;
+
+-- name: search
+-- The best stretches for any of the words, of documents that match the filters and are not in :beside.
+SELECT passage.number, passage.part, passage.thread, passage.start, passage.words
+FROM said JOIN passage ON passage.id = said.rowid
+WHERE said MATCH :any AND passage.board = :board
+    AND (:types = '[]' OR passage.type IN (SELECT value FROM json_each(:types)))
+    AND NOT EXISTS (SELECT 1 FROM json_each(:tags) wanted WHERE instr(passage.tags, wanted.value) = 0)
+    AND (:author IS NULL OR passage.author = :author)
+    AND (:thread IS NULL OR passage.thread = :thread)
+    AND (:after IS NULL OR passage.created_us >= :after)
+    AND (:before IS NULL OR passage.created_us < :before)
+    AND (:among = '[]' OR passage.number IN (SELECT value FROM json_each(:among)))
+    AND passage.number NOT IN (SELECT value FROM json_each(:beside))
+ORDER BY said.rank, passage.number, passage.part LIMIT :most;
+
+-- name: merge
+INSERT INTO said(said, rank) VALUES ('merge', 200);
