@@ -1,12 +1,15 @@
-"""What the package's page on an index says and leads to: the README with links that lead somewhere from there."""
+"""What the package's page on an index says and leads to, and what the package needs where it is built for."""
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
 
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
+from packaging.tags import sys_tags
 
 _RELATIVE = re.compile(r"\[([^\]]+)\]\((?!https?://|#)([^)\s]+)\)")
 
@@ -18,11 +21,26 @@ def published(readme: str, repository: str, version: str) -> str:
     return _RELATIVE.sub(rf"[\1]({repository}/blob/v{version}/\2)", readme)
 
 
+def musl() -> str:
+    """The tag of the C library where it is musl, say musllinux_1_2_x86_64; BLACKBOARD_MUSL names one to build for."""
+    here = (tag.platform for tag in sys_tags() if tag.platform.startswith("musllinux"))
+    return os.environ.get("BLACKBOARD_MUSL") or next(here, "")
+
+
+class WheelTag(BuildHookInterface):
+    """Marks a wheel that needs less, so that installers prefer it where it is for and nowhere else take it."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if tag := musl():
+            build_data["tag"] = f"py3-none-{tag}"
+
+
 class PackagePage(MetadataHookInterface):
-    """Takes the address of the repository from pyproject.toml."""
+    """Takes the address of the repository and the dependencies from pyproject.toml."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         repository = str(self.config.get("repository", "")).rstrip("/")
+        metadata["dependencies"] = [*self.config["dependencies"], *([] if musl() else self.config["archive"])]
         readme = Path(self.root, "README.md").read_text("utf-8")
         text = published(readme, repository, metadata["version"])
         metadata["readme"] = {"content-type": "text/markdown", "text": text}

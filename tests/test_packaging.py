@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -20,7 +21,10 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
 PARTS = ("server", "protocols", "storage")
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+CONFIGURATION = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT = CONFIGURATION["project"]
+HOOK = CONFIGURATION["tool"]["hatch"]["metadata"]["hooks"]["custom"]
+DEPENDENCIES = [*HOOK["dependencies"], *HOOK["archive"]]
 # Distributions whose import name differs, and data that is read without importing its package.
 IMPORTED_AS = {"pyjwt": "jwt", "ruamel-yaml": "ruamel"}
 FOUND_NOT_IMPORTED = {"wordllama"}
@@ -35,17 +39,67 @@ def sources(part: str) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> ZipFile:
-    """The wheel, as an installer would build it."""
-    folder = tmp_path_factory.mktemp("wheel")
+    return built(tmp_path_factory.mktemp("wheel"), ROOT)
+
+
+def built(folder: Path, project: Path, **environment: str) -> ZipFile:
+    """The wheel of a project of ours, as an installer would build it."""
     build = "import sys, hatchling.build as b; b.build_wheel(sys.argv[1])"
-    subprocess.run([sys.executable, "-c", build, str(folder)], cwd=ROOT, check=True, capture_output=True)
-    (built,) = folder.glob("*.whl")
-    return ZipFile(built)
+    command = [sys.executable, "-c", build, str(folder)]
+    subprocess.run(command, cwd=project, check=True, capture_output=True, env={**os.environ, **environment})
+    (made,) = folder.glob("*.whl")
+    return ZipFile(made)
 
 
-def test_the_wheel_holds_every_file_of_the_three_parts_and_nothing_else(wheel: ZipFile) -> None:
-    packed = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    assert packed == {path.as_posix() for part in PARTS for path in sources(part)}
+def code_of(wheel: ZipFile) -> set[str]:
+    return {name for name in wheel.namelist() if ".dist-info/" not in name}
+
+
+def needs_of(wheel: ZipFile) -> list[Requirement]:
+    (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    return [
+        Requirement(line)
+        for line in Parser().parsestr(wheel.read(name).decode()).get_all("Requires-Dist", [])
+    ]
+
+
+def test_the_wheels_hold_every_file_of_the_three_parts_and_nothing_else(
+    wheel: ZipFile, tmp_path: Path
+) -> None:
+    """The conformance kit for stores is a wheel of its own: who runs boards needs none of it."""
+    kit = code_of(built(tmp_path, ROOT / "storage" / "kit"))
+    assert kit == {name for name in kit if name.startswith("blackboard_mcp/storage/testing/")} != set()
+    assert code_of(wheel).isdisjoint(kit)
+    assert code_of(wheel) | kit == {path.as_posix() for part in PARTS for path in sources(part)}
+
+
+def test_a_wheel_for_musl_needs_nothing_that_has_no_wheels_for_it(wheel: ZipFile, tmp_path: Path) -> None:
+    musl = built(tmp_path, ROOT, BLACKBOARD_MUSL="musllinux_1_2_x86_64")
+    assert str(musl.filename).endswith("-py3-none-musllinux_1_2_x86_64.whl")
+    assert code_of(musl) == code_of(wheel)
+    archive = {requirement.name for requirement in map(Requirement, HOOK["archive"])}
+    assert {"lancedb", "pyarrow", "numpy"} <= archive
+    assert {r.name for r in needs_of(wheel)} - {r.name for r in needs_of(musl)} == archive
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "python", "wanted"),
+    [
+        ("linux", "x86_64", "3.11", {"lancedb", "wordllama", "tiktoken"}),
+        ("linux", "x86_64", "3.14", {"lancedb", "tiktoken"}),
+        ("linux", "aarch64", "3.13", {"lancedb", "tiktoken"}),
+        ("darwin", "arm64", "3.14", {"lancedb", "tiktoken"}),
+        ("darwin", "x86_64", "3.13", {"tiktoken"}),
+        ("win32", "AMD64", "3.11", {"lancedb", "wordllama", "tiktoken"}),
+    ],
+)
+def test_each_platform_needs_what_has_wheels_for_it(
+    wheel: ZipFile, system: str, machine: str, python: str, wanted: set[str]
+) -> None:
+    """`.ci/resolve.py` sees that they have, with the network."""
+    there = {"sys_platform": system, "platform_machine": machine, "python_version": python, "extra": ""}
+    needed = {r.name for r in needs_of(wheel) if r.marker is None or r.marker.evaluate(dict(there))}
+    assert needed & {"lancedb", "wordllama", "tiktoken"} == wanted
 
 
 def test_an_installation_gains_one_folder_beside_its_metadata(wheel: ZipFile) -> None:
@@ -100,7 +154,7 @@ def test_links_and_project_urls_follow_the_repository(tmp_path: Path) -> None:
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)
     metadata = {"version": "1.2.3"}
-    hook.PackagePage(str(ROOT), {"repository": "https://git.example/ann/board/"}).update(metadata)
+    hook.PackagePage(str(ROOT), {**HOOK, "repository": "https://git.example/ann/board/"}).update(metadata)
     page: Any = metadata["readme"]
     relative = re.findall(r"\]\((?!https?://|#)([^)\s]+)\)", (ROOT / "README.md").read_text("utf-8"))
     assert relative
@@ -141,7 +195,7 @@ def requirements(lines: list[str]) -> dict[str, Requirement]:
 
 
 def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
-    declared = requirements(PROJECT["dependencies"])
+    declared = requirements(DEPENDENCIES)
     assert {IMPORTED_AS.get(name, name) for name in declared.keys() - FOUND_NOT_IMPORTED} == set(imported())
 
 
@@ -152,7 +206,7 @@ def test_protocols_import_nothing_but_pydantic() -> None:
 
 def test_every_dependency_has_a_lower_and_an_upper_bound() -> None:
     extras = PROJECT["optional-dependencies"].values()
-    for requirement in map(Requirement, [*PROJECT["dependencies"], *(line for e in extras for line in e)]):
+    for requirement in map(Requirement, [*DEPENDENCIES, *(line for e in extras for line in e)]):
         operators = {specifier.operator for specifier in requirement.specifier}
         assert {">=", "<"} <= operators, str(requirement)
 
@@ -183,7 +237,7 @@ def test_the_constraints_pin_every_dependency_inside_its_bounds() -> None:
         (specifier,) = requirement.specifier
         pinned.setdefault(requirement.name, []).append(Version(specifier.version))
     extras = PROJECT["optional-dependencies"].values()
-    declared = requirements([*PROJECT["dependencies"], *(line for e in extras for line in e)])
+    declared = requirements([*DEPENDENCIES, *(line for e in extras for line in e)])
     for name, requirement in declared.items():
         assert pinned.get(name), f"{name} is not pinned"
         assert all(version in requirement.specifier for version in pinned[name]), name

@@ -179,6 +179,20 @@ def test_an_old_sqlite_is_found(data: Path) -> None:
     assert done.returncode == int(old)
 
 
+def test_an_archive_without_lancedb_is_noted_and_nothing_wrong(data: Path) -> None:
+    code = "import sys; sys.modules['lancedb'] = None; from blackboard_mcp.server.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "doctor", "--quick", "--data", str(data)],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    assert "note archive-by-words: LanceDB is not installed: SQLite searches the archive" in done.stdout
+    assert "nothing is wrong" in done.stdout
+    assert done.returncode == 0
+
+
 def test_a_package_of_another_version_is_found(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from blackboard_mcp.server.doctor import programs
 

@@ -36,7 +36,7 @@ def doctor(config: Path | None, quick: bool, repair: bool, as_json: bool, **give
     """Say what is wrong with an installation, and how to cure it. Servers may run meanwhile.
 
     It also says how fast the folder grows and when posts stop at this rate, for a folder that is a day old or more.
-    Nothing is changed without --repair. Exit code 0: nothing was found; 1: warnings only; 2: a problem.
+    Nothing is changed without --repair. Exit code 0: nothing is wrong; 1: warnings only; 2: a problem.
     """
     from ..doctor.findings import Severity, problem
     from ..doctor.growth import measure
@@ -58,6 +58,7 @@ def doctor(config: Path | None, quick: bool, repair: bool, as_json: bool, **give
             empty = (
                 f", but {settings.data} has no boards yet: if it should, name the right folder with --data"
             )
+    wrong = [finding for finding in found if finding.severity is not Severity.NOTE]
     if as_json:
         told = {
             "findings": [asdict(finding) for finding in found],
@@ -70,12 +71,12 @@ def doctor(config: Path | None, quick: bool, repair: bool, as_json: bool, **give
             click.echo(f"repaired: {done}")
         for finding in found:
             click.echo(f"{finding.severity} {finding.name}: {finding.message}\n  {finding.cure}")
-        if not found:
+        if not wrong:
             click.echo(f"nothing is wrong{empty}")
         if grown is not None:
             click.echo(escape(grown.line()))
-    if found:
-        sys.exit(2 if any(finding.severity is Severity.PROBLEM for finding in found) else 1)
+    if wrong:
+        sys.exit(2 if any(finding.severity is Severity.PROBLEM for finding in wrong) else 1)
 
 
 async def _examine(settings: Settings, quick: bool, repair: bool) -> tuple[list[Any], list[str]]:

@@ -8,15 +8,17 @@ from typing import Any
 
 
 class Severity(StrEnum):
-    """`problem`: data is in danger or a server cannot do its work. `warning`: it will, or may, become one."""
+    """`problem`: data is in danger or a server cannot do its work. `warning`: it will, or may, become one. `note`: it
+    is as it should be here, and less than elsewhere."""
 
     PROBLEM = "problem"
     WARNING = "warning"
+    NOTE = "note"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong. `name` is stable; `facts` hold JSON values only."""
+    """One thing that is wrong, or worth a note. `name` is stable; `facts` hold JSON values only."""
 
     name: str
     severity: Severity
@@ -33,3 +35,7 @@ def problem(name: str, message: str, cure: str, *, repairable: bool = False, **f
 
 def warning(name: str, message: str, cure: str, *, repairable: bool = False, **facts: Any) -> Finding:
     return Finding(name, Severity.WARNING, message, cure, facts, repairable)
+
+
+def note(name: str, message: str, cure: str) -> Finding:
+    return Finding(name, Severity.NOTE, message, cure)

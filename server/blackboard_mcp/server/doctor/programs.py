@@ -7,9 +7,10 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 
+from blackboard_mcp.storage.archive import has_lance
 from blackboard_mcp.storage.sqlite import driver
 
-from .findings import Finding, warning
+from .findings import Finding, note, warning
 
 MIN_FILES = 1_024
 """Open files that a server for some hundred clients needs."""
@@ -19,6 +20,13 @@ def look() -> Iterator[Finding]:
     """What is old, missing or too small."""
     yield from _sqlite()
     yield from _packages()
+    if not has_lance():
+        yield note(
+            "archive-by-words",
+            "LanceDB is not installed: SQLite searches the archive, by words only.",
+            "Nothing needs to be done where LanceDB has no wheels (Intel Macs, musl). Elsewhere install blackboard-mcp "
+            "again, in an environment of its own.",
+        )
     yield from _open_files()
 
 

@@ -1,6 +1,6 @@
-"""The conformance kit for board stores, shipped for backends outside this project.
+"""The conformance kit for board stores, shipped for backends outside this project as `blackboard-mcp-testing`.
 
-It needs the packages of the `test` extra (pytest, pytest-asyncio in auto mode). A backend is a subclass
+It needs pytest, and pytest-asyncio in auto mode. A backend is a subclass
 of `kit.BoardStoreKit` whose name begins with `Test` and that says how to open a store.
 """
 
