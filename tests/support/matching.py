@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from re import _constants as c  # type: ignore[attr-defined]
 from re import _parser  # type: ignore[attr-defined]
 from types import ModuleType
@@ -42,6 +43,9 @@ class Steps:
     most: dict[str, float] = field(default_factory=dict)
 
     def add(self, pattern: str, characters: int, steps: int) -> None:
+        self.all += steps
+        if self.all > MOST:
+            raise AssertionError(f"over {MOST:,} steps of matching")
         self.calls += 1
         self.characters += characters
         self.most[pattern] = max(self.most.get(pattern, 0.0), steps / (characters + 100))
@@ -78,55 +82,61 @@ class CountedPattern:
     def __init__(self, pattern: re.Pattern[str], steps: Steps) -> None:
         self._pattern = pattern
         self._steps = steps
-        self._program = compiled(pattern)
 
     def search(self, text: str) -> re.Match[str] | None:
-        found = self._pattern.search(text)
-        self._count(text, [found] if found else [])
-        return found
+        self._count("search", text)
+        return self._pattern.search(text)
 
     def match(self, text: str) -> re.Match[str] | None:
-        found = self._pattern.match(text)
-        before = self._steps.all
-        assert self._end(text, 0) == (found.end() if found else None), (self._pattern, text[:80])
-        self._steps.add(self._pattern.pattern, len(text), self._steps.all - before)
-        return found
+        self._count("match", text)
+        return self._pattern.match(text)
 
     def finditer(self, text: str) -> Iterator[re.Match[str]]:
-        found = list(self._pattern.finditer(text))
-        self._count(text, found, whole=True)
-        return iter(found)
+        self._count("finditer", text)
+        return self._pattern.finditer(text)
 
     def findall(self, text: str) -> list[Any]:
-        self.finditer(text)
+        self._count("finditer", text)
         return self._pattern.findall(text)
 
     def split(self, text: str) -> list[Any]:
-        self.finditer(text)
+        self._count("finditer", text)
         return self._pattern.split(text)
 
     def sub(self, by: Any, text: str) -> str:
-        self.finditer(text)
+        self._count("finditer", text)
         return self._pattern.sub(by, text)
 
-    def _count(self, text: str, found: list[re.Match[str]], *, whole: bool = False) -> None:
-        """Tries what `re` tries: every place up to each match, and those after the last one too if `whole`."""
-        before = self._steps.all
-        place, empty = 0, False
-        for match in found:
-            for start in range(place + empty, match.start()):
-                assert self._end(text, start) is None, (self._pattern, start)
-            end = self._end(text, match.start())
-            # Right after an empty match `re` takes no second empty one.
-            assert end == match.end() or (empty and match.start() == place), (self._pattern, match)
-            place, empty = match.end(), match.end() == match.start()
-        if whole or not found:
-            for start in range(place + empty, len(text) + 1):
-                assert self._end(text, start) is None, (self._pattern, start)
-        self._steps.add(self._pattern.pattern, len(text), self._steps.all - before)
+    def _count(self, how: str, text: str) -> None:
+        self._steps.add(self._pattern.pattern, len(text), _steps_of(self._pattern, how, text))
 
-    def _end(self, text: str, start: int) -> int | None:
-        return _run(self._program, text, start, self._steps)
+
+@lru_cache(maxsize=1 << 16)
+def _steps_of(pattern: re.Pattern[str], how: str, text: str) -> int:
+    """What a call takes, the same every time; it has to end as that of `re` does."""
+    program, steps = _program(pattern), Steps()
+
+    def end_of(start: int) -> int | None:
+        return _run(program, text, start, steps)
+
+    if how == "match":
+        matched = pattern.match(text)
+        assert end_of(0) == (matched.end() if matched else None), (pattern, text[:80])
+        return steps.all
+    found = list(pattern.finditer(text)) if how == "finditer" else [m for m in [pattern.search(text)] if m]
+    # What `re` tries: every place up to each match, and those after the last one where it looks for all.
+    place, empty = 0, False
+    for match in found:
+        for start in range(place + empty, match.start()):
+            assert end_of(start) is None, (pattern, start)
+        end = end_of(match.start())
+        # Right after an empty match `re` takes no second empty one.
+        assert end == match.end() or (empty and match.start() == place), (pattern, match)
+        place, empty = match.end(), match.end() == match.start()
+    if how == "finditer" or not found:
+        for start in range(place + empty, len(text) + 1):
+            assert end_of(start) is None, (pattern, start)
+    return steps.all
 
 
 Instruction = tuple[Any, ...]
@@ -177,7 +187,8 @@ def _run(program: list[Instruction], text: str, start: int, steps: Steps) -> int
         steps.all += count
 
 
-def compiled(pattern: re.Pattern[str]) -> list[Instruction]:
+@lru_cache
+def _program(pattern: re.Pattern[str]) -> list[Instruction]:
     """The program of a pattern.
 
     Raises:
