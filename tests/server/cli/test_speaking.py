@@ -23,7 +23,8 @@ SPOKEN = [name for name, (module, _) in _COMMANDS.items() if module in ("speakin
 
 
 async def furnish(data: Path) -> None:
-    """H-1 with the critique C-4, the question Q-2, D-3 that the operator is asked to agree to, and H-5 archived."""
+    """H-1 with the critique C-4, the question Q-2, D-3 that the operator is asked to agree to, and H-5 archived; H-7,
+    which its critic decided on, and H-10 of the operator's."""
     async with Board.open(data=data, agent="ann", settings={"synchronous": "NORMAL"}) as ann:
         await ann.post("the release is safe", type="HYPOTHESIS")
         await ann.post("When did it burst?", type="QUESTION")
@@ -32,6 +33,12 @@ async def furnish(data: Path) -> None:
         await operator.post("nobody tested it", type="CRITIQUE", edges={"critiques": ["H-1"]})
         await ann.post("it was the valve", type="HYPOTHESIS")
         await ann.post("it was the pump", type="HYPOTHESIS", edges={"supersedes": ["H-5"]})
+        await ann.post("the seal held", type="HYPOTHESIS")
+        cid = ann.as_agent("cid")
+        await cid.post("it leaked", type="CRITIQUE", edges={"critiques": ["H-7"]})
+        await ann.post("not before noon", type="REPLY", edges={"replies_to": ["C-8"]})
+        await operator.post("the log is complete", type="HYPOTHESIS")
+        await cid.decide("H-7", "the photo settles it", outcome="falls")
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +86,12 @@ def test_people_speak_and_settle_a_debate(people: tuple[dict[str, str], dict[str
     assert settled.startswith(f"{claim['id']}: the debate is CONSENSUS: {claim['id']} stands")
     again = answered(ben, "critique", claim["id"], "still wrong")["items"][0]["id"]
     assert answered(ben, "withdraw", again)["state"] == "WITHDRAWN"
+    wrong = answered(ann, "post", "the pump burst at noon", "--type", "hypothesis")["items"][0]["id"]
+    assert "No debate is open" in refused(ben, "concede", wrong)
+    assert (
+        said(ann, "concede", wrong, "--reason", "it was one")
+        == f"{wrong}: the debate is CONSENSUS: {wrong} falls\n"
+    )
     note = answered(ann, "post", "a note")["items"][0]["id"]
     assert said(ann, "withdraw", note) == f"{note} is WITHDRAWN\n"
     assert said(ann, "post", "--id", claim["id"], "--importance", "5").startswith(

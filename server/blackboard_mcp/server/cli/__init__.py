@@ -31,6 +31,8 @@ _COMMANDS = {
     "critique": ("speaking", "Object to an item, which opens a debate."),
     "acknowledge": ("speaking", "Agree that a debate is settled."),
     "decide": ("speaking", "Decide a debate: the item stands, falls or is amended."),
+    "confirm": ("speaking", "Confirm what a critic decided."),
+    "concede": ("speaking", "Give up an item of yours."),
     "withdraw": ("speaking", "Take back what you posted."),
     "ask": ("speaking", "Ask an agent, who owes an answer."),
     "pin": ("speaking", "Keep an item on the board until you let it go."),

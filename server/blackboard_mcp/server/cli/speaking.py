@@ -150,6 +150,24 @@ async def decide(board: BoardAccess, item: str, outcome: str, reason: str, to: s
     return await board.decide(item, reason, outcome=outcome, to=to)
 
 
+@act("debated", _item, example="blackboard-mcp confirm H-7")
+async def confirm(board: BoardAccess, item: str) -> BaseModel:
+    """Confirm what a critic decided on the item ID, as one who is no party."""
+    return await board.confirm(item)
+
+
+@act(
+    "debated",
+    _item,
+    _reason,
+    click.option("--to", metavar="ID", help="The item that takes its place."),
+    example='blackboard-mcp concede H-10 --reason "the log says 8 bar"',
+)
+async def concede(board: BoardAccess, item: str, reason: str, to: str | None) -> BaseModel:
+    """Give up the item ID, which is yours; it counts as false from then on."""
+    return await board.concede(item, reason=reason, to=to)
+
+
 @act("withdrawn", _item, _reason, example="blackboard-mcp withdraw C-4")
 async def withdraw(board: BoardAccess, item: str, reason: str) -> BaseModel:
     """Take back the item ID of yours; a critique is taken back with its part of the debate."""
