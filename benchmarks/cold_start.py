@@ -1,9 +1,9 @@
 """CPU and time of a start over stdio, up to the list of tools, beside a no-op server on the same SDK in the same run.
 
-    python benchmarks/cold_start.py [--starts 7] [--relay]
+    python benchmarks/cold_start.py [--starts 7]
 
 A start is a process, the handshake, the answer to `tools/list`, and the end of the input. The least of the starts
-counts, taken in turns. `--relay` also times `blackboard-mcp connect` in front of a running server.
+counts, taken in turns.
 """
 
 from __future__ import annotations
@@ -65,7 +65,6 @@ def start(command: list[str], environment: dict[str, str]) -> tuple[float, float
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--starts", type=int, default=7)
-    arguments.add_argument("--relay", action="store_true")
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "BLACKBOARD_DATA": str(Path(folder, "data"))}

@@ -12,7 +12,7 @@ from .wire import WireEvent, wire_event
 
 
 class _Wire(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class WireDelivery(_Wire):

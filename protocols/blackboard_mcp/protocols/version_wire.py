@@ -15,7 +15,7 @@ from .answers import (
 class WireVersion(BaseModel):
     """One version, without its text: `read` with `id@version` has that."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     version: int
     status: str | None = Field(
@@ -34,7 +34,7 @@ class WireVersion(BaseModel):
 class WireAmendment(BaseModel):
     """What one change without a new text did: values before and after, by name."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     seq: int
     agent: str
@@ -47,7 +47,7 @@ class WireAmendment(BaseModel):
 class WireVersions(BaseModel):
     """Versions of one item, newest first."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     id: str
     key: str | None

@@ -24,7 +24,7 @@ from .version_wire import WireVersions
 
 
 class _Wire(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class WireRetraction(_Wire):

@@ -5,13 +5,16 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterable
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.messages.base import MessageProtocol
-from blackboard_mcp.protocols.messages.registry import Registry
 
 from .text import one_line
+
+if TYPE_CHECKING:
+    from blackboard_mcp.protocols.messages.base import MessageProtocol
+    from blackboard_mcp.protocols.messages.registry import Registry
 
 _PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")
 _SHOWN = 300
@@ -26,18 +29,32 @@ class Protocols:
         Raises:
             InvalidInput: a path that is none, or a class that is no protocol, clashes with another, or fails.
         """
-        self.registry = Registry()
-        for path in named:
+        self._named = tuple(named)
+        if self._named:
+            self.registry  # noqa: B018, what is wrong with a class is said at launch
+
+    @cached_property
+    def registry(self) -> Registry:
+        """Made at launch where classes are named; the ten built in are loaded when somebody asks for them."""
+        from blackboard_mcp.protocols.messages.registry import Registry
+
+        registry = Registry()
+        for path in self._named:
             try:
-                self.registry.register(_found(path))
-                self.registry.about()
+                registry.register(_found(path))
+                registry.about()
             except InvalidInput as error:
                 raise InvalidInput(f"protocol {path[:80]}: {error.message}") from error
             except Exception as error:  # whatever a class of somebody's raises
                 raise InvalidInput(
                     f"protocol {path[:80]} failed: {type(error).__name__}: {str(error)[:200]}"
                 ) from error
-        self.about: list[dict[str, Any]] = self.registry.about()
+        self.about = registry.about()
+        return registry
+
+    @cached_property
+    def about(self) -> list[dict[str, Any]]:
+        return self.registry.about()
 
     @property
     def names(self) -> list[str]:

@@ -425,6 +425,49 @@ def test_help_names_every_command_and_loads_none_of_the_heavy_parts() -> None:
         assert f"\n  {name}" in listed
 
 
+LOADED = (
+    "import atexit, sys; from blackboard_mcp.server.cli import main\n"
+    "heavy = {'lancedb', 'lance', 'pyarrow', 'numpy', 'wordllama', 'tokenizers', 'safetensors'}\n"
+    "atexit.register(lambda: print('loaded', sorted(heavy & sys.modules.keys())))\n"
+    "main()"
+)
+WITHOUT_INDEX = [
+    *(
+        ["show"],
+        ["explain", "F-1"],
+        ["query"],
+        ["boards"],
+        ["agents"],
+        ["core"],
+        ["board"],
+        ["policies"],
+        ["members"],
+    ),
+    *(
+        ["prune", "--dry-run"],
+        ["export", "{folder}/history.jsonl"],
+        ["verify"],
+        ["backup", "{folder}/copy.db"],
+    ),
+    *(["token", "list"], ["token", "create", "--agent", "ada"], ["post", "--agent", "ada", "found it"]),
+]
+
+
+def test_commands_that_search_nothing_load_nothing_of_the_index(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    call_over_stdio(data, "serve", "--data", str(data), text="the cache is cold")
+    for words in WITHOUT_INDEX:
+        given = [word.format(folder=tmp_path) for word in words]
+        done = subprocess.run(
+            [sys.executable, "-c", LOADED, *given, "--data", str(data)],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        assert done.returncode == 0, done
+        assert done.stdout.endswith("loaded []\n"), done
+
+
 def test_help_of_a_command_needs_neither_the_sdk_nor_the_index() -> None:
     code = (
         "import sys; from blackboard_mcp.server.cli import cli; cli.main(sys.argv[1:], standalone_mode=False)\n"

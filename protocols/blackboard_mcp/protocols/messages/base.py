@@ -75,7 +75,7 @@ Facts = Annotated[dict[str, Any], BeforeValidator(_plain), Field(max_length=200)
 class Body(BaseModel):
     """What a message says: strict, bounded, and nothing beside its fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
 
     def to_text(self) -> str:
         """The text to post: compact JSON, without what is left at its default.

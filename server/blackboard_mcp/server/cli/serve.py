@@ -146,10 +146,17 @@ def _tune() -> None:
 
     A statement gives the interpreter lock away and asks for it back; with the default interval it waits
     5 ms for each while the event loop is busy. And garbage is looked for less often, since requests
-    leave little of it.
+    leave little of it, and not at all before `_started`, since what is loaded stays.
     """
     sys.setswitchinterval(0.0005)
     gc.set_threshold(20_000, 20, 20)
+    gc.disable()
+
+
+def _started() -> None:
+    """Looks for garbage from now on, and never among what the start has made."""
+    gc.freeze()
+    gc.enable()
 
 
 _FOR_PEOPLE = """\
@@ -165,6 +172,7 @@ async def serve_stdio(settings: Settings) -> None:
 
     async with compose.installation(settings, eager_index=False) as opened:
         server = compose.build_server(opened)
+        _started()
         if sys.stdin is not None and sys.stdin.isatty():
             click.echo(_FOR_PEOPLE, err=True)
         async with alongside(compose.announce(opened, server), "announcements"):
@@ -221,6 +229,7 @@ async def serve_http(settings: Settings) -> None:
         server.on_close(events.close)
 
         def ready(url: str) -> None:
+            _started()
             if open_to_all:
                 logger.warning(
                     "there are no access tokens: whoever reaches %s can be any agent; `blackboard-mcp token create` "
