@@ -123,7 +123,22 @@ def test_people_bring_back_what_was_archived(people: tuple[dict[str, str], dict[
     old = answered(ann, "post", "it was the valve", "--type", "plan")["items"][0]["id"]
     answered(ann, "post", "it was the pump", "--type", "plan", "--edge", "supersedes", old)
     assert said(ann, "unarchive", old).startswith(f"{old} is on ")
-    assert said(ann, "unarchive", "H-999") == "nothing of that id is in the archive\n"
+    assert "H-999 is in the archive" in refused(ann, "unarchive", "H-999")
+    assert said(ann, "unarchive", old).startswith("not archived"), "it is on the board, as was wanted"
+
+
+def test_the_first_post_makes_its_board(people: tuple[dict[str, str], dict[str, str]]) -> None:
+    ann, _ = people
+    new = ann | {"BLACKBOARD_BOARD": "b-new"}
+    assert "b-new" in refused(new, "agents")
+    assert said(new, "post", "first").startswith("posted fact F-1 on b-new")
+    assert said(new, "agents").startswith("ann")
+
+
+def test_an_address_without_a_path_is_that_of_the_server(server: tuple[str, Path]) -> None:
+    url, data = server
+    given = {"BLACKBOARD_TOKEN": token(data, "--agent", "eve", "--role", "admin")}
+    assert said(given, "boards", "--url", url.removesuffix("/mcp")) == said(given, "boards", "--url", url)
 
 
 def test_people_steer_a_board(people: tuple[dict[str, str], dict[str, str]]) -> None:
@@ -220,7 +235,7 @@ def test_a_server_that_is_not_there_or_none_of_ours_is_said_in_one_line(tmp_path
         (("post", "-"), 2, "no text on standard input"),
         (("post", "x", "--type", "song"), 2, "'song'"),
         (("post", "x", "--edge", "eats", "H-1"), 2, "'eats'"),
-        (("post", "x", "--board", "none"), 1, "there are: main"),
+        (("agents", "--board", "none"), 1, "there are: main"),
         (("decide", "H-1", "explodes", "x"), 2, "'stands'"),
         (("withdraw", "F-2", "--reason", "x"), 2, "--reason goes with a critique"),
         (("core", "--flag", "x"), 2, "NAME=on"),

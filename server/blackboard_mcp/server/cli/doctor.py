@@ -56,7 +56,7 @@ def doctor(config: Path | None, quick: bool, repair: bool, as_json: bool, **give
             grown = measure(settings, datetime.now(UTC))
         if not settings.database.exists():
             empty = (
-                f", but {settings.data} has no boards yet: if it should, name the right folder with --data"
+                f", but {settings.folder} has no boards yet: if it should, name the right folder with --data"
             )
     wrong = [finding for finding in found if finding.severity is not Severity.NOTE]
     if as_json:

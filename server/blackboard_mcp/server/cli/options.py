@@ -46,7 +46,8 @@ async def existing(settings: Settings, *, board: bool = True) -> AsyncIterator[I
         if board and await opened.store.find_board(settings.board) is None:
             there = ", ".join(known.id for known in await opened.store.boards()) or "none"
             raise click.ClickException(
-                f"there is no board '{settings.board}' in {settings.folder}; there are: {there}"
+                f"there is no board '{settings.board}' in {settings.folder}; there are: {there}. The first post to a "
+                "board makes it."
             )
         yield opened
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import click
 from blackboard_mcp.protocols.items import LETTERS
 
 from .output import DIM, GOOD, ID, OPEN, Part, line, name, table
@@ -158,9 +159,9 @@ def brought_back(answer: SearchAnswer, given: Given) -> None:
     for item in answer.items:
         line((item.id, ID), f" is on {given['board']} again")
     if answer.notice:
-        line((f"  {answer.notice}", DIM))
-    if not answer.items and not answer.notice:
-        line("nothing of that id is in the archive")
+        line((answer.notice, DIM))
+    elif not answer.items:
+        raise click.ClickException(f"nothing of the id {given['item']} is in the archive")
 
 
 def core(answer: CoreAnswer, given: Given) -> None:

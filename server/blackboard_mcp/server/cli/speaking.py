@@ -97,6 +97,7 @@ async def _posted(board: BoardAccess, given: dict[str, Any]) -> BaseModel:
     click.option("--ttl-seconds", type=float, help="Archive it after so long."),
     click.option("--agree", metavar="NAME", multiple=True, help="Ask an agent to agree to it, or all."),
     example='blackboard-mcp post "the pump burst at 8 bar" --tag pump --edge supports H-1',
+    any_board=True,
 )
 async def post(
     board: BoardAccess,

@@ -121,7 +121,7 @@ def _url(context: click.Context, option: click.Parameter, value: str | None) -> 
         parts = urlsplit("")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise click.BadParameter("it must be like http://127.0.0.1:8420/mcp", context, option)
-    return value
+    return parts._replace(path="/mcp").geturl() if parts.path in ("", "/") else value
 
 
 def target_of(given: dict[str, Any]) -> Target:

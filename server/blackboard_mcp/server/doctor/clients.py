@@ -38,7 +38,7 @@ async def look() -> AsyncIterator[Finding]:
             yield warning(
                 "client-not-connecting",
                 f"{client.title} gets nothing from '{entry.name}' in {file}: {why}.",
-                f"{cure} `blackboard-mcp uninstall {client.name}{where}` takes it out.",
+                f"{cure}\n  Or take it out: blackboard-mcp uninstall {client.name}{where}",
                 client=client.name,
                 file=str(file),
                 entry=entry.name,
