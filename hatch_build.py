@@ -9,6 +9,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
+from packaging.requirements import Requirement
 from packaging.tags import sys_tags
 
 _RELATIVE = re.compile(r"\[([^\]]+)\]\((?!https?://|#)([^)\s]+)\)")
@@ -36,11 +37,15 @@ class WheelTag(BuildHookInterface):
 
 
 class PackagePage(MetadataHookInterface):
-    """Takes the address of the repository and the dependencies from pyproject.toml."""
+    """Takes the address of the repository from pyproject.toml, and leaves out what has no wheels for musl."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         repository = str(self.config.get("repository", "")).rstrip("/")
-        metadata["dependencies"] = [*self.config["dependencies"], *([] if musl() else self.config["archive"])]
+        if musl():
+            without = tuple(self.config["without_on_musl"])
+            metadata["dependencies"] = [
+                need for need in metadata["dependencies"] if Requirement(need).name not in without
+            ]
         readme = Path(self.root, "README.md").read_text("utf-8")
         text = published(readme, repository, metadata["version"])
         metadata["readme"] = {"content-type": "text/markdown", "text": text}

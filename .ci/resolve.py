@@ -14,7 +14,11 @@ import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
 ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+WITHOUT = PROJECT["tool"]["hatch"]["metadata"]["hooks"]["custom"]["without_on_musl"]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 PLATFORMS = {
     "x86_64-unknown-linux-gnu": True,
@@ -30,10 +34,11 @@ PLATFORMS = {
 
 def resolve(platform: str, python: str) -> str:
     """Why they do not go together, empty where they do."""
-    hook = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["metadata"]["hooks"][
-        "custom"
+    wanted = [
+        need
+        for need in PROJECT["project"]["dependencies"]
+        if not (platform.endswith("musl") and Requirement(need).name in WITHOUT)
     ]
-    wanted = [*hook["dependencies"], *([] if platform.endswith("musl") else hook["archive"])]
     uv = Path(sysconfig.get_path("scripts"), "uv")
     target = ("--python-platform", platform, "--python-version", python)
     found = subprocess.run(
