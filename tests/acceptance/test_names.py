@@ -44,7 +44,7 @@ async def test_agents_of_any_script_ask_and_answer_each_other(tmp_path: Path, wi
             found = await call(anna, "query", author="ju\u0308rgen")
             assert {item["author"] for item in found["items"]} == {JUERGEN}
             await call(anna, "post", text="5432 then", type="DECISION", agree=["ju\u0308rgen"])
-            assert "you owe: agree to D-6" in await say(juergen, "query", type="LOG")
+            assert "you owe: agree or object to D-6" in await say(juergen, "query", type="LOG")
 
 
 @pytest.mark.parametrize("wire", ["http", "stdio"])

@@ -119,8 +119,8 @@ async def test_who_objects_need_not_agree_until_the_objection_is_settled(board: 
     ada, ben, _ = await board.join("ada", "ben", "cleo")
     await ada.post("We go by train.", "PLAN", agree=["ben", "cleo"])
     await ben.do("read")
-    assert "you owe: agree to P-1" in ben.footer
+    assert "you owe: agree or object to P-1" in ben.footer
     await ben.post("It is on strike.", "CRITIQUE", edges={"critiques": ["P-1"]})
     assert "you owe" not in ben.footer
     await ben.do("debate", op="withdraw", id="C-2", reason="It ended.")
-    assert "you owe: agree to P-1" in ben.footer
+    assert "you owe: agree or object to P-1" in ben.footer
