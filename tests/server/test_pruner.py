@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -14,6 +15,8 @@ from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.server import pruner as pruner_module
 from blackboard_mcp.server.pruner import Pruner
 from blackboard_mcp.server.tokens import Tokenizers
+from blackboard_mcp.storage.store import SqlBoardStore
+from blackboard_mcp.storage.testing.harness import draft
 from patience import PATIENCE
 
 NOTHING = PassOutcome((), 0, 0, 0, 0, (), 1)
@@ -89,3 +92,40 @@ async def test_a_pass_that_is_due_waits_for_the_process_that_holds_the_lease(
         await pruner.settle()
     assert store.passes == 1
     assert store.looks == 6, "before each try, and twice by the pass itself"
+
+
+async def test_I9_a_long_pass_lets_others_write_between_its_transactions_and_ends_at_the_same_mark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pruner_module, "_PART", 20)
+    store = await SqlBoardStore.open(None)
+    config = BoardConfig(target_tokens=1_000)
+    await store.ensure_board("main", "ada", config)
+    for start in range(0, 400, 100):
+        drafts = [draft(f"step {n} of the test", "LOG") for n in range(start, start + 100)]
+        await store.post("main", "ada", drafts, config=config)
+    tokenizers = Tokenizers()
+    tokenizers.see(await store.find_board("main"))
+    prune, moved = store.prune, list[int]()
+
+    async def noted(*given: Any, **more: Any) -> PassOutcome:
+        outcome = await prune(*given, **more)
+        moved.append(len(outcome.moved))
+        await store.post("main", "bob", [draft(f"between {len(moved)}", "FACT")], config=config)
+        return outcome
+
+    monkeypatch.setattr(store, "prune", noted)
+    before = await store.find_board("main")
+    outcomes = await Pruner(store, tokenizers, "me").run_pass("main")
+    after = await store.find_board("main")
+    assert before is not None
+    assert after is not None
+    assert moved == [len(outcome.moved) for outcome in outcomes]
+    assert len(moved) > 4
+    assert moved[0] < sum(moved) / 2
+    assert all(later <= sooner for sooner, later in itertools.pairwise(moved))
+    assert outcomes[-1].tokens_after <= config.low_tokens
+    assert after.working_items == before.working_items - sum(moved) + len(moved)
+    log = await store.log("main", "ada", 0, 2_000)
+    assert [e.seq for e in log.events] == list(range(1, len(log.events) + 1))
+    await store.close()

@@ -17,7 +17,7 @@ from blackboard_mcp.protocols.errors import BlackboardError, StoreBusy
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.grants import without
 from blackboard_mcp.protocols.items import ItemType, Status
-from blackboard_mcp.protocols.pruning import Candidate, Move, PassOutcome, Plan, Reach, Workspace
+from blackboard_mcp.protocols.pruning import Candidate, Decide, Move, PassOutcome, Plan, Reach, Workspace
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.summaries import AGENT
 
@@ -36,6 +36,8 @@ _LOOK_SECONDS = 30.0
 _RETRY_SECONDS = 0.25
 _GRACE = 0.05
 """How long after its time an item is looked for, so that many that expire one by one take few rounds."""
+_PART = 150
+"""Items that one transaction of a pass moves, at least, where there are so many."""
 _BEFORE_SUMMARIES = frozenset({1, 2, 3})
 _AFTER_SUMMARIES = frozenset({1, 2, 4})
 
@@ -88,6 +90,21 @@ def _told(board: str, outcomes: list[PassOutcome]) -> list[PassOutcome]:
     if outcomes[-1].warning:
         logger.warning("pruning pass on %s: %s", board, outcomes[-1].warning)
     return outcomes
+
+
+class _Part:
+    """Decides as `decide` does, and takes the first of it: others write between the transactions of a long pass."""
+
+    def __init__(self, decide: Decide) -> None:
+        self._decide = decide
+        self.cut = False
+
+    def decide(self, space: Workspace) -> Plan:
+        plan = self._decide(space)
+        # A pass of very many has few parts all the same, for each looks at all that is left.
+        most = max(_PART, len(plan.moves) // 4)
+        self.cut = len(plan.moves) > most
+        return replace(plan, moves=plan.moves[:most], threads=()) if self.cut else plan
 
 
 class _Rehearsal:
@@ -236,8 +253,8 @@ class Pruner:
 
         Where a thread is worth a summary, the first part takes only what is finished, analysed or
         expired; summaries are written outside any transaction; the last part takes what is left to
-        take. Otherwise one transaction does it all. A board that is at or under its low-water mark loses
-        only what expired.
+        take. Each part is one transaction, or several where there is much to move. A board that is at or
+        under its low-water mark loses only what expired.
         """
         lease = f"prune:{board}"
         if not await self._store.lease(lease, self._holder, _LEASE_SECONDS + self.writer.seconds):
@@ -247,11 +264,11 @@ class Pruner:
             found = await self._store.find_board(board)
             config = BoardConfig() if found is None else found.config
             deciding.spare(await self.writer.waiting(board, config))
-            outcomes = [await self._store.prune(board, deciding.first, reaching=deciding.reach)]
-            if outcomes[0].threads:
-                asked = await self.writer.ask(board, config, outcomes[0].threads)
+            outcomes = await self._move(board, deciding.first, deciding)
+            if proposed := outcomes[-1].threads:
+                asked = await self.writer.ask(board, config, proposed)
                 deciding.spare(asked)
-                threads = [thread for thread in outcomes[0].threads if thread[0] not in dict(asked)]
+                threads = [thread for thread in proposed if thread[0] not in dict(asked)]
                 outcomes += await self._apply(
                     board, await self.writer.write(board, config, threads), deciding
                 )
@@ -265,6 +282,15 @@ class Pruner:
         finally:
             await self._store.release(lease, self._holder)
 
+    async def _move(self, board: str, decide: Decide, deciding: _Deciding) -> list[PassOutcome]:
+        """Moves what there is to move, in as many transactions as that takes; each decides anew."""
+        outcomes: list[PassOutcome] = []
+        while True:
+            part = _Part(decide)
+            outcomes.append(await self._store.prune(board, part.decide, reaching=deciding.reach))
+            if not (part.cut and outcomes[-1].moved):
+                return outcomes
+
     async def _apply(self, board: str, written: Sequence[Written], deciding: _Deciding) -> list[PassOutcome]:
         """Puts summaries in the place of their sources, then takes what is left to take."""
         before = await self._store.find_board(board)
@@ -273,10 +299,11 @@ class Pruner:
             id_ = await self._store.apply_summary(board, summary.new)
             if id_ is not None:
                 moved += [(source, THREADS, f"summarised in {id_}") for source in summary.sources]
-        last = await self._store.prune(board, deciding.last, reaching=deciding.reach)
-        tokens = last.tokens_before if before is None else before.working_tokens
-        between = replace(last, moved=tuple(moved), tokens_before=tokens, tokens_after=last.tokens_before)
-        return [between, last]
+        after = await self._move(board, deciding.last, deciding)
+        next_ = after[0]
+        tokens = next_.tokens_before if before is None else before.working_tokens
+        between = replace(next_, moved=tuple(moved), tokens_before=tokens, tokens_after=next_.tokens_before)
+        return [between, *after]
 
     async def _deciding(self, board: str) -> _Deciding:
         """Asks a policy of the operator's for its order before any transaction; others need no asking."""
