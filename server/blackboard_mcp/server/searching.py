@@ -16,6 +16,8 @@ from blackboard_mcp.protocols.wire import SearchAnswer, WireNeighbour, wire_item
 
 from .excerpts import excerpt
 
+BEHIND = "The search index is behind or being rebuilt; these hits contain every word."
+
 _IDS = re.compile(
     rf"(?<![\w-])(?:[{''.join(sorted(LETTERS.values()))}])-([0-9]{{1,15}})(?![\w-])", re.IGNORECASE
 )
@@ -107,10 +109,7 @@ async def search(
     except ArchiveUnavailable:
         page = await store.query(board, agent, words)
         items = [*exact, *(i for i in page.items if i.number not in {e.number for e in exact})]
-        mode, notice = (
-            "lexical",
-            "The search index is behind or being rebuilt; these hits contain every word.",
-        )
+        mode, notice = "lexical", BEHIND
     found = await _with_reasons(store, board, agent, items[:limit], mode, notice, 0)
     parts = {i.number: excerpt(i.text, query.text, starts.get(i.number)) for i in found.items}
     return replace(found, excerpts={number: part for number, part in parts.items() if part is not None})

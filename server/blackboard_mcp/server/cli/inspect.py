@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 
 _TYPES = click.Choice([str(t) for t in ItemType], case_sensitive=False)
 _STATUSES = click.Choice([str(s) for s in Status], case_sensitive=False)
+
+_INDEX_SECONDS = 60.0
+"""How long a search waits for an index that is behind: nobody else waits for it here."""
+_AGAIN_SECONDS = 0.2
 
 _agent = click.option("--agent", default="operator", show_default=True, help="Whose view of the board.")
 _json = click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
@@ -207,7 +212,7 @@ def archive(
     **given: Any,
 ) -> None:
     """Search what was pruned from a board, by meaning and words; without TEXT list it, newest first."""
-    from ..searching import wire_found
+    from ..searching import BEHIND, wire_found
 
     words = _query(text, given, Zone.ARCHIVE)
     asked = ArchiveQuery(
@@ -221,9 +226,14 @@ def archive(
     )
 
     async def look(opened: Installation, say: Rendering) -> None:
-        found, waiting, seq = await opened.blackboard.search(
-            agent, None, asked, words, restore=False, neighbours=neighbours
-        )
+        until = time.monotonic() + _INDEX_SECONDS
+        while True:
+            found, waiting, seq = await opened.blackboard.search(
+                agent, None, asked, words, restore=False, neighbours=neighbours
+            )
+            if found.notice != BEHIND or time.monotonic() > until:
+                break
+            await asyncio.sleep(_AGAIN_SECONDS)
         if as_json:
             why = {number: say.why(event) for number, event in found.left.items()}
             answer = wire_found(found, seq, why)
