@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import TextContent, TextResourceContents
 
+from ..searching import BEHIND
 from .process import Connect
 from .session import Post, Session
 
@@ -38,6 +40,16 @@ class ToolFailed(BlackboardError):
     """A tool answered with an error."""
 
     code = "tool"
+
+
+async def search_archive(client: Client, board: str, text: str) -> dict[str, Any]:
+    """The answer to a search; on a slow machine the first waits until the index is there."""
+    until = time.monotonic() + SETTLE_SECONDS
+    while True:
+        answer = await call(client, "query_archive", text=text, limit=3, board=board)
+        if answer["notice"] != BEHIND or time.monotonic() > until:
+            return answer
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from blackboard_mcp.protocols.items import Edge, EdgeKind
 from mcp.client import Client
 
 from ..text import one_line
-from .replay import Posted, call, events, held_items, read_items, say, verify, working_items
+from .replay import Posted, call, events, held_items, read_items, say, search_archive, verify, working_items
 from .session import Session
 
 _WIDTH = 78
@@ -154,7 +154,7 @@ async def _search(
         return Section("A search of the archive", ["nothing was pruned; try a smaller --target-tokens"])
     wanted = max(candidates, key=lambda p: (len(p.post.text), p.id))
     words = " ".join(telling_words(wanted.post.text, [p.text for p in session.posts]))
-    answer = await call(client, "query_archive", text=words, limit=3, board=board)
+    answer = await search_archive(client, board, words)
     lines = [f'query_archive(text="{words}", limit=3), mode {answer["mode"]}']
     for item in answer["items"]:
         mark = " ← the pruned step" if item["id"] == wanted.id else ""

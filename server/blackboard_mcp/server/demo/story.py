@@ -14,7 +14,7 @@ from typing import Any, Final
 from mcp.client import Client
 
 from ..text import one_line
-from .replay import SETTLE_SECONDS, call, events, read_items, resource, working_items
+from .replay import SETTLE_SECONDS, call, events, read_items, resource, search_archive, working_items
 
 AGENTS: Final = ("ana", "ben", "cleo", "dan")
 TARGET_TOKENS: Final = 800
@@ -245,13 +245,7 @@ class Story:
             Untrue: the archive does not find it.
         """
         await self._post("dan", "QUESTION", "Did anybody look at the clocks of the stock service?")
-        found = await call(
-            self._clients["cleo"],
-            "query_archive",
-            text="clock drift stock service",
-            limit=3,
-            board=self._board,
-        )
+        found = await search_archive(self._clients["cleo"], self._board, "clock drift stock service")
         self._tell(
             "cleo", f"searches the archive ({found['mode']}): {', '.join(i['id'] for i in found['items'])}"
         )
