@@ -83,6 +83,21 @@ async def test_calls_that_waited_are_taken_to_cost_what_is_known_when_they_begin
     assert room.most["many"] == 1
 
 
+async def test_a_dear_call_of_one_caller_makes_no_other_wait_for_the_same_kind(room: Room) -> None:
+    async def call(who: str, seconds: float) -> None:
+        async with room.turns.taking(who, "of any size") as turn:
+            await turn.of(room._work(who, seconds, 3))
+
+    for _ in range(20):
+        await call("before", CHEAP)
+    await call("dear", 3 * ALL_SECONDS)
+    together = [asyncio.create_task(room.call(f"caller {n}", CHEAP, steps=50)) for n in range(FEW)]
+    await asyncio.sleep(0)
+    await asyncio.create_task(call("new", CHEAP))
+    assert not any(task.done() for task in together)
+    await asyncio.gather(*together)
+
+
 async def test_cheap_calls_of_one_caller_are_worked_on_together(room: Room) -> None:
     await asyncio.gather(*(room.call("one", CHEAP) for _ in range(200)))
     assert EACH_SECONDS / CHEAP / 2 < room.most["one"] <= EACH_SECONDS / CHEAP * 2

@@ -31,9 +31,7 @@ FIRST_GUESS: Final = EACH_SECONDS
 """What a kind of call is taken to cost that nobody has made yet: it goes alone."""
 HELD_SECONDS: Final = 3.0
 """A call that has its turn so long and hardly works waits for something outside, and gives its turn away."""
-_NEWEST: Final = (
-    0.3  # weight of a call that was cheaper than its kind is taken to be; a dearer one counts whole
-)
+_NEWEST: Final = 0.3  # weight of the newest call in what a kind is taken to cost
 _KEPT: Final = 1_000
 
 
@@ -127,9 +125,11 @@ class Turns:
             self._working = 0.0
             self._now = max(self._now, caller.had)
         if spent:
-            for costs in (caller.costs, self._usual):
-                known = costs.get(kind)
-                costs[kind] = spent if known is None or spent > known else known + _NEWEST * (spent - known)
+            usual = self._usual.get(kind, spent)
+            self._usual[kind] = usual + _NEWEST * (spent - usual)
+            # A caller who sends a dear call is taken to send more of them; others are not.
+            known = caller.costs.get(kind, spent)
+            caller.costs[kind] = max(spent, known + _NEWEST * (spent - known))
         self._go_on()
         if len(self._callers) > self._kept:
             self._forget()
