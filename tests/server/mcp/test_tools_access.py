@@ -452,13 +452,12 @@ async def test_calls_that_would_wait_too_long_for_their_turn_are_denied(
     monkeypatch.setattr(bounded, "SECONDS", 1.0)
     async with opened(tmp_path, mode, own("hangs", "Hangs", "main")) as there:
         ann, bob = await there.join("ann", "bob")
-        first = asyncio.create_task(bob.fail("post", text="new"))
-        while (
-            not first.done() and "too slow" not in (failure := await ann.fail("post", text="new"))["message"]
-        ):
-            pass
-        assert "too slow for the calls that come" in failure["message"]
-        await first
+        # Either may come first, and a slow machine may bring one when the other has ended.
+        for _ in range(20):
+            failures = await asyncio.gather(ann.fail("post", text="new"), bob.fail("post", text="new"))
+            if any("too slow for the calls that come" in failure["message"] for failure in failures):
+                return
+        pytest.fail(f"neither was told to come again: {failures}")
 
 
 async def test_an_answer_in_time_is_not_asked_for_again_by_its_key(
