@@ -9,7 +9,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -134,10 +135,18 @@ def test_before_the_disk_is_full_posts_are_refused_and_what_ends_work_is_taken(t
     with (
         small_disk(tmp_path / "disk", "256m") as disk,
         running(Server(disk / "data", tmp_path / "log")) as server,
+        closing(wires.HttpWire(server.url, server.pid, "bob", modern=True)) as bob,
     ):
         kept = (256 << 20) // 20
-        bob = wires.HttpWire(server.url, server.pid, "bob", modern=True)
         poster = Poster()
+
+        def refused_watch(claim: str) -> dict[str, Any] | None:
+            """What a watch is told while the disk is all but full; None if the server's own files made room again."""
+            leave(disk, kept // 8)
+            message = wires.call(bob, "debate", f'{{"op": "watch", "id": "{claim}"}}').message
+            told: dict[str, Any] = message["result"]["structuredContent"]
+            return told if told.get("error") == "low" and "all but full" in told["message"] else None
+
         assert poster.post(server.wire) is None
         claims = [poster.journal[-1][0]]
         assert poster.post(server.wire) is None
@@ -164,11 +173,7 @@ def test_before_the_disk_is_full_posts_are_refused_and_what_ends_work_is_taken(t
             assert tool(bob, "debate", op="acknowledge", id=claim)
             assert tool(server.wire, "post", id=claim, status="RESOLVED")
             assert tool(server.wire, "read")
-            leave(disk, kept // 8)
-            until(lambda: health(server.url) == (200, "full"))
-            message = wires.call(bob, "debate", f'{{"op": "watch", "id": "{claim}"}}').message
-            told = message["result"]["structuredContent"]
-            assert told["error"] == "low"
+            told = until(partial(refused_watch, claim))
             assert "only reads. Nothing was changed." in told["message"]
             assert tool(server.wire, "read", ids=[claim])["items"]
             assert tool(server.wire, "query", text="ada")["items"]
@@ -186,11 +191,10 @@ def test_before_the_disk_is_full_posts_are_refused_and_what_ends_work_is_taken(t
             until(lambda: health(server.url) == (200, "ok"))
             assert poster.post(server.wire) is None
         poster.check(server.wire)
-        bob.close()
         said = server.said()
-        assert said.count("what adds to the boards is refused") == 2
-        assert said.count("what agents write is refused") == 2
-        assert said.count("posts are taken again") == 2
+        assert said.count("what adds to the boards is refused") >= 2
+        assert said.count("what agents write is refused") >= 2
+        assert said.count("posts are taken again") >= 2
         assert f"{server.data} has" in said
         assert "Delete or move other files" in said
         assert "Traceback" not in said
