@@ -62,6 +62,7 @@ def people(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[dict[str, st
     ann = board | {"BLACKBOARD_TOKEN": token(data, "--agent", "ann", "--role", "admin")}
     file = tmp_path / "token"
     file.write_text(token(data, "--agent", "ben", "--role", "decider") + "\n")
+    file.chmod(0o600)
     return ann, board | {"BLACKBOARD_TOKEN_FILE": str(file)}
 
 
@@ -194,9 +195,12 @@ def test_a_token_decides_who_speaks_where_and_how_much(server: tuple[str, Path],
     wins = said(watcher, "post", "by hand", "--data", str(data))
     assert "says the same already, by you" in wins, "the command line wins"
     empty = tmp_path / "empty"
-    empty.touch()
+    empty.touch(0o600)
     assert "is empty" in refused(at, "boards", "--token-file", str(empty))
-    assert "cannot read a token" in refused(at, "boards", "--token-file", str(tmp_path / "none"))
+    assert "cannot be read" in refused(at, "boards", "--token-file", str(tmp_path / "none"))
+    if os.name == "posix":
+        empty.chmod(0o644)
+        assert "chmod 600" in refused(at, "boards", "--token-file", str(empty)), "as `connect` has it"
 
 
 def test_a_board_of_a_server_is_shown_without_its_folder(server: tuple[str, Path]) -> None:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from ..http.identity import read_token
 from .options import Command, existing, settings_of
 
 if TYPE_CHECKING:
@@ -76,16 +77,9 @@ class Target:
 
     def _token(self) -> str | None:
         """The access token; without one in a file it is that of the environment."""
-
         if self.token_file is None:
             return os.environ.get("BLACKBOARD_TOKEN") or None
-        try:
-            token = self.token_file.expanduser().read_text("ascii").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise click.ClickException(f"cannot read a token from {self.token_file}: {error}") from error
-        if not token:
-            raise click.ClickException(f"{self.token_file} is empty; it should hold an access token")
-        return token
+        return read_token(self.token_file.expanduser())
 
 
 def target_options(command: Command) -> Command:
