@@ -14,17 +14,21 @@ from types import MappingProxyType
 from typing import Final
 
 from blackboard_mcp.protocols.access import POWERS, SCOPED, Action, Principal, Role, Scope
+from blackboard_mcp.protocols.board import Board
 from blackboard_mcp.protocols.errors import Forbidden, Refused, UnknownReference
 from blackboard_mcp.protocols.grants import Grant
 from blackboard_mcp.protocols.names import is_reserved, reserved
 from blackboard_mcp.protocols.store import BoardStore
 
+from .needs import READS
 from .requests import check_board
 
 _REMEMBERED_SECONDS: Final = 1.0
 _REMEMBERED: Final = 10_000
 _LISTED: Final = 5
 """Boards named in one."""
+_MOST: Final = 1_000
+"""Boards that one list has."""
 _NAMED: Final = 5
 """Agents named in a refusal."""
 _STEWARDS: Final = frozenset({Action.MODERATE, Action.ADMINISTER})
@@ -110,6 +114,19 @@ class Rights:
     def reached(self, principal: Principal, boards: Iterable[str]) -> list[str]:
         """Those of the boards that the credential reaches, in their order."""
         return [board for board in boards if principal.role_on(board) is not None]
+
+    async def readable(self, principal: Principal, most: int = _MOST) -> list[tuple[str, Board | None]]:
+        """Boards that the principal may read, with their state once they are there: the default, then the newest."""
+        known = {board.id: board for board in await self._store.boards()}
+        newest = sorted(known.values(), key=lambda board: (board.created_at, board.id), reverse=True)
+        names = dict.fromkeys([self.default_board(principal), *(board.id for board in newest)])
+        found = []
+        for name in self.reached(principal, names):
+            if await self.admits(principal, READS.of({}), name):
+                found.append((name, known.get(name)))
+            if len(found) == most:
+                break
+        return found
 
     def powers(self, principal: Principal, board: str) -> Mapping[Role | None, frozenset[Action]]:
         """What the principal may do on a board, by the role that the board itself gives; nothing where it is hidden."""

@@ -116,7 +116,10 @@ class Board(BoardAccess):
 
         blackboard = self._opening.opened.blackboard
         if section == "boards":
-            return boards(((b.id, b) for b in await blackboard.store.boards()), self.name)
+            from .local_tools import of_this_process
+
+            principal, rights = of_this_process(self.agent), blackboard.rights
+            return boards(await rights.readable(principal), rights.default_board(principal))
         name = await blackboard.board_of(self.name, self.agent)
         if section == "agents":
             return agents(await blackboard.store.agents(name))

@@ -108,6 +108,11 @@ _EVENTS = 200
 _WAIT = 25.0
 
 
+def of_this_process(agent: str) -> Principal:
+    """The principal of an agent in the process: it reaches every board, as far as the members' roles let it."""
+    return Principal(agent, agent, {EVERY_BOARD: Role.ADMIN})
+
+
 class LocalTools:
     """The tools over an open installation, for any agent and board."""
 
@@ -147,7 +152,7 @@ class LocalTools:
     async def _checked(
         self, tool: str, caller: By, given: dict[str, Any], function: Callable[..., Awaitable[BaseModel]]
     ) -> BaseModel:
-        principal = Principal(caller.agent, caller.agent, {EVERY_BOARD: Role.ADMIN})
+        principal = of_this_process(caller.agent)
         grant = await self._board.rights.enter(principal, TOOLS[tool].of(given), caller.board)
         with acting(as_member(principal, grant)), under(grant):
             return await function(caller, **given)

@@ -209,7 +209,6 @@ async def serve_http(settings: Settings) -> None:
     from ..http.exposure import check_exposure, check_folder, networks_of, tls_of
     from ..http.front import FrontPage
     from ..http.run import serve_http as run
-    from ..mcp.menu import Menu
 
     tls = tls_of(settings.tls_cert, settings.tls_key)
     proxies = networks_of(settings.behind_proxy)
@@ -248,7 +247,7 @@ async def serve_http(settings: Settings) -> None:
             settings.port,
             allowed_hosts=settings.allowed_hosts,
             allowed_origins=settings.allowed_origins,
-            routes=[FrontPage(Menu(opened.blackboard).boards).route(), events.route()],
+            routes=[FrontPage(opened.blackboard.rights.readable).route(), events.route()],
             lifespan=lifespan,
             on_ready=ready,
             tls=tls,

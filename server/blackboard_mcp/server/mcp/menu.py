@@ -6,19 +6,15 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from blackboard_mcp.protocols.access import Principal
-from blackboard_mcp.protocols.board import Board
-
 from ..blackboard import Blackboard
 from ..figures import boards
-from ..needs import NOTHING, READS
+from ..needs import NOTHING
 from ..text import one_line, visible_json
 from .adapter import BoardServer, Caller, Listed
 
 BOARDS: Final = "boards://all"
 _MENU: Final = 20
 """Boards whose resources one list shows; the others are named by `BOARDS`."""
-_MOST: Final = 1_000
 _SECTIONS: Final = (
     ("working", "what is live", "Live items, newest first"),
     ("threads", "conversations", "Conversations and debates"),
@@ -52,7 +48,7 @@ class Menu:
         Titles of boards are text of agents and stand nowhere here.
         """
         found: list[Listed] = []
-        for name, _ in await self.boards(caller.principal, _MENU):
+        for name, _ in await self._board.rights.readable(caller.principal, _MENU):
             found.append(
                 Listed(
                     f"board://{name}/view/{caller.agent}",
@@ -72,24 +68,10 @@ class Menu:
             ]
         return found
 
-    async def boards(self, principal: Principal, most: int = _MOST) -> list[tuple[str, Board | None]]:
-        """Boards that the principal may read, with their state once they are there: the default, then the newest."""
-        known = {board.id: board for board in await self._board.store.boards()}
-        default = self._board.rights.default_board(principal)
-        newest = sorted(known.values(), key=lambda board: (board.created_at, board.id), reverse=True)
-        names = dict.fromkeys([default, *(board.id for board in newest)])
-        found = []
-        for name in self._board.rights.reached(principal, names):
-            if await self._board.rights.admits(principal, READS.of({}), name):
-                found.append((name, known.get(name)))
-            if len(found) == most:
-                break
-        return found
-
     async def _all(self, caller: Caller) -> str:
         lines = []
         default = self._board.rights.default_board(caller.principal)
-        for name, board in await self.boards(caller.principal):
+        for name, board in await self._board.rights.readable(caller.principal):
             said = [name]
             if board is not None and board.title and board.title != name:
                 said.append(one_line(board.title))
@@ -100,5 +82,5 @@ class Menu:
 
     async def _all_as_json(self, caller: Caller) -> str:
         default = self._board.rights.default_board(caller.principal)
-        facts = boards(await self.boards(caller.principal), default)
+        facts = boards(await self._board.rights.readable(caller.principal), default)
         return visible_json(json.dumps(facts, ensure_ascii=False, separators=(",", ":")))
