@@ -49,7 +49,6 @@ class Protocols:
                 raise InvalidInput(
                     f"protocol {path[:80]} failed: {type(error).__name__}: {str(error)[:200]}"
                 ) from error
-        self.about = registry.about()
         return registry
 
     @cached_property

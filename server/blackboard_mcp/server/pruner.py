@@ -300,9 +300,9 @@ class Pruner:
             if id_ is not None:
                 moved += [(source, THREADS, f"summarised in {id_}") for source in summary.sources]
         after = await self._move(board, deciding.last, deciding)
-        next_ = after[0]
-        tokens = next_.tokens_before if before is None else before.working_tokens
-        between = replace(next_, moved=tuple(moved), tokens_before=tokens, tokens_after=next_.tokens_before)
+        first = after[0]
+        tokens = first.tokens_before if before is None else before.working_tokens
+        between = replace(first, moved=tuple(moved), tokens_before=tokens, tokens_after=first.tokens_before)
         return [between, *after]
 
     async def _deciding(self, board: str) -> _Deciding:

@@ -17,6 +17,7 @@ from blackboard_mcp.protocols.wire import SearchAnswer, WireNeighbour, wire_item
 from .excerpts import excerpt
 
 BEHIND = "The search index is behind or being rebuilt; these hits contain every word."
+"""The notice of an answer that the index had no part in."""
 
 _IDS = re.compile(
     rf"(?<![\w-])(?:[{''.join(sorted(LETTERS.values()))}])-([0-9]{{1,15}})(?![\w-])", re.IGNORECASE

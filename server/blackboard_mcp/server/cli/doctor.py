@@ -51,9 +51,9 @@ def doctor(config: Path | None, quick: bool, repair: bool, as_json: bool, **give
             problem("settings-wrong", error.message, "Correct the setting; see docs/reference/settings.md.")
         ]
     else:
-        found, repaired = asyncio.run(_examine(settings, quick, repair))
         if not quick and settings.database.exists():
             grown = measure(settings, datetime.now(UTC))
+        found, repaired = asyncio.run(_examine(settings, quick, repair, grown))
         if not settings.database.exists():
             empty = (
                 f", but {settings.folder} has no boards yet: if it should, name the right folder with --data"
@@ -79,11 +79,13 @@ def doctor(config: Path | None, quick: bool, repair: bool, as_json: bool, **give
         sys.exit(2 if any(finding.severity is Severity.PROBLEM for finding in wrong) else 1)
 
 
-async def _examine(settings: Settings, quick: bool, repair: bool) -> tuple[list[Any], list[str]]:
+async def _examine(
+    settings: Settings, quick: bool, repair: bool, grown: Growth | None
+) -> tuple[list[Any], list[str]]:
     from ..doctor import doctor as looking
 
-    found = await looking.examine(settings, whole=not quick)
+    found = await looking.examine(settings, whole=not quick, grown=grown)
     if not repair:
         return found, []
     repaired = await looking.repair(settings, found)
-    return await looking.examine(settings, whole=not quick), repaired
+    return await looking.examine(settings, whole=not quick, grown=grown), repaired

@@ -31,7 +31,7 @@ _INDEX_SECONDS = 60.0
 """How long a search waits for an index that is behind: nobody else waits for it here."""
 _AGAIN_SECONDS = 0.2
 
-_agent = click.option("--agent", default="operator", show_default=True, help="Whose view of the board.")
+_agent = click.option("--agent", default=OPERATOR, show_default=True, help="Whose view of the board.")
 _json = click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..clients.catalogue import CLIENTS, Client
-from .options import settings_of
+from .options import Command, settings_of
 
 if TYPE_CHECKING:
     from ..clients.installation import Change, Connection
-
-Command = Callable[..., Any]
 
 
 def _common(command: Command) -> Command:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import click
+from blackboard_mcp.protocols.names import SYSTEM
 from blackboard_mcp.protocols.visible import escape
 
 from ..text import visible_json
@@ -32,7 +33,7 @@ _NAMES = ("cyan", "magenta", "blue", "yellow", "bright_cyan", "bright_magenta", 
 
 def name(agent: str) -> Part:
     """An agent's name in a colour of its own, the same every time."""
-    return (agent, DIM if agent == "system" else _NAMES[crc32(agent.encode()) % len(_NAMES)])
+    return (agent, DIM if agent == SYSTEM else _NAMES[crc32(agent.encode()) % len(_NAMES)])
 
 
 def line(*parts: Part) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from blackboard_mcp.protocols.items import LETTERS
+from blackboard_mcp.protocols.names import SYSTEM
 
 from .output import DIM, GOOD, ID, OPEN, Part, line, name, table
 
@@ -113,9 +114,9 @@ def debated(answer: DebateAnswer, given: Given) -> None:
     if answer.state is None:
         line((answer.item, ID), ": agreed" if "reason" in given else ": no debate is open on it")
         return
-    stands = answer.state == "CONSENSUS"
+    settled = answer.state == "CONSENSUS"
     became = f": {answer.item} {answer.outcome}" if answer.outcome else ""
-    line((answer.item, ID), ": the debate is ", (answer.state, GOOD if stands else OPEN), became)
+    line((answer.item, ID), ": the debate is ", (answer.state, GOOD if settled else OPEN), became)
     for decision in answer.decisions:
         line(
             "  ",
@@ -152,7 +153,7 @@ def asked(answer: RequestAnswer, given: Given) -> None:
     elif request.state == "OPEN" and not request.offering:
         line(("  nobody of that name or skill was on the board yet", DIM))
     elif request.reason:
-        line("  ", name(request.ended_by or "system"), f": {request.reason}")
+        line("  ", name(request.ended_by or SYSTEM), f": {request.reason}")
 
 
 def brought_back(answer: SearchAnswer, given: Given) -> None:

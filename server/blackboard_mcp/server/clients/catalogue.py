@@ -29,6 +29,7 @@ class Client:
     program: Shape
     http: Shape | None = None
     http_with_token: Shape | None = None
+    """Another shape, where it has one for a server that asks for a token."""
     reference: str = ""
     kind: str = "json"
     windows: str = ""
@@ -49,9 +50,9 @@ class Client:
         places = [_place(sign) for sign in self.signs] or [self.user_file().parent]
         return any(place.exists() for place in places)
 
-    def shape(self, *, url: bool, token: bool) -> Shape | None:
-        """How it writes a server of that kind; `None` where it cannot."""
-        return self.program if not url else self.http_with_token if token else self.http
+    def remote(self, *, token: bool) -> Shape | None:
+        """How it writes a server that it reaches over HTTP; `None` where it cannot."""
+        return (self.http_with_token if token else None) or self.http
 
     def read(self, entry: Mapping[str, Any]) -> dict[str, Any]:
         """What an entry says, by the names that shapes are filled in with."""
@@ -106,7 +107,6 @@ CLIENTS: Final = {
             signs=("{CLAUDE_CONFIG_DIR:~}/.claude.json", "{CLAUDE_CONFIG_DIR:~/.claude}"),
             program=_STDIO,
             http=_REMOTE,
-            http_with_token=_REMOTE,
             reference="${{{}}}",
             then="Start a new session of Claude Code",
         ),
@@ -118,7 +118,6 @@ CLIENTS: Final = {
             project=".cursor/mcp.json",
             program=_PLAIN,
             http={"url": "=url", "headers": "=headers"},
-            http_with_token={"url": "=url", "headers": "=headers"},
             reference="${{env:{}}}",
             then="Restart Cursor, see that the server is switched on in its MCP settings",
         ),
@@ -130,7 +129,6 @@ CLIENTS: Final = {
             project=".vscode/mcp.json",
             program=_STDIO,
             http=_REMOTE,
-            http_with_token=_REMOTE,
             reference="${{input:{}}}",
             then="Run 'MCP: List Servers' in VS Code, start the server",
         ),
@@ -154,7 +152,6 @@ CLIENTS: Final = {
             project=".gemini/settings.json",
             program=_PLAIN,
             http={"httpUrl": "=url", "headers": "=headers"},
-            http_with_token={"httpUrl": "=url", "headers": "=headers"},
             reference="${{{}}}",
             then="Start Gemini CLI again",
         ),

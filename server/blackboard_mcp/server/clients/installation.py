@@ -184,7 +184,7 @@ def entry_of(client: Client, name: str, wanted: Connection) -> list[Value]:
                 (("inputs", None), {**question, "description": f"Access token of {urlsplit(url).netloc}"})
             ]
         headers = {"Authorization": f"Bearer {client.reference.format(variable)}"}
-    shape = client.http_with_token if wanted.token else client.http
+    shape = client.remote(token=wanted.token)
     facts = {"name": name, "url": url, "headers": headers, "variable": variable}
     return [(within, filled(shape or {}, facts)), *parts]
 

@@ -17,15 +17,24 @@ from . import boards, clients, exposure, folder, growth, network, programs
 from .findings import Finding, Severity
 
 
-async def examine(settings: Settings, *, whole: bool = True, clock: Clock | None = None) -> list[Finding]:
-    """What is wrong, problems first; nothing is changed. `whole` takes time that grows with the boards."""
+async def examine(
+    settings: Settings,
+    *,
+    whole: bool = True,
+    clock: Clock | None = None,
+    grown: growth.Growth | None = None,
+) -> list[Finding]:
+    """What is wrong, problems first; nothing is changed. `whole` takes time that grows with the boards.
+
+    `grown` is the growth of the folder, where it was measured.
+    """
     found = list(programs.look())
     found += exposure.look(settings, (clock or SystemClock()).now())
     if settings.database.exists():
         found += folder.look(settings)
         found += [finding async for finding in boards.look(settings, clock or SystemClock(), whole=whole)]
-        if whole:
-            found += growth.look(settings, (clock or SystemClock()).now())
+        if grown is not None:
+            found += growth.look(grown, (clock or SystemClock()).now())
     found += [finding async for finding in network.look(settings)]
     found += [finding async for finding in clients.look()]
     return sorted(found, key=lambda finding: finding.severity is not Severity.PROBLEM)

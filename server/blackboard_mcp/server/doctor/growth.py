@@ -91,9 +91,9 @@ def measure(settings: Settings, now: datetime) -> Growth | None:
     )
 
 
-def look(settings: Settings, now: datetime) -> Iterator[Finding]:
-    growth = measure(settings, now)
-    if growth is not None and growth.stops_at is not None and growth.stops_at < now + SOON:
+def look(growth: Growth, now: datetime) -> Iterator[Finding]:
+    """A folder that will be full soon."""
+    if growth.stops_at is not None and growth.stops_at < now + SOON:
         yield warning(
             "storage-filling",
             f"At the rate of the last {growth.days:.1f} days posts stop on {growth.stops_at:%Y-%m-%d}, for lack "
