@@ -1,4 +1,4 @@
-"""What the package's page on an index says and leads to, and what the package needs where it is built for."""
+"""Build hooks: the package's description on an index, and the dependencies of the platform that a wheel is for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a post of 165 characters takes on disk, and where its bytes lie.
+"""Measures the bytes that a post of 165 characters takes on disk, by the parts of the data folder.
 
     python benchmarks/growth.py [FOLDER-OF-LOGS] [--posts 20000] [--characters 165] [--keep FOLDER]
 

@@ -436,7 +436,7 @@ async def test_a_request_goes_to_the_named_server_only(monkeypatch: pytest.Monke
 
     server = await asyncio.start_server(send_away, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    async with server, relaying(f"http://me:secret@127.0.0.1:{port}/?a=b", agent="rel") as wire:
+    async with server, relaying(f"http://127.0.0.1:{port}/?a=b", agent="rel") as wire:
         wire.modern(1, "tools/list")
         error = (await wire.receive())["error"]
     assert error["data"]["status"] == 307
@@ -470,10 +470,19 @@ async def test_calls_do_not_wait_for_each_other() -> None:
             await ended.acquire()
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "127.0.0.1:8420", "http://127.0.0.1:8420/\x01", ""])
+@pytest.mark.parametrize(
+    "url", ["ftp://x", "127.0.0.1:8420", "http://127.0.0.1:8420/\x01", "http://x:port", ""]
+)
 def test_what_is_no_url_is_said(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert relay_module.main(url) == 2
-    assert "is not the URL of a server" in capsys.readouterr().err
+    assert "is not the address of a server" in capsys.readouterr().err
+
+
+def test_a_password_in_a_url_is_refused_and_not_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    assert relay_module.main("http://me:secret@127.0.0.1:8420/mcp") == 2
+    said = capsys.readouterr().err
+    assert "without a password" in said
+    assert "secret" not in said
 
 
 def test_what_is_no_agents_name_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,8 +62,8 @@ async def relay(
     """Carry messages between two descriptors and the server at `url` until the input ends.
 
     Raises:
-        InvalidInput: `agent` or `owner` is not a name, or the token would go over the network in the clear.
-        ValueError: `url` is not an http or https URL.
+        InvalidInput: `agent` or `owner` is not a name, `url` is not a server's address, or the token would go over the
+            network in the clear.
     """
     headers = []
     if agent:

@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 
 import h11
 
+from .http.identity import server_url
+
 CONNECT_SECONDS: Final = 5.0
 SILENCE_SECONDS: Final = 90.0
 WRITE_SECONDS: Final = 30.0
@@ -27,7 +29,6 @@ _READ_BYTES: Final = 65_536
 _VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 _NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _HEADER_SAFE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
-_TARGET: Final = re.compile(r"[\x21-\x7e]+")
 
 Message = dict[str, Any]
 
@@ -44,23 +45,13 @@ class HttpClient:
     """HTTP/1.1 to one server: kept-alive connections, as many as there are requests at a time."""
 
     def __init__(self, url: str, headers: list[tuple[str, str]]) -> None:
-        mistaken = f"{url!r} is not the URL of a server; give one like http://127.0.0.1:8420/mcp"
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(mistaken)
-        path = parts.path if parts.path not in ("", "/") else "/mcp"
-        host = parts.netloc.rpartition("@")[2]
-        self.url = f"{parts.scheme}://{host}{path}"
-        self._target = path + (f"?{parts.query}" if parts.query else "")
-        try:
-            self._address = (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
-        except ValueError as exc:
-            raise ValueError(f"{url!r} is not the URL of a server: {exc}") from exc
-        if not all(map(_TARGET.fullmatch, (self._target, host))):
-            raise ValueError(mistaken)
+        parts = urlsplit(server_url(url))
+        self.url = f"{parts.scheme}://{parts.netloc}{parts.path}"
+        self._target = parts.path + (f"?{parts.query}" if parts.query else "")
+        self._address = (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
         # The authorities that the system trusts; without TLS none are loaded.
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
-        self._headers = [("Host", host), ("Accept-Encoding", "identity"), *headers]
+        self._headers = [("Host", parts.netloc), ("Accept-Encoding", "identity"), *headers]
         self._idle: list[_Connection] = []
 
     @contextlib.asynccontextmanager

@@ -184,8 +184,8 @@ def test_show_prints_the_view_whole_items_and_json(data: Path) -> None:
 
 def test_explain_says_what_holds_an_item_why_it_left_and_what_comes_next(data: Path) -> None:
     told = said("explain", "--data", data, *BOARD, "C-6", "H-3", "999")
-    assert "C-6 critique by " in told
-    assert 'back with query_archive(text="H-3", restore=true)' in told
+    assert "C-6 critique, " in told
+    assert "back with `blackboard-mcp unarchive H-3`" in told
     assert "not found: 999" in told
     answer = json.loads(said("explain", "--data", data, *BOARD, "--json", "H-3"))
     assert answer["explanations"][0]["left"]["of_pass"] > 0
@@ -208,12 +208,13 @@ def test_query_lists_by_type_zone_and_words(data: Path) -> None:
     page = json.loads(said("query", "--data", data, *BOARD, "--json", "--zone", "archive"))
     assert page["items"]
     assert {item["zone"] for item in page["items"]} == {"archive"}
-    assert said("query", "--data", data, *BOARD, "no such words").startswith("nothing matches")
+    assert said("query", "--data", data, *BOARD, "no such words") == "nothing matches\n"
+    assert "--limit 1 leaves" in said("query", "--data", data, *BOARD, "--zone", "all", "--limit", "1")
 
 
 def test_archive_finds_what_was_pruned_and_says_why_it_left(data: Path) -> None:
     told = said("archive", "--data", data, *BOARD, "derivative of the function")
-    assert re.search(r"\(left \w+ ago: (log analysed|importance \d)", told), (
+    assert re.search(r"\(left, seq \d+ pass \d+ step \d: (log analysed|importance \d)", told), (
         "as the passes came during the replay"
     )
     found = json.loads(said("archive", "--data", data, *BOARD, "--json", "newton derivative"))

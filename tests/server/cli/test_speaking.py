@@ -78,6 +78,10 @@ def test_people_speak_and_settle_a_debate(people: tuple[dict[str, str], dict[str
     told = said(ben, "critique", claim["id"], "the log says 8 bar")
     objection = re.search(r"C-\d+", told)[0]  # type: ignore[index]
     assert "has no answer yet" in refused(ben, "acknowledge", claim["id"])
+    owed = refused(ann, "acknowledge", claim["id"])
+    assert f"`blackboard-mcp reply {objection} TEXT`" in owed
+    assert said(ben, "debate", claim["id"]).splitlines()[1:] == [f"  waits for ann to respond {objection}"]
+    assert "OPEN" in said(ann, "vote", claim["id"], "--against")
     assert f"Only ann, its author, may withdraw {claim['id']}" in refused(ben, "withdraw", claim["id"])
     assert said(ann, "reply", objection, "it is the other log").startswith("posted reply R-")
     assert "waits for ben to acknowledge" in said(ben, "pin", claim["id"]) + said(
@@ -126,6 +130,24 @@ def test_people_bring_back_what_was_archived(people: tuple[dict[str, str], dict[
     assert said(ann, "unarchive", old).startswith(f"{old} is on ")
     assert "H-999 is in the archive" in refused(ann, "unarchive", "H-999")
     assert said(ann, "unarchive", old).startswith("not archived"), "it is on the board, as was wanted"
+
+
+def test_people_look_for_what_there_is_and_was(people: tuple[dict[str, str], dict[str, str]]) -> None:
+    ann, ben = people
+    said(ann, "post", "the valve of the second line", "--type", "plan", "--tag", "pump")
+    old = answered(ann, "query", "second line", "--type", "plan", "--tag", "pump")["items"][0]["id"]
+    assert re.fullmatch(
+        rf"{old} plan by ann, [\d:]+: the valve of the second line\n", said(ben, "query", "valve of")
+    )
+    answered(ann, "post", "the pump of the second line", "--type", "plan", "--edge", "supersedes", old)
+    assert said(ben, "query", "valve of") == "nothing matches\n"
+    told = said(ben, "archive", "valve of the second line", "--author", "ann", "--neighbours")
+    assert re.search(rf"{old} plan by ann, archive, .*valve.* \(left, seq \d+: superseded", told), told
+    assert answered(ben, "archive", old)["mode"] == "exact"
+    why = said(ben, "explain", old, "H-999")
+    assert why.startswith(f"{old} plan, archive\n  left ")
+    assert f"back with `blackboard-mcp unarchive {old}`\n" in why
+    assert answered(ben, "explain", old)["explanations"][0]["left"]["event"] == "item.superseded"
 
 
 def test_the_first_post_makes_its_board(people: tuple[dict[str, str], dict[str, str]]) -> None:

@@ -69,11 +69,15 @@ class Query:
         while not self._page:
             if not self._more:
                 raise StopAsyncIteration
-            answer = await self._ask(self._cursor)
-            self._page.extend(answer.items)
-            self._cursor = answer.cursor
-            self._more = answer.cursor is not None
+            self._page.extend((await self.page()).items)
         return self._page.popleft()
+
+    async def page(self) -> ItemsAnswer:
+        """The next page as the board answers it; after the last one the first again."""
+        answer = await self._ask(self._cursor)
+        self._cursor = answer.cursor
+        self._more = answer.cursor is not None
+        return answer
 
     async def all(self) -> list[WireItem]:
         """What is left of it, as a list."""

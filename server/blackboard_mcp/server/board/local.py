@@ -130,7 +130,7 @@ class Board(BoardAccess):
 
 
 class _Opening:
-    """What is opened for a board, and shared by the agents on it."""
+    """The installation that is opened for a board, and shared by the agents on it."""
 
     def __init__(self, name: str, data: Path | None, settings: dict[str, Any], clock: Clock | None) -> None:
         self._name = name
@@ -174,7 +174,7 @@ class _Opening:
 
 
 class _Given(_Opening):
-    """What is open already, and stays open."""
+    """An installation that is open already, and stays open when the board is closed."""
 
     def __init__(self, opened: Installation) -> None:
         from .local_tools import LocalTools

@@ -31,6 +31,8 @@ _COMMANDS = {
     "critique": ("speaking", "Object to an item, which opens a debate."),
     "acknowledge": ("speaking", "Agree that a debate is settled."),
     "decide": ("speaking", "Decide a debate: the item stands, falls or is amended."),
+    "debate": ("speaking", "Say how a debate stands."),
+    "vote": ("speaking", "Vote in a debate."),
     "confirm": ("speaking", "Confirm what a critic decided."),
     "concede": ("speaking", "Give up an item of yours."),
     "withdraw": ("speaking", "Take back what you posted."),
@@ -106,7 +108,9 @@ def main() -> None:
     try:
         cli.main(standalone_mode=True)
     except BlackboardError as error:
-        said = escape(error.message, keep="\n")  # a server's words, too
+        from .advice import for_people
+
+        said = escape(for_people(error.message), keep="\n")  # a server's words, too
         click.echo(f"blackboard-mcp: {said}", err=True)
         sys.exit(1)
     except BrokenPipeError:

@@ -40,6 +40,7 @@ def doctor(config: Path | None, quick: bool, repair: bool, as_json: bool, **give
     """
     from ..doctor.findings import Severity, problem
     from ..doctor.growth import measure
+    from .advice import for_people
 
     repaired: list[str] = []
     grown: Growth | None = None
@@ -70,7 +71,7 @@ def doctor(config: Path | None, quick: bool, repair: bool, as_json: bool, **give
         for done in repaired:
             click.echo(f"repaired: {done}")
         for finding in found:
-            click.echo(f"{finding.severity} {finding.name}: {finding.message}\n  {finding.cure}")
+            click.echo(f"{finding.severity} {finding.name}: {finding.message}\n  {for_people(finding.cure)}")
         if not wrong:
             click.echo(f"nothing is wrong{empty}")
         if grown is not None:

@@ -71,7 +71,7 @@ async def _write(opened: Any, settings: Settings, out: BinaryIO, *, public: bool
 
 
 async def _events(opened: Any, settings: Settings) -> int:
-    """How many events the board has, about."""
+    """The number of the board's events at this moment; a progress bar ends there."""
     board = await opened.store.find_board(settings.board)
     return 0 if board is None else int(board.seq)
 

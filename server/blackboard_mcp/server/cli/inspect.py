@@ -6,46 +6,27 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
-from blackboard_mcp.protocols.archive import ArchiveQuery
-from blackboard_mcp.protocols.filters import ItemQuery
-from blackboard_mcp.protocols.items import ItemType, Status, Zone, parse_ref
-from blackboard_mcp.protocols.keys import check_glob
+from blackboard_mcp.protocols.items import Status
 
 from ..settings import Settings
 from ..text import visible_json
-from .options import Command, data_options, existing, interruptible, settings_of
+from .commands import act
+from .options import TYPES, Command, existing, interruptible, settings_of
 from .target import OPERATOR, Target, target_of, target_options
 
 if TYPE_CHECKING:
+    from blackboard_mcp.protocols.wire import ExplainAnswer, ItemsAnswer, SearchAnswer
+
+    from ..board import BoardAccess
     from ..compose import Installation
     from ..rendering import Rendering
 
-_TYPES = click.Choice([str(t) for t in ItemType], case_sensitive=False)
-_STATUSES = click.Choice([str(s) for s in Status], case_sensitive=False)
-
-_INDEX_SECONDS = 60.0
-"""How long a search waits for an index that is behind: nobody else waits for it here."""
-_AGAIN_SECONDS = 0.2
-
-_agent = click.option("--agent", default=OPERATOR, show_default=True, help="Whose view of the board.")
-_json = click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
-
-
-def _filters(command: Command) -> Command:
-    for option in (
-        click.option("--type", "type_", type=_TYPES, help="Only items of this type."),
-        click.option("--tag", "tags", multiple=True, help="Only items with this tag (repeat: all of them)."),
-        click.option("--author", help="Only items of this agent."),
-        click.option("--thread", help="Only the conversation of this item, say F-3."),
-        click.option("--limit", type=click.IntRange(1, 200), default=20, show_default=True),
-    ):
-        command = option(command)
-    return command
-
+_INDEX_SECONDS: Final = 60.0
+"""Seconds that a search waits for an index that is behind."""
+_AGAIN_SECONDS: Final = 0.2
 
 Look = Callable[["Installation", "Rendering"], Awaitable[None]]
 
@@ -64,7 +45,7 @@ def _run(settings: Settings, look: Look) -> None:
 
 @click.command()
 @target_options
-@_json
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
 @click.option(
     "--budget", type=click.IntRange(1, 200_000), default=1_500, show_default=True, help="In tokens."
 )
@@ -121,124 +102,67 @@ async def _from_server(target: Target, ids: tuple[str, ...], budget: int, *, as_
                 output.line(text)
 
 
-@click.command()
-@data_options
-@_agent
-@_json
-@click.argument("ids", nargs=-1, required=True)
-def explain(
-    config: Path | None, data: Path | None, board: str | None, agent: str, as_json: bool, ids: tuple[str, ...]
-) -> None:
-    """Say why the items named by IDS are still there, what would take them and when, or why they left."""
-
-    async def look(opened: Installation, say: Rendering) -> None:
-        from ..explaining import wire_explained
-
-        explained = await opened.blackboard.explain(agent, None, ids)
-        if as_json:
-            click.echo(visible_json(wire_explained(explained, say.now()).model_dump_json()))
-        else:
-            click.echo(say.explained(explained))
-
-    _run(settings_of(config, data=data, board=board), look)
-
-
-@click.command()
-@data_options
-@_agent
-@_json
-@_filters
-@click.option("--status", type=_STATUSES, help="Only items with this status.")
-@click.option("--key", help="Only entries whose key matches: * in a segment, ** across.")
-@click.option(
-    "--zone", type=click.Choice(["working", "archive", "all"]), default="working", show_default=True
+@act(
+    "explained",
+    click.argument("ids", nargs=-1, required=True),
+    example="blackboard-mcp explain H-1 H-5",
 )
-@click.argument("text", required=False)
-def query(
-    config: Path | None,
-    data: Path | None,
-    board: str | None,
-    agent: str,
-    as_json: bool,
-    text: str | None,
-    **given: Any,
-) -> None:
+async def explain(board: BoardAccess, ids: tuple[str, ...]) -> ExplainAnswer:
+    """Say why the items named by IDS are still there, what would take them and when, or why they left."""
+    return await board.explain(ids)
+
+
+def _limit(most: int) -> Command:
+    return click.option("--limit", type=click.IntRange(1, most), default=20, show_default=True)
+
+
+_text = click.argument("text", required=False)
+_filters = (
+    click.option("--type", "type", type=TYPES, help="Only items of this type."),
+    click.option("--tag", "tags", multiple=True, help="Only items with this tag (repeat: all of them)."),
+    click.option("--author", help="Only items of this agent."),
+    click.option("--thread", metavar="ID", help="Only the conversation of this item, say F-3."),
+)
+
+
+@act(
+    "listed",
+    _text,
+    *_filters,
+    click.option(
+        "--status",
+        type=click.Choice([str(status) for status in Status], case_sensitive=False),
+        help="Only items with this status.",
+    ),
+    click.option("--key", help="Only entries whose key matches: * in a segment, ** across."),
+    click.option(
+        "--zone", type=click.Choice(["working", "archive", "all"]), default="working", show_default=True
+    ),
+    _limit(200),
+    example="blackboard-mcp query release --type hypothesis",
+)
+async def query(board: BoardAccess, limit: int, **given: Any) -> ItemsAnswer:
     """List items of a board, newest first; TEXT: all of its words occur."""
-    from blackboard_mcp.protocols.wire import ItemsAnswer, wire_item
-
-    wanted = _query(text, given, None if given["zone"] == "all" else Zone(given["zone"]))
-
-    async def look(opened: Installation, say: Rendering) -> None:
-        page = await opened.blackboard.query(agent, None, wanted)
-        if as_json:
-            items = [wire_item(item) for item in page.items]
-            click.echo(visible_json(ItemsAnswer(items=items, seq=page.seq).model_dump_json()))
-        else:
-            click.echo(say.page(page))
-
-    _run(settings_of(config, data=data, board=board), look)
+    return await board.query(**given, page=limit).page()
 
 
-def _query(text: str | None, given: dict[str, Any], zone: Zone | None) -> ItemQuery:
-    key, status = given.get("key"), given.get("status")
-    return ItemQuery(
-        text=text,
-        types=() if given["type_"] is None else (ItemType(given["type_"].upper()),),
-        key=None if key is None else check_glob(key),
-        tags=tuple(given["tags"]),
-        author=given["author"],
-        statuses=() if status is None else (Status(status.upper()),),
-        thread=None if given["thread"] is None else parse_ref(given["thread"]).number,
-        zone=zone,
-        limit=given["limit"],
-    )
-
-
-@click.command()
-@data_options
-@_agent
-@_json
-@_filters
-@click.option("--neighbours", is_flag=True, help="Also what stands before and after each hit in its thread.")
-@click.argument("text", required=False)
-def archive(
-    config: Path | None,
-    data: Path | None,
-    board: str | None,
-    agent: str,
-    as_json: bool,
-    neighbours: bool,
-    text: str | None,
-    **given: Any,
-) -> None:
+@act(
+    "found",
+    _text,
+    *_filters,
+    click.option(
+        "--neighbours", is_flag=True, help="Also what stands before and after each hit in its thread."
+    ),
+    _limit(100),
+    example='blackboard-mcp archive "the valve"',
+)
+async def archive(board: BoardAccess, **given: Any) -> SearchAnswer:
     """Search what was pruned from a board, by meaning and words; without TEXT list it, newest first."""
-    from ..searching import BEHIND, wire_found
+    from ..searching import BEHIND
 
-    words = _query(text, given, Zone.ARCHIVE)
-    asked = ArchiveQuery(
-        board="",
-        text=text or "",
-        limit=words.limit,
-        types=tuple(str(t) for t in words.types),
-        tags=words.tags,
-        author=words.author,
-        thread=words.thread,
-    )
-
-    async def look(opened: Installation, say: Rendering) -> None:
-        until = time.monotonic() + _INDEX_SECONDS
-        while True:
-            found, waiting, seq = await opened.blackboard.search(
-                agent, None, asked, words, restore=False, neighbours=neighbours
-            )
-            if found.notice != BEHIND or time.monotonic() > until:
-                break
-            await asyncio.sleep(_AGAIN_SECONDS)
-        if as_json:
-            why = {number: say.why(event) for number, event in found.left.items()}
-            answer = wire_found(found, seq, why)
-            click.echo(visible_json(answer.model_dump_json()))
-        else:
-            click.echo(say.found(found, waiting, seq, restored=False))
-
-    _run(settings_of(config, data=data, board=board), look)
+    until = time.monotonic() + _INDEX_SECONDS
+    while True:
+        found = await board.query_archive(**given)
+        if found.notice != BEHIND or time.monotonic() > until:
+            return found
+        await asyncio.sleep(_AGAIN_SECONDS)

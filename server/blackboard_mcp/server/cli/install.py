@@ -114,7 +114,7 @@ def uninstall(client: str, name: str, project: bool, file: Path | None, dry_run:
 
 
 def _done(change: Change | None, dry_run: bool, done: str, nothing: str) -> bool:
-    """Makes the change, or shows it; whether the file is another now."""
+    """Makes the change or shows it, and says whether the file was changed."""
     if change is None or change.raw == change.contents.raw:
         if change is not None and not dry_run:
             change.make()  # what is noted of it
@@ -129,7 +129,7 @@ def _done(change: Change | None, dry_run: bool, done: str, nothing: str) -> bool
 
 
 def _then(to: Client, wanted: Connection, words: str) -> str:
-    """What to do next, and where a token is taken from."""
+    """The next steps for the person: what to start and say, and where the client gets its token."""
     lines = [f'{to.then}, and say to it: "{words}" `blackboard-mcp doctor` tries the connection.']
     if wanted.url and not wanted.relay and to.http is None:
         lines.append(

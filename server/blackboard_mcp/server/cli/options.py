@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from blackboard_mcp.protocols.items import ItemType
 
 from ..settings import Settings, load
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ..compose import Installation
 
 Command = Callable[..., Any]
+TYPES = click.Choice([str(type_) for type_ in ItemType], case_sensitive=False)
 
 
 def data_options(command: Command) -> Command:

@@ -1,6 +1,6 @@
-"""What commands print: with colours on a terminal, plain in a pipe, JSON for programs.
+"""Prints the output of commands: with colours on a terminal, plain in a pipe, as JSON for programs.
 
-Whatever is printed here comes out escaped: text of agents cannot tell a terminal what to do.
+Control characters come out as escapes, so that text of agents cannot steer a terminal.
 """
 
 from __future__ import annotations

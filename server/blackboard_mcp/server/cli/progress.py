@@ -1,4 +1,4 @@
-"""How far a long command is: a bar on a terminal, gone when it is done, and nothing where nobody looks."""
+"""Progress bars of long commands: on a terminal while they run, and nowhere else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Step = Callable[[int], object]
 
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Step]:
-    """Gives what is to be told of each step; without a `total` the bar only shows that work goes on."""
+    """Yields a function to call with the size of each step; without a `total` the bar only shows that work goes on."""
     if not sys.stderr.isatty():
         yield lambda step: None
         return
@@ -28,7 +28,7 @@ def progress(what: str, total: int | None) -> Iterator[Step]:
 
 @asynccontextmanager
 async def growing(what: str, file: Path, total: int) -> AsyncIterator[None]:
-    """The bar of a file that others write, until the block ends; it will have about `total` bytes."""
+    """Shows a bar while others write a file, until the block ends; it will have about `total` bytes."""
 
     async def look(step: Step) -> None:
         seen = 0

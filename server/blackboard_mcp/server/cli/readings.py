@@ -1,4 +1,4 @@
-"""What the board answered, in words for people: each reading prints an answer, and knows what was given."""
+"""Prints a board's answers in words for people: a function for each kind of answer."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import click
 from blackboard_mcp.protocols.items import LETTERS
 from blackboard_mcp.protocols.names import SYSTEM
 
+from ..text import clip
+from .advice import for_people
 from .output import DIM, GOOD, ID, OPEN, Part, line, name, table
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
         BoardsAnswer,
         CoreAnswer,
         DebateAnswer,
+        ExplainAnswer,
         ItemsAnswer,
         PostAnswer,
         RequestAnswer,
@@ -30,6 +33,8 @@ Given = Mapping[str, Any]
 """The arguments of the command, with the name of its `board`."""
 _TYPES = {letter: str(type_).lower().replace("_", " ") for type_, letter in LETTERS.items()}
 _SOME = 5
+_WIDTH = 160
+"""Most characters of a text in a list."""
 _REMARKS = {
     "criticised": "{about} said so already: withdraw {id} if it adds nothing",
     "over": "{about} fell already: no debate opens on it",
@@ -44,7 +49,7 @@ _REMARKS = {
 
 
 def type_of(id_: str) -> str:
-    """What the item of that id is, in words."""
+    """The type of an item in words, by its id: `F-3` is a fact."""
     return _TYPES.get(id_[:1], "item")
 
 
@@ -110,6 +115,55 @@ def whole(answer: ItemsAnswer) -> None:
         line(f"not found: {', '.join(answer.missing)}")
 
 
+def listed(answer: ItemsAnswer, given: Given) -> None:
+    """Items, a line each."""
+    for item in answer.items:
+        line(*_line(item))
+    if not answer.items:
+        line("nothing matches")
+    elif answer.cursor is not None:
+        line((f"older ones match too; --limit {given['limit']} leaves them out", DIM))
+
+
+def found(answer: SearchAnswer, given: Given) -> None:
+    """Archived items, a line each with why it left, and its neighbours below it."""
+    for item in answer.items:
+        left = answer.left.get(item.id)
+        line(*_line(item, answer.excerpts.get(item.id)), f" (left, {left})" if left else "")
+        for near in answer.neighbours:
+            if near.of == item.id:
+                line(f"  {near.place} it: ", *_line(near.item))
+    if not answer.items:
+        line("nothing in the archive matches")
+    if answer.notice:
+        line((for_people(answer.notice), DIM))
+    line((f"mode {answer.mode}", DIM))
+
+
+def explained(answer: ExplainAnswer, given: Given) -> None:
+    """What there is to say of each item, below its id."""
+    for one in answer.explanations:
+        line((one.id, ID), f" {type_of(one.id)}, {one.zone}")
+        for said in one.says:
+            line(f"  {for_people(said)}")
+    if answer.missing:
+        line(f"not found: {', '.join(answer.missing)}")
+
+
+def _line(item: WireItem, text: str | None = None) -> tuple[Part, ...]:
+    """What an item is and how its text begins."""
+    stands = "" if item.status == "ACTIVE" else f", {item.status}"
+    stands += f", {item.zone}" if item.zone != "working" else ""
+    return (
+        (item.id, ID),
+        f" {type_of(item.id)}",
+        *_key(item),
+        " by ",
+        name(item.author),
+        f"{stands}, {when(item.updated_at)}: {clip(item.text if text is None else text, _WIDTH)}",
+    )
+
+
 def debated(answer: DebateAnswer, given: Given) -> None:
     if answer.state is None:
         line((answer.item, ID), ": agreed" if "reason" in given else ": no debate is open on it")
@@ -160,7 +214,7 @@ def brought_back(answer: SearchAnswer, given: Given) -> None:
     for item in answer.items:
         line((item.id, ID), f" is on {given['board']} again")
     if answer.notice:
-        line((answer.notice, DIM))
+        line((for_people(answer.notice), DIM))
     elif not answer.items:
         raise click.ClickException(f"nothing of the id {given['item']} is in the archive")
 

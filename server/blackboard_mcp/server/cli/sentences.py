@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from blackboard_mcp.protocols.wire import WireEvent
 
 WIDTH: Final = 100
-"""How many characters of a text stand behind the sentence that tells of it."""
+"""Most characters of an item's text behind the sentence of its event."""
 _IDS = re.compile(r"\b([A-Z]-\d+)\b")
 _REPLIED: Final = {"A": "answered", "R": "replied to"}
 _MET: Final = {

@@ -1,58 +1,19 @@
-"""What a person says on a board: each command is a call of the board's surface, and a reading of its answer."""
+"""Commands by which a person posts, debates and asks."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 from blackboard_mcp.protocols.items import EdgeKind, ItemType
 
-from . import output
-from .options import Command, interruptible
-from .target import target_of, target_options
+from .commands import act
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from ..board import BoardAccess
-
-Act = Callable[..., Awaitable["BaseModel | dict[str, Any]"]]
-
-
-def act(
-    reading: str, *params: Command, example: str, any_board: bool = False
-) -> Callable[[Act], click.Command]:
-    """Makes a command of a call on a board.
-
-    The call's docstring is the help. `reading` names the function of `readings` that prints the answer for
-    people; `--json` prints the answer itself.
-    """
-
-    def made(call: Act) -> click.Command:
-        def run(as_json: bool, **given: Any) -> None:
-            target = target_of(given)
-
-            async def work() -> None:
-                async with target.opened(any_board=any_board) as board:
-                    answer = await call(board, **given)
-                    if as_json:
-                        output.as_json(answer)
-                        return
-                    from . import readings
-
-                    getattr(readings, reading)(answer, {**given, "board": board.name})
-
-            interruptible(work)
-
-        command: Command = click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")(run)
-        command = target_options(command)
-        for param in reversed(params):
-            command = param(command)
-        return click.command(call.__name__, help=call.__doc__, epilog=f"Example: {example}")(command)
-
-    return made
 
 
 def _said(context: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -149,6 +110,24 @@ async def acknowledge(board: BoardAccess, item: str, reason: str) -> BaseModel:
 async def decide(board: BoardAccess, item: str, outcome: str, reason: str, to: str | None) -> BaseModel:
     """Decide the debate on the item ID, and say why; what a critic decides waits for another to confirm it."""
     return await board.decide(item, reason, outcome=outcome, to=to)
+
+
+@act("debated", _item, example="blackboard-mcp debate H-1")
+async def debate(board: BoardAccess, item: str) -> BaseModel:
+    """Say how the debate on the item ID stands, and whom it waits for."""
+    return await board.debate(item)
+
+
+@act(
+    "debated",
+    _item,
+    click.option("--against", is_flag=True, help="It falls; without this it stands."),
+    _reason,
+    example='blackboard-mcp vote H-1 --reason "I ran it twice"',
+)
+async def vote(board: BoardAccess, item: str, against: bool, reason: str) -> BaseModel:
+    """Vote in the debate on the item ID; where the board has a quorum, votes end it."""
+    return await board.vote(item, approve=not against, reason=reason)
 
 
 @act("debated", _item, example="blackboard-mcp confirm H-7")

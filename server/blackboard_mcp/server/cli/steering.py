@@ -1,4 +1,4 @@
-"""How a person steers boards: their rules, their settings, and who is there."""
+"""Commands by which a person steers boards: their rules, their settings, and who is there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .speaking import act
+from .commands import act
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

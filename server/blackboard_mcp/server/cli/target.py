@@ -1,4 +1,4 @@
-"""Which board a command speaks to, as whom: of a data folder, or of a server."""
+"""The board that a command speaks to, and as whom: a board of a data folder, or of a server."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import click
+from blackboard_mcp.protocols.errors import InvalidInput, Unreachable
 
-from ..http.identity import read_token
+from ..http.identity import read_token, server_url
 from .options import Command, existing, settings_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _PATIENCE = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the options of `target_options` say."""
+    """The board and the speaker that the options of `target_options` name."""
 
     url: str | None
     token_file: Path | None
@@ -53,8 +53,6 @@ class Target:
         client = BoardClient.connect(
             self.url, agent=agent, name=self.board or "main", token=token, patience=_PATIENCE
         )
-        from blackboard_mcp.protocols.errors import Unreachable
-
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(client)
@@ -106,16 +104,10 @@ _URL = "A server in place of a folder, say http://127.0.0.1:8420/mcp."
 
 
 def _url(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
-    if value is None:
-        return None
     try:
-        parts = urlsplit(value)
-        _ = parts.port
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise click.BadParameter("it must be like http://127.0.0.1:8420/mcp", context, option)
-    return parts._replace(path="/mcp").geturl() if parts.path in ("", "/") else value
+        return None if value is None else server_url(value)
+    except InvalidInput as error:
+        raise click.BadParameter(error.message, context, option) from None
 
 
 def target_of(given: dict[str, Any]) -> Target:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 from blackboard_mcp.protocols.errors import BlackboardError, Unreachable
-from blackboard_mcp.protocols.items import ItemType
 
 from . import output
-from .options import interruptible
+from .options import TYPES, interruptible
 from .target import Target, target_of, target_options
 
 if TYPE_CHECKING:
@@ -33,11 +32,10 @@ _FAREWELL: Final = 1.0
 _TEXTS: Final = 20
 """Texts that are read at a time."""
 _NEW: Final = ("item.posted", "item.versioned")
-_TYPES = click.Choice([str(t) for t in ItemType], case_sensitive=False)
 
 
 @click.command(epilog="Example: blackboard-mcp watch --since 0 --seconds 0 --type critique --type decision")
-@click.option("--type", "type", type=_TYPES, multiple=True, help="Only what is about items of this type.")
+@click.option("--type", "type", type=TYPES, multiple=True, help="Only what is about items of this type.")
 @click.option("--by", "agent_", metavar="NAME", multiple=True, help="Only what this agent does.")
 @click.option("--thread", metavar="ID", help="Only the conversation of this item, say F-3.")
 @click.option(

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.names import check_name, is_reserved, reserved
 
-from ..http.identity import check_bearer, name_header, read_token
+from ..http.identity import check_bearer, name_header, read_token, server_url
 from . import formats
 from .catalogue import Client, filled
 from .files import Contents, back_up, state_folder
@@ -127,20 +127,6 @@ def own_command() -> list[str]:
     if program is not None and Path(program).stem == "blackboard-mcp":
         return [str(Path(program).absolute())]
     return [sys.executable, "-m", "blackboard_mcp.server"]
-
-
-def server_url(url: str) -> str:
-    """The address of a server's MCP endpoint, of which the path may be left out.
-
-    Raises:
-        InvalidInput: it is no such address.
-    """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
-        raise InvalidInput(
-            f"{url!r} is not the address of a server: write it as http://127.0.0.1:8420/mcp, without a password."
-        )
-    return urlunsplit(parts._replace(path="/mcp")) if parts.path in ("", "/") else url
 
 
 def entry_of(client: Client, name: str, wanted: Connection) -> list[Value]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
@@ -14,6 +15,7 @@ from ...protocols.names import check_name
 if TYPE_CHECKING:
     from pathlib import Path
 
+_ADDRESS: Final = re.compile(r"[\x21-\x7e]+")
 AGENT_HEADER: Final = "x-blackboard-agent"
 OWNER_HEADER: Final = "x-blackboard-owner"
 PRINCIPAL_SCOPE_KEY: Final = "blackboard.principal"
@@ -75,6 +77,26 @@ def _as_meant(name: str) -> str:
     except (InvalidInput, UnicodeError):
         return f"as in {name_header('jürgen')} for jürgen"
     return f"here {name_header(meant)}"
+
+
+def server_url(url: str) -> str:
+    """The address of a server's MCP endpoint, of which the path may be left out.
+
+    Raises:
+        InvalidInput: it is no such address, or has a password, which would be shown and stored.
+    """
+    try:
+        parts = urlsplit(url)
+        right = parts.port != 0 and parts.scheme in ("http", "https") and parts.hostname
+    except ValueError:
+        right = False
+    if not right or "@" in parts.netloc or not _ADDRESS.fullmatch(url):
+        shown = "This" if "@" in url else repr(url)
+        raise InvalidInput(
+            f"{shown} is not the address of a server: write it like http://127.0.0.1:8420/mcp, in ASCII and without a "
+            "password."
+        )
+    return parts._replace(path="/mcp").geturl() if parts.path in ("", "/") else url
 
 
 def check_bearer(url: str, token: str) -> None:

@@ -56,7 +56,7 @@ def check(ledger: Ledger) -> Steps[None]:
             f"debates they opened, what they post into debates, their constraints, hot issues, watches, requests and "
             f"items of importance {EXEMPT}. "
             f"One owner may have {most:,} while others are there. Nothing was changed; end some first: "
-            'debate(op="withdraw", id=…) or op="acknowledge", status RESOLVED.',
+            'debate(op="withdraw", id=…), debate(op="acknowledge", id=…), or status RESOLVED.',
             limit="owner_held",
             most=most,
             tokens=tokens,
