@@ -27,6 +27,7 @@ from blackboard_mcp.protocols.pruning import Candidate
 from blackboard_mcp.server import settings
 from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.policies.registry import Policies
+from patience import RUN
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -151,7 +152,7 @@ def test_the_quickstart_ends_in_consensus(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=60,
+            timeout=RUN,
             env=plain_environment(),
         )
     assert (
@@ -218,7 +219,7 @@ def test_the_python_example_of_the_readme_runs(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=RUN,
         env=plain_environment(),
     )
     assert done.returncode == 0, done.stderr

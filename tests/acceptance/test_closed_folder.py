@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from blackboard_mcp.server.demo.process import Serving, command, environment
 from blackboard_mcp.server.log_lines import AT_ONCE
-from patience import PATIENCE
+from patience import PATIENCE, RUN
 
 Start = Callable[..., Serving]
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
@@ -27,7 +27,7 @@ def run(*words: str, mask: int = 0o077) -> subprocess.CompletedProcess[str]:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=RUN,
         check=False,
         stdin=subprocess.DEVNULL,
         umask=mask,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from blackboard_mcp.server.demo.process import Serving, http_clients, http_server
-from blackboard_mcp.server.demo.replay import call, events
+from blackboard_mcp.server.demo.replay import ToolFailed, call, events
 from blackboard_mcp.server.settings import Settings
 from mcp.client import Client
 from patience import PATIENCE
@@ -190,7 +190,13 @@ class Hand:
         async with http_clients(url, mode=self.mode)(self.agent) as client:
             while not dead.is_set():
                 limit = {"limit": 2, "lease_seconds": 2, "seconds": 1}
-                answer = await call(client, "consume", group="crew", ack=holds, **limit)
+                try:
+                    answer = await call(client, "consume", group="crew", ack=holds, **limit)
+                except ToolFailed as failed:
+                    if failed.facts.get("error") != "conflict":
+                        raise
+                    holds = []  # its lease had ended: another does it
+                    continue
                 self.done += [int(handle.split(".")[0]) for handle in holds]
                 holds = [delivery["handle"] for delivery in answer["deliveries"]]
                 if not holds and not answer["in_flight"] and not answer["waiting"]:

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from blackboard_mcp.server.demo.process import command, environment
-from patience import PATIENCE, until
+from patience import PATIENCE, RUN, until
 from work import Meter
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
@@ -767,7 +767,7 @@ def test_a_server_with_a_limit_that_is_none_does_not_start(tmp_path: Path, said:
         env=environment() | {"BLACKBOARD_LIMITS": said},
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=RUN,
     )
     assert done.returncode != 0
     assert words in done.stderr

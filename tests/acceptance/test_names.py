@@ -14,7 +14,7 @@ from blackboard_mcp.server.board import BoardClient
 from blackboard_mcp.server.demo.process import command, environment, http_clients, http_server, stdio_clients
 from blackboard_mcp.server.demo.replay import STRUCTURED, call, say
 from mcp.client import Client
-from patience import PATIENCE
+from patience import PATIENCE, RUN
 
 ANNA, JUERGEN, MING = "\u0430\u043d\u043d\u0430", "j\u00fcrgen", "\u5c0f\u660e"
 ALICE = "\u0430lice"
@@ -88,7 +88,7 @@ def token(data: Path, *words: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=PATIENCE,
+        timeout=RUN,
         env={**environment(), "PYTHONUTF8": "1"},
     )
 

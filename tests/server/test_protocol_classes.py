@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.server.protocol_classes import Protocols
-from patience import PATIENCE
+from patience import RUN
 
 SOUND = '''
 from typing import ClassVar
@@ -133,7 +133,7 @@ def test_a_server_with_a_protocol_that_is_off_does_not_start(modules: Path) -> N
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=RUN,
         env={"PYTHONPATH": str(modules)},
     )
     assert done.returncode == 1

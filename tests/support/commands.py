@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from blackboard_mcp.server.demo.process import environment
-from patience import PATIENCE
+from patience import PATIENCE, RUN
 
 PROGRAM = (sys.executable, "-m", "blackboard_mcp.server")
 
@@ -24,7 +24,7 @@ def run(given: dict[str, str], *words: str, stdin: str = "") -> subprocess.Compl
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=RUN,
         env=environment() | given,
     )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from blackboard_mcp.server.demo.process import command, environment
-from patience import PATIENCE
+from patience import RUN
 from ruamel.yaml import YAML
 
 FILES = Path(__file__).parents[1] / "server" / "clients" / "files"
@@ -84,7 +84,7 @@ class Home:
             cwd=self.project,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=RUN,
             check=False,
             **more,
         )

@@ -8,6 +8,8 @@ from typing import Final, TypeVar
 
 PATIENCE: Final = 60.0
 """Seconds after which something that is waited for is taken for missing."""
+RUN: Final = 300.0
+"""Seconds that a program has which is run to its end: it starts, and does all that it is for."""
 WOKEN: Final = 40.0
 """Seconds in which a call that asked to wait for 50, the most there is, ends when it was woken."""
 

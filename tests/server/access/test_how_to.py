@@ -21,7 +21,7 @@ from blackboard_mcp.server.board import Board
 from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.settings import load
 from click.testing import CliRunner
-from patience import PATIENCE
+from patience import RUN
 
 PAGE = Path(__file__).parents[3] / "docs" / "howto" / "access-policies.md"
 
@@ -76,7 +76,7 @@ def test_the_command_says_what_is_in_force(config: Path, tmp_path: Path) -> None
         words = [sys.executable, "-m", "blackboard_mcp.server", "policies", "--config", str(config), *more]
         environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
         return subprocess.run(
-            words, capture_output=True, text=True, env=environment, timeout=PATIENCE, check=False
+            words, capture_output=True, text=True, env=environment, timeout=RUN, check=False
         )
 
     said = run("--data", str(tmp_path / "none"))

@@ -17,7 +17,7 @@ import pytest
 from blackboard_mcp.server.cli import _COMMANDS
 from blackboard_mcp.server.demo.process import environment
 from blackboard_mcp.server.demo.session import examples, load_session
-from patience import PATIENCE
+from patience import PATIENCE, RUN
 
 PROGRAM = (sys.executable, "-m", "blackboard_mcp.server")
 LOG = "newtons-method"
@@ -418,7 +418,7 @@ def test_help_names_every_command_and_loads_none_of_the_heavy_parts() -> None:
     )
     for words in (["--help"], ["--version"]):
         done = subprocess.run(
-            [sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=PATIENCE
+            [sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=RUN
         )
         assert done.stdout.endswith("loaded []\n"), done
     listed = said("--help")
@@ -463,7 +463,7 @@ def test_commands_that_search_nothing_load_nothing_of_the_index(tmp_path: Path) 
             [sys.executable, "-c", LOADED, *given, "--data", str(data)],
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=RUN,
         )
         assert done.returncode == 0, done
         assert done.stdout.endswith("loaded []\n"), done
@@ -476,6 +476,6 @@ def test_help_of_a_command_needs_neither_the_sdk_nor_the_index() -> None:
     )
     for name in _COMMANDS:
         done = subprocess.run(
-            [sys.executable, "-c", code, name, "--help"], capture_output=True, text=True, timeout=PATIENCE
+            [sys.executable, "-c", code, name, "--help"], capture_output=True, text=True, timeout=RUN
         )
         assert done.stdout.endswith("loaded []\n"), (name, done.stdout[-200:], done.stderr)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from patience import PATIENCE
+from patience import PATIENCE, RUN
 
 SERVE = [Path(sys.executable).with_name("blackboard-mcp"), "serve"]
 
@@ -35,6 +35,6 @@ def test_to_a_client_serve_says_nothing(tmp_path: Path) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=RUN,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -13,7 +13,7 @@ import pytest
 from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.demo.process import environment
 from click.testing import CliRunner, Result
-from patience import PATIENCE
+from patience import RUN
 
 PROGRAM = (sys.executable, "-m", "blackboard_mcp.server")
 
@@ -39,9 +39,7 @@ def listed(data: Path) -> list[dict[str, Any]]:
 
 def test_a_token_stands_alone_on_standard_output_and_what_it_is_beside_it(tmp_path: Path) -> None:
     words = ("token", "create", "--agent", "claude-ann", "--owner", "ann", "--data", str(tmp_path / "data"))
-    done = subprocess.run(
-        [*PROGRAM, *words], capture_output=True, text=True, timeout=PATIENCE, env=environment()
-    )
+    done = subprocess.run([*PROGRAM, *words], capture_output=True, text=True, timeout=RUN, env=environment())
     assert done.returncode == 0, done
     text = done.stdout.strip()
     assert done.stdout == f"{text}\n"

@@ -17,7 +17,7 @@ from blackboard_mcp.storage.lance import pending
 from blackboard_mcp.storage.lance.counts import BoardCounts
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 from blackboard_mcp.storage.lance.words import clean, words
-from patience import PATIENCE
+from patience import PATIENCE, RUN
 
 Make = Callable[..., ArchiveDocument]
 
@@ -429,7 +429,7 @@ print(sorted(heavy & set(sys.modules)))
         [sys.executable, "-W", "error", "-c", script, str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=RUN,
         check=True,
     )
     assert done.stdout.strip() == "[]"

@@ -20,7 +20,7 @@ from blackboard_mcp.storage.history.transfer import verify_board
 from blackboard_mcp.storage.sqlite import driver
 from blackboard_mcp.storage.store import SqlBoardStore, migrations
 from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
-from patience import PATIENCE
+from patience import PATIENCE, RUN
 
 DUMP = Path(__file__).with_name("schema_8.sql")
 CHILD = Path(__file__).with_name("older.py")
@@ -170,12 +170,12 @@ def test_eight_processes_opening_it_at_once_all_succeed(path: Path) -> None:
 def test_a_process_killed_while_it_migrates_leaves_the_old_file(path: Path, statements: int) -> None:
     before = select(path, VERSIONS)
     child = [sys.executable, str(CHILD), "kill", str(path)]
-    done = subprocess.run([*child, str(statements)], capture_output=True, timeout=PATIENCE, check=False)
+    done = subprocess.run([*child, str(statements)], capture_output=True, timeout=RUN, check=False)
     assert done.returncode == -signal.SIGKILL, done
     assert select(path, "PRAGMA user_version") in ([(8,)], [(len(migrations()),)])
     assert select(path, "PRAGMA integrity_check") == [("ok",)]
     assert select(path, VERSIONS) == before
-    whole = subprocess.run([*child, "1000000"], capture_output=True, timeout=PATIENCE, check=False)
+    whole = subprocess.run([*child, "1000000"], capture_output=True, timeout=RUN, check=False)
     assert (whole.returncode, whole.stdout.strip()) == (0, str(LAST + 1).encode()), whole
 
 
