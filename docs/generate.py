@@ -110,11 +110,11 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     EventType.DEBATE_JOINED: ("Another critique joined the open debate.", "critique"),
     EventType.DEBATE_CLOSED: (
         "The debate ended; closed debates stay closed.",
-        "state, outcome (stands, falls, amended, open), reason, amended_to, decided_by (whom the agent confirmed)",
+        "state, outcome (stands, falls, amended, open), reason, gave_way_to, decided_by (whom the agent confirmed)",
     ),
     EventType.DEBATE_PENDING: (
         "An agent decided what counts once another owner confirms it.",
-        "outcome, reason, amended_to",
+        "outcome, reason, gave_way_to",
     ),
     EventType.DEBATE_VOTED: (
         "An owner voted on the item; `for` and `against` count the owners that do.",
@@ -272,7 +272,7 @@ ARGUMENTS: dict[str, str] = {
     "debate.reason": "why; a decision needs one",
     "debate.watchers": "for `open`: agents who must acknowledge",
     "debate.outcome": "for `decide`: what becomes of the item; for `confirm`: confirms only that",
-    "debate.to": "for `concede` and `decide` with `amended`: the item that takes its place",
+    "debate.to": "for `concede`, and `decide` with `amended` or `falls`: the item that takes its place",
     "core.objective": "what the board is for",
     "core.constraints": "in order, shown word for word in every view",
     "core.flags": "names to true or false",

@@ -42,3 +42,12 @@ def test_a_column_that_came_later_has_its_default_where_a_file_lacks_it() -> Non
     assert seen["seen"] == 1_000_000
     with pytest.raises(BadLine, match="Line 7: a row has no kept"):
         lines.fields({"name": "n"}, forms, 7, "a row")
+
+
+def test_a_column_is_found_under_the_name_that_it_had_in_an_older_file() -> None:
+    forms: dict[str, Form] = {"name": TEXT.once("title"), "kept": FLAG}
+    assert lines.fields({"kept": True, "title": "n"}, forms, 7, "a row") == {"name": "n", "kept": 1}
+    with pytest.raises(BadLine, match="Line 7: a row has a member 'title' that is unknown"):
+        lines.fields({"kept": True, "title": "n", "name": "m"}, forms, 7, "a row")
+    with pytest.raises(BadLine, match="Line 7: a row has no name"):
+        lines.fields({"kept": True}, forms, 7, "a row")

@@ -27,6 +27,7 @@ from blackboard_mcp.storage.operations import (
     answering,
     debate_calls,
     debating,
+    deciding,
     deleting,
     endorsing,
     guarding,
@@ -453,6 +454,16 @@ def unchecked(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(posting, "apply", apply)
 
 
+def everything_amends(patch: pytest.MonkeyPatch) -> None:
+    """Whatever a claim is conceded for, its author has reworded it."""
+    patch.setattr(deciding, "behind", lambda row: always({"alice"}))
+
+
+def always(value: Any) -> rows.Steps[Any]:
+    return value
+    yield  # a generator
+
+
 def nobody(*given: Any) -> rows.Steps[tuple[str, ...]]:
     return ()
     yield  # a generator
@@ -598,6 +609,12 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
         anybody_answers,
         "test_the_criticised_side_answers",
         {"who": "carol"},
+    ),
+    (
+        "all that is conceded is amended",
+        everything_amends,
+        "test_what_is_conceded_is_amended_to_ones_own_item_and_falls_to_anothers",
+        {"writer": "carol", "outcome": "falls"},
     ),
     ("forget versions", forget_versions, "test_old_versions_stay_readable_byte_for_byte", {"clock": ...}),
     (

@@ -123,7 +123,7 @@ class DebateStore(Protocol):
         Raises:
             Conflict: no debate is open.
             Refused: the agent acts neither for the author nor for who wrote the version that stands.
-            UnknownReference, InvalidInput: it cannot be amended to `to`.
+            UnknownReference, InvalidInput: `to` cannot take its place.
         """
         ...
 
@@ -141,7 +141,7 @@ class DebateStore(Protocol):
         once: Once | None = None,
         look: int = 0,
     ) -> DebateView | Item:
-        """Closes the debate: the item STANDS, FALLS, or is AMENDED to item `to`.
+        """Closes the debate: the item STANDS, FALLS, or is AMENDED, the last two with what takes its place (`to`).
 
         So do those of `deciders`; without any, or when all of them were asked and stayed away, any agent that is no
         critic and acts for none. What others decide waits until another owner confirms it or decides the same: one

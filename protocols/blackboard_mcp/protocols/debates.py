@@ -27,7 +27,8 @@ class DebateState(StrEnum):
 class Outcome(StrEnum):
     """What became of the item debated, where a debate ended; what FALLS or is AMENDED is INVALIDATED.
 
-    OPEN is a debate that ended without an answer; AMENDED goes with the item that takes the place of the other.
+    OPEN is a debate that ended without an answer. AMENDED goes with the item that takes the place of the other, and
+    FALLS may. Who concedes amends only to an item of the same side; to another author's, the item falls.
     """
 
     STANDS = "stands"
@@ -84,7 +85,7 @@ class DebateCall:
 
     `version` is the one that the agent means (acknowledge, vote, decide, confirm), `None` the present one.
     `watchers` go with OPEN, `approve` with VOTE, `outcome` with DECIDE and CONFIRM, `to` (a number or a place, as
-    `number`) with CONCEDE and DECIDE: what the item is amended to. `deciders` are those who DECIDE, none named:
+    `number`) with CONCEDE and DECIDE: what takes the item's place. `deciders` are those who DECIDE, none named:
     whoever is no party.
     """
 
@@ -145,8 +146,8 @@ class Tally:
 class Decision:
     """What an agent decided for its owner of one version of the item, and could not alone; a later one replaces it.
 
-    It counts once another owner, not the author's, confirms it or decides the same. `to` is what the item is
-    amended to, 0 for nothing.
+    It counts once another owner, not the author's, confirms it or decides the same. `to` takes the
+    item's place, 0: nothing does.
     """
 
     owner: str
@@ -170,7 +171,7 @@ class StandingWatch:
 class Debate:
     """A debate: `id` is the sequence of the event that opened it, `root` the number of the item debated.
 
-    `outcome` is empty while it is open, `amended_to` the number of the item that took its place, or 0. `closed_by`
+    `outcome` is empty while it is open, `gave_way_to` the number of the item that took its place, or 0. `closed_by`
     made the decision that `confirmed_by`, where there is one, confirmed; `decisions` are those that wait for that.
     `votes` are all that stand, also those on former versions, by owner. `answers` pairs each critique that the
     criticised side answered with the newest answer; `unanswered` are those that were neither answered nor taken
@@ -191,7 +192,7 @@ class Debate:
     outcome: str = ""
     answers: tuple[tuple[int, int], ...] = ()
     unanswered: tuple[int, ...] = ()
-    amended_to: int = 0
+    gave_way_to: int = 0
     confirmed_by: str = ""
     decisions: tuple[Decision, ...] = ()
 

@@ -277,7 +277,7 @@ class Item:
     """State of the item's newest debate (`OPEN`, `CONSENSUS`, …), `None` when it never had one."""
     outcome: str = ""
     """What the newest debate about it made of it: stands, falls, amended or open; empty before."""
-    amended_to: str = ""
+    gave_way_to: str = ""
     """The id of the item that such a debate put in its place."""
     cites: tuple[tuple[EdgeKind, str], ...] = field(default=())
     """`edges` with the ids of their targets."""

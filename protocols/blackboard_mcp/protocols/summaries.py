@@ -22,9 +22,9 @@ AS_LAUNCHED = "default"
 class Ending:
     """How the newest debate about an item ended.
 
-    `outcome` is what became of the claim: stands, falls, amended (to the item `amended_to`) or open. `state` is the
-    debate's final state, `by` the agent whose act ended it, `reason` what that agent gave as one, `critiques` the ids
-    of the critiques it was about.
+    `outcome` is what became of the claim: stands, falls, amended or open; `gave_way_to`, which `successor_by` wrote,
+    took its place. `state` is the debate's final state, `by` the agent whose act ended it, `reason` what that agent
+    gave as one, `critiques` the ids of the critiques it was about.
     """
 
     outcome: str
@@ -32,7 +32,8 @@ class Ending:
     by: str
     reason: str = ""
     critiques: tuple[str, ...] = ()
-    amended_to: str | None = None
+    gave_way_to: str | None = None
+    successor_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ class WireItem(_Wire):
     thread: str = Field(description="id of the item the conversation began with")
     debate: str | None = Field(description="state of the newest debate about it: OPEN, CONSENSUS, …")
     outcome: str = Field(default="", description="what that made of it: stands, falls, amended, open")
-    amended_to: str = Field(default="", description="the item that took its place there")
+    gave_way_to: str = Field(default="", description="the item that took its place there")
     cited_by: dict[str, list[str]] = Field(
         description="kind of edge to the ids it comes from, the first 1,000 of them"
     )
@@ -149,7 +149,7 @@ def wire_item(item: Item) -> WireItem:
         thread=item.thread_id,
         debate=item.debate,
         outcome=item.outcome,
-        amended_to=item.amended_to,
+        gave_way_to=item.gave_way_to,
         cited_by=cited_by,
         visibility=str(item.visibility),
         expires_at=item.expires_at,
@@ -454,7 +454,7 @@ class WireDecision(_Wire):
     owner: str
     agent: str
     outcome: str
-    amended_to: str | None
+    gave_way_to: str | None
     reason: str
 
 
@@ -479,7 +479,7 @@ class DebateAnswer(_Wire):
         default="",
         description="what became of the item: stands, falls, amended, or open (ended without an answer)",
     )
-    amended_to: str | None = Field(default=None, description="the item that took its place")
+    gave_way_to: str | None = Field(default=None, description="the item that took its place")
     confirmed_by: str = Field(default="", description="who confirmed the decision of closed_by")
     decisions: list[WireDecision] = Field(
         default_factory=list, description="decisions that wait until another owner confirms one"
@@ -541,14 +541,14 @@ def wire_debate(
         closed_at=debate.closed_at,
         reason=debate.reason,
         outcome=str(debate.outcome),
-        amended_to=name(debate.amended_to) if debate.amended_to else None,
+        gave_way_to=name(debate.gave_way_to) if debate.gave_way_to else None,
         confirmed_by=debate.confirmed_by,
         decisions=[
             WireDecision(
                 owner=d.owner,
                 agent=d.agent,
                 outcome=str(d.outcome),
-                amended_to=name(d.to) if d.to else None,
+                gave_way_to=name(d.to) if d.to else None,
                 reason=d.reason,
             )
             for d in debate.decisions

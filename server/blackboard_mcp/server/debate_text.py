@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from blackboard_mcp.protocols.answers import (
@@ -21,7 +21,7 @@ from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import Item, Status
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from .text import excerpt, one_line, relative_age, word
+from .text import excerpt, fate, one_line, relative_age, word
 
 _STANDS = {
     ObligationState.OUTSTANDING: "outstanding",
@@ -85,7 +85,7 @@ def duty_line(
     if duty is Duty.CONFIRM:
         decisions = [d for d in debate.decisions if d.agent != agent] or list(debate.decisions)
         told = [
-            f"{decided(d, id_, name)}: {_quote(d.reason, tokens, tokenizer)}" for d in decisions[:_ANSWERS]
+            f"{decided(d, id_, items)}: {_quote(d.reason, tokens, tokenizer)}" for d in decisions[:_ANSWERS]
         ]
         ways = [
             f'agree: debate(op="confirm", id="{id_}", outcome="{d.outcome}")' for d in decisions[:_ANSWERS]
@@ -126,22 +126,21 @@ def _quote(text: str, tokens: int, tokenizer: Tokenizer) -> str:
     return f'"{start}"'
 
 
-def decided(decision: Decision, id_: str, name: Callable[[int], str]) -> str:
+def decided(decision: Decision, id_: str, items: Mapping[int, Item]) -> str:
     """`ana decides that H-1 falls`."""
-    became = str(decision.outcome) if decision.outcome is not Outcome.AMENDED else "is amended"
-    to = f" to {name(decision.to)}" if decision.to else ""
-    return f"{word(decision.agent)} decides that {id_} {became}{to}"
+    return f"{word(decision.agent)} decides that {id_} {_becomes(decision.outcome, decision.to, items)}"
 
 
-def verdict(debate: Debate, id_: str, name: Callable[[int], str]) -> str:
+def verdict(debate: Debate, id_: str, items: Mapping[int, Item]) -> str:
     """What became of the item that a closed debate was about: `H-1 is amended to F-9`."""
-    match debate.outcome:
-        case Outcome.AMENDED:
-            return f"{id_} is amended to {name(debate.amended_to)}"
-        case Outcome.OPEN | "":
-            return f"{id_} is open again, without an answer"
-        case outcome:
-            return f"{id_} {outcome}"
+    if debate.outcome in (Outcome.OPEN, ""):
+        return f"{id_} is open again, without an answer"
+    return f"{id_} {_becomes(debate.outcome, debate.gave_way_to, items)}"
+
+
+def _becomes(outcome: str, to: int, items: Mapping[int, Item]) -> str:
+    told = fate(outcome, items[to].id if to in items else "", items[to].author if to in items else "")
+    return f"is {told}" if outcome == Outcome.AMENDED else told
 
 
 def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -> list[str]:
@@ -153,7 +152,7 @@ def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -
     head = f"{name(debate.root)} debate {debate.state} opened by {debate.opened_by}"
     if debate.closed_by is not None:
         head = (
-            f"{verdict(debate, name(debate.root), name)}: debate {debate.state} opened by {debate.opened_by}"
+            f"{verdict(debate, name(debate.root), items)}: debate {debate.state} opened by {debate.opened_by}"
         )
         head += f", closed by {debate.closed_by}"
         head += f", confirmed by {debate.confirmed_by}" if debate.confirmed_by else ""
@@ -161,7 +160,7 @@ def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -
             head += f": {excerpt(debate.reason, _REASON_TOKENS, tokenizer)}"
     lines = [head]
     lines += [
-        f"waits for another owner to confirm it: {decided(d, name(debate.root), name)}: "
+        f"waits for another owner to confirm it: {decided(d, name(debate.root), items)}: "
         f"{_quote(d.reason, _REASON_TOKENS, tokenizer)}"
         for d in debate.decisions[:_NAMED]
     ]
@@ -237,7 +236,7 @@ def withdrawn_line(view: DebateView, number: int, agent: str) -> str:
         ends = (
             "that ends the debate" if debate.state is DebateState.WITHDRAWN else "the debate was over before"
         )
-        return f"{what}; {ends}: {verdict(debate, root, lambda n: view.items[n].id)}"
+        return f"{what}; {ends}: {verdict(debate, root, view.items)}"
     left = _some(
         f"{view.items[n].id} by {word(view.items[n].author)}"
         for n in debate.critiques

@@ -16,6 +16,7 @@ from typing import Any
 
 from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.agreements import Agreement
+from blackboard_mcp.protocols.debates import Outcome
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility, Zone
 from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.visible import HIDDEN, JOINERS
@@ -200,10 +201,11 @@ def description(item: Item, now: datetime | None = None) -> str:
         return " ".join([*parts, gone, *([] if now is None else [relative_age(item.updated_at, now)])])
     if item.status is not Status.ACTIVE:
         parts.append(item.status)
-    if (fate := became(item)) != "":
-        parts.append(f"({fate})")
-    if item.amended_to and item.status is Status.INVALIDATED:
-        parts.append(f"amended to {item.amended_to}")
+    if (now_is := became(item)) != "":
+        parts.append(f"({now_is})")
+    if item.gave_way_to and item.status is Status.INVALIDATED:
+        told = fate(item.outcome, item.gave_way_to)
+        parts.append(told if item.outcome == Outcome.AMENDED else f"({told})")
     if item.zone is Zone.ARCHIVE:
         parts.append("archived")
     if item.visibility is not Visibility.BOARD:
@@ -259,6 +261,14 @@ def became(item: Item) -> str:
     if item.former and item.replaced_by is None:
         told.append(f"newest of {item.former + 1}")
     return ", ".join(told[-CONTESTS_SHOWN:])
+
+
+def fate(outcome: str, to: str = "", author: str = "") -> str:
+    """What became of a claim: `falls`, `falls, replaced by F-9 of bob`, `amended to F-9 of bob`."""
+    if not to:
+        return outcome
+    by = f" of {word(author)}" if author else ""
+    return f"amended to {to}{by}" if outcome == Outcome.AMENDED else f"{outcome}, replaced by {to}{by}"
 
 
 def claims(item: Item, most: int) -> str:

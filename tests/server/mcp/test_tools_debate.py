@@ -121,7 +121,7 @@ async def test_an_answer_meets_the_response_and_all_watchers_make_a_consensus(bo
 
 @both
 async def test_an_author_concedes_and_everybody_reads_that_it_fell_and_why(board: Any, mode: str) -> None:
-    alice, bob, carol = await dispute(board)
+    alice, _, carol = await dispute(board)
     done = await alice.do("debate", op="concede", id="F-1", reason="I read the wrong gauge.")
     assert (done["state"], done["outcome"], done["closed_by"]) == ("CONSENSUS", "falls", "alice")
     said = (await carol.say("debate", op="status", id="F-1")).splitlines()
@@ -132,14 +132,55 @@ async def test_an_author_concedes_and_everybody_reads_that_it_fell_and_why(board
     assert (item["status"], item["outcome"]) == ("INVALIDATED", "falls")
     again = await alice.fail("debate", op="concede", id="F-1")
     assert (again["error"], "No debate is open" in again["message"]) == ("conflict", True)
+
+
+@both
+async def test_an_author_concedes_for_a_better_wording_of_its_own(board: Any, mode: str) -> None:
+    alice, bob, carol = await dispute(board)
     second = await alice.post("The pump holds 10 bar.")
     await bob.post("It does not.", "CRITIQUE", edges={"critiques": [second["id"]]})
-    better = await bob.post("It holds 8.")
+    better = await alice.post("It holds 8.")
     done = await alice.do("debate", op="concede", id=second["id"], to=better["id"])
-    assert (done["outcome"], done["amended_to"]) == ("amended", better["id"])
+    assert (done["outcome"], done["gave_way_to"]) == ("amended", better["id"])
     assert f"INVALIDATED amended to {better['id']}" in await carol.say("query", status="INVALIDATED")
     said = (await carol.say("debate", op="status", id=second["id"])).splitlines()
-    assert said[0].startswith(f"{second['id']} is amended to {better['id']}: debate CONSENSUS")
+    assert said[0].startswith(f"{second['id']} is amended to {better['id']} of alice: debate CONSENSUS")
+
+
+@both
+async def test_who_concedes_for_anothers_claim_has_not_reworded_its_own(board: Any, mode: str) -> None:
+    alice, bob, carol = await dispute(board)
+    start = (await bob.do("query"))["seq"]
+    rival = await bob.post("The pump holds 7 bar.")
+    done = await alice.do("debate", op="concede", id="F-1", to=rival["id"], reason="bob measured it")
+    assert (done["outcome"], done["gave_way_to"]) == ("falls", rival["id"])
+    said = (await carol.say("debate", op="status", id="F-1")).splitlines()
+    assert said[0].startswith(f"F-1 falls, replaced by {rival['id']} of bob: debate CONSENSUS")
+    assert f"INVALIDATED (falls, replaced by {rival['id']}) by alice" in await carol.say(
+        "query", status="INVALIDATED"
+    )
+    settled = next(line for line in (await carol.say("read")).splitlines() if line.startswith("F-1"))
+    assert settled.startswith(
+        f"F-1 by alice falls, replaced by {rival['id']} of bob, conceded by alice 0s ago"
+    )
+    item = await carol.item("F-1")
+    assert (item["outcome"], item["gave_way_to"]) == ("falls", rival["id"])
+    told = await carol.say("read", since=start)
+    assert "amended" not in told
+    closed = next(line for line in told.splitlines() if "debate.closed" in line)
+    assert "outcome falls" in closed
+    assert rival["id"] in closed
+
+
+async def test_a_decision_names_what_replaces_a_claim_that_falls(board: Any) -> None:
+    _, bob, carol = await dispute(board)
+    rival = await carol.post("The pump holds 7 bar.")
+    call = {"op": "decide", "id": "F-1", "outcome": "falls", "to": rival["id"], "reason": "measured"}
+    await bob.do("debate", **call)
+    said = await carol.say("debate", op="status", id="F-1")
+    assert f"bob decides that F-1 falls, replaced by {rival['id']} of carol" in said
+    done = await carol.do("debate", op="confirm", id="F-1", outcome="falls")
+    assert (done["outcome"], done["gave_way_to"]) == ("falls", rival["id"])
 
 
 @both

@@ -115,6 +115,10 @@ def test_a_summary_begins_with_what_it_is_about_then_what_was_settled_and_ends_w
             "Amended to F-6: agreed, last by bob.",
         ),
         (
+            Ending("falls", DebateState.CONSENSUS, "bob", "", ("C-3",), "F-6", "eve"),
+            "Falls, replaced by F-6 of eve: bob conceded to C-3 by carol.",
+        ),
+        (
             Ending("open", DebateState.EXPIRED, "system", "", ("C-3",)),
             "Still open: nobody settled C-3 by carol.",
         ),

@@ -170,6 +170,7 @@ def debated(answer: DebateAnswer, given: Given) -> None:
         return
     settled = answer.state == "CONSENSUS"
     became = f": {answer.item} {answer.outcome}" if answer.outcome else ""
+    became += f", replaced by {answer.gave_way_to}" if answer.gave_way_to else ""
     line((answer.item, ID), ": the debate is ", (answer.state, GOOD if settled else OPEN), became)
     for decision in answer.decisions:
         line(

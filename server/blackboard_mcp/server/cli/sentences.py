@@ -47,8 +47,8 @@ _SAID: Final = {
     "agreement.reached": "made the agreement to {it} complete, with {agreed}",
     "debate.opened": "opened a debate on {it} with {critique}",
     "debate.joined": "joined the debate on {it} with {critique}",
-    "debate.closed": "ended the debate on {it}, {state}: it {outcome}",
-    "debate.pending": "decided that {it} {outcome}, if another confirms it",
+    "debate.closed": "ended the debate on {it}, {state}: it {outcome}{instead}",
+    "debate.pending": "decided that {it} {outcome}{instead}, if another confirms it",
     "debate.voted": "voted on {it} ({for} for, {against} against)",
     "obligation.added": "put {it} before {watcher}",
     "obligation.met": "{met} {it}",
@@ -99,6 +99,8 @@ def _told(event: WireEvent) -> str:
             _fact(field, value) for field, value in event.data.items() if value not in ([], None)
         ),
     }
+    if instead := facts["gave_way_to"]:
+        facts["instead"] = f", replaced by {instead}"
     said = _SAID.get(event.event, f"{event.event} {{it}} {{facts}}").format_map(facts)
     said = said.removesuffix("it open") + "it stays open" if said.endswith(": it open") else said
     why = facts["reason"]

@@ -104,7 +104,7 @@ async def acknowledge(board: BoardAccess, item: str, reason: str) -> BaseModel:
     _item,
     click.argument("outcome", type=click.Choice(["stands", "falls", "amended"])),
     click.argument("reason"),
-    click.option("--to", metavar="ID", help="With amended: the item that takes its place."),
+    click.option("--to", metavar="ID", help="With amended or falls: the item that takes its place."),
     example='blackboard-mcp decide H-1 falls "the second log settles it"',
 )
 async def decide(board: BoardAccess, item: str, outcome: str, reason: str, to: str | None) -> BaseModel:

@@ -353,7 +353,7 @@ def stems(text: str) -> frozenset[str]:
 _OURS = stems(
     "open question unanswered contested debate ended closed critique consensus decided withdrawn expired "
     "invalidated resolved answered author agent source sources item thread agreed decision answer names "
-    "stands falls amended conceded settled nobody still last against after withdrew superseded"
+    "stands falls amended conceded settled nobody still last against after withdrew superseded replaced"
 )
 
 

@@ -8,7 +8,7 @@ from blackboard_mcp.protocols.debates import DebateState
 from blackboard_mcp.protocols.items import EdgeKind, Item
 from blackboard_mcp.protocols.summaries import Ending
 
-from ..text import clip, one_line, word
+from ..text import clip, fate, one_line, word
 from .checks import VOID, all_numbers, markup
 from .sentences import ID, numbers
 
@@ -45,15 +45,15 @@ def _ending(item: Item, ending: Ending, members: Sequence[Item]) -> str:
         f"{id_} by {authors[id_]}" if id_ in authors else id_ for id_ in ending.critiques[:_CRITICS]
     )
     why = _quoted(ending.reason, members)
+    told = fate(ending.outcome, ending.gave_way_to or "", ending.successor_by)
+    became = told[:1].upper() + told[1:]
     match ending.outcome:
         case "falls" if ending.by == item.author:
-            return f"Falls: {by} conceded{f' to {after}' if after else ''}{why}."
+            return f"{became}: {by} conceded{f' to {after}' if after else ''}{why}."
         case "falls":
-            return f"Falls: {_how(ending, by)}{why}{f', after {after}' if after else ''}."
+            return f"{became}: {_how(ending, by)}{why}{f', after {after}' if after else ''}."
         case "amended":
-            return (
-                f"Amended{f' to {ending.amended_to}' if ending.amended_to else ''}: {_how(ending, by)}{why}."
-            )
+            return f"{became}: {_how(ending, by)}{why}."
         case "stands" if ending.state is DebateState.WITHDRAWN:
             return (
                 f"Stands: {after or by} withdrawn{why}."

@@ -80,6 +80,8 @@ def _said(item: Item, ending: Ending | None = None) -> str:
         words.append(f"contested in {', '.join(critics[:4])}")
     if ending is not None:
         words.append(f"in the end it {_OUTCOMES.get(ending.outcome, 'stayed open')}, by {word(ending.by)}")
+        if ending.gave_way_to is not None:
+            words.append(f"and {ending.gave_way_to} by {word(ending.successor_by)} took its place")
     elif item.debate is not None:
         words.append(f"debate {item.debate}")
     return " ".join(words)

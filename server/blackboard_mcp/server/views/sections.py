@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.debates import Debate, DebateState, Outcome
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility, Zone
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from ..text import relative_age, word
+from ..text import fate, relative_age, word
 from .duties import Duties, debate_lines
 from .lines import circumstances, identity, in_quotes, listed, name
 from .passages import SENTENCE
@@ -163,8 +163,9 @@ class Sections:
     def _verdict(self, item: Item, debate: Debate) -> str:
         """What became of the claim, by whom and why: `falls, decided by ann and ben 3m ago ("units mixed")`."""
         outcome = str(debate.outcome)
-        if outcome == Outcome.AMENDED:
-            outcome = f"amended to {item.amended_to}"
+        if debate.gave_way_to:
+            successor = self._standing.items.get(debate.gave_way_to)
+            outcome = fate(outcome, item.gave_way_to, "" if successor is None else successor.author)
         elif item.status in (Status.INVALIDATED, Status.WITHDRAWN):
             outcome = "falls"
         elif outcome == Outcome.OPEN:

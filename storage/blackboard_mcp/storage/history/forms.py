@@ -36,6 +36,8 @@ class Form:
     """Whether the column may be empty (`null`)."""
     default: Any = ...
     """The column's value where a file was written before there was the column."""
+    formerly: str = ""
+    """The column's name in older files."""
 
     def to_file(self, stored: Any) -> Any:
         return None if stored is None else self.encode(stored)
@@ -51,6 +53,10 @@ class Form:
     def since(self, default: Any) -> Form:
         """The form of a column that older files lack; there it is `default`, as the store has it."""
         return replace(self, default=default)
+
+    def once(self, name: str) -> Form:
+        """The form of a column that has another name in older files."""
+        return replace(self, formerly=name)
 
 
 def _whole(value: Any) -> int:

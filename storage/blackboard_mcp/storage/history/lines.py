@@ -108,6 +108,9 @@ def fields(given: object, forms: Mapping[str, Form], number: int, what: str) -> 
     """
     if not isinstance(given, dict):
         raise BadLine(number, f"{what} must be an object")
+    for name, form in forms.items():
+        if form.formerly in given and name not in given:
+            given = {name if n == form.formerly else n: value for n, value in given.items()}
     if unknown := [name for name in given if name not in forms]:
         raise BadLine(number, f"{what} has a member '{unknown[0][:40]}' that is unknown to this version")
     values: dict[str, Any] = {}

@@ -155,7 +155,7 @@ TABLES: tuple[Table, ...] = (
             "closed_by": TEXT.or_null(),
             "closed_at": INSTANT.or_null(),
             "outcome": TEXT,
-            "amended_to": WHOLE.since(0),
+            "gave_way_to": WHOLE.since(0).once("amended_to"),
             "confirmed_by": TEXT.since(""),
             "reason": TEXT,
         },
@@ -185,7 +185,7 @@ TABLES: tuple[Table, ...] = (
         ("debate", "owner"),
         {
             **{"debate": WHOLE, "owner": TEXT, "agent": TEXT, "version": WHOLE, "outcome": word(Outcome)},
-            **{"amended_to": WHOLE, "reason": TEXT, "at": INSTANT},
+            **{"gave_way_to": WHOLE.once("amended_to"), "reason": TEXT, "at": INSTANT},
         },
         debate="debate",
     ),

@@ -58,7 +58,7 @@ def kept_status(board: str, agent: str, number: int, look: int) -> Form[DebateVi
 def _view(row: BoardRow, agent: str, look: int, debate: Debate, count: Tally, seq: int) -> Steps[DebateView]:
     wanted = {debate.root, *debate.critiques, *(o.item for o in debate.obligations)}
     wanted |= (
-        {answer for _, answer in debate.answers} | {d.to for d in debate.decisions} | {debate.amended_to}
+        {answer for _, answer in debate.answers} | {d.to for d in debate.decisions} | {debate.gave_way_to}
     )
     wanted.discard(0)
     seen = yield from load(row.no, wanted, agent)
@@ -103,7 +103,7 @@ def debates(no: int, rows: Rows) -> Steps[list[Debate]]:
             obligations=tuple(owed.get(row[0], ())),
             votes=tuple(votes.get(row[0], ())),
             outcome=row[9],
-            amended_to=row[10],
+            gave_way_to=row[10],
             confirmed_by=row[11],
             decisions=tuple(decisions.get(row[0], ())) if row[2] == DebateState.OPEN else (),
             answers=tuple(answers.get(row[0], ())),

@@ -253,7 +253,7 @@ def close(
 ) -> Steps[None]:
     """A final state: the item goes on, or is invalid, and what was still owed is waived, visibly.
 
-    `to` is what an amended item is amended to; `by` is whose decision the ledger's agent confirmed.
+    `to` takes the place of an item that fell or is amended; `by` is whose decision the ledger's agent confirmed.
     """
     root = (yield from load_any(ledger.no, [debate.root.number]))[debate.root.number]
     rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
@@ -268,7 +268,7 @@ def close(
         "reason": cut(reason, MAX_REASON),
     }
     if to is not None:
-        data["amended_to"] = to.id
+        data["gave_way_to"] = to.id
     if by:
         data["decided_by"] = by
     seq = yield from ledger.emit(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from blackboard_mcp.protocols.debates import (
+    FELL,
     DebateCall,
     DebateState,
     Decision,
@@ -29,11 +30,11 @@ from .voting import decisions_of
 
 
 def concede(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
-    """The side under criticism gives the item up, or up for another.
+    """The side under criticism gives the item up: it falls, or is amended where the same side wrote what replaces it.
 
     Raises:
         Refused: it is another side's item.
-        UnknownReference, InvalidInput: it cannot be amended to that.
+        UnknownReference, InvalidInput: it cannot give way to that.
     """
     root = debate.root
     if not (yield from acts_for_author(ledger, debate)):
@@ -49,7 +50,8 @@ def concede(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
             f"{how}."
         )
     to = yield from _replacement(ledger, root, call)
-    outcome = Outcome.FALLS if to is None else Outcome.AMENDED
+    amends = to is not None and (yield from behind(to)) & (yield from behind(root))
+    outcome = Outcome.AMENDED if amends else Outcome.FALLS
     reason = "conceded" + (f": {call.reason}" if call.reason else "")
     yield from close(ledger, debate, DebateState.CONSENSUS, reason, outcome, to=to)
 
@@ -66,7 +68,7 @@ def decide(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
 
     Raises:
         Refused: the agent acts for the side under criticism.
-        UnknownReference, InvalidInput: no outcome, or it cannot be amended to that.
+        UnknownReference, InvalidInput: no outcome, or it cannot give way to that.
     """
     root = debate.root
     if call.outcome is None or call.outcome is Outcome.OPEN:
@@ -110,7 +112,7 @@ def decide(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
             yield from owe(ledger, agent, root.number, Duty.CONFIRM, debate.id)
     data: dict[str, object] = {"outcome": str(call.outcome), "reason": cut(call.reason, MAX_REASON)}
     if to is not None:
-        data["amended_to"] = to.id
+        data["gave_way_to"] = to.id
     yield from ledger.emit(EventType.DEBATE_PENDING, root, data=data, concerns=[root.author, *asked])
     yield from moved(ledger, debate.id)
 
@@ -158,7 +160,7 @@ def _confirmed(ledger: Ledger, debate: Open, decision: Decision) -> Steps[None]:
 
 
 def _replacement(ledger: Ledger, root: ItemRow, call: DebateCall) -> Steps[ItemRow | None]:
-    """What the item is amended to; `None` where it is not.
+    """What takes the item's place; `None` where nothing does.
 
     Raises:
         UnknownReference, InvalidInput, Conflict: it cannot be that.
@@ -170,8 +172,10 @@ def _replacement(ledger: Ledger, root: ItemRow, call: DebateCall) -> Steps[ItemR
                 "was changed; post that item first."
             )
         return None
-    if call.outcome not in (None, Outcome.AMENDED):
-        raise InvalidInput(f'to goes with outcome="amended", not "{call.outcome}". Nothing was changed.')
+    if call.outcome not in (None, *FELL):
+        raise InvalidInput(
+            f'to goes with outcome="amended" or "falls", not "{call.outcome}". Nothing was changed.'
+        )
     to = (yield from load_visible(ledger.no, [call.to], ledger.agent, ledger.board.id))[call.to]
     standing(to)
     if to.number == root.number or not to.public or not TRANSITIONS[Status(to.status)]:
@@ -181,7 +185,7 @@ def _replacement(ledger: Ledger, root: ItemRow, call: DebateCall) -> Steps[ItemR
             else f"is {to.status if to.public else to.visibility}"
         )
         raise InvalidInput(
-            f"{root.id} cannot be amended to {to.id}, which {why}. Nothing was changed; name an item that stands and "
+            f"{root.id} cannot give way to {to.id}, which {why}. Nothing was changed; name an item that stands and "
             "that the board sees."
         )
     return to

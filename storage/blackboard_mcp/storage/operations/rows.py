@@ -252,7 +252,7 @@ class ItemRow:
         agreement: Agreement | None = None,
         adopted_in: str | None = None,
         outcome: str = "",
-        amended_to: str = "",
+        gave_way_to: str = "",
     ) -> Item:
         return Item(
             board=board,
@@ -282,7 +282,7 @@ class ItemRow:
             incoming=tuple(edge for edge, _ in arriving),
             debate=debate,
             outcome=outcome,
-            amended_to=amended_to,
+            gave_way_to=gave_way_to,
             cites=tuple((edge.kind, id_) for edge, id_ in leaving),
             cited_by=tuple((edge.kind, id_) for edge, id_ in arriving),
             thread_id=thread_id,

@@ -62,7 +62,7 @@ def thread_endings(board: str, members: Iterable[int]) -> Steps[dict[int, Ending
     found = yield sql("debates_on"), (row.no, numbers(members))
     newest = {debate.root: debate for debate in (yield from debates(row.no, found))}
     closed = {root: debate for root, debate in newest.items() if debate.state is not DebateState.OPEN}
-    named = {number for d in closed.values() for number in (*d.critiques, d.amended_to) if number}
+    named = {number for d in closed.values() for number in (*d.critiques, d.gave_way_to) if number}
     rows = yield from load_any(row.no, named)
     return {
         root: Ending(
@@ -70,7 +70,8 @@ def thread_endings(board: str, members: Iterable[int]) -> Steps[dict[int, Ending
             state=debate.state,
             by=debate.closed_by or SYSTEM,
             reason=debate.reason,
-            amended_to=rows[debate.amended_to].id if debate.amended_to else None,
+            gave_way_to=rows[debate.gave_way_to].id if debate.gave_way_to else None,
+            successor_by=rows[debate.gave_way_to].author if debate.gave_way_to else "",
             critiques=tuple(
                 rows[number].id
                 for number in debate.critiques

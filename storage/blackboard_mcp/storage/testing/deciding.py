@@ -51,18 +51,31 @@ class DecidingTests:
         assert await at.status(critique) is Status.ACTIVE
         assert (await at.item(root)).opponents == ("bob",)
 
-    async def test_an_author_concedes_to_something_better(self, at: Table) -> None:
+    @pytest.mark.parametrize(
+        ("writer", "outcome"), [("alice", "amended"), ("alice2", "amended"), ("carol", "falls")]
+    )
+    async def test_what_is_conceded_is_amended_to_ones_own_item_and_falls_to_anothers(
+        self, at: Table, writer: str, outcome: str
+    ) -> None:
+        await at.store.set_owner("alice2", "alice")
         root, _ = await argue(at)
         leaning = await at.post("carol", "so", depends_on=root)
-        better = await at.post("carol", "8 bar")
+        better = await at.post(writer, "8 bar")
         await at.concede("alice", root, "", better)
         debate = (await at.debate(root)).debate
-        assert (debate.outcome, debate.amended_to) == ("amended", better.number)
+        assert (debate.outcome, debate.gave_way_to) == (outcome, better.number)
         now = await at.item(root)
-        assert (now.status, now.outcome, now.amended_to) == (Status.INVALIDATED, "amended", better.id)
+        assert (now.status, now.outcome, now.gave_way_to) == (Status.INVALIDATED, outcome, better.id)
         assert [(r.id, r.by) for r in (await at.item(leaning)).retracted] == [(root.id, better.id)]
         closed = [e for e in await at.events() if e.event == "debate.closed"]
-        assert closed[-1].data["amended_to"] == better.id
+        assert (closed[-1].data["outcome"], closed[-1].data["gave_way_to"]) == (outcome, better.id)
+
+    async def test_a_decision_that_an_item_falls_may_name_what_takes_its_place(self, at: Table) -> None:
+        root, _ = await argue(at)
+        rival = await at.post("carol", "8 bar")
+        await at.decide("dave", root, "measured", outcome="falls", to=rival)
+        debate = (await at.debate(root)).debate
+        assert (debate.outcome, debate.gave_way_to) == ("falls", rival.number)
 
     async def test_nothing_is_amended_to_what_does_not_stand_for_all_to_see(self, at: Table) -> None:
         root, critique = await argue(at)
@@ -74,7 +87,7 @@ class DecidingTests:
         with pytest.raises(InvalidInput, match="to="):
             await at.decide("carol", root, "so", outcome="amended")
         with pytest.raises(InvalidInput):
-            await at.decide("carol", root, "so", outcome="falls", to=critique)
+            await at.decide("carol", root, "so", outcome="stands", to=critique)
         assert await at.state(root) == "OPEN"
 
     async def test_only_the_side_under_criticism_concedes(self, at: Table) -> None:

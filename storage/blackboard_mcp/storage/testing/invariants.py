@@ -435,7 +435,7 @@ class Invariants(Walker):
                 votes = {v.owner: (v.agent, v.version, v.approve) for v in view.debate.votes}
                 self.check("model", votes == newest.votes, (n, votes, newest.votes))
                 self.check("model", view.debate.outcome == newest.outcome, (n, view.debate))
-                self.check("model", view.debate.amended_to == newest.amended_to, (n, view.debate))
+                self.check("model", view.debate.gave_way_to == newest.gave_way_to, (n, view.debate))
                 answers = dict(view.debate.answers)
                 self.check("model", answers == newest.answers, (n, answers, newest.answers))
                 waiting = list(view.debate.unanswered)

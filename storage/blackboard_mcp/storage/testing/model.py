@@ -72,7 +72,7 @@ class Quarrel:
     """A debate: `duties` maps (agent, item, duty) to how it stands, `since` to when it was last asked for.
 
     `votes` maps an owner to who voted for it, on which version, and how; `decisions` to who decided for it, on which
-    version, what, and what the root is amended to. `away` are those who did not come to confirm one.
+    version, what, and what the root gives way to. `away` are those who did not come to confirm one.
     """
 
     root: int
@@ -88,7 +88,7 @@ class Quarrel:
     votes: dict[str, tuple[str, int, bool]] = field(default_factory=dict)
     decisions: dict[str, tuple[str, int, str, int]] = field(default_factory=dict)
     away: set[str] = field(default_factory=set)
-    amended_to: int = 0
+    gave_way_to: int = 0
     closers: tuple[str, ...] = ()
 
 
@@ -787,7 +787,7 @@ class Model(Footing, Wondering):
             self.close(debate, "CONSENSUS", "stands", *sorted(agreed))
 
     def close(self, debate: Quarrel, state: str, outcome: str, *closers: str, to: int = 0) -> None:
-        debate.state, debate.outcome, debate.amended_to, debate.closers = state, outcome, to, closers
+        debate.state, debate.outcome, debate.gave_way_to, debate.closers = state, outcome, to, closers
         for key, standing in debate.duties.items():
             debate.duties[key] = "waived" if standing in DUE else standing
         for watch, standing in self.watches.items():
@@ -865,8 +865,8 @@ class Model(Footing, Wondering):
         return self.owner(agent) in {self.owner(who) for who in self.things[root].behind()}
 
     def instead(self, agent: str, root: int, outcome: str, to: int | None) -> int:
-        """What takes the place of the root, where it is amended."""
-        if (to is not None) != (outcome == "amended"):
+        """What takes the place of the root, where something does."""
+        if outcome not in FELL if to is not None else outcome == "amended":
             raise Nope
         if to is None:
             return 0
@@ -884,8 +884,9 @@ class Model(Footing, Wondering):
             about = [self.begin(number, agent, [], explicit=True)]
         if not about or not self.speaks_for(agent, about[0].root):
             raise Nope
-        outcome = "falls" if to is None else "amended"
-        other = self.instead(agent, about[0].root, outcome, to)
+        other = self.instead(agent, about[0].root, "falls", to)
+        authors = self.things[other].behind() if other else set()
+        outcome = "amended" if any(self.speaks_for(who, about[0].root) for who in authors) else "falls"
         self.close(about[0], "CONSENSUS", outcome, agent, to=other)
 
     def decide(

@@ -51,8 +51,9 @@ class DebateTool:
             title="Debate an item",
             description=(
                 "agree (acknowledge): answers settle it, the item stands; or to a decision. concede: your item, "
-                "criticised or not, falls or is amended to item `to`. withdraw: your CRITIQUE. decide: outcome stands, "
-                "falls or amended; reason. confirm: another's decision. status: who is missing. watch: id or topic "
+                "criticised or not, falls; `to`: what replaces it (yours: it is amended). withdraw: your CRITIQUE. "
+                "decide: outcome stands, falls or amended; reason. confirm: another's decision. status: who is "
+                "missing. watch: id or topic "
                 "(key:plan:**, tag:db)."
             ),
             needs=TOOLS["debate"],

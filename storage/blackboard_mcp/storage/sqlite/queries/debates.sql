@@ -15,25 +15,25 @@ INSERT INTO debate_critique(board, critique, debate) VALUES (?1, ?2, ?3) ON CONF
 
 -- name: debate_close
 -- A debate reaches a final state.
-UPDATE debate SET state = ?3, closed_by = ?4, closed_at = ?5, reason = ?6, outcome = ?7, amended_to = ?8,
+UPDATE debate SET state = ?3, closed_by = ?4, closed_at = ?5, reason = ?6, outcome = ?7, gave_way_to = ?8,
     confirmed_by = ?9
 WHERE board = ?1 AND id = ?2;
 
 -- name: debates_open
 -- Open debates, oldest first.
-SELECT id, root, state, opened_by, explicit, opened_at, closed_by, closed_at, reason, outcome, amended_to, confirmed_by
+SELECT id, root, state, opened_by, explicit, opened_at, closed_by, closed_at, reason, outcome, gave_way_to, confirmed_by
 FROM debate INDEXED BY debate_open WHERE board = ?1 AND state = 'OPEN' ORDER BY id;
 
 -- name: debates_on
 -- Debates whose root is one of some items (a JSON list), oldest first.
-SELECT id, root, state, opened_by, explicit, opened_at, closed_by, closed_at, reason, outcome, amended_to, confirmed_by
+SELECT id, root, state, opened_by, explicit, opened_at, closed_by, closed_at, reason, outcome, gave_way_to, confirmed_by
 FROM debate INDEXED BY debate_root
 WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2)) ORDER BY id;
 
 -- name: debates_of_critique
 -- Debates that a critique is part of, oldest first.
 SELECT d.id, d.root, d.state, d.opened_by, d.explicit, d.opened_at, d.closed_by, d.closed_at, d.reason, d.outcome,
-       d.amended_to, d.confirmed_by
+       d.gave_way_to, d.confirmed_by
 FROM debate_critique c INDEXED BY debate_critique_item
 CROSS JOIN debate d ON d.board = c.board AND d.id = c.debate
 WHERE c.board = ?1 AND c.critique = ?2 ORDER BY d.id;
@@ -138,10 +138,10 @@ WHERE board = ?1 AND debate IN (SELECT value FROM json_each(?2)) ORDER BY debate
 
 -- name: decision_put
 -- An owner decides in a debate what needs another's word; its former decision is replaced.
-INSERT INTO decision(board, debate, owner, agent, version, outcome, amended_to, reason, at)
+INSERT INTO decision(board, debate, owner, agent, version, outcome, gave_way_to, reason, at)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
 ON CONFLICT DO UPDATE SET agent = excluded.agent, version = excluded.version, outcome = excluded.outcome,
-    amended_to = excluded.amended_to, reason = excluded.reason, at = excluded.at;
+    gave_way_to = excluded.gave_way_to, reason = excluded.reason, at = excluded.at;
 
 -- name: decision_drop
 -- An agent's decision in a debate is gone, whoever it then acted for.
@@ -153,7 +153,7 @@ DELETE FROM decision WHERE board = ?1 AND debate = ?2 AND version <> ?3 RETURNIN
 
 -- name: decisions_of
 -- Decisions in some debates (a JSON list of ids) that wait for another's word, oldest first.
-SELECT debate, owner, agent, version, outcome, amended_to, reason, at FROM decision
+SELECT debate, owner, agent, version, outcome, gave_way_to, reason, at FROM decision
 WHERE board = ?1 AND debate IN (SELECT value FROM json_each(?2)) ORDER BY debate, at, owner;
 
 -- name: watch_add

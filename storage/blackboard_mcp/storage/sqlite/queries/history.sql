@@ -98,11 +98,11 @@ SELECT 'delivery', d.seq FROM delivery d JOIN consumer_group g ON g.board = d.bo
 WHERE d.board = ?1 AND (d.seq > g.cursor OR NOT EXISTS (
     SELECT 1 FROM event e WHERE e.board = ?1 AND e.seq = d.seq AND PUBLIC(e.owner)))
 UNION ALL
-SELECT 'debate', d.id FROM debate d WHERE d.board = ?1 AND d.amended_to <> 0
-  AND NOT EXISTS (SELECT 1 FROM item i WHERE i.board = ?1 AND i.number = d.amended_to AND PUBLIC(i.owner))
+SELECT 'debate', d.id FROM debate d WHERE d.board = ?1 AND d.gave_way_to <> 0
+  AND NOT EXISTS (SELECT 1 FROM item i WHERE i.board = ?1 AND i.number = d.gave_way_to AND PUBLIC(i.owner))
 UNION ALL
-SELECT 'decision', d.debate FROM decision d WHERE d.board = ?1 AND d.amended_to <> 0
-  AND NOT EXISTS (SELECT 1 FROM item i WHERE i.board = ?1 AND i.number = d.amended_to AND PUBLIC(i.owner))
+SELECT 'decision', d.debate FROM decision d WHERE d.board = ?1 AND d.gave_way_to <> 0
+  AND NOT EXISTS (SELECT 1 FROM item i WHERE i.board = ?1 AND i.number = d.gave_way_to AND PUBLIC(i.owner))
 UNION ALL
 SELECT 'debate_critique', c.critique FROM debate_critique c WHERE c.board = ?1 AND c.answer > 0
   AND NOT EXISTS (SELECT 1 FROM item i WHERE i.board = ?1 AND i.number = c.answer AND PUBLIC(i.owner))

@@ -10,7 +10,7 @@ ORDER BY importance DESC, seq DESC LIMIT ?4;
 -- name: debates_ended
 -- The debates that ended last, on items that an agent may see, newest first.
 SELECT d.id, d.root, d.state, d.opened_by, d.explicit, d.opened_at, d.closed_by, d.closed_at, d.reason, d.outcome,
-       d.amended_to, d.confirmed_by
+       d.gave_way_to, d.confirmed_by
 FROM debate d INDEXED BY debate_ended CROSS JOIN item i ON i.board = d.board AND i.number = d.root
 WHERE d.board = ?1 AND d.state <> 'OPEN' AND VISIBLE(i.owner, ?2)
 ORDER BY d.closed_at DESC, d.id DESC LIMIT ?3;
