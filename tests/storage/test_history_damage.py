@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from blackboard_mcp.storage.history import lines as format_
 from blackboard_mcp.storage.history.lines import BadLine
-from blackboard_mcp.storage.history.transfer import export_board, import_board
+from blackboard_mcp.storage.history.transfer import export_board, import_board, verify_board
 from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.filling import filled
@@ -152,6 +152,10 @@ SPOILS: dict[str, tuple[Spoil, str]] = {
     "other text": (
         lambda told: with_content(told)["content"].update(text="other"),
         "the sha256 of version 1",
+    ),
+    "more tokens than can be summed": (
+        lambda told: with_content(told)["content"].update(tokens=(1 << 63) - 1),
+        "9,223,372,036,854,775,807 tokens in one text",
     ),
     "a missing text": (lambda told: with_content(told)["content"].pop("text"), "content has no text"),
     "content lost": (lambda told: with_content(told, 2).pop("content"), "no content, and it has none"),
@@ -309,6 +313,40 @@ async def test_a_file_that_is_wrong_is_refused_by_its_line_and_leaves_nothing(
     assert "Nothing was changed." in refused.value.message
     assert await other.boards() == []
     assert (await other.outbox_batch(1)).documents == ()
+
+
+def by_words(name: str) -> Callable[[str], int] | None:
+    return (lambda text: len(text.split())) if name == "o200k_base" else None
+
+
+@pytest.mark.parametrize("claimed", [0, 1 << 32], ids=["empty", "overfull"])
+async def test_texts_have_the_tokens_that_are_counted_here_whatever_a_file_says(
+    claimed: int, good: bytes, other: SqlBoardStore, clock: HandClock
+) -> None:
+    honest = await open_memory_store(clock=clock)
+    await import_board(honest, reading(good), counting=by_words)
+    told = parsed(good)
+    contents = [line["content"] for line in told if "content" in line]
+    for content in contents:
+        content["tokens"] = claimed
+    done = await import_board(other, reading(signed(told)), counting=by_words)
+    assert done.recounted == sum(claimed != len(content["text"].split()) for content in contents) > 0
+    assert await written(other) == await written(honest)
+    assert await Table(other).standing() == await Table(honest).standing()
+    assert await verify_board(other, "main") == []
+    await honest.close()
+
+
+async def test_a_board_that_counts_by_what_is_not_here_is_not_read_in(
+    good: bytes, other: SqlBoardStore
+) -> None:
+    told = parsed(good)
+    last(told)["board"]["config"]["tokenizer"] = "somewhere.else:tokenizer"
+    with pytest.raises(
+        BadLine, match=r"counts tokens by somewhere.else:tokenizer, which is not to be had here"
+    ):
+        await import_board(other, reading(signed(told)), counting=by_words)
+    assert await other.boards() == []
 
 
 async def test_a_line_without_an_end_is_read_up_to_a_limit_and_no_further(

@@ -128,6 +128,21 @@ async def test_a_board_goes_from_a_busy_server_into_another_and_comes_out_the_sa
     assert said("export", "--data", tmp_path / "three") == file.read_bytes()
 
 
+def test_a_file_does_not_say_how_full_a_board_is(history: bytes, tmp_path: Path) -> None:
+    told = [json.loads(line) for line in history.splitlines()]
+    for line in told:
+        if "content" in line:
+            line["content"]["tokens"] = 4_000_000
+    told[-1]["end"]["sha256"] = ""
+    body = b"".join(map(lines.write, told[:-1]))
+    wrong = body + lines.seal(hashlib.sha256(body), lines.write(told[-1]))
+    assert wrong != history
+    done = run("import", "--data", tmp_path, "-", stdin=wrong)
+    assert done.returncode == 0, done
+    assert b" texts had other counts of tokens in the file; they were counted anew" in done.stderr
+    assert said("export", "--data", tmp_path) == history
+
+
 def test_the_file_is_its_owners_alone_whole_and_replaces_nothing_unasked(
     filled: Path, tmp_path: Path
 ) -> None:

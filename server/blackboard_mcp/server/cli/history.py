@@ -97,6 +97,11 @@ def import_(config: Path | None, data: Path | None, board: str | None, file: str
         except OSError as error:
             raise click.ClickException(f"cannot read {file}: {error.strerror}") from error
     click.echo(f"board {done.board}: {done.events:,} events, {done.items:,} items")
+    if done.recounted:
+        click.echo(
+            f"{done.recounted:,} texts had other counts of tokens in the file; they were counted anew",
+            err=True,
+        )
     if done.parent is not None:
         click.echo(f"it lay below board {done.parent}, which is not here: it lies below none now", err=True)
     if done.owners:
@@ -128,6 +133,7 @@ async def _import(settings: Settings, source: BinaryIO, name: str | None) -> Imp
                 folder=settings.folder,
                 check_name=check_board,
                 check_config=check_kept,
+                counting=lambda name: getattr(opened.blackboard.tokenizers.find(name), "count", None),
             )
 
 

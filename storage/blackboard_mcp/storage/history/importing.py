@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,15 +27,22 @@ from blackboard_mcp.protocols.items import (
     content_hash,
 )
 from blackboard_mcp.protocols.keys import check_key
+from blackboard_mcp.protocols.tokens import Count
 
-from ..operations import endorsing, guarding
+from ..operations import endorsing, guarding, recounting
+from ..operations.ledger import get_board
 from ..operations.rows import Steps, config_of, sql
 from . import lines
 from .forms import ITEM
 from .lines import BadLine
 from .tables import AT_END, BOARD, BY_NAME, CONTENT, EDGE, EVENT, ITEM_STANDING, OF_ITEMS, Table
 
+Counting = Callable[[str], Count | None]
+"""What counts tokens by the name of a tokenizer; `None` where it is not to be had."""
+
 _MAX_NAME = 256
+_MAX_TOKENS = 1 << 32
+"""Most tokens of one text: sums of them stay whole numbers."""
 _LAST_SEQ = 1 << 53
 _EVENTS, _TYPES = frozenset(EventType), frozenset(ItemType)
 _HEAD = ("format", "format_version", "board", "complete")
@@ -102,11 +109,13 @@ def load(progress: Progress, batch: Sequence[bytes]) -> Steps[Progress]:
     return progress
 
 
-def finish(progress: Progress, sha256: str) -> Steps[None]:
+def finish(progress: Progress, sha256: str, counting: Counting | None = None) -> Steps[int]:
     """Computes what follows from the rest, and holds the whole against the rules of a board.
 
+    With `counting`, texts have the tokens that it counts, whatever the lines say; how many the lines had wrong.
+
     Raises:
-        BadLine: lines are missing, were changed, or break a rule.
+        BadLine: lines are missing, were changed, or break a rule; what the board counts by is not to be had.
     """
     no, last = progress.no, progress.lines
     if not progress.ended:
@@ -125,6 +134,7 @@ def finish(progress: Progress, sha256: str) -> Steps[None]:
         raise BadLine(
             last, f"the row {rows[0][1]} of {rows[0][0]} is denied by what the items and the log say"
         )
+    recounted = 0 if counting is None else (yield from _recount(progress, counting))
     for name in _FILLED:
         yield sql(name), (no,)
     yield sql("history_counters"), (no, progress.seq)
@@ -133,6 +143,19 @@ def finish(progress: Progress, sha256: str) -> Steps[None]:
     yield from guarding.rebuild()
     if rows := (yield sql("history_let_go"), (no,)):
         raise BadLine(last, f"item {rows[0][0]} is archived and protected, which cannot be")
+    return recounted
+
+
+def _recount(progress: Progress, counting: Counting) -> Steps[int]:
+    name = (yield from get_board(progress.board)).config.tokenizer
+    count = counting(name)
+    if count is None:
+        raise BadLine(
+            progress.lines,
+            f"the board counts tokens by {name[:80]}, which is not to be had here, so its figures cannot be checked: "
+            f"set tokenizer to that",
+        )
+    return (yield from recounting.renew(progress.no, count, {}))
 
 
 class _Line:
@@ -253,6 +276,8 @@ class _Line:
         if content["version"] != event["version"]:
             raise self.bad(f"content of version {content['version']} with version {event['version']}")
         text = content["text"]
+        if content["tokens"] > _MAX_TOKENS:
+            raise self.bad(f"{content['tokens']:,} tokens in one text")
         if len(text) > MAX_TEXT:
             raise self.bad(f"a text of {len(text):,} characters; {MAX_TEXT:,} are the most")
         if len(content["metadata"]) > MAX_METADATA:

@@ -42,13 +42,15 @@ STAGING = "staging-"
 @dataclass(frozen=True, slots=True)
 class Imported:
     """A board that was read in. `parent` is the board it lay below, if that is not here; `owners` are
-    agents that act for somebody else here than where the file was written, which stays as it is here."""
+    agents that act for somebody else here than where the file was written, which stays as it is here.
+    `recounted` texts had other counts of tokens in the file than here."""
 
     board: str
     events: int
     items: int
     parent: str | None
     owners: tuple[str, ...]
+    recounted: int = 0
 
 
 async def export_board(
@@ -76,10 +78,12 @@ async def import_board(
     folder: Path | None = None,
     check_name: Callable[[str], object] | None = None,
     check_config: Callable[[BoardConfig], object] | None = None,
+    counting: importing.Counting | None = None,
 ) -> Imported:
     """Makes the board that the lines tell of, under its own id or as `board`: the whole of it or nothing.
 
-    `check_name` and `check_config` raise `InvalidInput` for an id and for settings that no board can have.
+    `check_name` and `check_config` raise `InvalidInput` for an id and for settings that no board can have. Without
+    `counting` the counts of the file stay, which only a file of one's own deserves.
 
     Raises:
         BadLine: a line that is wrong, by its number.
@@ -92,9 +96,11 @@ async def import_board(
                 check_name(name)
             await store.engine.read(lambda: _check_absent(name))
 
-        progress = await _build(place / "board.db", read_line, board, may_be_called, check_config)
+        progress, recounted = await _build(
+            place / "board.db", read_line, board, may_be_called, check_config, counting
+        )
         taken = await store.engine.write_from(place / "board.db", lambda: _take_over(progress.board))
-        return Imported(progress.board, progress.lines, progress.born, *taken)
+        return Imported(progress.board, progress.lines, progress.born, *taken, recounted)
 
 
 async def verify_board(
@@ -174,8 +180,12 @@ async def _build(
     board: str | None = None,
     check_name: Callable[[str], Awaitable[None]] | None = None,
     check_config: Callable[[BoardConfig], object] | None = None,
-) -> importing.Progress:
-    """Builds the board in a file of its own; `check_name` is asked early whether it can be called so."""
+    counting: importing.Counting | None = None,
+) -> tuple[importing.Progress, int]:
+    """Builds the board in a file of its own, and says how many texts were counted anew.
+
+    `check_name` is asked early whether it can be called so.
+    """
     built = await SqlBoardStore.open(path, synchronous="NORMAL")
     try:
         digest = hashlib.sha256()
@@ -201,7 +211,7 @@ async def _build(
         if progress is None:
             raise lines.BadLine(1, "the file is empty")
         digest.update(lines.sealed(last))
-        await built.engine.write(_finish(progress, digest.hexdigest()))
+        recounted = await built.engine.write(_finish(progress, digest.hexdigest(), counting))
         made = await built.find_board(progress.board)
         if check_config is not None and made is not None:
             try:
@@ -210,7 +220,7 @@ async def _build(
                 raise lines.BadLine(
                     progress.lines, error.message.replace(" Nothing was changed.", "").rstrip(".")
                 ) from None
-        return progress
+        return progress, recounted
     finally:
         await built.close()
 
@@ -232,8 +242,10 @@ def _load(progress: importing.Progress, batch: list[bytes]) -> Callable[[], Step
     return lambda: importing.load(progress, batch)
 
 
-def _finish(progress: importing.Progress, sha256: str) -> Callable[[], Steps[None]]:
-    return lambda: importing.finish(progress, sha256)
+def _finish(
+    progress: importing.Progress, sha256: str, counting: importing.Counting | None
+) -> Callable[[], Steps[int]]:
+    return lambda: importing.finish(progress, sha256, counting)
 
 
 def _check_absent(board: str) -> Steps[None]:

@@ -31,23 +31,29 @@ def counts(texts: Mapping[str, str], count: Count) -> dict[str, int]:
 
 
 def recount(ledger: Ledger, count: Count, counted: Mapping[str, int]) -> Steps[bool]:
-    """Gives every version of every item its count, from `counted` by hash where it is there; whether any changed."""
-    changed = False
+    """Counts all texts of the board anew, with its figures; whether any count changed."""
+    changed = yield from renew(ledger.no, count, counted)
+    ((tokens, private),) = yield sql("counted_working"), (ledger.no,)
+    ledger.tokens += tokens - ledger.board.working_tokens
+    ledger.private_tokens += private - ledger.board.private_tokens
+    return changed > 0
+
+
+def renew(no: int, count: Count, counted: Mapping[str, int]) -> Steps[int]:
+    """Gives every version of every item its count, from `counted` by hash where it is there; how many changed."""
+    changed = 0
     place: Place | None = START
     while place is not None:
-        rows = yield from _page(ledger.no, place)
+        rows = yield from _page(no, place)
         fresh = {
             f"{number}@{version}": tokens
             for number, version, sha256, was, text in rows
             if (tokens := counted[sha256] if sha256 in counted else count(text)) != was
         }
         if fresh:
-            changed = True
-            yield sql(_TAKEN[place[0]]), (ledger.no, dumps(fresh))
+            changed += len(fresh)
+            yield sql(_TAKEN[place[0]]), (no, dumps(fresh))
         place = _next(place, rows)
-    ((tokens, private),) = yield sql("counted_working"), (ledger.no,)
-    ledger.tokens += tokens - ledger.board.working_tokens
-    ledger.private_tokens += private - ledger.board.private_tokens
     return changed
 
 
