@@ -33,7 +33,15 @@ from blackboard_mcp.protocols.items import (
 )
 from blackboard_mcp.protocols.keys import MAX_KEY
 from blackboard_mcp.protocols.messages.registry import BUILT_IN as BUILT_IN_PROTOCOLS
-from blackboard_mcp.server import board, board_settings, compose, protocol_classes, settings, tokens
+from blackboard_mcp.server import (
+    board,
+    board_settings,
+    compose,
+    protocol_classes,
+    retention,
+    settings,
+    tokens,
+)
 from blackboard_mcp.server.access import tables as access_tables
 from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.limits import Limits
@@ -92,6 +100,10 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     ),
     EventType.ITEM_EXPIRED: ("The item outlived its ttl_seconds and moved to the archive.", "why"),
     EventType.ITEM_RESTORED: ("The item came back from the archive.", "why"),
+    EventType.ITEM_FORGOTTEN: (
+        "The operator had the item's text, tags and metadata removed for good, in all versions and in the log.",
+        "by (who decided), why",
+    ),
     EventType.ITEM_ENDORSED: (
         "Another agent found the same: counted as its support, nothing stored twice.",
         "tags it gave",
@@ -207,7 +219,8 @@ ARGUMENTS: dict[str, str] = {
     "left and the call that brings it back",
     "query.text": "all of these words occur, in any case",
     "query.key": "a glob: `*` within a segment, `**` across",
-    "query.status": f"{', '.join(TRANSITIONS)}; DELETED lists tombstones, which no other query shows",
+    "query.status": f"{', '.join(TRANSITIONS)}; DELETED lists tombstones and what was "
+    "forgotten, which no other query shows",
     "query.zone": "`working` (default), `archive` or `all`",
     "query.limit": "1 to 200, 20 when left out",
     "query.cursor": "the one that the former page named",
@@ -485,6 +498,15 @@ def setting_rows() -> Iterator[tuple[str, ...]]:
                 "Whose tokens are taken over HTTP; see [sign-in by OAuth](#sign-in-by-oauth).",
             )
             continue
+        if field.name == "retention":
+            yield (
+                "`retention`",
+                "",
+                f"`{settings.PREFIX}RETENTION`",
+                "",
+                "What is forgotten after a while; see [retention](#retention).",
+            )
+            continue
         if field.name == "limits":
             yield (
                 "`limits`",
@@ -587,6 +609,12 @@ def settings_page() -> str:
         "[limits and what to do about them](../howto/limits.md).\n\n"
         + table(("limit", "allowed", "default", ""), limit_rows())
         + "\n```toml\n[limits]\nposts_per_second = 10\nsessions_per_principal = 20\n```\n\n"
+        "## Retention\n\n"
+        "A table `[retention]` of the file, or JSON in the environment. Without it nothing is forgotten; see "
+        "[have a server forget](../howto/forget.md).\n\n"
+        + table(("setting", ""), ((f"`{name}`", meaning) for name, meaning in retention.MEANINGS.items()))
+        + '\n```toml\n[retention]\ndecided_by = "Ada Lovelace, operations"\n'
+        'reason = "notes of runs are kept for ninety days"\nafter_days = { LOG = 90 }\n```\n\n'
         "## Sign-in by OAuth\n\n"
         "A table `[oauth]` of the file, or JSON in the environment, one in the place of the other. With it every HTTP "
         "request needs a token, of this issuer or of this server's own; see "

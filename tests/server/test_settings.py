@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.items import ItemType
+from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.server.access.tables import AccessTable
 from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.oauth_settings import OAuthSettings
@@ -73,6 +76,11 @@ def test_every_setting_is_read_from_each_place(tmp_path: Path) -> None:
         "access": ("a=m:C", '[{name = "a", class = "m:C"}]', (AccessTable("a", "", path="m:C"),)),
         "protocol": ("m:C,n:D", '["m:C", "n:D"]', ("m:C", "n:D")),
         "board_settings": ('{"ceiling": 3}', "{ceiling = 3}", {"ceiling": 3}),
+        "retention": (
+            '{"after_days": {"LOG": 9}, "decided_by": "Ada", "reason": "so"}',
+            '{after_days = {LOG = 9}, decided_by = "Ada", reason = "so"}',
+            Retention({ItemType.LOG: timedelta(days=9)}, "Ada", "so"),
+        ),
         "limits": ('{"headers": 50}', "{headers = 50}", Limits(headers=50)),
         "oauth": (
             '{"issuer": "https://id.example", "resource": "https://b.example/mcp"}',

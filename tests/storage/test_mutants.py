@@ -490,7 +490,43 @@ def only_of_open_debates(
     return (yield from _grounds(board, weighing.Lately(1 << 62, 1 << 62)))
 
 
+def without_conditions(patch: pytest.MonkeyPatch) -> None:
+    """Whatever a kind and an age fit may be forgotten."""
+    kept = rows.sql("forgettable").partition("AND NOT EXISTS")[0].replace("i.zone = 'archive' AND", "")
+    patch.setitem(rows._statements(), "forgettable", kept)
+
+
+def forgets_by(part: str) -> Mutate:
+    """One condition of what may be forgotten is missing: the one with these words."""
+
+    def mutate(patch: pytest.MonkeyPatch) -> None:
+        first, *conditions = rows.sql("forgettable").split("AND NOT EXISTS")
+        kept = [condition for condition in conditions if part not in condition]
+        assert len(kept) == len(conditions) - 1
+        patch.setitem(rows._statements(), "forgettable", "AND NOT EXISTS".join([first, *kept]))
+
+    return mutate
+
+
 BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
+    (
+        "forgets what came back",
+        without_conditions,
+        "test_what_came_back_in_between_is_not_forgotten",
+        {"clock": ...},
+    ),
+    (
+        "forgets what is cited",
+        forgets_by("e.target = i.number"),
+        "test_what_live_items_cite_stays",
+        {"clock": ...},
+    ),
+    (
+        "forgets answers",
+        forgets_by("e.source = i.number"),
+        "test_what_bears_on_a_live_item_stays",
+        {"clock": ...},
+    ),
     (
         "one-hop guard",
         one_hop,

@@ -190,6 +190,8 @@ class Version:
     status: Status | None
     deleted: bool
     tags: tuple[str, ...] = ()
+    forgotten: bool = False
+    """Its content was removed by an operator's decision; so it counts as `deleted` as well."""
 
 
 @dataclass(frozen=True, slots=True)

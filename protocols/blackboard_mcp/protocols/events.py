@@ -31,6 +31,7 @@ class EventType(StrEnum):
     ITEM_ARCHIVED = "item.archived"
     ITEM_EXPIRED = "item.expired"
     ITEM_RESTORED = "item.restored"
+    ITEM_FORGOTTEN = "item.forgotten"
     ITEM_ENDORSED = "item.endorsed"
     ITEM_DOUBTED = "item.doubted"
     CLAIM_AGREED = "claim.agreed"
@@ -94,6 +95,7 @@ OF_GROUPS = frozenset(event for event in EventType if event.startswith(("group."
 QUIET = frozenset(
     {
         EventType.BOARD_CREATED,
+        EventType.ITEM_FORGOTTEN,
         EventType.OBLIGATION_ADDED,
         EventType.OBLIGATION_MET,
         EventType.PASS_ENDED,

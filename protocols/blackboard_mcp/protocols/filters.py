@@ -19,7 +19,8 @@ class ItemQuery:
 
     `key` is a glob. `tags` must all be present, one of `any_tags`, none of `no_tags`. `text` matches
     when every word of it occurs as a whole word, in any case. `zone` `None` means every zone. `cursor` is the number
-    that the former page ended with. With `deleted` tombstones are listed, and without it they are not.
+    that the former page ended with. With `deleted` what has no content any more is listed
+    (tombstones, and what was forgotten), and without it that is not.
     """
 
     text: str | None = None

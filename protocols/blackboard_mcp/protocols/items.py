@@ -237,6 +237,15 @@ class Contest:
 
 
 @dataclass(frozen=True, slots=True)
+class Forgotten:
+    """The removal of a content for good: when, by whose decision, and why."""
+
+    at: datetime
+    by: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """An item as it stands, with the content of one of its versions.
 
@@ -292,7 +301,9 @@ class Item:
     retracted: tuple[Retraction, ...] = field(default=())
     """What it rests on that was retracted since it was written, oldest notice first."""
     deleted: bool = False
-    """This version is a tombstone: no text, no tags, in the archive and taken back by `updated_by`."""
+    """This version has no content: it is a tombstone in the archive, taken back by `updated_by`, or `forgotten`."""
+    forgotten: Forgotten | None = None
+    """How its content was removed by an operator's decision; `sha256` stays that of the text that was posted."""
     trust: Trust = Trust.NORMAL
     """How far it is to be relied on: as far as the least of those who wrote it; of a summary, of its sources too."""
     contested: tuple[Contest, ...] = field(default=())

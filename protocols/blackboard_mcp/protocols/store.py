@@ -63,6 +63,7 @@ from .guard import Protection
 from .items import Draft, Item, Ref
 from .pressure import Describe
 from .pruning import Decide, PassOutcome, Reaching
+from .retention import Forgettable, Retention
 from .summary_store import SummaryStore
 from .tokens import Count
 from .transactions import Transaction
@@ -359,6 +360,26 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
 
     async def next_expiry(self) -> float | None:
         """Seconds until the next item's time comes, of those whose time has not; `None` when none has one."""
+        ...
+
+    async def forgettable(
+        self, board: str, retention: Retention, after: int, limit: int = 200
+    ) -> tuple[int | None, tuple[Forgettable, ...]]:
+        """What of a board's archive `retention` lets be forgotten now, among `limit` items after a number.
+
+        With the number that this ended at, `None` at the end of the archive. Whether the retention is for the board is
+        not asked. Nothing is changed.
+        """
+        ...
+
+    async def forget(self, board: str, wanted: Iterable[int], retention: Retention) -> tuple[str, ...]:
+        """Removes for good what agents wrote into those of the items that may be forgotten now; their ids.
+
+        One transaction, for as many items as are given, with an event for each. Text, tags and metadata of every
+        version go, those in the log and with endorsements too. An item that is live, held, watched, owed for, cited by
+        what is live or an answer to it stays as it is, and so does one whose time has not come; `forgettable` says
+        which may go.
+        """
         ...
 
     async def spread_retractions(self) -> list[str]:

@@ -19,7 +19,8 @@ class WireVersion(BaseModel):
 
     version: int
     status: str | None = Field(
-        description="at its end, or now; DELETED where it is a tombstone, `None` where not known"
+        description="at its end, or now; DELETED where it is a tombstone, FORGOTTEN where its content is gone, "
+        "`None` where not known"
     )
     deleted: bool
     created_by: str = Field(description="who wrote it")
@@ -67,7 +68,13 @@ def wire_versions(listed: Versions) -> WireVersions:
         versions=[
             WireVersion(
                 version=v.version,
-                status="DELETED" if v.deleted else None if v.status is None else str(v.status),
+                status="FORGOTTEN"
+                if v.forgotten
+                else "DELETED"
+                if v.deleted
+                else None
+                if v.status is None
+                else str(v.status),
                 deleted=v.deleted,
                 created_by=v.created_by,
                 created_at=v.created_at,

@@ -18,7 +18,7 @@ from .answers import (
 from .asking import AgentRequest
 from .debates import Debate, Tally
 from .events import Event
-from .items import Item
+from .items import Item, Status
 from .summaries import SummaryRequest
 from .version_wire import WireVersions
 
@@ -35,6 +35,14 @@ class WireRetraction(_Wire):
     kind: str = Field(description="kind of edge by which the item rests on via")
     via: str = Field(description="the id itself, or the item in between that rests on it")
     by: str | None = Field(default=None, description="what superseded it")
+
+
+class WireForgotten(_Wire):
+    """When a content was removed for good, by whose decision and why."""
+
+    at: datetime
+    by: str
+    why: str
 
 
 class WireContest(_Wire):
@@ -64,7 +72,9 @@ class WireItem(_Wire):
     key: str | None
     version: int
     type: str
-    status: str = Field(description="DELETED where this version is a tombstone")
+    status: str = Field(
+        description="DELETED where this version is a tombstone, FORGOTTEN where its content is gone"
+    )
     zone: str = Field(description="core, working or archive")
     importance: int = Field(description="1 to 5")
     author: str
@@ -96,7 +106,10 @@ class WireItem(_Wire):
     retracted: list[WireRetraction] = Field(
         default_factory=list, description="what it rests on that was retracted; at most 32"
     )
-    deleted: bool = False
+    deleted: bool = Field(default=False, description="it has no content: a tombstone, or forgotten")
+    forgotten: WireForgotten | None = Field(
+        default=None, description="how an operator had its content removed; the sha256 stays"
+    )
     trust: str = Field(
         default="normal", description="low, normal or high; of a summary the lowest of its sources"
     )
@@ -120,6 +133,15 @@ DELETED = "DELETED"
 """What stands for the status of a tombstone, and asks for a delete where a post says it."""
 
 
+FORGOTTEN = "FORGOTTEN"
+"""What stands for the status of what was forgotten."""
+
+
+def status_word(status: Status, *, deleted: bool, forgotten: bool) -> str:
+    """The status of a version, or what stands for it where there is no content."""
+    return FORGOTTEN if forgotten else DELETED if deleted else str(status)
+
+
 def wire_item(item: Item) -> WireItem:
     cites: dict[str, list[str]] = {}
     for kind, id_ in item.cites:
@@ -133,7 +155,7 @@ def wire_item(item: Item) -> WireItem:
         key=item.key,
         version=item.version,
         type=str(item.type),
-        status=DELETED if item.deleted else str(item.status),
+        status=status_word(item.status, deleted=item.deleted, forgotten=item.forgotten is not None),
         zone=str(item.zone),
         importance=item.importance,
         author=item.author,
@@ -163,6 +185,9 @@ def wire_item(item: Item) -> WireItem:
             for r in item.retracted[:_LISTED]
         ],
         deleted=item.deleted,
+        forgotten=None
+        if item.forgotten is None
+        else WireForgotten(at=item.forgotten.at, by=item.forgotten.by, why=item.forgotten.why),
         trust=str(item.trust),
         contested=[
             WireContest(kind=str(c.kind), by=c.by, author=c.author, agreed=c.agreed)

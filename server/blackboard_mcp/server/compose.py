@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -33,6 +33,7 @@ from .protocol_classes import Protocols
 from .pruner import Pruner
 from .readiness import Readiness
 from .requests import check_agent
+from .retention import Keeper
 from .settings import PREFIX, Settings, check_embedder, check_endpoint
 from .summaries.writing import SummaryWriter
 from .tokens import Tokenizers
@@ -142,11 +143,12 @@ async def _opened(
             access=judge,
             responds="messages" in settings.tools,
         )
-        housekeeping = [
-            asyncio.create_task(work(), name=name)
-            for name, work in (("housekeeping", pruner.run), ("activity", activity.run))
-            if background
-        ]
+        work: list[tuple[str, Coroutine[Any, Any, None]]] = []
+        if background:
+            work = [("housekeeping", pruner.run()), ("activity", activity.run())]
+            if settings.retention is not None:
+                work.append(("retention", Keeper(store, settings.retention, holder).run()))
+        housekeeping = [asyncio.create_task(each, name=name) for name, each in work]
         archive.start()
         try:
             yield Installation(settings, store, archive, pruner, blackboard, activity, time, protocols)

@@ -27,6 +27,9 @@ def plainly(event: Event) -> str | None:
             return f"{word(str(said['watcher']))} need not {_TO_DO.get(duty, f'{duty} it')} any more{why}"
         case EventType.ITEM_DOUBTED if said.get("rests_on"):
             return f"it rests on {_listed(said['rests_on'])}; look whether it still holds"
+        case EventType.ITEM_FORGOTTEN:
+            by, why = one_line(str(said.get("by"))), one_line(str(said.get("why")))
+            return f"its text was removed for good by decision of {by}: {why}"
         case EventType.BOARD_RESTORED:
             return (
                 f"it is a copy as of seq {said.get('after')}. What came after that elsewhere is not here, and its ids "

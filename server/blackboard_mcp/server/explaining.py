@@ -29,7 +29,7 @@ from blackboard_mcp.protocols.wire import (
     WireWait,
 )
 
-from .text import clip, item_line, one_line, relative_age
+from .text import clip, forgotten, item_line, one_line, relative_age
 
 LONGEST = 12
 """Edges of a chain that are written out; of a longer one both ends."""
@@ -115,7 +115,9 @@ def restore_call(item: Item) -> str:
 def begin_anew(item: Item) -> str:
     """How to go on from a tombstone."""
     last = f'read(ids=["{item.id}@{item.version - 1}"]) has what it held'
-    return f'{last}; post(key="{item.key}", text=…) begins it anew'
+    if item.forgotten is not None:
+        last = "its text is gone and cannot be brought back"
+    return last if item.key is None else f'{last}; post(key="{item.key}", text=…) begins it anew'
 
 
 def left_words(event: Event) -> str:
@@ -267,6 +269,8 @@ def is_next(turn: Turn, explained: Explained) -> bool | None:
 
 def _archived(explanation: Explanation, now: datetime) -> list[str]:
     item, left = explanation.item, explanation.left
+    if item.forgotten is not None:
+        return [f"{forgotten(item.forgotten)}; {begin_anew(item)}"]
     if item.deleted and left is not None:
         return [f"left {relative_age(left.at, now)} ago, {left_words(left)}; {begin_anew(item)}"]
     said = ["in the archive"]

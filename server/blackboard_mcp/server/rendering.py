@@ -233,7 +233,8 @@ class Rendering:
                 chain = "".join(f" ← {edge.kind}" for edge in protection.chain[:6])
                 head += f"\nstays: {protection.reason}{chain}"
             if item.deleted:
-                parts.append(f"{head}\n{explaining.begin_anew(item)}")
+                hashed = f"\nsha256 of what it said: {item.sha256}" if item.forgotten is not None else ""
+                parts.append(f"{head}{hashed}\n{explaining.begin_anew(item)}")
                 left -= self._tokenizer.count(parts[-1])
                 continue
             if item.number in reading.left:

@@ -164,9 +164,11 @@ async def _live(store: BoardStore, agent: str, query: ArchiveQuery) -> str:
     refs = [Ref(n) for n in dict.fromkeys(int(n) for n in _IDS.findall(query.text))][: query.limit]
     found = await store.read(query.board, agent, refs, [])
     live = [item.id for item in found.items if item.zone is not Zone.ARCHIVE]
-    deleted = [item.id for item in found.items if item.deleted]
+    deleted = [item.id for item in found.items if item.deleted and item.forgotten is None]
     said = [f"not archived, read() has it: {', '.join(live)}"] if live else []
     said += [f'deleted, read(ids=["{id_}@*"]) has its versions' for id_ in deleted]
+    gone = [item.id for item in found.items if item.forgotten is not None]
+    said += [f'{id_} was forgotten, read(ids=["{id_}"]) says by whose decision' for id_ in gone]
     return "; ".join(said)
 
 

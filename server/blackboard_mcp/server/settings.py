@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.protocols.summaries import AGENT, ENDPOINTS, EXTRACTIVE, SUMMARISERS
 
 from .access.registry import AccessPolicies
@@ -22,6 +23,7 @@ from .board_settings import check_settings
 from .limits import Limits, limits_of
 from .oauth_settings import OAuthSettings, oauth_settings
 from .policies.registry import Policies
+from .retention import retention_of
 
 PREFIX = "BLACKBOARD_"
 TOOL_SETS = ("core", "memory", "messages", "admin")
@@ -52,6 +54,7 @@ class Settings:
     protocol: tuple[str, ...] = ()
     board_settings: Mapping[str, Any] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
+    retention: Retention | None = None
     synchronous: str = "FULL"
     auth: str = "auto"
     oauth: OAuthSettings | None = None
@@ -196,6 +199,8 @@ def _checked(key: str, value: Any, where: str, others: Mapping[str, Any]) -> Any
     """`value` in the type of the setting; `others` are those said before, which tables are added to."""
     if key == "oauth":
         return oauth_settings(_table(value, where), where)
+    if key == "retention":
+        return retention_of(_table(value, where), where)
     if key == "limits":
         return limits_of(value, where, others.get("limits"))
     if key in _CHOICES:

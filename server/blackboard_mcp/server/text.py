@@ -17,7 +17,7 @@ from typing import Any
 from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.agreements import Agreement
 from blackboard_mcp.protocols.debates import Outcome
-from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility, Zone
+from blackboard_mcp.protocols.items import EdgeKind, Forgotten, Item, ItemType, Status, Visibility, Zone
 from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.visible import HIDDEN, JOINERS
 from blackboard_mcp.protocols.visible import escape as escape
@@ -179,13 +179,19 @@ def word(text: str) -> str:
 _APART = str.maketrans({" ": "_", "[": "(", "]": ")"})
 
 
+def forgotten(gone: Forgotten) -> str:
+    """When a content was removed, by whose decision and why."""
+    return f"forgotten on {gone.at:%Y-%m-%d} by decision of {one_line(gone.by)}: {one_line(gone.why)}"
+
+
 def head(item: Item, now: datetime | None = None) -> str:
     """What a line says of an item before its text: `H-17 hypothesis by bob 3m !4 [db] (critiques F-3)`.
 
     Entries show version and key, `F-3@2 fact key plan/db …`; the status stands there unless ACTIVE.
     Behind it stands in brackets what became of it. After the importance comes how many owners support and
     oppose it, `+2 −1`, where any do; at the end who claims to supersede or refute it, and what it rests on that
-    was retracted. Of a tombstone there is but who deleted it, and as which version.
+    was retracted. Of a tombstone there is but who deleted it, and as which version, or by whose decision it was
+    forgotten.
     Without `now` there is no age.
     """
     return f"{item.id if item.key is None else f'{item.id}@{item.version}'} {description(item, now)}"
@@ -196,6 +202,9 @@ def description(item: Item, now: datetime | None = None) -> str:
     parts = [_TYPES[item.type]]
     if item.key is not None:
         parts.append(f"key {word(item.key)}")
+    if item.forgotten is not None:
+        age = "" if now is None else f" {relative_age(item.created_at, now)}"
+        return " ".join([*parts, f"by {word(item.author)}{age}, {forgotten(item.forgotten)}"])
     if item.deleted:
         gone = f"deleted by {word(item.updated_by)}, version {item.version}"
         return " ".join([*parts, gone, *([] if now is None else [relative_age(item.updated_at, now)])])

@@ -45,6 +45,8 @@ def version_lines(listed: Versions, now: datetime, room: int, tokenizer: Tokeniz
 
 def _line(version: Version, now: datetime) -> str:
     age = relative_age(version.created_at, now)
+    if version.forgotten:
+        return f"@{version.version} by {word(version.created_by)} {age}, forgotten, sha256 {version.sha256[:_HASH]}…"
     if version.deleted:
         return f"@{version.version} deleted by {word(version.created_by)} {age}"
     said = f"@{version.version} by {word(version.created_by)} {age}, {version.tokens} tokens"

@@ -68,6 +68,7 @@ from .operations import (
 )
 from .operations.rows import Steps, micros
 from .request_calls import RequestCalls
+from .retention_calls import RetentionCalls
 from .sqlite.engine import SqliteEngine
 from .summary_calls import SummaryCalls
 from .token_calls import TokenCalls
@@ -92,7 +93,7 @@ def migrations() -> list[str]:
     return [script.read_text("utf-8") for script in scripts]
 
 
-class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, TokenCalls):
+class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, RetentionCalls, TokenCalls):
     """A `BoardStore`, and a `CredentialStore`, on a SQLite file, or in memory."""
 
     @classmethod

@@ -1,8 +1,9 @@
-"""`prune`, `rebuild-index` and `compact`: what an operator does by hand."""
+"""`prune`, `forget`, `rebuild-index` and `compact`: what an operator does by hand."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import click
@@ -10,6 +11,9 @@ import click
 from ..settings import Settings
 from .options import data_options, existing, settings_of
 from .progress import progress
+
+_LISTED = 100
+"""Items of a board that a dry run names."""
 
 
 @click.command()
@@ -32,6 +36,48 @@ async def _prune(settings: Settings, dry_run: bool) -> None:
                 raise click.ClickException("another process is pruning this board; try again in a moment")
         say = Rendering(opened.blackboard.tokenizers.launched, opened.clock)
         click.echo(say.pruned(outcomes, dry_run=dry_run))
+
+
+@click.command()
+@click.option(
+    "--config", type=click.Path(path_type=Path), help="TOML file with settings, [retention] among them."
+)
+@click.option("--data", type=click.Path(path_type=Path), help="The data folder.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be forgotten.")
+def forget(config: Path | None, data: Path | None, dry_run: bool) -> None:
+    """Forget at once what the table [retention] of the settings says, or say what that is.
+
+    A server with that table does it by itself. What is forgotten never comes back: id, author, times and hash remain.
+    """
+    asyncio.run(_forget(settings_of(config, data=data), dry_run))
+
+
+async def _forget(settings: Settings, dry_run: bool) -> None:
+    from ..retention import Keeper
+
+    if settings.retention is None:
+        raise click.ClickException(
+            "nothing is ever forgotten here: the settings have no table [retention] with decided_by, reason and "
+            "after_days"
+        )
+    verb, total = "would forget" if dry_run else "forgot", 0
+    async with existing(settings, board=False) as opened:
+        keeper = Keeper(opened.store, settings.retention, "command")
+        for board in await opened.store.boards():
+            found, size = 0, 0
+            async for page in keeper.due(board.id):
+                for one in page:
+                    found, size = found + 1, size + one.size
+                    if dry_run and found <= _LISTED:
+                        click.echo(f"{board.id} {one.id} by {one.author}, {one.created_at:%Y-%m-%d}")
+            if dry_run and found > _LISTED:
+                click.echo(f"{board.id}: … {found - _LISTED:,} more")
+            if not dry_run:
+                found = await keeper.round(board.id)
+            if found:
+                click.echo(f"{board.id}: {verb} {found:,} items, {size:,} bytes that agents wrote")
+            total += found
+    click.echo(f"{verb} {total:,} items in all")
 
 
 @click.command("rebuild-index")
@@ -58,16 +104,21 @@ def compact(config: Path | None, data: Path | None) -> None:
     """Write the boards' file anew without its gaps. Stop every server on the folder first.
 
     That takes twice the room of the file for a while. A file that an older version made gives room back by itself
-    afterwards, as new ones do.
+    afterwards, as new ones do. Where anything was forgotten, the next server builds the search index anew, and then no
+    file of the folder holds what was.
     """
     from blackboard_mcp.storage.sqlite import compacting
 
     settings = settings_of(config, data=data)
-    asyncio.run(_migrate(settings))
+    forgotten = asyncio.run(_anything_forgotten(settings))
     before, after = compacting.compact(settings.database)
+    if forgotten:
+        # What the index deleted stays in its files for a while. The next server builds it anew.
+        shutil.rmtree(settings.index, ignore_errors=True)
     click.echo(f"{settings.database.name}: {before / 1e6:,.1f} MB before, {after / 1e6:,.1f} MB now")
 
 
-async def _migrate(settings: Settings) -> None:
-    async with existing(settings, board=False):
-        pass
+async def _anything_forgotten(settings: Settings) -> bool:
+    """Brings the file to this version as well."""
+    async with existing(settings, board=False) as opened:
+        return await opened.store.anything_forgotten()

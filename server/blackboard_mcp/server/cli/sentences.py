@@ -39,6 +39,7 @@ _SAID: Final = {
     "item.archived": "archived {it} ({why})",
     "item.expired": "archived {it}, for its time was over",
     "item.restored": "brought {it} back",
+    "item.forgotten": "forgot {it}, by decision of {by} ({why})",
     "item.endorsed": "found the same as {it}",
     "item.doubted": "warned: {it} rests on {rests_on}, which fell",
     "claim.agreed": "agreed with what {by} says of {claim}",

@@ -98,7 +98,8 @@ def look(growth: Growth, now: datetime) -> Iterator[Finding]:
             "storage-filling",
             f"At the rate of the last {growth.days:.1f} days posts stop on {growth.stops_at:%Y-%m-%d}, for lack "
             "of disk.",
-            "Enlarge the disk, move other files, or lower `owner_bytes` and `board_bytes` of the boards.",
+            "Enlarge the disk, move other files, have old items forgotten (`[retention]` of the settings), or lower "
+            "`owner_bytes` and `board_bytes` of the boards.",
             **growth.facts(),
         )
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from ..operations.rows import dumps, instant, micros
+from ..operations.rows import FORGOTTEN, dumps, instant, micros
 
 _LARGEST = (1 << 63) - 1
+_FORGOTTEN = "forgotten"
 
 
 class Unfit(ValueError):
@@ -71,6 +72,14 @@ def _text(value: Any) -> str:
     return value
 
 
+def _deleted(value: Any) -> int:
+    if value == _FORGOTTEN:
+        return FORGOTTEN
+    if not isinstance(value, bool):
+        raise Unfit(f"true, false or {_FORGOTTEN!r}")
+    return int(value)
+
+
 def _flag(value: Any) -> int:
     if not isinstance(value, bool):
         raise Unfit("true or false")
@@ -117,6 +126,7 @@ def _spelt(stored: str) -> Any:
 WHOLE = Form("whole", _whole)
 TEXT = Form("text", _text)
 FLAG = Form("flag", _flag, bool)
+DELETED = Form("deleted", _deleted, lambda stored: _FORGOTTEN if stored == FORGOTTEN else bool(stored))
 INSTANT = Form("instant", _instant, lambda stored: instant(stored).isoformat())
 OBJECT = Form("object", _object, _spelt)
 TEXTS = Form("texts", _texts, _spelt)

@@ -31,7 +31,7 @@ from blackboard_mcp.protocols.tokens import Count
 
 from ..operations import endorsing, guarding, recounting
 from ..operations.ledger import get_board
-from ..operations.rows import Steps, config_of, sql
+from ..operations.rows import FORGOTTEN, Steps, config_of, sql
 from . import lines
 from .forms import ITEM
 from .lines import BadLine
@@ -287,7 +287,12 @@ class _Line:
         tags = json.loads(content["tags"])
         if len(tags) > MAX_TAGS or any(len(tag) > MAX_TAG for tag in tags):
             raise self.bad(f"more than {MAX_TAGS} tags, or one of more than {MAX_TAG} characters")
-        if content_hash(text) != content["sha256"]:
+        if content["deleted"] == FORGOTTEN:
+            if (text, tags, content["metadata"], content["tokens"]) != ("", [], "{}", 0):
+                raise self.bad(
+                    f"version {content['version']} of item {item} is said to be forgotten, and is not"
+                )
+        elif content_hash(text) != content["sha256"]:
             raise self.bad(
                 f"the sha256 of version {content['version']} of item {item} is not that of its text"
             )

@@ -18,7 +18,7 @@ from blackboard_mcp.protocols.debates import DebateState, Duty, ObligationState,
 from blackboard_mcp.protocols.items import EdgeKind, Status, Zone
 from blackboard_mcp.protocols.messages.request_result import RequestState
 
-from .forms import ANY, FLAG, INSTANT, ITEM, OBJECT, TEXT, TEXTS, WHOLE, WHOLES, Form, word
+from .forms import ANY, DELETED, FLAG, INSTANT, ITEM, OBJECT, TEXT, TEXTS, WHOLE, WHOLES, Form, word
 
 
 class Role(StrEnum):
@@ -66,7 +66,7 @@ CONTENT: Mapping[str, Form] = {
     "updated_by": TEXT,
     "written_at": INSTANT,
     "written_by": TEXT,
-    "deleted": FLAG,
+    "deleted": DELETED,
     "status": TEXT,
 }
 """A version of an item, with the status it had last; it stands on the line of the first event at that version."""

@@ -51,7 +51,8 @@ def expect(row: ItemRow, draft: Draft) -> None:
     if expected is None or expected == row.version or (row.deleted and expected == 0):
         return
     name = row.key or row.id
-    stands = f"was deleted at version {row.version}" if row.deleted else f"is at version {row.version}"
+    gone = "forgotten" if row.forgotten else "deleted"
+    stands = f"was {gone} at version {row.version}" if row.deleted else f"is at version {row.version}"
     fits = f"; 0 or {row.version} would fit" if row.deleted else "; read it and try again"
     raise Conflict(
         f"{name} {stands}, and expected_version was {expected}. Nothing was changed{fits}.",

@@ -41,6 +41,13 @@ def _remember(no: int, number: int, text: str) -> Steps[None]:
         yield sql("finding_add"), (no, but_for, number)
 
 
+def forget(no: int, row: ItemRow) -> Steps[None]:
+    """Drops what is kept of what an item says."""
+    if row.public and row.key is None and _comparable(row.type, row.text):
+        for said in (fingerprint(row.text), outline(row.text)):
+            yield sql("finding_forget"), (no, said, row.number)
+
+
 def fill() -> Steps[None]:
     """Keeps what the findings of an older file say."""
     place = (0, 0)

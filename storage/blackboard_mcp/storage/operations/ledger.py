@@ -377,11 +377,20 @@ def load_visible(no: int, wanted: Iterable[int], agent: str, board: str) -> Step
 
 
 def standing(row: ItemRow) -> ItemRow:
-    """The item itself, when it was not deleted.
+    """The item itself, when it was neither deleted nor forgotten.
 
     Raises:
         Conflict: it was.
     """
+    if row.forgotten:
+        on = f"; post text to key '{row.key}' to begin it anew" if row.key else ""
+        raise Conflict(
+            f"{row.id} was forgotten by the operator's rules: its text is gone. Nothing was changed{on}; "
+            f'read(ids=["{row.id}"]) says by whose decision.',
+            item=row.id,
+            current_version=row.version,
+            forgotten=True,
+        )
     if row.deleted:
         raise Conflict(
             f"{row.id} was deleted at version {row.version}. Nothing was changed; post text to key '{row.key}' to "

@@ -168,7 +168,11 @@ def _has_words(item: ItemRow, words: Sequence[re.Pattern[str]]) -> bool:
 def _where(no: int, agent: str, wanted: ItemQuery) -> tuple[str, list[Any]]:
     """The conditions SQL can check, and what they bind."""
     seen = [agent] * TIMES
-    parts = ["item.board = ?", expanded("VISIBLE(item.owner, ?)"), f"deleted = {int(wanted.deleted)}"]
+    parts = [
+        "item.board = ?",
+        expanded("VISIBLE(item.owner, ?)"),
+        f"deleted {'>' if wanted.deleted else '='} 0",
+    ]
     bound: list[Any] = [no, *seen]
 
     def add(condition: str, *bind: Any) -> None:

@@ -159,7 +159,7 @@ def fallen(ledger: Ledger, rows: Sequence[ItemRow]) -> Steps[dict[int, tuple[str
         gone[number] = (SUPERSEDED, successor)
     for row in rows:
         if row.status in _FALLEN:
-            status = DELETED if row.deleted else row.status
+            status = DELETED if row.deleted == 1 else row.status
             gone[row.number] = (status, gone.get(row.number, (None, None))[1])
     return gone
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from importlib import resources
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.agreements import Agreement
@@ -19,6 +19,7 @@ from blackboard_mcp.protocols.items import (
     Contest,
     Edge,
     EdgeKind,
+    Forgotten,
     Item,
     ItemType,
     Retraction,
@@ -183,6 +184,9 @@ def config_of(stored: str) -> BoardConfig:
 _SETTINGS = frozenset(field.name for field in fields(BoardConfig))
 
 
+FORGOTTEN: Final = 2
+"""What `deleted` says of a content that was forgotten."""
+
 Cited = tuple[Edge, str]
 """An edge, and the id of its far end."""
 
@@ -214,6 +218,7 @@ class ItemRow:
     seq: int
     updated_by: str
     deleted: int = 0
+    """1 of a tombstone, 2 where the content was forgotten."""
     written_by: str = ""
     written_at: int = 0
     """Of the version; its author and when it was posted, where they are not said."""
@@ -230,6 +235,11 @@ class ItemRow:
     def public(self) -> bool:
         """Whether everybody may see it."""
         return self.visibility is Visibility.BOARD
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether its content was removed by an operator's decision."""
+        return self.deleted == FORGOTTEN
 
     def tag_list(self) -> tuple[str, ...]:
         return tuple(json.loads(self.tags))
@@ -253,6 +263,7 @@ class ItemRow:
         adopted_in: str | None = None,
         outcome: str = "",
         gave_way_to: str = "",
+        forgotten: Forgotten | None = None,
     ) -> Item:
         return Item(
             board=board,
@@ -297,6 +308,7 @@ class ItemRow:
             undecided=undecided,
             agreement=agreement,
             adopted_in=adopted_in,
+            forgotten=forgotten,
         )
 
 

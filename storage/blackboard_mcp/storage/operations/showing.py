@@ -18,7 +18,7 @@ from blackboard_mcp.protocols.items import (
     item_id,
 )
 
-from . import agreements, claims, endorsing, retracting, trusting
+from . import agreements, claims, endorsing, forgetting, retracting, trusting
 from .rows import BoardRow, Cited, ItemRow, Steps, numbers, sql
 
 
@@ -33,7 +33,7 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
     if not listed:
         return []
     for row in listed:
-        if not _is_intact(row.text, row.sha256):
+        if not _is_intact(row):
             raise StoreDamaged(
                 f"{row.id}@{row.version} on board '{board.id}' is damaged: its text is not what was posted, so nothing "
                 "is shown. Nothing was changed. Leave it out if you can, and tell who runs the server: `blackboard-mcp "
@@ -71,6 +71,7 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
     retracted = yield from retracting.notices(board.no, asked, agent)
     relied = yield from trusting.trusts(board.no, [row.number for row in listed])
     asked_for = yield from agreements.standing(board.no, [row.number for row in listed if row.public])
+    forgotten = yield from forgetting.told(board.no, listed)
     said = yield from _claims(board.no, listed, leaving, arriving, agent)
     return [
         row.value(
@@ -90,6 +91,7 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
             said.adopted.get(row.number),
             outcomes.get(row.number, ("", 0))[0],
             amended.get(outcomes.get(row.number, ("", 0))[1], ""),
+            forgotten.get((row.number, row.version)),
         )
         for row in listed
     ]
@@ -128,6 +130,8 @@ def _claims(
     return said
 
 
-def _is_intact(text: object, sha256: str) -> bool:
+def _is_intact(row: ItemRow) -> bool:
+    if row.forgotten:
+        return row.text == ""
     # A damaged column may be of another type than its own.
-    return isinstance(text, str) and content_hash(text) == sha256
+    return isinstance(row.text, str) and content_hash(row.text) == row.sha256

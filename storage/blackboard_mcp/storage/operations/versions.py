@@ -13,7 +13,7 @@ from blackboard_mcp.protocols.items import Status
 from .amending import amendments
 from .ledger import get_board, load
 from .reading import entries
-from .rows import Steps, instant, sql
+from .rows import FORGOTTEN, Steps, instant, sql
 
 
 def versions(board: str, agent: str, of: int | str, upto: int | None, limit: int) -> Steps[Versions | None]:
@@ -39,6 +39,7 @@ def versions(board: str, agent: str, of: int | str, upto: int | None, limit: int
             sha256=r[6],
             status=Status(r[7]) if r[7] else None,
             deleted=bool(r[8]),
+            forgotten=r[8] == FORGOTTEN,
             tags=tuple(json.loads(r[9])),
         )
         for r in rows[:limit]

@@ -191,13 +191,18 @@ def _references(raw: driver.Raw, found: Examined, *_: Any) -> None:
         _note(found.dangling, f"row {rowid} of {table} refers to a {parent} that is not there")
 
 
-def _texts(raw: driver.Raw, found: Examined, *_: Any) -> None:
+def _texts(raw: driver.Raw, found: Examined, _: int, newest: int) -> None:
+    forgets = found.schema == newest  # an older one knows of no such content
     for name in ("examine_texts", "examine_former_texts"):
         place = -(1 << 62)
         while rows := raw.execute(sql(name), (place, _PAGE)).fetchall():
             place = rows[-1][0]
             for _rowid, board, number, type_, version, text, sha256 in rows:
-                if not (isinstance(text, str) and content_hash(text) == sha256):
+                if not (isinstance(text, str) and content_hash(text) == sha256) and not (
+                    text == ""
+                    and forgets
+                    and raw.execute(sql("examine_forgotten"), (board, number, version)).fetchone()
+                ):
                     _note(found.altered, f"{item_id(type_, number)}@{version} on board {board}")
 
 

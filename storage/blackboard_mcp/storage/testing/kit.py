@@ -29,6 +29,7 @@ from .endorsing import EndorsementTests
 from .events import EventTests
 from .explaining import ExplainTests
 from .fixtures import CAPABILITIES, StoreFixtures
+from .forgetting import ForgettingTests
 from .guarding import GuardTests
 from .handles import HandleTests
 from .judging import JudgingTests
@@ -84,6 +85,7 @@ class BoardStoreKit(
     SuggestionTests,
     RetractionTests,
     LeavingTests,
+    ForgettingTests,
     SummaryTests,
     TransactionTests,
     AddingTests,

@@ -11,7 +11,7 @@ SELECT i.number FROM (
     SELECT number FROM finding WHERE board = ?1 AND fingerprint = ?6
 ) s CROSS JOIN item i ON i.board = ?1 AND i.number = s.number
 WHERE i.author = ?3 AND i.type = ?4 AND i.owner = ?5 AND VISIBLE(i.owner, ?3)
-  AND i.key IS NULL AND i.expires_at IS NULL
+  AND i.key IS NULL AND i.expires_at IS NULL AND i.deleted = 0
   AND i.status IN ('ACTIVE', 'DEBATED') AND i.superseded = 0
   AND (i.type <> 'CRITIQUE' OR HIDDEN(i.owner) OR EXISTS (
       SELECT 1 FROM obligation o WHERE o.board = ?1 AND o.item = i.number AND o.duty = 'respond'

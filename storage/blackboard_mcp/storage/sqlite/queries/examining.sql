@@ -39,6 +39,14 @@ SELECT v.rowid, b.id, v.number, i.type, v.version, v.text, v.sha256
 FROM item_version v JOIN board b ON b.no = v.board JOIN item i ON i.board = v.board AND i.number = v.number
 WHERE v.rowid > ?1 ORDER BY v.rowid LIMIT ?2;
 
+-- name: examine_forgotten
+-- Whether a version of an item was forgotten, and the log says so.
+SELECT 1 FROM board b JOIN event e INDEXED BY event_item ON e.board = b.no AND e.item = ?2
+WHERE b.id = ?1 AND e.event = 'item.forgotten' AND e.version >= ?3
+  AND (EXISTS (SELECT 1 FROM item i WHERE i.board = b.no AND i.number = ?2 AND i.version = ?3 AND i.deleted = 2)
+       OR EXISTS (SELECT 1 FROM item_version v
+                  WHERE v.board = b.no AND v.number = ?2 AND v.version = ?3 AND v.deleted = 2)) LIMIT 1;
+
 -- name: examine_tokens
 -- How many access tokens are good at ?1.
 SELECT count(*) FROM token WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?1);

@@ -5,9 +5,9 @@
 INSERT INTO finding(board, fingerprint, number) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING;
 
 -- name: findings_page
--- Items of some types (a JSON list) that everybody sees and that have no key, after a place.
+-- Items of some types (a JSON list) that everybody sees, that have no key and were not forgotten, after a place.
 SELECT board, number, text FROM item
-WHERE (board, number) > (?1, ?2) AND PUBLIC(owner) AND key IS NULL AND type IN (SELECT value FROM json_each(?3))
+WHERE (board, number) > (?1, ?2) AND PUBLIC(owner) AND key IS NULL AND deleted = 0 AND type IN (SELECT value FROM json_each(?3))
 ORDER BY board, number LIMIT ?4;
 
 -- name: same_findings

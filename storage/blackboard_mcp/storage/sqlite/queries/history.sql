@@ -81,7 +81,8 @@ WHERE NOT EXISTS (SELECT 1 FROM debate d WHERE d.board = ?1 AND d.id = x.debate)
 -- A row that the items and the log (up to ?2) deny: a request about no question, live in a state that is an end or
 -- the other way round, or with an answer that is not there; a group that is ahead of the log; what was handed out
 -- and is no event that everybody sees, or one that the group has yet to come to; an answer to a critique that is no
--- item that everybody sees; a claim that was agreed to and that no item makes; who decides noted of what is no decision.
+-- item that everybody sees; a claim that was agreed to and that no item makes; who decides noted of what is no decision;
+-- a content that was forgotten, and no event says so, or the item is live.
 SELECT 'request', r.number FROM request r WHERE r.board = ?1 AND (
     r.live <> (r.state IN ('OPEN', 'TAKEN'))
     OR NOT EXISTS (SELECT 1 FROM item i
@@ -113,6 +114,13 @@ SELECT 'agreed_claim', a.target FROM agreed_claim a WHERE a.board = ?1
 UNION ALL
 SELECT 'undecided', u.number FROM undecided u WHERE u.board = ?1
   AND NOT EXISTS (SELECT 1 FROM item i WHERE i.board = ?1 AND i.number = u.number AND i.type = 'DECISION')
+UNION ALL
+SELECT 'item', f.number
+FROM (SELECT number, version, zone FROM item WHERE board = ?1 AND deleted = 2
+      UNION ALL SELECT number, version, 'archive' FROM item_version WHERE board = ?1 AND deleted = 2) f
+WHERE f.zone <> 'archive' OR NOT EXISTS (
+    SELECT 1 FROM event e WHERE e.board = ?1 AND e.item = f.number AND e.event = 'item.forgotten'
+      AND e.version >= f.version)
 LIMIT 1;
 
 -- name: history_let_go
