@@ -185,7 +185,12 @@ class EndpointEmbedder:
 
         with self._lock:
             if self._client is None:
-                self._client = httpx2.Client(follow_redirects=False, trust_env=False, headers=self._headers)
+                self._client = httpx2.Client(
+                    follow_redirects=False,
+                    trust_env=False,
+                    headers=self._headers,
+                    verify=self._url.startswith("https:"),
+                )
             return self._client
 
     def _note_socket(self, step: str, told: Mapping[str, Any]) -> None:
