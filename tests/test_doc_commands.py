@@ -93,15 +93,15 @@ class Machine:
             "home",
             "etc/blackboard",
             "backups",
-            "work",
+            "work/.venv/bin",
             "bin",
             *(f"home/{name}" for name in clients),
         ):
             (folder / place).mkdir(parents=True, exist_ok=True)
         for data in ("srv", "work/quickstart-board"):
             asyncio.run(furnish(folder / data))
-        (folder / "work" / ".venv").symlink_to(BIN.parent)
-        DOOR.program(folder / "bin" / "blackboard-mcp", [str(BIN / "blackboard-mcp")])
+        for place in ("bin", "work/.venv/bin"):
+            DOOR.program(folder / place / "blackboard-mcp", [str(BIN / "blackboard-mcp")])
         elsewhere = re.compile("BLACKBOARD|^XDG_|^CODEX_HOME$|^CLAUDE_CONFIG_DIR$")
         self.environment = {
             name: value for name, value in os.environ.items() if not elsewhere.search(name)

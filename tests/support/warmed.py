@@ -2,8 +2,8 @@
 
 What is started is a real process, a child of the test process with its own id, streams, environment and folder. It is
 forked from one that has imported the product, which saves most of the time of a start. `install` lets `subprocess`
-start them so on Linux; any other program, and one with what only a new interpreter heeds (`PYTHON…` in the environment,
-other users, open files handed on), starts as ever.
+start them so on Linux; any other program, and one with what only a new interpreter heeds (other values of `PYTHON…` in
+the environment, other users, open files handed on), starts as ever.
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ import template
 
 MODULE: Final = "blackboard_mcp.server"
 MAIN: Final = str(find_spec(f"{MODULE}.__main__").origin)
+STARTERS: Final = frozenset({"demo", "doctor"})
+"""Commands that start servers themselves: each has a warmed process of its own beside it."""
+FURTHER: Final = ("anyio._backends._asyncio", "lance_namespace")
+"""What is imported late and takes long, as far as it is there; of the index what begins no thread."""
 TESTS: Final = Path(__file__).parents[1]
 _SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER: orphans of this process's descendants become its children
 _PLAIN: Final = {
@@ -52,12 +56,15 @@ _LENGTH: Final = 8
 
 
 class Warmed:
-    """A process that forks commands; it ends with the process that it works for."""
+    """A process that forks commands; it ends with the process that it works for.
 
-    def __init__(self) -> None:
+    With `held` it is there already and listens at that socket's other end.
+    """
+
+    def __init__(self, held: socket.socket | None = None) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._socket: socket.socket | None = None
+        self._socket = held
         self._libc = ctypes.CDLL(None, use_errno=True)
 
     def start(self, told: dict[str, Any], streams: list[int]) -> int:
@@ -107,12 +114,12 @@ class Warmed:
             self._socket = None
 
 
-def install() -> None:
+def install(warmed: Warmed | None = None) -> None:
     """From now on `subprocess`, and asyncio with it, starts the product's command from a warmed process."""
     if sys.platform != "linux":
         return
     given = subprocess.Popen._execute_child  # type: ignore[attr-defined]
-    subprocess.Popen._execute_child = _starting(given, Warmed())  # type: ignore[attr-defined]
+    subprocess.Popen._execute_child = _starting(given, warmed or Warmed())  # type: ignore[attr-defined]
 
 
 def _starting(given: Callable[..., None], warmed: Warmed) -> Callable[..., None]:
@@ -130,7 +137,7 @@ def _starting(given: Callable[..., None], warmed: Warmed) -> Callable[..., None]
         if (
             (told := _told(words, folder)) is None
             or any(asked[name] != value for name, value in _PLAIN.items())
-            or heeded(settings) != about
+            or not heeded(settings).items() <= about.items()
             or not Path(folder).is_dir()
         ):
             given(self, *args, **more)
@@ -146,8 +153,12 @@ def _starting(given: Callable[..., None], warmed: Warmed) -> Callable[..., None]
 
 
 def heeded(settings: Mapping[str, str]) -> dict[str, str]:
-    """What only a new process heeds of its environment."""
-    return {name: value for name, value in settings.items() if name.startswith(_HEEDED)}
+    """What only a new process heeds of its environment; where bytecode lies changes nothing."""
+    return {
+        name: value
+        for name, value in settings.items()
+        if name.startswith(_HEEDED) and name != "PYTHONPYCACHEPREFIX"
+    }
 
 
 def _told(words: list[str], folder: str) -> dict[str, Any] | None:
@@ -194,6 +205,13 @@ def serve(held: socket.socket) -> dict[str, Any] | None:
         for end in (read, write):
             os.close(end)
         held.close()
+        if set(told["argv"][1:2]) & STARTERS:
+            told["beside"], other = socket.socketpair()
+            if not os.fork():
+                for end in (told["beside"].detach(), *streams):
+                    os.close(end)
+                return serve(other)
+            other.close()
         for n, stream in enumerate(streams):
             os.dup2(stream, n, inheritable=True)
         for stream in streams:
@@ -244,7 +262,9 @@ if __name__ == "__main__":
     for module in walk_packages(import_module(MODULE).__path__, f"{MODULE}."):
         if not module.name.endswith("__main__"):
             import_module(module.name)
-    import_module("anyio._backends._asyncio")
+    for name in FURTHER:
+        if find_spec(name) is not None:
+            import_module(name)
     with tempfile.TemporaryDirectory() as place:
         asyncio.run(rehearse(Path(place)))
     tempfile.tempdir = None  # each process looks for its own
@@ -255,6 +275,8 @@ if __name__ == "__main__":
         task = serve(asking)
     if task is not None:
         become(task)
+        if beside := task.get("beside"):
+            install(Warmed(beside))
         if script := task.get("script"):
             run_path(script, run_name="__main__")
         else:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -427,11 +427,29 @@ def test_help_names_every_command_and_loads_none_of_the_heavy_parts() -> None:
 
 
 LOADED = (
-    "import atexit, sys; from blackboard_mcp.server.cli import main\n"
-    "heavy = {'lancedb', 'lance', 'pyarrow', 'numpy', 'wordllama', 'tokenizers', 'safetensors'}\n"
-    "atexit.register(lambda: print('loaded', sorted(heavy & sys.modules.keys())))\n"
-    "main()"
+    "import json, sys; from blackboard_mcp.server.cli import main\n"
+    "heavy, calls = map(json.loads, sys.argv[1:])\n"
+    "for words in calls:\n"
+    "    sys.argv[1:] = words\n"
+    "    try:\n"
+    "        main()\n"
+    "    except SystemExit as ended:\n"
+    "        assert not ended.code, (words, ended.code)\n"
+    "    loaded = [name for name in heavy if name in sys.modules]\n"
+    "    assert not loaded, (words, loaded)"
 )
+"""Calls of commands one after the other in one new interpreter, which load none of the modules that are named."""
+
+
+def loads_none(heavy: Sequence[str], calls: Sequence[Sequence[str]]) -> str:
+    """What these calls of commands print, which load none of these modules."""
+    words = [sys.executable, "-c", LOADED, json.dumps(heavy), json.dumps(calls)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=RUN)
+    assert done.returncode == 0, done
+    return done.stdout
+
+
+INDEX = ("lancedb", "lance", "pyarrow", "numpy", "wordllama", "tokenizers", "safetensors")
 WITHOUT_INDEX = [
     *(
         ["show"],
@@ -457,25 +475,13 @@ WITHOUT_INDEX = [
 def test_commands_that_search_nothing_load_nothing_of_the_index(tmp_path: Path) -> None:
     data = tmp_path / "data"
     call_over_stdio(data, "serve", "--data", str(data), text="the cache is cold")
-    for words in WITHOUT_INDEX:
-        given = [word.format(folder=tmp_path) for word in words]
-        done = subprocess.run(
-            [sys.executable, "-c", LOADED, *given, "--data", str(data)],
-            capture_output=True,
-            text=True,
-            timeout=RUN,
-        )
-        assert done.returncode == 0, done
-        assert done.stdout.endswith("loaded []\n"), done
+    calls = [
+        [*(word.format(folder=tmp_path) for word in words), "--data", str(data)] for words in WITHOUT_INDEX
+    ]
+    printed = loads_none(INDEX, calls)
+    assert "the cache is cold" in printed
 
 
 def test_help_of_a_command_needs_neither_the_sdk_nor_the_index() -> None:
-    code = (
-        "import sys; from blackboard_mcp.server.cli import cli; cli.main(sys.argv[1:], standalone_mode=False)\n"
-        "print('loaded', sorted({'mcp', 'lancedb', 'pyarrow', 'uvicorn'} & sys.modules.keys()))"
-    )
-    for name in _COMMANDS:
-        done = subprocess.run(
-            [sys.executable, "-c", code, name, "--help"], capture_output=True, text=True, timeout=RUN
-        )
-        assert done.stdout.endswith("loaded []\n"), (name, done.stdout[-200:], done.stderr)
+    printed = loads_none(["mcp", "lancedb", "pyarrow", "uvicorn"], [[name, "--help"] for name in _COMMANDS])
+    assert printed.count("Usage: ") == len(_COMMANDS)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from blackboard_mcp.server.doctor import clients
 from homes import Home
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="homes as they are on Linux")
@@ -47,22 +49,36 @@ def test_what_does_not_answer_is_found_with_why_and_what_to_do(home: Home) -> No
     file.write_text(
         file.read_text("utf-8").replace(f'command = "{sys.executable}"', 'command = "/gone"'), "utf-8"
     )
-    silent = home.folder / "blackboard-mcp"
-    silent.write_text("#!/bin/sh\nexec sleep 600\n")
-    silent.chmod(0o755)
-    home.file("cursor").parent.mkdir()
-    home.file("cursor").write_text(json.dumps({"mcpServers": {"mute": {"command": str(silent), "args": []}}}))
     told = {finding["facts"]["client"]: finding for finding in found(home)}
-    assert set(told) == {"claude-desktop", "vscode", "gemini", "codex", "cursor"}
-    assert "did not answer within 20 s" in told["cursor"]["message"]
+    assert set(told) == {"claude-desktop", "vscode", "gemini", "codex"}
     assert {finding["name"] for finding in told.values()} == {"client-not-connecting"}
     assert f"no blackboard server answers at {NOBODY}" in told["claude-desktop"]["message"]
     assert "Run it by hand" in told["claude-desktop"]["cure"]
     assert f"Start the server at {NOBODY}" in told["vscode"]["cure"]
     assert "it needs BLACKBOARD_TOKEN in its environment" in told["gemini"]["message"]
     assert "/gone is not there" in told["codex"]["message"]
-    home.do("uninstall", "vscode")
-    assert "vscode" not in {finding["facts"]["client"] for finding in found(home)}
+    for client in ("vscode", "claude-desktop"):
+        home.do("uninstall", client)
+    assert {finding["facts"]["client"] for finding in found(home)} == {"gemini", "codex"}
+
+
+async def test_who_says_nothing_is_not_waited_for_any_longer(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [*os.environ, *home.environment]:
+        if name in home.environment:
+            monkeypatch.setenv(name, home.environment[name])
+        else:
+            monkeypatch.delenv(name)
+    silent = home.folder / "blackboard-mcp"
+    silent.write_text("#!/bin/sh\nexec sleep 600\n")
+    silent.chmod(0o755)
+    home.file("cursor").parent.mkdir()
+    home.file("cursor").write_text(json.dumps({"mcpServers": {"mute": {"command": str(silent), "args": []}}}))
+    monkeypatch.setattr(clients, "PATIENCE", 0.5)
+    (finding,) = [finding async for finding in clients.look()]
+    assert (finding.name, finding.facts["client"]) == ("client-not-connecting", "cursor")
+    assert "did not answer within 0.5 s" in finding.message
 
 
 def test_what_its_program_says_last_is_told(home: Home) -> None:
