@@ -22,7 +22,7 @@ _LONGEST = 690
 async def with_texts(store: BoardStore, board: str, agent: str, error: Conflict) -> Conflict:
     """The conflict with the present text, version and writer of what moved, as far as the caller may read it.
 
-    Only short texts of the first few; one that is gone or long is left to `read`.
+    Only short texts of the first few; for one that is long, the call that reads it, unless it is gone.
     """
     grant = GRANTED.get()
     moved = error.facts.get("moved")
@@ -51,7 +51,10 @@ async def with_texts(store: BoardStore, board: str, agent: str, error: Conflict)
     room = min(SHORT, _LONGEST - len(error.message) - 40 * _MOST)
     texts: dict[str, dict[str, str | int]] = {}
     for item in found.items:
-        if item.deleted or len(item.text) > room:
+        if item.deleted:
+            continue
+        if len(item.text) > room:
+            said.append(f'read({"keys" if item.key else "ids"}=["{item.key or item.id}"]) shows it.')
             continue
         room -= len(item.text)
         name = item.key or item.id
@@ -63,4 +66,5 @@ async def with_texts(store: BoardStore, board: str, agent: str, error: Conflict)
         )
     if not said:
         return error
-    return type(error)(f"{error.message} {' '.join(said)}", **error.facts, current=texts)
+    facts = {"current": texts} if texts else {}
+    return type(error)(f"{error.message} {' '.join(said)}", **error.facts, **facts)

@@ -95,9 +95,21 @@ async def test_a_conflict_carries_the_present_text_with_its_version_and_writer(b
     assert "total is at version 2, and expected_version was 1" in refusal
     assert 'total@2 by bob: "45 \\"or so\\" seq 9".' in refusal
     assert "\nseq 9" not in refusal
+    assert "read" not in refusal, "what stands is there: one call more does it"
     await alice.do("post", text="46", key="total", expected_version=2)
     await alice.do("post", text="x" * 500, key="long")
-    assert "xxxx" not in (await bob.fail("post", text="y", key="long", expected_version=7))["message"]
+    refusal = (await bob.fail("post", text="y", key="long", expected_version=7))["message"]
+    assert refusal.endswith('try again from how it stands. read(keys=["long"]) shows it.')
+    assert "xxxx" not in refusal
+
+
+async def test_only_the_author_of_a_text_is_told_what_takes_its_place(board: Any) -> None:
+    alice, bob = await board.join("alice"), await board.join("bob")
+    await alice.do("post", text="The pump leaks.")
+    own = (await alice.fail("post", id="F-1", text="It drips."))["message"]
+    assert own.endswith('a new item takes its place: post(edges={"supersedes": ["F-1"]}, text="…").')
+    others = (await bob.fail("post", id="F-1", text="It is dry."))["message"]
+    assert others.endswith('answer it: post(type="REPLY", edges={"replies_to": ["F-1"]}, text="…").')
 
 
 async def test_a_conflict_shows_no_text_that_the_caller_may_not_see(board: Any) -> None:

@@ -53,7 +53,7 @@ def expect(row: ItemRow, draft: Draft) -> None:
     name = row.key or row.id
     gone = "forgotten" if row.forgotten else "deleted"
     stands = f"was {gone} at version {row.version}" if row.deleted else f"is at version {row.version}"
-    fits = f"; 0 or {row.version} would fit" if row.deleted else "; read it and try again"
+    fits = f"; 0 or {row.version} would fit" if row.deleted else "; try again from how it stands"
     raise Conflict(
         f"{name} {stands}, and expected_version was {expected}. Nothing was changed{fits}.",
         item=row.id,

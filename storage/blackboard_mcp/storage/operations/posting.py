@@ -405,9 +405,14 @@ def _change(
             f"changed; leave type out or use {row.type}."
         )
     if draft.text is not None and row.key is None:
+        how = (
+            f'a new item takes its place: post(edges={{"supersedes": ["{row.id}"]}}, text="…")'
+            if row.author == ledger.agent
+            else f'answer it: post(type="REPLY", edges={{"replies_to": ["{row.id}"]}}, text="…")'
+        )
         raise InvalidInput(
-            f"The text of {row.id} is fixed: only entries (items with a key) get new versions. Nothing was "
-            f'changed; post a new item with edges {{"supersedes": ["{row.id}"]}}.'
+            f"The text of {row.id} is fixed: only entries (items with a key) get new versions. Nothing was changed; "
+            f"{how}."
         )
     if row.author != ledger.agent and row.key is None:
         mine = [
