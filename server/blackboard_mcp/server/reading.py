@@ -50,19 +50,10 @@ class Reader:
         self._activity = activity
 
     async def read(self, agent: str, board: str, ids: Sequence[str], keys: Sequence[str]) -> Reading:
+        ids, keys = _apart(ids, keys)
         versions, unseen, ids, keys = await self._versions(agent, board, ids, keys)
-        asked: dict[str, str] = {}
-        refs: list[Ref] = []
-        for id_ in ids:
-            try:
-                ref = parse_ref(id_)
-            except InvalidInput:
-                if ":" not in id_:
-                    raise
-                keys = [*keys, id_]  # a key among the ids is read as what it is
-                continue
-            refs.append(ref)
-            asked[_plain(ref)] = id_
+        refs = [parse_ref(id_) for id_ in ids]
+        asked = {_plain(ref): id_ for ref, id_ in zip(refs, ids, strict=True)}
         for key in keys:
             parse_key(key)
         found = await self._store.read(board, agent, refs, keys, look=self._looks.of(board, agent))
@@ -85,6 +76,7 @@ class Reader:
         self, agent: str, board: str, ids: Sequence[str], keys: Sequence[str] = ()
     ) -> Explained:
         """What protects each item, what would take it and when, or why it left."""
+        ids, keys = _apart(ids, keys)
         asked = {parse_ref(id_).number: id_ for id_ in ids}
         numbers = list(asked)
         unread: list[str] = []
@@ -152,6 +144,11 @@ def check_explained(ids: Sequence[str], keys: Sequence[str]) -> None:
             f'explain takes up to {MAX_EXPLAINED} ids or keys, as in read(ids=["H-17"], explain=true); without any it '
             "explains the board."
         )
+
+
+def _apart(ids: Sequence[str], keys: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The ids and the keys: a key among the ids is read as what it is."""
+    return [id_ for id_ in ids if ":" not in id_], [*keys, *(id_ for id_ in ids if ":" in id_)]
 
 
 def _plain(ref: Ref) -> str:

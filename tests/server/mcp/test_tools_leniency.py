@@ -41,6 +41,10 @@ async def test_a_key_among_ids_is_read_as_the_key_it_is(board: Any) -> None:
     found = await alice.do("read", ids=["plan:1", "F-2", "plan:9"])
     assert [item["id"] for item in found["items"]] == ["F-2", "F-1"]
     assert found["missing"] == ["plan:9"]
+    await alice.do("post", text="Begin at nine.", key="plan:1")
+    assert "Begin at ten." in await alice.say("read", ids=["plan:1@1"])
+    assert "F-1 key plan:1: 2 versions" in await alice.say("read", ids=["plan:1@*"])
+    assert "F-1@2 fact key plan:1" in await alice.say("read", ids=["plan:1"], explain=True)
     assert "not an item id" in (await alice.fail("read", ids=["what is this"]))["message"]
 
 
