@@ -309,6 +309,7 @@ def server(*sets: str, structured: str = "ask") -> BoardServer:
         ),
         clock=None,
         protocols=protocol_classes.Protocols(),
+        gauge=None,
     )
     return compose.build_server(cast(compose.Installation, made))
 

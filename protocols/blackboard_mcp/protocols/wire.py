@@ -7,7 +7,7 @@ always under `--structured always`. Instants are ISO 8601 in UTC. An error is `F
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel
@@ -792,6 +792,15 @@ class BoardsAnswer(_Wire):
     boards: list[ListedBoard]
 
 
+class WireGrowth(_Wire):
+    """How a data folder grows, by what was written in the last week, and when posts stop at this rate."""
+
+    bytes_a_day: int = Field(description="with two digits that count")
+    free_bytes: int = Field(description="may still be written before posts are refused")
+    days_left: int | None = Field(description="until then; null where that is a hundred years away")
+    stops_on: date | None
+
+
 class StatisticsAnswer(_Wire):
     """Figures of a board, of what the reader may see: `board://{board}/stats.json`."""
 
@@ -816,6 +825,11 @@ class StatisticsAnswer(_Wire):
     stored_bytes: int = Field(description="what the reader wrote that is kept, as owner_bytes counts")
     owner_bytes: int = Field(description="most of it for the agents of one owner; 0: no bound")
     board_bytes: int = Field(description="and for all; 0: no bound")
+    growth: WireGrowth | None = Field(
+        default=None,
+        description="of the data folder, at most an hour old, for admins of every board; the first who asks has it "
+        "measured",
+    )
 
 
 class MovedItem(_Wire):

@@ -27,6 +27,8 @@ from .access.judging import AccessJudge
 from .access.registry import AccessPolicies
 from .activity import Activity
 from .blackboard import Blackboard
+from .doctor.growth import measure
+from .gauge import Gauge
 from .http.identity import AGENT_HEADER, OWNER_HEADER, agent_name
 from .policies.registry import Policies
 from .protocol_classes import Protocols
@@ -74,6 +76,8 @@ class Installation:
     activity: Activity
     clock: Clock
     protocols: Protocols
+    gauge: Gauge | None = None
+    """What tells how the folder grows; `None` where the boards live in memory."""
 
 
 @asynccontextmanager
@@ -149,10 +153,13 @@ async def _opened(
             if settings.retention is not None:
                 work.append(("retention", Keeper(store, settings.retention, holder).run()))
         housekeeping = [asyncio.create_task(each, name=name) for name, each in work]
+        gauge = None if database is None else Gauge(lambda: measure(settings, time.now()))
         archive.start()
         try:
-            yield Installation(settings, store, archive, pruner, blackboard, activity, time, protocols)
+            yield Installation(settings, store, archive, pruner, blackboard, activity, time, protocols, gauge)
         finally:
+            if gauge is not None:
+                await gauge.close()
             for task in housekeeping:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
@@ -292,7 +299,7 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
 
         MessageTools(Messaging(opened.blackboard), rendering, opened.protocols).register(server)
         ConsumeTool(Consumers(opened.blackboard), rendering).register(server)
-    Resources(opened.blackboard, rendering, opened.protocols).register(server)
+    Resources(opened.blackboard, rendering, opened.protocols, opened.gauge).register(server)
     Menu(opened.blackboard).register(server)
     Prompts(server).register(server)
 

@@ -9,7 +9,9 @@ from blackboard_mcp.protocols.answers import (
     Statistics,
 )
 from blackboard_mcp.protocols.board import AgentInfo, Board
-from blackboard_mcp.protocols.wire import StatisticsAnswer, ZoneFigures
+from blackboard_mcp.protocols.wire import StatisticsAnswer, WireGrowth, ZoneFigures
+
+from .doctor.growth import Growth
 
 
 def agents(listed: Sequence[AgentInfo]) -> dict[str, Any]:
@@ -41,8 +43,8 @@ def boards(listed: Iterable[tuple[str, Board | None]], default: str) -> dict[str
     }
 
 
-def statistics(figures: Statistics) -> StatisticsAnswer:
-    """Figures of what the agent that they were read for may see."""
+def statistics(figures: Statistics, growth: Growth | None = None) -> StatisticsAnswer:
+    """Figures of what the agent that they were read for may see; `growth` is for whom it was given."""
     state, config = figures.board, figures.board.config
     by_zone: dict[str, dict[str, int]] = {}
     by_type: dict[str, int] = {}
@@ -76,4 +78,15 @@ def statistics(figures: Statistics) -> StatisticsAnswer:
         stored_bytes=figures.stored_bytes,
         owner_bytes=config.owner_bytes,
         board_bytes=config.board_bytes,
+        growth=None if growth is None else _growth(growth),
+    )
+
+
+def _growth(growth: Growth) -> WireGrowth:
+    a_day = growth.database_bytes + growth.index_bytes
+    return WireGrowth(
+        bytes_a_day=int(float(f"{a_day:.2g}")),
+        free_bytes=growth.free_bytes,
+        days_left=None if growth.stops_at is None else growth.free_bytes // max(1, a_day),
+        stops_on=None if growth.stops_at is None else growth.stops_at.date(),
     )

@@ -123,7 +123,9 @@ class Board(BoardAccess):
         name = await blackboard.board_of(self.name, self.agent)
         if section == "agents":
             return agents(await blackboard.store.agents(name))
-        return statistics(await blackboard.store.statistics(name, self.agent)).model_dump()
+        gauge = self._opening.opened.gauge
+        growth = None if gauge is None else gauge.latest()
+        return statistics(await blackboard.store.statistics(name, self.agent), growth).model_dump()
 
     def _source(self, filter_: dict[str, Any], condition: EventFilter, name: str | None) -> EventSource:
         return DurableSource(self, filter_, name) if name is not None else _Log(self, filter_)

@@ -41,17 +41,22 @@ class Growth:
 
     def line(self) -> str:
         most = ", ".join(f"{agent} on {board} {share:.0%}" for board, agent, share in self.writers)
-        end = (
-            f"posts stop on {self.stops_at:%Y-%m-%d}"
-            if self.stops_at
-            else "posts do not stop in a hundred years"
-        )
         return (
             f"growth: {_megabytes(self.database_bytes + self.index_bytes)} a day over the last {self.days:.1f} days, "
             f"{_megabytes(self.database_bytes)} of it the boards' file and {_megabytes(self.index_bytes)} the search "
             f"index; most was written by {most}. {_megabytes(self.free_bytes)} may still be written: at this "
-            f"rate {end}."
+            f"rate {self._end()}."
         )
+
+    def short(self) -> str:
+        """The same without what lies where and who wrote it."""
+        a_day = self.database_bytes + self.index_bytes
+        return f"growth {_megabytes(a_day)} a day in the data folder: at this rate {self._end()}"
+
+    def _end(self) -> str:
+        if self.stops_at is None:
+            return "posts do not stop in a hundred years"
+        return f"posts stop on {self.stops_at:%Y-%m-%d}"
 
     def facts(self) -> dict[str, Any]:
         """The same for programs."""

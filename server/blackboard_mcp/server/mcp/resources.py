@@ -24,6 +24,7 @@ from pydantic import Field
 from .. import figures
 from ..blackboard import Blackboard
 from ..explaining import wire_explained
+from ..gauge import Gauge
 from ..needs import READS
 from ..protocol_classes import Protocols
 from ..rendering import FOOTER_TOKENS, Rendering
@@ -52,10 +53,13 @@ Section = Callable[[str, str], Awaitable[Facts]]
 class Resources:
     """Registers the resources of every board and completes their templates."""
 
-    def __init__(self, board: Blackboard, rendering: Rendering, protocols: Protocols) -> None:
+    def __init__(
+        self, board: Blackboard, rendering: Rendering, protocols: Protocols, gauge: Gauge | None = None
+    ) -> None:
         self._board = board
         self._say = rendering
         self._known = protocols
+        self._gauge = gauge
 
     def register(self, server: BoardServer) -> None:
         sections: dict[str, tuple[Section, str]] = {
@@ -376,7 +380,8 @@ class Resources:
         return "\n".join(lines) or "no conversations", facts
 
     async def _stats(self, agent: str, board: str) -> Told:
-        told = figures.statistics(await self._board.store.statistics(board, agent))
+        growth = None if self._gauge is None else self._gauge.latest()
+        told = figures.statistics(await self._board.store.statistics(board, agent), growth)
         text = (
             f"seq {told.seq} · {told.lifecycle}\n"
             f"working {told.working_items} items, {told.working_tokens} of {told.target_tokens} tokens "
@@ -385,6 +390,8 @@ class Resources:
             f"{told.open_debates} open debates\n"
             f"archive {told.archived_items} items, {told.waiting_for_index} to be indexed"
         )
+        if growth is not None:
+            text += f"\n{growth.short()}"
         return text, told.model_dump(mode="json")
 
     async def _protocols(self, agent: str, board: str) -> Facts:
