@@ -146,6 +146,10 @@ MAX_BATCH_TEXT = 1_000_000
 """Most characters that the texts of one call have in all."""
 MAX_BATCH_EDGES = 1_000
 """Most edges that the posts of one call have in all: each end is looked at."""
+MAX_CITED = 1_000
+"""Most items that cite one which a structured answer names."""
+DELETED = "DELETED"
+"""What stands for the status of a tombstone, and asks for a delete where a post says it."""
 MAX_METADATA = 16_384
 """Longest metadata of a post, in characters of its JSON."""
 

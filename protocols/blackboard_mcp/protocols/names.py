@@ -145,10 +145,15 @@ _MARKED = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u09
 _IN_NAMES = rf"(?:(?![{_UNSPACED}])[\w.@{_MARKED}-])"
 NAME = rf"(?:{_IN_NAMES}{{1,{MAX_NAME}}}|[{_UNSPACED}0-9._-]{{1,{MAX_NAME}}})"
 """A pattern for names as texts have them."""
-_MENTION = re.compile(rf"(?<![\w@])@({NAME})")
+
+
+@cache
+def _mention() -> re.Pattern[str]:
+    """A name behind an @; made at the first text, as it takes long."""
+    return re.compile(rf"(?<![\w@])@({NAME})")
 
 
 def mentions(text: str) -> list[str]:
     """Whom a text names with an @, in order; punctuation that ends a sentence is not part of a name."""
-    found = (name.rstrip(".@-") for name in _MENTION.findall(text))
+    found = (name.rstrip(".@-") for name in _mention().findall(text))
     return list(dict.fromkeys(unicodedata.normalize("NFC", name) for name in found if name))

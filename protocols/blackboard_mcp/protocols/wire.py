@@ -18,7 +18,7 @@ from .answers import (
 from .asking import AgentRequest
 from .debates import Debate, Tally
 from .events import Event
-from .items import Item, Status
+from .items import DELETED, MAX_CITED, Item, Status
 from .summaries import SummaryRequest
 from .version_wire import WireVersions
 
@@ -127,10 +127,6 @@ class WireItem(_Wire):
 
 
 _LISTED = 32
-MAX_CITED = 1_000
-"""Most items that cite one which a structured answer names."""
-DELETED = "DELETED"
-"""What stands for the status of a tombstone, and asks for a delete where a post says it."""
 
 
 FORGOTTEN = "FORGOTTEN"

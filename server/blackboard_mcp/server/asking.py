@@ -7,9 +7,8 @@ import unicodedata
 from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.filters import ItemQuery
-from blackboard_mcp.protocols.items import ItemType, Status, Zone, parse_ref
+from blackboard_mcp.protocols.items import DELETED, ItemType, Status, Zone, parse_ref
 from blackboard_mcp.protocols.keys import check_glob
-from blackboard_mcp.protocols.wire import DELETED
 
 from .requests import instant
 

@@ -27,7 +27,6 @@ from .access.judging import AccessJudge
 from .access.registry import AccessPolicies
 from .activity import Activity
 from .blackboard import Blackboard
-from .doctor.growth import measure
 from .gauge import Gauge
 from .http.identity import AGENT_HEADER, OWNER_HEADER, agent_name
 from .policies.registry import Policies
@@ -42,6 +41,7 @@ from .tokens import Tokenizers
 from .validation.checking import Validators
 
 if TYPE_CHECKING:
+    from .doctor.growth import Growth
     from .http.auth.authenticating import Authenticator
     from .http.auth.jwt_verifier import JwtVerifier
     from .http.auth.resource_metadata import ProtectedResource
@@ -153,7 +153,7 @@ async def _opened(
             if settings.retention is not None:
                 work.append(("retention", Keeper(store, settings.retention, holder).run()))
         housekeeping = [asyncio.create_task(each, name=name) for name, each in work]
-        gauge = None if database is None else Gauge(lambda: measure(settings, time.now()))
+        gauge = None if database is None else Gauge(lambda: _growth(settings, time))
         archive.start()
         try:
             yield Installation(settings, store, archive, pruner, blackboard, activity, time, protocols, gauge)
@@ -172,6 +172,12 @@ async def _opened(
             await archive.close()
     finally:
         await store.close()
+
+
+def _growth(settings: Settings, clock: Clock) -> Growth | None:
+    from .doctor.growth import measure
+
+    return measure(settings, clock.now())
 
 
 @asynccontextmanager
@@ -254,12 +260,8 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
     from .mcp.menu import Menu
     from .mcp.prompts import Prompts
     from .mcp.resources import Resources
-    from .mcp.tools.admin import AdminTools
     from .mcp.tools.core import CoreTools
-    from .mcp.tools.transacting import TransactionTool
     from .rendering import Rendering
-    from .stewardship import Stewardship
-    from .transacting import Transactions
 
     settings = opened.settings
     opened.blackboard.limit(settings.limits)
@@ -284,6 +286,11 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
     rendering = Rendering(opened.blackboard.tokenizers.launched, opened.clock)
     CoreTools(opened.blackboard, rendering).register(server)
     if "admin" in settings.tools:
+        from .mcp.tools.admin import AdminTools
+        from .mcp.tools.transacting import TransactionTool
+        from .stewardship import Stewardship
+        from .transacting import Transactions
+
         AdminTools(Stewardship(opened.blackboard), rendering).register(server)
         TransactionTool(Transactions(opened.blackboard), rendering).register(server)
     if "memory" in settings.tools:

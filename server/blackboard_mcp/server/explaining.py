@@ -21,14 +21,8 @@ from blackboard_mcp.protocols.explain import (
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import FINISHED, Edge, Item
 from blackboard_mcp.protocols.pruning import CROWDED
-from blackboard_mcp.protocols.wire import (
-    ExplainAnswer,
-    WireChainLink,
-    WireExplanation,
-    WireLeft,
-    WireWait,
-)
 
+from .structured import wire
 from .text import clip, forgotten, item_line, one_line, relative_age
 
 LONGEST = 12
@@ -282,8 +276,8 @@ def _archived(explanation: Explanation, now: datetime) -> list[str]:
 # Structured
 
 
-def wire_explained(explained: Explained, now: datetime) -> ExplainAnswer:
-    return ExplainAnswer(
+def wire_explained(explained: Explained, now: datetime) -> wire.ExplainAnswer:
+    return wire.ExplainAnswer(
         explanations=[_wire(explanation, explained, now) for explanation in explained.explanations],
         missing=list(explained.missing),
         working_tokens=explained.tokens,
@@ -294,7 +288,7 @@ def wire_explained(explained: Explained, now: datetime) -> ExplainAnswer:
     )
 
 
-def _wire(explanation: Explanation, explained: Explained, now: datetime) -> WireExplanation:
+def _wire(explanation: Explanation, explained: Explained, now: datetime) -> wire.WireExplanation:
     item, protection, turn, left = (
         explanation.item,
         explanation.protection,
@@ -303,17 +297,18 @@ def _wire(explanation: Explanation, explained: Explained, now: datetime) -> Wire
     )
     names = explanation.names
     chain = () if protection is None else protection.chain
-    return WireExplanation(
+    return wire.WireExplanation(
         id=item.id,
         zone=str(item.zone),
         protected=protection is not None,
         reason=None if protection is None else protection.reason,
         chain=[
-            WireChainLink(source=names[e.source], kind=str(e.kind), target=names[e.target]) for e in chain
+            wire.WireChainLink(source=names[e.source], kind=str(e.kind), target=names[e.target])
+            for e in chain
         ],
         omitted=0 if protection is None else protection.omitted,
         debate=explanation.root,
-        waits_for=[WireWait(agent=o.agent, duty=_DUTIES[o.duty]) for o in explanation.waits],
+        waits_for=[wire.WireWait(agent=o.agent, duty=_DUTIES[o.duty]) for o in explanation.waits],
         step=None if turn is None or turn.takes is None else STEPS.get(turn.takes),
         takes=None if turn is None else turn.takes,
         items_before=None if turn is None else turn.items,
@@ -322,7 +317,7 @@ def _wire(explanation: Explanation, explained: Explained, now: datetime) -> Wire
         expires_at=item.expires_at,
         left=None
         if left is None
-        else WireLeft(
+        else wire.WireLeft(
             seq=left.seq,
             at=left.at,
             event=str(left.event),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from blackboard_mcp.protocols.answers import (
     Statistics,
 )
 from blackboard_mcp.protocols.board import AgentInfo, Board
-from blackboard_mcp.protocols.wire import StatisticsAnswer, WireGrowth, ZoneFigures
 
-from .doctor.growth import Growth
+from .structured import wire
+
+if TYPE_CHECKING:
+    from .doctor.growth import Growth
 
 
 def agents(listed: Sequence[AgentInfo]) -> dict[str, Any]:
@@ -43,7 +45,7 @@ def boards(listed: Iterable[tuple[str, Board | None]], default: str) -> dict[str
     }
 
 
-def statistics(figures: Statistics, growth: Growth | None = None) -> StatisticsAnswer:
+def statistics(figures: Statistics, growth: Growth | None = None) -> wire.StatisticsAnswer:
     """Figures of what the agent that they were read for may see; `growth` is for whom it was given."""
     state, config = figures.board, figures.board.config
     by_zone: dict[str, dict[str, int]] = {}
@@ -56,7 +58,7 @@ def statistics(figures: Statistics, growth: Growth | None = None) -> StatisticsA
             by_type[type_] = by_type.get(type_, 0) + items
     nothing = {"items": 0, "tokens": 0}
     working, archived = by_zone.get("working", nothing), by_zone.get("archive", nothing)
-    return StatisticsAnswer(
+    return wire.StatisticsAnswer(
         board=state.id,
         title=state.title,
         lifecycle=str(state.lifecycle),
@@ -72,7 +74,7 @@ def statistics(figures: Statistics, growth: Growth | None = None) -> StatisticsA
         protected_tokens=figures.protected_tokens,
         open_debates=figures.open_debates,
         waiting_for_index=figures.waiting_for_index,
-        visible={zone: ZoneFigures(**place) for zone, place in by_zone.items()},
+        visible={zone: wire.ZoneFigures(**place) for zone, place in by_zone.items()},
         working_by_type=by_type,
         tokenizer=config.tokenizer,
         stored_bytes=figures.stored_bytes,
@@ -82,9 +84,9 @@ def statistics(figures: Statistics, growth: Growth | None = None) -> StatisticsA
     )
 
 
-def _growth(growth: Growth) -> WireGrowth:
+def _growth(growth: Growth) -> wire.WireGrowth:
     a_day = growth.database_bytes + growth.index_bytes
-    return WireGrowth(
+    return wire.WireGrowth(
         bytes_a_day=int(float(f"{a_day:.2g}")),
         free_bytes=growth.free_bytes,
         days_left=None if growth.stops_at is None else growth.free_bytes // max(1, a_day),

@@ -10,8 +10,7 @@ from typing import Final
 from blackboard_mcp.protocols.answers import Page
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import Event
-from blackboard_mcp.protocols.items import MAX_METADATA, Item
-from blackboard_mcp.protocols.wire import MAX_CITED
+from blackboard_mcp.protocols.items import MAX_CITED, MAX_METADATA, Item
 
 from .searching import Around, Found
 

@@ -6,12 +6,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from blackboard_mcp.protocols.access import EVERY_BOARD, Role
 from blackboard_mcp.protocols.grants import GRANTED
 
-from .doctor.growth import Growth
+if TYPE_CHECKING:
+    from .doctor.growth import Growth
 
 logger = logging.getLogger(__name__)
 

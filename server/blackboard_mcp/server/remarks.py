@@ -11,8 +11,8 @@ from zlib import crc32
 from blackboard_mcp.protocols.answers import Committed, Posted
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
-from blackboard_mcp.protocols.wire import WireRemark
 
+from .structured import wire
 from .text import clip, word
 
 LEAST_ALIKE = 3
@@ -166,10 +166,10 @@ def _share(one: Pairs, other: Pairs) -> float:
     return len(one & other) / len(one | other)
 
 
-def wire_remarks(done: Posted | Committed) -> list[WireRemark]:
+def wire_remarks(done: Posted | Committed) -> list[wire.WireRemark]:
     """The same remarks in structured form."""
     listed = [
-        WireRemark(
+        wire.WireRemark(
             id=done.items[remark.place].id,
             kind=str(remark.kind),
             about=_ids(remark.about),
@@ -180,7 +180,7 @@ def wire_remarks(done: Posted | Committed) -> list[WireRemark]:
     ]
     alike = nearly_alike(done.items)
     if alike:
-        listed.append(WireRemark(id=alike[0].id, kind="near", about=_ids(alike[1:])))
+        listed.append(wire.WireRemark(id=alike[0].id, kind="near", about=_ids(alike[1:])))
     return listed
 
 

@@ -14,6 +14,7 @@ from blackboard_mcp.protocols.adding import Addition
 from blackboard_mcp.protocols.agreements import Ask
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.items import (
+    DELETED,
     MAX_EDGES,
     MAX_METADATA,
     MAX_TAG,
@@ -32,7 +33,6 @@ from blackboard_mcp.protocols.items import (
 from blackboard_mcp.protocols.keys import MAX_KEY, check_key
 from blackboard_mcp.protocols.names import MAX_NAME, check_name, is_reserved
 from blackboard_mcp.protocols.tokens import Tokenizer
-from blackboard_mcp.protocols.wire import DELETED
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from .agreeing import Agree, asking

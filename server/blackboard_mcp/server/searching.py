@@ -12,9 +12,9 @@ from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import LETTERS, Item, Ref, Zone
 from blackboard_mcp.protocols.store import BoardStore
-from blackboard_mcp.protocols.wire import SearchAnswer, WireNeighbour, wire_item
 
 from .excerpts import excerpt
+from .structured import wire
 
 BEHIND = "The search index is behind or being rebuilt; these hits contain every word."
 """The notice of an answer that the index had no part in."""
@@ -131,11 +131,11 @@ async def with_neighbours(store: BoardStore, board: str, agent: str, found: Foun
     return replace(found, neighbours=neighbours)
 
 
-def wire_found(found: Found, seq: int, left: dict[int, str]) -> SearchAnswer:
+def wire_found(found: Found, seq: int, left: dict[int, str]) -> wire.SearchAnswer:
     """What was found as structured results have it; `left` says by number why an item left."""
     ids = {item.number: item.id for item in found.items}
     neighbours = [
-        WireNeighbour(of=ids[number], place=place, item=wire_item(item))
+        wire.WireNeighbour(of=ids[number], place=place, item=wire.wire_item(item))
         for number in ids
         for place, item in (
             ("before", found.neighbours.get(number, Around()).before),
@@ -143,8 +143,8 @@ def wire_found(found: Found, seq: int, left: dict[int, str]) -> SearchAnswer:
         )
         if item is not None
     ]
-    return SearchAnswer(
-        items=[wire_item(item) for item in found.items],
+    return wire.SearchAnswer(
+        items=[wire.wire_item(item) for item in found.items],
         seq=seq,
         mode=found.mode,
         notice=found.notice,

@@ -15,12 +15,12 @@ from blackboard_mcp.protocols.changes import Change, ChangeKind
 from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.protocols.items import ItemType, Visibility, Zone, item_id, parse_ref
 from blackboard_mcp.protocols.pruning import PassOutcome
-from blackboard_mcp.protocols.wire import MAX_MOVED, BoardAnswer, CoreAnswer, MovedItem, PruneAnswer
 
 from .blackboard import Blackboard
 from .board_settings import check_settings
 from .once import once_of
 from .requests import check_agent, check_board, check_member, check_text
+from .structured import wire
 from .validation.rules import shown
 
 MAX_CONSTRAINTS = 100
@@ -220,8 +220,8 @@ def _hidden(figures: Statistics) -> int:
     return figures.board.working_tokens - seen
 
 
-def wire_core(core: Core, seq: int) -> CoreAnswer:
-    return CoreAnswer(
+def wire_core(core: Core, seq: int) -> wire.CoreAnswer:
+    return wire.CoreAnswer(
         objective=core.objective,
         constraints=list(core.constraints),
         flags=core.flags,
@@ -230,8 +230,8 @@ def wire_core(core: Core, seq: int) -> CoreAnswer:
     )
 
 
-def wire_board(board: Board, members: Mapping[str, Role], access: Sequence[str] = ()) -> BoardAnswer:
-    return BoardAnswer(
+def wire_board(board: Board, members: Mapping[str, Role], access: Sequence[str] = ()) -> wire.BoardAnswer:
+    return wire.BoardAnswer(
         board=board.id,
         title=board.title,
         parent=board.parent,
@@ -254,12 +254,12 @@ def wire_board(board: Board, members: Mapping[str, Role], access: Sequence[str] 
     )
 
 
-def wire_pruned(outcomes: list[PassOutcome], dry_run: bool) -> PruneAnswer:
+def wire_pruned(outcomes: list[PassOutcome], dry_run: bool) -> wire.PruneAnswer:
     moved = [line for outcome in outcomes for line in outcome.moved]
-    return PruneAnswer(
+    return wire.PruneAnswer(
         dry_run=dry_run,
-        moved=[MovedItem(id=i, step=s, why=w) for i, s, w in moved[:MAX_MOVED]],
-        more=max(len(moved) - MAX_MOVED, 0),
+        moved=[wire.MovedItem(id=i, step=s, why=w) for i, s, w in moved[: wire.MAX_MOVED]],
+        more=max(len(moved) - wire.MAX_MOVED, 0),
         tokens_before=outcomes[0].tokens_before if outcomes else None,
         tokens_after=outcomes[-1].tokens_after if outcomes else None,
         protected_items=outcomes[-1].protected_items if outcomes else None,

@@ -19,7 +19,6 @@ from blackboard_mcp.protocols.transactions import (
     Transaction,
     check_transaction,
 )
-from blackboard_mcp.protocols.wire import TransactionAnswer, WireDebated, wire_item
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from .blackboard import Blackboard, as_asked
@@ -38,6 +37,7 @@ from .requests import (
     check_board,
     check_text,
 )
+from .structured import wire
 from .text import one_line
 
 _MOST = 2**53
@@ -227,10 +227,10 @@ def checked(arguments: Arguments, what: str, place: int, given: dict[str, Any]) 
         raise InvalidInput(f"{what} {place}: {error.message}", place=place, **error.facts) from None
 
 
-def wire_committed(done: Committed, ack: Sequence[str] | None = None) -> TransactionAnswer:
-    return TransactionAnswer(
-        items=[wire_item(item) for item in done.items],
-        debates=[WireDebated(id=debated.id, state=debated.state) for debated in done.debates],
+def wire_committed(done: Committed, ack: Sequence[str] | None = None) -> wire.TransactionAnswer:
+    return wire.TransactionAnswer(
+        items=[wire.wire_item(item) for item in done.items],
+        debates=[wire.WireDebated(id=debated.id, state=debated.state) for debated in done.debates],
         seq=done.seq,
         repeated=done.repeated,
         acknowledged=list(ack or ()),

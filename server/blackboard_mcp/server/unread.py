@@ -11,13 +11,14 @@ from blackboard_mcp.protocols.answers import Posted
 from blackboard_mcp.protocols.grants import GRANTED
 from blackboard_mcp.protocols.items import Item
 from blackboard_mcp.protocols.remarks import RemarkKind
-from blackboard_mcp.protocols.wire import WireItem, wire_item
+
+from .structured import wire
 
 
-def wire_for(agent: str) -> Callable[[Item], WireItem]:
+def wire_for(agent: str) -> Callable[[Item], wire.WireItem]:
     """How the items that the call under way wrote to are answered: whole to who may read the board."""
     grant = GRANTED.get()
-    return wire_item if grant is None or grant.reads else partial(_unread, agent)
+    return wire.wire_item if grant is None or grant.reads else partial(_unread, agent)
 
 
 def readable(posted: Posted) -> Posted:
@@ -28,7 +29,7 @@ def readable(posted: Posted) -> Posted:
     return replace(posted, remarks=tuple(r for r in posted.remarks if r.kind is RemarkKind.SAME))
 
 
-def _unread(agent: str, item: Item) -> WireItem:
+def _unread(agent: str, item: Item) -> wire.WireItem:
     """Where the item lives and how it stands, and of its contents what the agent sent itself.
 
     That is all of an item of its own that nobody changed since it was posted, and nothing of any other.
@@ -38,4 +39,4 @@ def _unread(agent: str, item: Item) -> WireItem:
     fresh = item.version == 1 and item.updated_at == item.created_at
     if not fresh or {item.author, item.updated_by} != {agent}:
         hidden |= {"text": "", "tags": [], "edges": {}, "metadata": {}, "tokens": 0, "sha256": ""}
-    return wire_item(item).model_copy(update=hidden)
+    return wire.wire_item(item).model_copy(update=hidden)

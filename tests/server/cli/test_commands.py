@@ -426,6 +426,11 @@ def test_help_names_every_command_and_loads_none_of_the_heavy_parts() -> None:
         assert f"\n  {name}" in listed
 
 
+INITIALIZE = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "cold", "version": "0"},
+}
 LOADED = (
     "import json, sys; from blackboard_mcp.server.cli import main\n"
     "heavy, calls = map(json.loads, sys.argv[1:])\n"
@@ -470,6 +475,35 @@ WITHOUT_INDEX = [
     ),
     *(["token", "list"], ["token", "create", "--agent", "ada"], ["post", "--agent", "ada", "found it"]),
 ]
+
+
+LISTED = (
+    "import atexit, sys; from blackboard_mcp.server.cli import main\n"
+    "loaded = lambda: [name for name in sys.modules if name.startswith('blackboard_mcp.')]\n"
+    "atexit.register(lambda: print(*loaded(), file=sys.stderr))\n"
+    "main()"
+)
+
+
+def test_a_list_of_tools_needs_no_models_of_answers_and_few_modules(tmp_path: Path) -> None:
+    sent = [
+        {"id": 1, "method": "initialize", "params": INITIALIZE},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/list"},
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", LISTED, "serve", "--data", str(tmp_path)],
+        input="".join(json.dumps({"jsonrpc": "2.0", **message}) + "\n" for message in sent),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert len(json.loads(done.stdout.splitlines()[-1])["result"]["tools"]) > 5, done
+    loaded = {name.removeprefix("blackboard_mcp.") for name in done.stderr.split()}
+    assert loaded.isdisjoint(
+        {"protocols.wire", "protocols.group_wire", "protocols.version_wire", "server.mcp.tools.transacting"}
+    )
+    assert len(loaded) < 260, (len(loaded), "each module costs every start of every client")
 
 
 def test_commands_that_search_nothing_load_nothing_of_the_index(tmp_path: Path) -> None:

@@ -45,7 +45,12 @@ class Sample:
         writes, reads = ToolAnnotations(read_only_hint=False), ToolAnnotations(read_only_hint=True)
         server = self.server
         server.tool(
-            self.post, name="post", description="Post.", annotations=writes, output=Posted, needs=NOTHING
+            self.post,
+            name="post",
+            description="Post.",
+            annotations=writes,
+            output=lambda: Posted,
+            needs=NOTHING,
         )
         server.tool(self.wait, name="wait", description="Wait.", annotations=reads, needs=NOTHING)
         server.tool(self.publish, name="publish", description="Tell.", annotations=writes, needs=NOTHING)

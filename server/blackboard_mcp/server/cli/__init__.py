@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -87,7 +88,9 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
+        gc.disable()  # what is loaded stays, and looking for garbage in it takes long
         module = import_module(f"blackboard_mcp.server.cli.{_COMMANDS[cmd_name][0]}")
+        gc.enable()
         name = cmd_name.replace("-", "_")
         command: click.Command = getattr(module, name + "_" if iskeyword(name) else name)
         return command

@@ -143,7 +143,7 @@ class BoardServer:
         description: str,
         annotations: ToolAnnotations,
         needs: Needs,
-        output: type[BaseModel] | None = None,
+        output: Callable[[], type[BaseModel]] | None = None,
         title: str | None = None,
         ends_with_client: bool = False,
     ) -> None:

@@ -96,7 +96,8 @@ class Arguments:
         signature = repr(fields)
         model = _models.get(signature)
         if model is None:
-            model = create_model("arguments", __config__=ConfigDict(allow_inf_nan=False), **fields)
+            config = ConfigDict(allow_inf_nan=False, defer_build=True)
+            model = create_model("arguments", __config__=config, **fields)
             _models[signature] = model
         return model
 

@@ -95,7 +95,7 @@ class ServedTools:
         title: str | None,
         description: str,
         annotations: ToolAnnotations,
-        output: type[BaseModel] | None,
+        output: Callable[[], type[BaseModel]] | None,
         ends_with_client: bool,
         needs: Needs,
     ) -> None:
@@ -109,7 +109,7 @@ class ServedTools:
             description=description,
             input_schema=arguments.schema,
             annotations=annotations,
-            output_schema=_output_schema(output) if self._output_schemas and output is not None else None,
+            output_schema=_output_schema(output()) if self._output_schemas and output is not None else None,
         )
         self._served[full_name] = _Served(
             fn,

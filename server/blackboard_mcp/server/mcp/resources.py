@@ -17,8 +17,6 @@ from blackboard_mcp.protocols.errors import UnknownReference
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Item, ItemType, Status
 from blackboard_mcp.protocols.keys import parse_listing
-from blackboard_mcp.protocols.version_wire import wire_versions
-from blackboard_mcp.protocols.wire import wire_debate, wire_event, wire_item
 from pydantic import Field
 
 from .. import figures
@@ -28,6 +26,7 @@ from ..gauge import Gauge
 from ..needs import READS
 from ..protocol_classes import Protocols
 from ..rendering import FOOTER_TOKENS, Rendering
+from ..structured import version_wire, wire
 from ..text import visible_json
 from .adapter import BoardServer, Caller
 from .adapter_fit import MAX_ANSWER_BYTES, too_long
@@ -186,7 +185,7 @@ class Resources:
                             {"agent": e.agent, "at": e.at.isoformat(), "tags": e.tags, "metadata": e.metadata}
                             for e in said
                         ],
-                        "history": [wire_event(e).model_dump(mode="json") for e in history],
+                        "history": [wire.wire_event(e).model_dump(mode="json") for e in history],
                     }
                 )
             lines = [self._by(reading.board).whole(reading), "", "history, newest first:"]
@@ -204,7 +203,7 @@ class Resources:
                 raise UnknownReference(f"There is no item '{id}' on board '{board}'.")
             (listed,) = reading.versions
             if json_:
-                return visible_json(wire_versions(listed).model_dump_json())
+                return visible_json(version_wire.wire_versions(listed).model_dump_json())
             return self._by(reading.board).whole(reading)
 
         return serve
@@ -228,7 +227,7 @@ class Resources:
             if json_:
                 return _json(
                     {
-                        "events": [wire_event(e).model_dump(mode="json") for e in log.events],
+                        "events": [wire.wire_event(e).model_dump(mode="json") for e in log.events],
                         "cursor": log.cursor,
                         "seq": log.seq,
                     }
@@ -373,7 +372,7 @@ class Resources:
             "seq": page.seq,
             "threads": {root: [i.id for i in members] for root, members in threads.items()},
             "debates": [
-                wire_debate(known[d.root].id, d, known, snapshot.board.seq).model_dump(mode="json")
+                wire.wire_debate(known[d.root].id, d, known, snapshot.board.seq).model_dump(mode="json")
                 for d in snapshot.debates
             ],
         }
@@ -444,7 +443,7 @@ def _long(items: Sequence[Item]) -> bool:
 
 
 def _item(item: Item) -> dict[str, Any]:
-    return wire_item(item).model_dump(mode="json")
+    return wire.wire_item(item).model_dump(mode="json")
 
 
 def _json(facts: dict[str, Any]) -> str:

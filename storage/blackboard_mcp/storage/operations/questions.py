@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 from blackboard_mcp.protocols.debates import Duty, ObligationState
 from blackboard_mcp.protocols.errors import Conflict
@@ -27,13 +28,17 @@ from .rows import ItemRow, Steps, dumps, sql
 
 MOST_ASKED = 8
 """Most agents whom one question asks: those it names first."""
-_CALLED = re.compile(rf"(?:\A|[.!?;\n][ \t]*)((?:{NAME}(?:, ?(?:and )?| and )){{0,7}}{NAME}): ")
-"""Names before a colon where a sentence begins: `ben, cleo: …`."""
 _LOOKED_AT = 20_000
 """Characters of a text that are searched for names."""
 _CALLED_IN = 2_000
 """Characters of a text that are searched for who is spoken to without an @."""
 _NO_ANSWERS = (ItemType.QUESTION, ItemType.CRITIQUE)
+
+
+@cache
+def _spoken_to() -> re.Pattern[str]:
+    """Names before a colon where a sentence begins: `ben, cleo: …`; made at the first post, as it takes long."""
+    return re.compile(rf"(?:\A|[.!?;\n][ \t]*)((?:{NAME}(?:, ?(?:and )?| and )){{0,7}}{NAME}): ")
 
 
 def mentioned(text: str) -> list[str]:
@@ -45,7 +50,7 @@ def _called(no: int, text: str) -> Steps[list[str]]:
     """Whom a text without an @ speaks to by name, of those whom the board knows."""
     said = [
         unicodedata.normalize("NFC", name)
-        for names in _CALLED.findall(text[:_CALLED_IN])
+        for names in _spoken_to().findall(text[:_CALLED_IN])
         for name in re.split(r", ?(?:and )?| and ", names)
     ]
     if not said:

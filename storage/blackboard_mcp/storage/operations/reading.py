@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from blackboard_mcp.protocols.answers import (
@@ -111,8 +112,6 @@ _COLUMNS = (
     "written_by, written_at"
 )
 _SCAN = 500
-_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]")
-"""Scripts that write words without spaces between them."""
 
 
 def query(board: str, agent: str, wanted: ItemQuery, look: int) -> Steps[Page]:
@@ -149,10 +148,16 @@ def query(board: str, agent: str, wanted: ItemQuery, look: int) -> Steps[Page]:
     return Page(tuple(items), rows[-1].number if more else None, row.seq, waiting)
 
 
+@cache
+def _unspaced() -> re.Pattern[str]:
+    """Scripts that write words without spaces between them; made at the first search, as it takes long."""
+    return re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+
+
 def _whole(word: str) -> re.Pattern[str]:
     """Finds a word as a whole; within others only where a script has no spaces between words."""
     plain = re.escape(word.casefold())
-    if _UNSPACED.search(word):
+    if _unspaced().search(word):
         return re.compile(plain)
     before = r"(?<!\w)" if re.match(r"\w", word) else ""
     after = r"(?!\w)" if re.search(r"\w\Z", word) else ""

@@ -6,7 +6,6 @@ from typing import Annotated, Any, Literal
 
 from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.protocols.board import BoardChange, Lifecycle
-from blackboard_mcp.protocols.wire import BoardAnswer, CoreAnswer, PruneAnswer
 from pydantic import Field, WithJsonSchema
 
 from ...needs import TOOLS
@@ -21,6 +20,7 @@ from ...stewardship import (
     wire_core,
     wire_pruned,
 )
+from ...structured import wire
 from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
 
 BoardId = Annotated[str, Field(max_length=64)]
@@ -59,7 +59,7 @@ class AdminTools:
             ),
             needs=TOOLS["core"],
             annotations=ADMIN,
-            output=CoreAnswer,
+            output=lambda: wire.CoreAnswer,
         )
         server.tool(
             self.board,
@@ -71,7 +71,7 @@ class AdminTools:
             ),
             needs=TOOLS["board"],
             annotations=ADMIN,
-            output=BoardAnswer,
+            output=lambda: wire.BoardAnswer,
         )
         server.tool(
             self.prune,
@@ -80,7 +80,7 @@ class AdminTools:
             description="Prune down to the low-water mark now; dry_run=true only says what would go and why.",
             needs=TOOLS["prune"],
             annotations=ADMIN,
-            output=PruneAnswer,
+            output=lambda: wire.PruneAnswer,
         )
 
     async def core(

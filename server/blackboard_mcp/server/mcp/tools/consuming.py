@@ -6,16 +6,6 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, get_args
 
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.group_wire import (
-    ConsumeAnswer,
-    DeadLettersAnswer,
-    GroupDoneAnswer,
-    GroupsAnswer,
-    WorkAnswer,
-    wire_dead,
-    wire_delivery,
-    wire_group,
-)
 from blackboard_mcp.protocols.groups import (
     LEASE_SECONDS,
     MAX_TAKEN,
@@ -31,6 +21,7 @@ from ...consuming import RELEASED, Consumers, Work
 from ...needs import TOOLS
 from ...rendering import Rendering
 from ...requests import Seconds, check_text
+from ...structured import group_wire
 from ...text import filter_line, one_line, word
 from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
 
@@ -70,7 +61,7 @@ class ConsumeTool:
             ),
             needs=TOOLS["consume"],
             annotations=ToolAnnotations(destructive_hint=False),
-            output=ConsumeAnswer,
+            output=lambda: group_wire.ConsumeAnswer,
             ends_with_client=True,
         )
 
@@ -128,7 +119,7 @@ class ConsumeTool:
                 text = f"{len(handles)} dead letters of {group} {done}"
         return Answer(
             self._say.with_footer(text, seq),
-            lambda: GroupDoneAnswer(group=group, done=does, handles=ids or [], seq=seq),
+            lambda: group_wire.GroupDoneAnswer(group=group, done=does, handles=ids or [], seq=seq),
         )
 
     async def _take(
@@ -160,9 +151,9 @@ class ConsumeTool:
             self._say.with_footer(
                 "\n".join(self._work(group, turn, work, self._by(board))), taken.seq, work.attention
             ),
-            lambda: WorkAnswer(
+            lambda: group_wire.WorkAnswer(
                 group=group,
-                deliveries=[wire_delivery(delivery) for delivery in taken.deliveries],
+                deliveries=[group_wire.wire_delivery(delivery) for delivery in taken.deliveries],
                 in_flight=taken.in_flight,
                 waiting=taken.waiting,
                 dead=taken.dead,
@@ -216,7 +207,9 @@ class ConsumeTool:
         text = "\n".join(lines) or 'no groups: consume(group="…", filter={…}) makes one'
         return Answer(
             self._say.with_footer(text, seq),
-            lambda: GroupsAnswer(groups=[wire_group(state) for state in states], seq=seq),
+            lambda: group_wire.GroupsAnswer(
+                groups=[group_wire.wire_group(state) for state in states], seq=seq
+            ),
         )
 
     async def _dead(self, agent: str, board: str | None, group: str, ids: Sequence[str] | None) -> Answer:
@@ -234,7 +227,9 @@ class ConsumeTool:
         text = "\n".join(lines) or "no dead letters"
         return Answer(
             self._say.with_footer(text, dead.seq),
-            lambda: DeadLettersAnswer(group=group, dead=[wire_dead(x) for x in dead.letters], seq=dead.seq),
+            lambda: group_wire.DeadLettersAnswer(
+                group=group, dead=[group_wire.wire_dead(x) for x in dead.letters], seq=dead.seq
+            ),
         )
 
 

@@ -9,20 +9,6 @@ from blackboard_mcp.protocols.answers import Attention
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.items import MAX_BATCH, Zone
 from blackboard_mcp.protocols.keys import MAX_KEY
-from blackboard_mcp.protocols.version_wire import wire_versions
-from blackboard_mcp.protocols.wire import (
-    EventsAnswer,
-    ItemsAnswer,
-    PostAnswer,
-    ReadAnswer,
-    SearchAnswer,
-    SubscribeAnswer,
-    ViewAnswer,
-    wire_event,
-    wire_item,
-    wire_subscription,
-    wire_subscriptions,
-)
 from pydantic import Field, WithJsonSchema
 
 from ... import requests
@@ -57,6 +43,7 @@ from ...requests import (
     VisibilityName,
 )
 from ...searching import wire_found
+from ...structured import version_wire, wire
 from ...text import one_line
 from ...unread import wire_for
 from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
@@ -124,7 +111,7 @@ class CoreTools:
             ),
             needs=TOOLS["post"],
             annotations=WRITE,
-            output=PostAnswer,
+            output=lambda: wire.PostAnswer,
         )
         server.tool(
             self.read,
@@ -136,7 +123,7 @@ class CoreTools:
             ),
             needs=TOOLS["read"],
             annotations=READ,
-            output=ReadAnswer,
+            output=lambda: wire.ReadAnswer,
         )
         server.tool(
             self.query,
@@ -145,7 +132,7 @@ class CoreTools:
             description="List items, newest first (also by any_tags, no_tags). key: glob, ** crosses segments.",
             needs=TOOLS["query"],
             annotations=READ,
-            output=ItemsAnswer,
+            output=lambda: wire.ItemsAnswer,
         )
         server.tool(
             self.query_archive,
@@ -157,7 +144,7 @@ class CoreTools:
             ),
             needs=TOOLS["query_archive"],
             annotations=WRITE,
-            output=SearchAnswer,
+            output=lambda: wire.SearchAnswer,
         )
         server.tool(
             self.subscribe,
@@ -169,7 +156,7 @@ class CoreTools:
             ),
             needs=TOOLS["subscribe"],
             annotations=WRITE,
-            output=SubscribeAnswer,
+            output=lambda: wire.SubscribeAnswer,
         )
         server.tool(
             self.wait,
@@ -181,7 +168,7 @@ class CoreTools:
             ),
             needs=TOOLS["wait"],
             annotations=READ,
-            output=EventsAnswer,
+            output=lambda: wire.EventsAnswer,
         )
         DebateTool(self._board, self._say).register(server)
 
@@ -240,7 +227,7 @@ class CoreTools:
         wired = wire_for(caller.agent)
         return Answer(
             self._say.posted(posted, caller.agent),
-            lambda: PostAnswer(
+            lambda: wire.PostAnswer(
                 items=[wired(item) for item in posted.items],
                 seq=posted.seq,
                 repeated=posted.repeated,
@@ -287,25 +274,27 @@ class CoreTools:
             attention = self._board.looks.told(reading.board, agent, found.seq, found.attention, shown)
             return Answer(
                 self._say.with_footer(text, found.seq, attention),
-                lambda: ItemsAnswer(
-                    items=[wire_item(item) for item in found.items],
+                lambda: wire.ItemsAnswer(
+                    items=[wire.wire_item(item) for item in found.items],
                     seq=found.seq,
                     missing=list(found.missing),
-                    versions=[wire_versions(listed) for listed in reading.versions],
+                    versions=[version_wire.wire_versions(listed) for listed in reading.versions],
                 ),
             )
         view, snapshot = await self._board.view(agent, board, budget or VIEW_BUDGET, reserve=FOOTER_TOKENS)
         attention = self._board.looks.viewed(snapshot, agent, view)
         text = self._say.with_footer(view.text, snapshot.board.seq, attention)
-        answer = ViewAnswer(
-            view=text,
-            tokens=self._board.tokenizers.on(snapshot.board.id).count(text),
-            seq=snapshot.board.seq,
-            shown=list(view.shown),
-            stubs=list(view.stubs),
-            hidden=view.hidden,
+        return Answer(
+            text,
+            lambda: wire.ViewAnswer(
+                view=text,
+                tokens=self._board.tokenizers.on(snapshot.board.id).count(text),
+                seq=snapshot.board.seq,
+                shown=list(view.shown),
+                stubs=list(view.stubs),
+                hidden=view.hidden,
+            ),
         )
-        return Answer(text, answer)
 
     async def query(
         self,
@@ -351,8 +340,8 @@ class CoreTools:
             page = fitting_page(page)
         return Answer(
             self._say.page(page, archived),
-            lambda: ItemsAnswer(
-                items=[wire_item(item) for item in page.items],
+            lambda: wire.ItemsAnswer(
+                items=[wire.wire_item(item) for item in page.items],
                 cursor=None if page.cursor is None else str(page.cursor),
                 seq=page.seq,
             ),
@@ -419,17 +408,18 @@ class CoreTools:
             left = sum(s.expired_at is None for s in held)
             text = f"ended {one_line(unsubscribe)}; {left} left"
             return Answer(
-                self._say.with_footer(text, seq), lambda: wire_subscriptions(held, seq, ended=unsubscribe)
+                self._say.with_footer(text, seq),
+                lambda: wire.wire_subscriptions(held, seq, ended=unsubscribe),
             )
         if filter is None and name is None:
             held, seq = await self._board.following.subscriptions(agent, board)
-            return Answer(self._say.subscriptions(held, seq), lambda: wire_subscriptions(held, seq))
+            return Answer(self._say.subscriptions(held, seq), lambda: wire.wire_subscriptions(held, seq))
         if name is not None:
             requests.check_text(name)
         new, seq = await self._board.following.subscribe(
             agent, board, filter or {}, name, once_key=caller.once_key
         )
-        return Answer(self._say.subscribed(new), wire_subscription(new, seq))
+        return Answer(self._say.subscribed(new), lambda: wire.wire_subscription(new, seq))
 
     async def wait(
         self,
@@ -468,8 +458,8 @@ class CoreTools:
             text = f"a wait is {MOST_SECONDS} seconds at most; to go on, wait again\n{text}"
         return Answer(
             text,
-            lambda: EventsAnswer(
-                events=[wire_event(e) for e in news.events],
+            lambda: wire.EventsAnswer(
+                events=[wire.wire_event(e) for e in news.events],
                 cursor=news.cursor,
                 seq=news.seq,
                 subscription=None if news.subscription is None else news.subscription.id,

@@ -9,7 +9,6 @@ from blackboard_mcp.protocols.answers import (
 )
 from blackboard_mcp.protocols.items import Item, ItemType, parse_ref
 from blackboard_mcp.protocols.topics import MAX_TOPIC, is_topic
-from blackboard_mcp.protocols.wire import DebateAnswer, DebateResult, WatchesAnswer, wire_debate
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from ... import requests
@@ -18,6 +17,7 @@ from ...debate_arguments import DebateOp, OutcomeName, called
 from ...debate_text import awaited, watching, what_closes, withdrawn_line
 from ...needs import TOOLS
 from ...rendering import Rendering
+from ...structured import wire
 from ...text import agreement_line
 from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
 from ..adapter_arguments import UNLISTED
@@ -58,7 +58,7 @@ class DebateTool:
             ),
             needs=TOOLS["debate"],
             annotations=ToolAnnotations(destructive_hint=False),
-            output=DebateResult,
+            output=lambda: wire.DebateResult,
         )
 
     async def debate(
@@ -80,7 +80,7 @@ class DebateTool:
                 caller.agent, board, op, id, once_key=once_key
             )
             text = self._say.with_footer(watching(held), seq, attention)
-            return Answer(text, WatchesAnswer(watches=[watch.topic for watch in held], seq=seq))
+            return Answer(text, lambda: wire.WatchesAnswer(watches=[watch.topic for watch in held], seq=seq))
         name, state = await self._board.debate(
             caller.agent,
             board,
@@ -97,20 +97,21 @@ class DebateTool:
             number = parse_ref(id).number
             item = state.items[number].id if number in state.items else id
             seen = await self._board.last_seen(name, awaited(state)) if op == "status" else None
-            structured = wire_debate(
-                *(item, state.debate, state.items, state.seq),
-                tally=state.tally,
-                closes=what_closes(state),
-                last_seen=seen,
-            )
             first = withdrawn_line(state, number, caller.agent) if op == "withdraw" else ""
             say = self._say.by(self._board.tokenizers.on(name))
-            return Answer(say.debate(state, caller.agent, first=first, seen=seen), structured)
+            return Answer(
+                say.debate(state, caller.agent, first=first, seen=seen),
+                lambda: wire.wire_debate(
+                    *(item, state.debate, state.items, state.seq),
+                    tally=state.tally,
+                    closes=what_closes(state),
+                    last_seen=seen,
+                ),
+            )
         return await self._undebated(caller, name, state, op)
 
     async def _undebated(self, caller: Caller, name: str, item: Item, op: str) -> Answer:
         attention, seq = await self._board.attention(caller.agent, name)
-        structured = DebateAnswer(item=item.id, state=None, seq=seq)
         text = {
             "watch": f"you watch {item.id}: it stays on the board until you "
             f'debate(op="acknowledge", id="{item.id}")',
@@ -128,4 +129,7 @@ class DebateTool:
             if op == "status" and not item.agreement.reached and item.agreement.waiting:
                 seen = await self._board.last_seen(name, item.agreement.waiting)
                 text += f"\n{self._say.last_seen(item.agreement.waiting, seen)}"
-        return Answer(self._say.with_footer(text, seq, attention), structured)
+        return Answer(
+            self._say.with_footer(text, seq, attention),
+            lambda: wire.DebateAnswer(item=item.id, state=None, seq=seq),
+        )

@@ -5,21 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.wire import (
-    SummarizeAnswer,
-    SummaryOnRequestAnswer,
-    SummaryRequestsAnswer,
-    SummaryTakenAnswer,
-    SummaryWrittenAnswer,
-    WireSource,
-    wire_item,
-    wire_summary_request,
-)
 from pydantic import Field
 
 from ...needs import TOOLS
 from ...rendering import Rendering
 from ...requests import Id, Sequence
+from ...structured import wire
 from ...summaries.prompt import RULES
 from ...summaries.requests import SummaryRequests, Taken
 from ...text import QUOTE, quoted, word
@@ -49,7 +40,7 @@ class MemoryTools:
             ),
             needs=TOOLS["summarize"],
             annotations=MEMORY,
-            output=SummarizeAnswer,
+            output=lambda: wire.SummarizeAnswer,
         )
 
     async def summarize(
@@ -84,7 +75,8 @@ class MemoryTools:
         )
         said = f"{item.id} stands for {len(item.metadata.get('sources', []))} items, which are in the archive"
         return Answer(
-            self._say.with_footer(said, seq), lambda: SummaryWrittenAnswer(item=wire_item(item), seq=seq)
+            self._say.with_footer(said, seq),
+            lambda: wire.SummaryWrittenAnswer(item=wire.wire_item(item), seq=seq),
         )
 
     async def _on_request(self, agent: str, board: str | None, of: str) -> Answer:
@@ -101,7 +93,7 @@ class MemoryTools:
             lines.append(f"left out, under open debate: {', '.join(made.debated[:10])}")
         return Answer(
             self._say.with_footer("\n".join(lines), made.seq),
-            lambda: SummaryOnRequestAnswer(
+            lambda: wire.SummaryOnRequestAnswer(
                 summary=made.body, covered=list(made.covered), debated=list(made.debated), seq=made.seq
             ),
         )
@@ -117,7 +109,9 @@ class MemoryTools:
         text = "\n".join(lines) or "no summary is asked for"
         return Answer(
             self._say.with_footer(text, seq),
-            lambda: SummaryRequestsAnswer(requests=[wire_summary_request(r) for r in requests], seq=seq),
+            lambda: wire.SummaryRequestsAnswer(
+                requests=[wire.wire_summary_request(r) for r in requests], seq=seq
+            ),
         )
 
     def _taken(self, taken: Taken) -> Answer:
@@ -137,13 +131,13 @@ class MemoryTools:
         lines.append(f'Then: summarize(thread="{request.name}", lease={request.lease}, text="…")')
         return Answer(
             self._say.with_footer("\n".join(lines), taken.seq),
-            lambda: SummaryTakenAnswer(
-                request=wire_summary_request(request),
+            lambda: wire.SummaryTakenAnswer(
+                request=wire.wire_summary_request(request),
                 lease=request.lease,
                 rules=list(RULES),
                 limit_tokens=taken.limit_tokens,
                 sources=[
-                    WireSource(
+                    wire.WireSource(
                         id=item.id,
                         type=str(item.type),
                         author=item.author,

@@ -14,14 +14,6 @@ from blackboard_mcp.protocols.asking import (
 )
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.messages.request_result import RequestState
-from blackboard_mcp.protocols.wire import (
-    ProtocolsAnswer,
-    RequestAnswer,
-    RespondAnswer,
-    WaitingAnswer,
-    wire_item,
-    wire_request,
-)
 from pydantic import Field, WithJsonSchema
 
 from ...messaging import Asked, Messaging, Waiting
@@ -29,6 +21,7 @@ from ...needs import TOOLS
 from ...protocol_classes import Protocols
 from ...rendering import Rendering
 from ...requests import Id, Seconds, Sequence
+from ...structured import wire
 from ...text import QUOTE, one_line, quoted, word
 from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
 
@@ -67,7 +60,7 @@ class MessageTools:
             ),
             needs=TOOLS["request"],
             annotations=MESSAGES,
-            output=RespondAnswer,
+            output=lambda: wire.RespondAnswer,
         )
         server.tool(
             self.respond,
@@ -79,7 +72,7 @@ class MessageTools:
             ),
             needs=TOOLS["respond"],
             annotations=MESSAGES,
-            output=RespondAnswer,
+            output=lambda: wire.RespondAnswer,
             ends_with_client=True,
         )
 
@@ -102,7 +95,7 @@ class MessageTools:
             attention, seq = await self._messaging.attention(agent, board)
             return Answer(
                 self._say.with_footer("\n".join(self._protocols.lines()), seq, attention),
-                lambda: ProtocolsAnswer(protocols=self._protocols.about, seq=seq),
+                lambda: wire.ProtocolsAnswer(protocols=self._protocols.about, seq=seq),
             )
         if id is None:
             if cancel:
@@ -208,12 +201,12 @@ class MessageTools:
     async def _answer(self, caller: Caller, asked: Asked, lines: Listed[str]) -> Answer:
         shown = [item.number for item in (asked.question, asked.answer) if item is not None]
         attention, seq = await self._messaging.attention(caller.agent, asked.request.board, shown)
-        answer = None if asked.answer is None else wire_item(asked.answer)
+        answer = None if asked.answer is None else wire.wire_item(asked.answer)
         return Answer(
             self._say.with_footer("\n".join(lines), seq, attention),
-            lambda: RequestAnswer(
-                request=wire_request(asked.request),
-                question=wire_item(asked.question),
+            lambda: wire.RequestAnswer(
+                request=wire.wire_request(asked.request),
+                question=wire.wire_item(asked.question),
                 answer=answer,
                 seq=seq,
             ),
@@ -253,9 +246,9 @@ class MessageTools:
         attention, seq = await self._messaging.attention(agent, board, shown)
         return Answer(
             self._say.with_footer("\n".join(lines), seq, attention),
-            lambda: WaitingAnswer(
-                waiting=[wire_request(asked.request) for asked in found.waiting],
-                asked=[wire_request(asked.request) for asked in found.asked],
+            lambda: wire.WaitingAnswer(
+                waiting=[wire.wire_request(asked.request) for asked in found.waiting],
+                asked=[wire.wire_request(asked.request) for asked in found.asked],
                 skills={skill: list(agents) for skill, agents in found.skills.items()},
                 seq=found.seq,
             ),

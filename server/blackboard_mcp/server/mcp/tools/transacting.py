@@ -8,12 +8,12 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.items import MAX_BATCH
 from blackboard_mcp.protocols.keys import MAX_KEY
 from blackboard_mcp.protocols.transactions import MAX_DEBATE_CALLS, MAX_READS
-from blackboard_mcp.protocols.wire import TransactionAnswer
 from pydantic import Field, WithJsonSchema
 
 from ...needs import TOOLS
 from ...rendering import Rendering
 from ...requests import WriteFields
+from ...structured import wire
 from ...transacting import DebateFields, Transactions, checked, read_of, wire_committed
 from ..adapter import Answer, BoardServer, Caller, ToolAnnotations
 from ..adapter_arguments import Arguments
@@ -77,7 +77,7 @@ class TransactionTool:
             ),
             needs=TOOLS["transaction"],
             annotations=ToolAnnotations(destructive_hint=False),
-            output=TransactionAnswer,
+            output=lambda: wire.TransactionAnswer,
         )
 
     async def transaction(

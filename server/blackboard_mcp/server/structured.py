@@ -1,0 +1,30 @@
+"""The models of structured results, imported when the first of them is made.
+
+A start needs none of them, and making their classes takes long: so use cases and tools take `wire` from here.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from blackboard_mcp.protocols import group_wire as group_wire
+    from blackboard_mcp.protocols import version_wire as version_wire
+    from blackboard_mcp.protocols import wire as wire
+else:
+
+    class _Later:
+        """A module that is imported when something in it is first used."""
+
+        def __init__(self, name: str) -> None:
+            self._name = name
+
+        def __getattr__(self, name: str) -> Any:
+            found = getattr(import_module(f"blackboard_mcp.protocols.{self._name}"), name)
+            setattr(self, name, found)
+            return found
+
+    group_wire = _Later("group_wire")
+    version_wire = _Later("version_wire")
+    wire = _Later("wire")
