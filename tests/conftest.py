@@ -24,6 +24,9 @@ LONGEST = (
     "server/test_invariants.py",
     "server/mcp/test_hidden.py",
     "storage/test_serialising.py",
+    "test_doc_commands.py",
+    "test_docs.py",
+    "test_packaging.py",
 )
 """Files that take long start first, so that at the end no core waits for one of them."""
 PATIENCE = 7_200

@@ -169,30 +169,34 @@ def python_examples() -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", text_of(PYTHON), re.MULTILINE | re.DOTALL)
 
 
+IN_TURN = """
+import contextlib, os, runpy, sys
+for folder in sys.argv[1:]:
+    os.chdir(folder)
+    with open("printed", "w", encoding="utf-8") as printed, contextlib.redirect_stdout(printed):
+        runpy.run_path("example.py", run_name="__main__")
+"""
+"""Runs the example of each folder in one new interpreter."""
+
+
 def test_the_python_examples_print_what_they_say(tmp_path: Path) -> None:
+    folders = {tmp_path / str(number): source for number, source in enumerate(python_examples())}
     with served(tmp_path / "served", "--tools", "all") as url:
-        running = []
-        for number, source in enumerate(python_examples()):
-            folder = tmp_path / str(number)
+        for folder, source in folders.items():
             folder.mkdir()
-            script = folder / "example.py"
-            script.write_text(source.replace("http://127.0.0.1:8420/mcp", url), "utf-8")
-            running.append(
-                subprocess.Popen(
-                    [sys.executable, "-W", "error", script],
-                    cwd=folder,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                    env=plain_environment(),
-                )
-            )
-        for source, process in zip(python_examples(), running, strict=True):
-            out, err = process.communicate(timeout=120)
-            assert process.returncode == 0, err
-            assert err == ""
-            for wanted in re.findall(r"# prints: (.*)$", source, re.MULTILINE):
-                assert wanted in out.splitlines(), (wanted, out)
+            (folder / "example.py").write_text(source.replace("http://127.0.0.1:8420/mcp", url), "utf-8")
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", IN_TURN, *folders],
+            capture_output=True,
+            text=True,
+            timeout=RUN,
+            env=plain_environment(),
+        )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    for folder, source in folders.items():
+        printed = (folder / "printed").read_text("utf-8").splitlines()
+        for wanted in re.findall(r"# prints: (.*)$", source, re.MULTILINE):
+            assert wanted in printed, (wanted, printed)
 
 
 def test_the_python_examples_are_strictly_typed(tmp_path: Path) -> None:

@@ -94,7 +94,9 @@ async def http(served: Serving, token: str | None, **headers: str) -> AsyncItera
     base = served.url.removesuffix("/mcp")
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     shown = named if token is None else {**named, "Authorization": f"Bearer {token}"}
-    async with httpx2.AsyncClient(base_url=base, headers=shown, timeout=PATIENCE, trust_env=False) as client:
+    async with httpx2.AsyncClient(
+        base_url=base, headers=shown, timeout=PATIENCE, trust_env=False, verify=False
+    ) as client:
         yield client
 
 

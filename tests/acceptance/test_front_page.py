@@ -66,7 +66,7 @@ async def test_a_browser_is_shown_the_boards_and_what_to_give_each_client(tmp_pa
     async with (
         http_server(tmp_path, "--tools", "core,admin") as server,
         http_clients(server.url)("ada") as ada,
-        httpx2.AsyncClient(trust_env=False, headers=BROWSER) as browser,
+        httpx2.AsyncClient(trust_env=False, verify=False, headers=BROWSER) as browser,
     ):
         await call(ada, "board", title=EVIL)
         await call(ada, "post", text="SECRET finding", board="side")
@@ -107,7 +107,7 @@ async def test_without_a_token_where_one_is_asked_for_the_page_names_no_board(tm
             await opened.blackboard.post("ada", name, [PostFields(text="x")])
     async with (
         http_server(tmp_path) as server,
-        httpx2.AsyncClient(trust_env=False, headers=BROWSER) as browser,
+        httpx2.AsyncClient(trust_env=False, verify=False, headers=BROWSER) as browser,
     ):
         root = server.url.removesuffix("mcp")
         nobody = await browser.get(root)

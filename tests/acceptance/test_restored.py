@@ -57,7 +57,7 @@ async def expired(client: Client, tool: str, **arguments: Any) -> dict[str, Any]
 
 @asynccontextmanager
 async def stream(url: str, **more: Any) -> AsyncIterator[httpx2.Response]:
-    async with httpx2.AsyncClient(timeout=PATIENCE) as http:
+    async with httpx2.AsyncClient(timeout=PATIENCE, verify=False) as http:
         address = f"{url.removesuffix('/mcp')}/boards/main/events"
         params = more.pop("params", {})
         headers = {"X-Blackboard-Agent": "bob"} | more

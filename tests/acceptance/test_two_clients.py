@@ -93,7 +93,7 @@ async def remote(served: Serving, mode: str, board: str, agent: str) -> AsyncIte
     inbox = Inbox()
     headers = {"X-Blackboard-Agent": agent}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=PATIENCE, trust_env=False) as http,
+        httpx2.AsyncClient(headers=headers, timeout=PATIENCE, trust_env=False, verify=False) as http,
         plainly(
             Client(streamable_http_client(served.url, http_client=http), mode=mode, message_handler=inbox)
         ) as client,

@@ -136,14 +136,14 @@ async def test_agents_of_one_http_server_are_who_their_headers_say(board: Any, m
             ({}, "anonymous"),
         ):
             async with (
-                httpx2.AsyncClient(headers=headers, trust_env=False, timeout=PATIENCE) as wire,
+                httpx2.AsyncClient(headers=headers, trust_env=False, verify=False, timeout=PATIENCE) as wire,
                 Client(streamable_http_client(url, http_client=wire), mode=mode) as client,
             ):
                 result = await client.call_tool("post", {"text": f"by {author}"}, meta=boards.STRUCTURED)
                 assert result.structured_content is not None
                 assert result.structured_content["items"][0]["author"] == author
         for name in ("X-Blackboard-Agent", "X-Blackboard-Owner"):
-            async with httpx2.AsyncClient(trust_env=False, timeout=PATIENCE) as wire:
+            async with httpx2.AsyncClient(trust_env=False, verify=False, timeout=PATIENCE) as wire:
                 refused = await wire.post(url, headers={name: "not a name"}, json={})
             assert refused.status_code == 400
             assert "not an agent's name" in refused.text
@@ -163,7 +163,7 @@ async def test_whom_an_agent_acts_for_is_what_its_header_last_said(board: Any, m
         for said, owner in (({}, "alice"), ("team", "team"), ({}, "team"), ("b", "b"), ("alice", "alice")):
             headers = {"X-Blackboard-Agent": "alice"} | ({"X-Blackboard-Owner": said} if said else {})
             async with (
-                httpx2.AsyncClient(headers=headers, trust_env=False, timeout=PATIENCE) as wire,
+                httpx2.AsyncClient(headers=headers, trust_env=False, verify=False, timeout=PATIENCE) as wire,
                 Client(streamable_http_client(url, http_client=wire), mode=mode) as client,
             ):
                 assert not (await client.call_tool("read", {})).is_error

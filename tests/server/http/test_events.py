@@ -74,7 +74,7 @@ class Stream:
 class Site:
     def __init__(self, url: str, boards_: Any, streams: EventStreams, stop: asyncio.Event, task: Any) -> None:
         self.url, self.boards, self.streams, self.stop, self.task = url, boards_, streams, stop, task
-        self.http = httpx2.AsyncClient(base_url=url, trust_env=False, timeout=PATIENCE)
+        self.http = httpx2.AsyncClient(base_url=url, trust_env=False, verify=False, timeout=PATIENCE)
 
     @asynccontextmanager
     async def stream(self, agent: str = "alice", board: str = "main", **more: Any) -> AsyncIterator[Stream]:

@@ -38,7 +38,9 @@ both = pytest.mark.parametrize("mode", [LEGACY, MODERN])
 
 @asynccontextmanager
 async def client(url: str, mode: str, agent: str = "alice", hear: Any = None) -> AsyncIterator[Client]:
-    async with httpx2.AsyncClient(headers={"X-Blackboard-Agent": agent}, timeout=PATIENCE) as http:
+    async with httpx2.AsyncClient(
+        headers={"X-Blackboard-Agent": agent}, timeout=PATIENCE, verify=False
+    ) as http:
         transport = streamable_http_client(url, http_client=http)
         async with Client(transport, mode=mode, message_handler=hear) as connected:
             yield connected
