@@ -1,8 +1,7 @@
-"""The archive index where LanceDB is not there."""
+"""The archive index where LanceDB is not there: what differs from it. What they share is in tests/storage/lance."""
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import random
 from collections.abc import AsyncIterator
@@ -73,27 +72,12 @@ async def test_the_answer_says_that_it_is_by_words_only(index: FtsArchiveIndex) 
     assert (answer.mode, answer.notice, answer.life) == ("lexical", NO_LANCE, await index.life())
 
 
-async def test_the_newest_state_of_a_document_counts(index: FtsArchiveIndex) -> None:
-    await index.upsert([document(1, "old words", seq=3), document(1, "new words", seq=5)])
-    await index.upsert([document(1, "late words", seq=4)])
-    assert await index.keys() == {("main", 1): 5}
-    assert await numbers(index, "new") == [1]
-    assert await numbers(index, "old late") == []
-
-
 async def test_a_shorter_version_leaves_no_stale_window(index: FtsArchiveIndex) -> None:
     long = " ".join(f"filler{n}" for n in range(900)) + " needle"
     await index.upsert([document(1, long)])
     assert await numbers(index, "needle") == [1]
     await index.upsert([document(1, "short", seq=9)])
     assert await numbers(index, "needle filler3") == []
-
-
-async def test_removed_documents_are_gone(index: FtsArchiveIndex) -> None:
-    await index.upsert([document(n, f"shared word{n}") for n in range(1, 5)])
-    await index.remove([("main", 2), ("main", 99), ("other", 1)])
-    assert sorted(await numbers(index, "shared")) == [1, 3, 4]
-    assert await numbers(index, "word2") == []
 
 
 async def test_filters_apply(index: FtsArchiveIndex) -> None:
@@ -146,17 +130,6 @@ async def test_it_ranks_as_lancedb_does_by_words(index: FtsArchiveIndex, tmp_pat
         await lance.close()
 
 
-async def test_a_reset_begins_another_life_for_every_handle(index: FtsArchiveIndex, tmp_path: Path) -> None:
-    other = FtsArchiveIndex(tmp_path / "archive")
-    await index.upsert([document(1, "first life")])
-    before = await other.life()
-    await index.reset()
-    assert (await other.life(), await numbers(other, "first")) == ("", [])
-    await other.upsert([document(1, "second life")])
-    assert await index.life() not in ("", before)
-    await other.close()
-
-
 async def test_what_cannot_be_opened_is_reported_and_reset(index: FtsArchiveIndex, tmp_path: Path) -> None:
     await index.upsert([document(1, "a")])
     (tmp_path / "archive" / "words.sqlite").write_bytes(b"no database" * 1000)
@@ -165,27 +138,3 @@ async def test_what_cannot_be_opened_is_reported_and_reset(index: FtsArchiveInde
     await index.reset()
     await index.upsert([document(1, "whole again")])
     assert await numbers(index, "whole") == [1]
-
-
-async def test_handles_that_write_at_once_leave_each_document_once(
-    index: FtsArchiveIndex, tmp_path: Path
-) -> None:
-    others = [FtsArchiveIndex(tmp_path / "archive") for _ in range(3)]
-    await asyncio.gather(
-        *(
-            each.upsert([document(n, f"shared {n}", seq=s) for n in range(1, 40)])
-            for s, each in enumerate(others, 1)
-        )
-    )
-    assert await index.keys() == {("main", n): 3 for n in range(1, 40)}
-    assert sorted(await numbers(index, "shared")) == list(range(1, 40))
-    for each in others:
-        await each.close()
-
-
-async def test_after_close_calls_are_refused(index: FtsArchiveIndex) -> None:
-    await index.upsert([document(1, "a")])
-    await index.close()
-    await index.close()
-    with pytest.raises(ArchiveUnavailable):
-        await numbers(index, "a")

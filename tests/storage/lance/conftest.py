@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from blackboard_mcp.protocols.archive import ArchiveDocument, Embedder
+from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveIndex, Embedder
+from blackboard_mcp.storage.fts.index import FtsArchiveIndex
 from blackboard_mcp.storage.lance.embedders.wordllama import load_bundled_embedder
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 
@@ -59,8 +60,35 @@ async def index(tmp_path: Path, embedder: Embedder) -> AsyncIterator[LanceArchiv
     await made.close()
 
 
+def _without_model(folder: Path) -> LanceArchiveIndex:
+    return LanceArchiveIndex(folder, None)
+
+
+@pytest_asyncio.fixture(params=[_without_model, FtsArchiveIndex], ids=["lance", "fts"])
+async def open_lexical(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[Callable[[], ArchiveIndex]]:
+    """Opens one folder's index by words, LanceDB's and then SQLite's, as often as it is called."""
+    made: list[ArchiveIndex] = []
+
+    def opened() -> ArchiveIndex:
+        made.append(request.param(tmp_path / "lexical"))
+        return made[-1]
+
+    yield opened
+    for index in made:
+        await index.close()
+
+
+@pytest.fixture
+def lexical(open_lexical: Callable[[], ArchiveIndex]) -> ArchiveIndex:
+    """An index by words: what holds for LanceDB's holds for SQLite's."""
+    return open_lexical()
+
+
 @pytest_asyncio.fixture
-async def lexical(tmp_path: Path) -> AsyncIterator[LanceArchiveIndex]:
-    made = LanceArchiveIndex(tmp_path / "lexical", None)
+async def modelless(tmp_path: Path) -> AsyncIterator[LanceArchiveIndex]:
+    """LanceDB's index without a model, for what only it has: its table, its folders, its notice."""
+    made = _without_model(tmp_path / "modelless")
     yield made
     await made.close()

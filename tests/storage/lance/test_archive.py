@@ -283,10 +283,10 @@ async def test_where_too_many_wait_the_older_are_searched_by_words_and_it_says_s
 
 
 async def test_without_a_model_what_waits_is_searched_by_words_and_it_says_so(
-    lexical: LanceArchiveIndex, journal: Any, document: Make
+    modelless: LanceArchiveIndex, journal: Any, document: Make
 ) -> None:
     journal.archive([document(1, KITTEN)])
-    answer = await search_archive(journal, lexical, ArchiveQuery("main", "kitten"))
+    answer = await search_archive(journal, modelless, ArchiveQuery("main", "kitten"))
     assert found(answer) == [1]
     assert answer.mode == "lexical"
     assert answer.notice == f"{NO_MODEL} 1 item is not indexed yet; it was searched by words."

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery, Embedder, Waiting
+from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveIndex, ArchiveQuery, Embedder, Waiting
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.storage.lance import index as index_module
 from blackboard_mcp.storage.lance import pending
@@ -20,9 +20,10 @@ from blackboard_mcp.storage.lance.words import clean, words
 from patience import PATIENCE, RUN
 
 Make = Callable[..., ArchiveDocument]
+Open = Callable[[], ArchiveIndex]
 
 
-async def numbers(index: LanceArchiveIndex, text: str, board: str = "main", **filters: Any) -> list[int]:
+async def numbers(index: ArchiveIndex, text: str, board: str = "main", **filters: Any) -> list[int]:
     return [hit.number for hit in (await index.search(ArchiveQuery(board, text, **filters))).hits]
 
 
@@ -35,7 +36,7 @@ async def test_upsert_twice_stores_once(index: LanceArchiveIndex, document: Make
 
 
 async def test_duplicates_in_one_call_collapse_to_the_largest_seq(
-    lexical: LanceArchiveIndex, document: Make
+    lexical: ArchiveIndex, document: Make
 ) -> None:
     await lexical.upsert([document(1, "old", seq=1), document(1, "new", seq=3), document(1, "mid", seq=2)])
     assert await lexical.keys() == {("main", 1): 3}
@@ -43,7 +44,7 @@ async def test_duplicates_in_one_call_collapse_to_the_largest_seq(
     assert await numbers(lexical, "old") == []
 
 
-async def test_an_older_seq_changes_nothing(lexical: LanceArchiveIndex, document: Make) -> None:
+async def test_an_older_seq_changes_nothing(lexical: ArchiveIndex, document: Make) -> None:
     await lexical.upsert([document(1, "recent", seq=5)])
     await lexical.upsert([document(1, "stale", seq=4), document(2, "other", seq=1)])
     assert await lexical.keys() == {("main", 1): 5, ("main", 2): 1}
@@ -52,7 +53,7 @@ async def test_an_older_seq_changes_nothing(lexical: LanceArchiveIndex, document
 
 
 async def test_removed_documents_are_gone_and_unknown_keys_are_silent(
-    lexical: LanceArchiveIndex, document: Make
+    lexical: ArchiveIndex, document: Make
 ) -> None:
     await lexical.remove([("main", 1)])
     await lexical.upsert([document(n) for n in range(1, 5)])
@@ -100,7 +101,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("value", HOSTILE)
 async def test_no_filter_value_reaches_another_board(
-    lexical: LanceArchiveIndex, document: Make, value: str
+    lexical: ArchiveIndex, document: Make, value: str
 ) -> None:
     secret = document(1, "alpha secret", board="private", tags=("t",))
     await lexical.upsert([secret, document(2, "alpha open")])
@@ -114,7 +115,7 @@ async def test_no_filter_value_reaches_another_board(
 
 @pytest.mark.parametrize("value", [v for v in HOSTILE if v != "\ud800"])
 async def test_hostile_names_are_stored_and_found_as_they_are(
-    lexical: LanceArchiveIndex, document: Make, value: str
+    lexical: ArchiveIndex, document: Make, value: str
 ) -> None:
     await lexical.upsert([document(1, "alpha", board=value, author=value, tags=(value,), type=value)])
     assert await lexical.keys() == {(value, 1): 1}
@@ -135,12 +136,16 @@ async def test_hostile_names_are_stored_and_found_as_they_are(
         "alpha~2 ^3",
         '"alpha\\"',
         "{alpha}[",
+        'alpha" OR "beta',
+        "NEAR(alpha beta)",
+        "words:alpha",
+        "^alpha -beta",
         "\x00 alpha",
         "\ud800 alpha",
     ],
 )
 async def test_search_syntax_in_a_query_is_only_words(
-    lexical: LanceArchiveIndex, document: Make, query: str
+    lexical: ArchiveIndex, document: Make, query: str
 ) -> None:
     await lexical.upsert([document(1, "alpha beta"), document(2, "gamma"), document(3, "x", board="private")])
     assert await numbers(lexical, query) == ([] if query == "board:private" else [1])
@@ -148,7 +153,7 @@ async def test_search_syntax_in_a_query_is_only_words(
 
 @pytest.mark.parametrize("query", ["", "   ", "the of and", "?!", "(" * 500])
 async def test_a_query_without_words_answers_calmly(
-    lexical: LanceArchiveIndex, document: Make, query: str
+    lexical: ArchiveIndex, document: Make, query: str
 ) -> None:
     await lexical.upsert([document(1, "alpha")])
     assert await numbers(lexical, query) == []
@@ -217,9 +222,9 @@ async def test_an_index_never_written_answers_with_no_hits(index: LanceArchiveIn
     await index.maintain()
 
 
-async def test_without_a_model_the_answer_says_so(lexical: LanceArchiveIndex, document: Make) -> None:
-    await lexical.upsert([document(1, "running tests")])
-    answer = await lexical.search(ArchiveQuery("main", "test runs"))
+async def test_without_a_model_the_answer_says_so(modelless: LanceArchiveIndex, document: Make) -> None:
+    await modelless.upsert([document(1, "running tests")])
+    answer = await modelless.search(ArchiveQuery("main", "test runs"))
     assert (answer.mode, answer.notice) == ("lexical", index_module.NO_MODEL)
     assert [hit.number for hit in answer.hits] == [1]
 
@@ -266,15 +271,14 @@ async def test_two_models_never_share_a_column(
 
 
 async def test_another_layout_is_reported(
-    lexical: LanceArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch
+    lexical: ArchiveIndex, open_lexical: Open, document: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await lexical.upsert([document(1)])
     monkeypatch.setattr("blackboard_mcp.storage.lance.rows.SCHEMA_VERSION", 99)
-    newer = LanceArchiveIndex(lexical._folder._path, None)
+    newer = open_lexical()
     with pytest.raises(ArchiveUnavailable) as caught:
         await newer.keys()
     assert caught.value.facts["reason"] == "schema"
-    await newer.close()
 
 
 async def test_rebuilding_gives_the_same_answers(
@@ -306,19 +310,21 @@ async def test_rebuilding_gives_the_same_answers(
 
 
 async def test_a_reset_is_seen_by_handles_already_open(
-    lexical: LanceArchiveIndex, document: Make, tmp_path: Path
+    lexical: ArchiveIndex, open_lexical: Open, document: Make
 ) -> None:
     await lexical.upsert([document(1, "earlier")])
-    other = LanceArchiveIndex(lexical._folder._path, None)
+    other = open_lexical()
+    life = await other.life()
     assert await numbers(other, "earlier") == [1]
     await lexical.reset()
+    assert await other.life() == ""
     assert await numbers(other, "earlier") == []
     await lexical.upsert([document(1, "later")])
     assert await numbers(other, "earlier") == []
     assert await numbers(other, "later") == [1]
     await other.upsert([document(2, "later")])
     assert await numbers(lexical, "later") == [1, 2]
-    await other.close()
+    assert await lexical.life() not in ("", life)
 
 
 @pytest.mark.parametrize("damage", ["manifests", "garbage", "pointer", "file"])
@@ -353,7 +359,7 @@ async def test_what_cannot_be_opened_is_reported_and_reset(
     await index.close()
 
 
-async def test_after_close_calls_are_refused(lexical: LanceArchiveIndex, document: Make) -> None:
+async def test_after_close_calls_are_refused(lexical: ArchiveIndex, document: Make) -> None:
     await lexical.upsert([document(1)])
     await lexical.close()
     await lexical.close()
@@ -361,7 +367,7 @@ async def test_after_close_calls_are_refused(lexical: LanceArchiveIndex, documen
         await lexical.keys()
 
 
-async def test_searches_and_writes_run_side_by_side(lexical: LanceArchiveIndex, document: Make) -> None:
+async def test_searches_and_writes_run_side_by_side(lexical: ArchiveIndex, document: Make) -> None:
     await lexical.upsert([document(n) for n in range(1, 50)])
     found = await asyncio.gather(
         *(numbers(lexical, "topic3") for _ in range(8)),
@@ -370,6 +376,20 @@ async def test_searches_and_writes_run_side_by_side(lexical: LanceArchiveIndex, 
     )
     assert all(set(answer or ()) == {3, 10, 17, 24, 31, 38, 45} for answer in found[:8])
     assert len(await lexical.keys()) == 53
+
+
+async def test_handles_that_write_at_once_leave_each_document_once(
+    open_lexical: Open, document: Make
+) -> None:
+    handles = [open_lexical() for _ in range(3)]
+    await asyncio.gather(
+        *(
+            each.upsert([document(n, f"shared {n}", seq=seq) for n in range(1, 40)])
+            for seq, each in enumerate(handles, 1)
+        )
+    )
+    assert await handles[0].keys() == {("main", n): 3 for n in range(1, 40)}
+    assert sorted(await numbers(handles[0], "shared", limit=50)) == list(range(1, 40))
 
 
 async def test_processes_writing_the_same_documents_leave_each_once(
@@ -436,7 +456,7 @@ print(sorted(heavy & set(sys.modules)))
 
 
 async def test_long_texts_that_wait_are_found_by_words_though_few_are_taken_apart(
-    lexical: LanceArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch
+    lexical: ArchiveIndex, document: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     filler = "filling words of no weight " * 7_000
     waiting = Waiting(
@@ -466,13 +486,13 @@ async def test_long_texts_that_wait_are_found_by_words_though_few_are_taken_apar
 
 
 async def test_words_counted_together_are_counted_as_each_alone(
-    lexical: LanceArchiveIndex, document: Make
+    modelless: LanceArchiveIndex, document: Make
 ) -> None:
-    await lexical.upsert(
+    await modelless.upsert(
         [document(n, f"alpha beta{n % 3} gamma{n % 7} delta_{n}.py alpha") for n in range(1, 80)]
     )
     asked = words("alpha beta0 beta1 gamma3 delta_5.py nowhere")
-    table = lexical._table(create=False)
+    table = modelless._table(create=False)
     together, alone = BoardCounts(), BoardCounts()
     counted = together.of(table, "main", asked)
     for word in asked:

@@ -14,6 +14,7 @@ from blackboard_mcp.protocols.archive import (
     NOTHING_WAITS,
     ArchiveAnswer,
     ArchiveDocument,
+    ArchiveIndex,
     ArchiveQuery,
     Waiting,
 )
@@ -142,14 +143,14 @@ async def test_repair_mends_both_ways_and_by_seq(journal: Any, document: Make) -
 
 
 async def test_repair_builds_anew_what_cannot_be_opened(
-    lexical: LanceArchiveIndex, journal: Any, document: Make
+    lexical: ArchiveIndex, journal: Any, document: Make, tmp_path: Path
 ) -> None:
     journal.archive([document(n) for n in range(1, 20)])
     indexer = Indexer(journal, lexical, "me", batch=5)
     await indexer.drain()
     query = ArchiveQuery("main", "topic3 finding", limit=20)
     before = await lexical.search(query)
-    for path in lexical._folder._path.rglob("*"):
+    for path in (tmp_path / "lexical").rglob("*"):
         if path.is_file():
             path.write_bytes(b"garbage")
     with pytest.raises(ArchiveUnavailable):
@@ -162,7 +163,7 @@ async def test_repair_builds_anew_what_cannot_be_opened(
 
 
 async def test_rebuilding_refills_from_the_store_alone(
-    lexical: LanceArchiveIndex, journal: Any, document: Make
+    lexical: ArchiveIndex, journal: Any, document: Make, tmp_path: Path
 ) -> None:
     journal.archive([document(n) for n in range(1, 20)])
     indexer = Indexer(journal, lexical, "me", batch=5)
@@ -194,7 +195,7 @@ async def test_only_the_holder_of_the_lease_works(journal: Any, document: Make) 
 
 
 async def test_a_crash_between_index_and_outbox_repeats_without_harm(
-    lexical: LanceArchiveIndex, journal: Any, document: Make, monkeypatch: pytest.MonkeyPatch
+    lexical: ArchiveIndex, journal: Any, document: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal.archive([document(n) for n in range(1, 8)])
 
@@ -281,7 +282,7 @@ async def test_the_index_is_compacted_now_and_then(journal: Any, document: Make)
 
 
 async def test_an_item_not_indexed_yet_is_found_by_its_words(
-    lexical: LanceArchiveIndex, journal: Any, document: Make
+    lexical: ArchiveIndex, journal: Any, document: Make
 ) -> None:
     journal.archive([document(1, "alpha valve"), document(2, "beta")])
     await Indexer(journal, lexical, "me").drain()

@@ -128,9 +128,9 @@ async def test_a_large_index_gives_the_same_answers_when_it_is_rebuilt(
 
 
 @pytest.mark.usefixtures("soon_large")
-async def test_frequent_words_are_counted_well_enough(lexical: LanceArchiveIndex, document: Make) -> None:
-    await lexical.upsert(notes(document, 3000))
-    table = lexical._table(create=False)
+async def test_frequent_words_are_counted_well_enough(modelless: LanceArchiveIndex, document: Make) -> None:
+    await modelless.upsert(notes(document, 3000))
+    table = modelless._table(create=False)
     corpus, rare = counts_module.BoardCounts().of(
         table, "main", ["valv", "team3", "=rack_7", "dock", "unseen"]
     )
@@ -142,13 +142,13 @@ async def test_frequent_words_are_counted_well_enough(lexical: LanceArchiveIndex
 
 
 async def test_sums_tell_whether_store_and_index_hold_the_same(
-    lexical: LanceArchiveIndex, journal: Any, document: Make
+    modelless: LanceArchiveIndex, journal: Any, document: Make
 ) -> None:
     journal.archive([document(n, seq=n) for n in range(1, 40)])
-    await Indexer(journal, lexical, "me").drain()
-    whole = await lexical.sums({})
+    await Indexer(journal, modelless, "me").drain()
+    whole = await modelless.sums({})
     assert whole["main"].documents == 39
-    assert await lexical.sums({"main": (39, 99)}) == {
+    assert await modelless.sums({"main": (39, 99)}) == {
         "main": whole["main"]._replace(
             documents=38,
             numbers=whole["main"].numbers - 39,
@@ -156,14 +156,14 @@ async def test_sums_tell_whether_store_and_index_hold_the_same(
             mixed=whole["main"].mixed - 39 * 39,
         )
     }
-    table = lexical._table(create=False)
+    table = modelless._table(create=False)
     assert table is not None
     table.update(where="number = 7", values={"seq": 8})
-    changed = await lexical.sums({})
+    changed = await modelless.sums({})
     assert changed["main"].documents == 39
     assert changed != whole
     table.update(where="number = 8", values={"parts": 2})
-    assert (await lexical.keys())["main", 8] == -1
+    assert (await modelless.keys())["main", 8] == -1
 
 
 def files(folder: Path) -> tuple[int, int]:

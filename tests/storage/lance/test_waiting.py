@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from blackboard_mcp.protocols.archive import ArchiveQuery
+from blackboard_mcp.protocols.archive import ArchiveIndex, ArchiveQuery
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
-from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 from blackboard_mcp.storage.lance.pending import search_archive
 from blackboard_mcp.storage.operations import indexing
 from blackboard_mcp.storage.store import SqlBoardStore
@@ -25,13 +24,13 @@ async def at() -> AsyncIterator[Table]:
     await store.close()
 
 
-async def found(at: Table, index: LanceArchiveIndex, text: str) -> tuple[list[int], str]:
+async def found(at: Table, index: ArchiveIndex, text: str) -> tuple[list[int], str]:
     answer = await search_archive(at.store, index, ArchiveQuery(at.board, text))
     return [hit.number for hit in answer.hits], answer.notice
 
 
 async def test_of_long_texts_that_wait_a_search_reads_so_many_characters_and_says_so(
-    at: Table, lexical: LanceArchiveIndex
+    at: Table, lexical: ArchiveIndex
 ) -> None:
     items = [await at.post("alice", f"first{n} {LONG} last{n}", "LOG") for n in range(60)]
     short = await at.post("alice", "a word", "LOG")
@@ -58,7 +57,7 @@ async def test_of_long_texts_that_wait_a_search_reads_so_many_characters_and_say
 
 
 async def test_where_more_text_waits_than_a_search_looks_at_it_leaves_the_search_to_the_store(
-    at: Table, lexical: LanceArchiveIndex, monkeypatch: pytest.MonkeyPatch
+    at: Table, lexical: ArchiveIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(indexing, "WAITING_READ", 1_000_000)
     items: list[Any] = [await at.post("alice", f"{n} {LONG}", "LOG") for n in range(5)]

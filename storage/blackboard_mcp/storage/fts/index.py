@@ -6,17 +6,15 @@ processes; a rebuild costs little.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from blackboard_mcp.protocols.archive import (
     NOTHING_WAITS,
@@ -33,8 +31,9 @@ from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.storage.lance import rows
 from blackboard_mcp.storage.lance.counts import RARE
 from blackboard_mcp.storage.lance.fusion import Candidate, Corpus, Passage, fuse
-from blackboard_mcp.storage.lance.pending import WaitingTexts, candidates, glances, with_waiting
+from blackboard_mcp.storage.lance.pending import WaitingTexts, candidates, glances, not_indexed, with_waiting
 from blackboard_mcp.storage.lance.words import beginnings, clean, windows, words
+from blackboard_mcp.storage.lance.workers import Workers
 from blackboard_mcp.storage.operations.rows import statements_of
 from blackboard_mcp.storage.sqlite import driver
 
@@ -47,8 +46,6 @@ _MOST_RARE = 400
 _QUERY_WORDS = 64
 _BUSY_SECONDS = 15.0
 
-T = TypeVar("T")
-
 
 class FtsArchiveIndex:
     """The archive index in a folder, which LanceDB's may have too: neither looks at the other's files."""
@@ -57,50 +54,39 @@ class FtsArchiveIndex:
         self._file = path / "words.sqlite"
         self._waiting = WaitingTexts()
         self._writing = threading.Lock()
-        self._workers: ThreadPoolExecutor | None = None
-        self._closed = False
+        self._workers = Workers()
 
     async def upsert(self, documents: Sequence[ArchiveDocument]) -> None:
         if documents:
-            await self._in_worker(lambda: self._upsert(documents))
+            await self._workers.run(lambda: self._upsert(documents))
 
     async def remove(self, keys: Sequence[tuple[str, int]]) -> None:
         if keys:
-            await self._in_worker(lambda: self._remove(keys))
+            await self._workers.run(lambda: self._remove(keys))
 
     async def search(self, query: ArchiveQuery, waiting: Waiting = NOTHING_WAITS) -> ArchiveAnswer:
-        return await self._in_worker(lambda: self._search(query, waiting))
+        return await self._workers.run(lambda: self._search(query, waiting))
 
     async def life(self) -> str:
-        return await self._in_worker(self._life)
+        return await self._workers.run(self._life)
 
     async def keys(self) -> dict[tuple[str, int], int]:
-        return await self._in_worker(self._keys)
+        return await self._workers.run(self._keys)
 
     async def sums(self, apart: Mapping[str, Sequence[int]]) -> dict[str, Sum]:
-        return await self._in_worker(lambda: self._sums(apart))
+        return await self._workers.run(lambda: self._sums(apart))
 
     async def reset(self) -> None:
-        await self._in_worker(self._reset)
+        await self._workers.run(self._reset)
 
     async def maintain(self) -> None:
-        await self._in_worker(self._maintain)
+        await self._workers.run(self._maintain)
 
     async def close(self) -> None:
         """Wait for calls under way; later calls raise `ArchiveUnavailable`. Twice is harmless."""
-        self._closed = True
-        workers, self._workers = self._workers, None
-        if workers is not None:
-            await asyncio.to_thread(workers.shutdown)
+        await self._workers.close()
 
     # Everything below runs in a worker thread.
-
-    async def _in_worker(self, work: Callable[[], T]) -> T:
-        if self._closed:
-            raise ArchiveUnavailable("The archive index was closed.", reason="closed")
-        if self._workers is None:
-            self._workers = ThreadPoolExecutor(max_workers=3, thread_name_prefix="archive")
-        return await asyncio.get_running_loop().run_in_executor(self._workers, lambda: _translated(work))
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Any, str] | None]:
@@ -116,8 +102,7 @@ class FtsArchiveIndex:
     @contextmanager
     def _changing(self) -> Iterator[Any]:
         """A connection within a write transaction, the tables made."""
-        if self._closed:  # what waits is not lost: it is done by whoever opens the index next
-            raise ArchiveUnavailable("The archive index was closed.", reason="closed")
+        self._workers.check_open()
         self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self._writing, closing(self._connect()) as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -216,7 +201,7 @@ class FtsArchiveIndex:
         found += candidates(documents, query, asked, cuts, {}, depth)
         scored = fuse(found, asked, corpus, depth=depth)
         hits = tuple(ArchiveHit(s.number, s.score, s.start) for s in scored[: query.limit])
-        return ArchiveAnswer(hits, "lexical", NO_LANCE, life)
+        return ArchiveAnswer(hits, "lexical", f"{NO_LANCE} {not_indexed(documents, waiting)}".strip(), life)
 
 
 @functools.cache
@@ -316,16 +301,3 @@ def _retrieved(
         Candidate(number, threads[number], tuple(own[part] for part in sorted(own)))
         for number, own in passages.items()
     ]
-
-
-def _translated(work: Callable[[], T]) -> T:
-    try:
-        return work()
-    except ArchiveUnavailable:
-        raise
-    except Exception as error:
-        raise ArchiveUnavailable(
-            f"The archive index cannot be used ({type(error).__name__}: {str(error)[:300]}). "
-            "Nothing is lost: it can be rebuilt from the store.",
-            reason="damaged",
-        ) from error

@@ -11,7 +11,6 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
@@ -38,10 +37,12 @@ from blackboard_mcp.storage.lance.pending import (
     candidates,
     first_windows,
     glances,
+    not_indexed,
     with_waiting,
 )
 from blackboard_mcp.storage.lance.retrieving import retrieve
 from blackboard_mcp.storage.lance.words import STOP_WORDS, Window, beginnings, clean, windows, words
+from blackboard_mcp.storage.lance.workers import Workers
 
 log = logging.getLogger(__name__)
 
@@ -104,29 +105,28 @@ class LanceArchiveIndex:
         self._opened: tuple[str, Any] | None = None
         self._counts = BoardCounts()
         self._waiting = WaitingTexts()
-        self._workers: ThreadPoolExecutor | None = None
-        self._closed = False
+        self._workers = Workers()
 
     async def upsert(self, documents: Sequence[ArchiveDocument]) -> None:
         if documents:
-            await self._in_worker(lambda: self._upsert(documents))
+            await self._workers.run(lambda: self._upsert(documents))
 
     async def remove(self, keys: Sequence[tuple[str, int]]) -> None:
         if keys:
-            await self._in_worker(lambda: self._remove(keys))
+            await self._workers.run(lambda: self._remove(keys))
 
     async def search(self, query: ArchiveQuery, waiting: Waiting = NOTHING_WAITS) -> ArchiveAnswer:
-        return await self._in_worker(lambda: self._twice(lambda: self._search(query, waiting)))
+        return await self._workers.run(lambda: self._twice(lambda: self._search(query, waiting)))
 
     async def life(self) -> str:
-        return await self._in_worker(lambda: self._folder.life(self._folder.generation()) or "")
+        return await self._workers.run(lambda: self._folder.life(self._folder.generation()) or "")
 
     async def fits(self) -> bool:
         def look() -> bool:
             table = self._table(create=False)
             return table is None or self._fits(table)
 
-        return await self._in_worker(lambda: self._twice(look))
+        return await self._workers.run(lambda: self._twice(look))
 
     def draft(self) -> LanceArchiveIndex:
         made_for = hashlib.sha256(f"{rows.SCHEMA_VERSION} {self._name()}".encode()).hexdigest()[:16]
@@ -138,39 +138,30 @@ class LanceArchiveIndex:
         )
 
     async def publish(self) -> None:
-        await self._in_worker(self._publish)
+        await self._workers.run(self._publish)
 
     async def sums(self, apart: Mapping[str, Sequence[int]]) -> dict[str, Sum]:
-        return await self._in_worker(lambda: self._twice(lambda: self._sums(apart)))
+        return await self._workers.run(lambda: self._twice(lambda: self._sums(apart)))
 
     async def keys(self) -> dict[tuple[str, int], int]:
-        return await self._in_worker(lambda: self._twice(self._keys))
+        return await self._workers.run(lambda: self._twice(self._keys))
 
     async def reset(self) -> None:
-        await self._in_worker(self._reset)
+        await self._workers.run(self._reset)
 
     async def maintain(self) -> None:
-        await self._in_worker(self._maintain)
+        await self._workers.run(self._maintain)
 
     async def close(self) -> None:
         """Wait for calls under way; later calls raise `ArchiveUnavailable`. Twice is harmless."""
-        self._closed = True
+        self._workers.refuse()
         # First: a call under way may be waiting for an endpoint that never answers.
         if not self._is_draft and isinstance(self._embedder, ClosableEmbedder):
             await asyncio.to_thread(self._embedder.close)
-        workers, self._workers = self._workers, None
-        if workers is not None:
-            await asyncio.to_thread(workers.shutdown)
+        await self._workers.close()
         self._opened = None
 
     # Everything below runs in a worker thread.
-
-    async def _in_worker(self, work: Callable[[], T]) -> T:
-        if self._closed:
-            raise ArchiveUnavailable("The archive index was closed.", reason="closed")
-        if self._workers is None:
-            self._workers = ThreadPoolExecutor(max_workers=3, thread_name_prefix="archive")
-        return await asyncio.get_running_loop().run_in_executor(self._workers, lambda: _translated(work))
 
     def _twice(self, work: Callable[[], T]) -> T:
         """Do a read once more on a fresh handle: another process may have replaced the files under it."""
@@ -266,8 +257,7 @@ class LanceArchiveIndex:
     def _store(self, batch: Sequence[tuple[ArchiveDocument, list[Window]]]) -> None:
         if not batch:
             return
-        if self._closed:  # what waits is not lost: it is done by whoever opens the index next
-            raise ArchiveUnavailable("The archive index was closed.", reason="closed")
+        self._workers.check_open()
         made = self._rows(batch)
         upkeep.unless_conflicting(lambda: self._merge(made))
 
@@ -403,8 +393,7 @@ class LanceArchiveIndex:
                 log.warning("the embedding model failed on a query: %s", error)
                 vector, cosines = None, {}
                 mode, notice = "lexical", MODEL_DOWN
-        if count := sum(document.number not in waiting.private for document in unmeant):
-            notice = f"{notice} {_not_indexed(count, len(waiting.shortened - waiting.private))}".strip()
+        notice = f"{notice} {not_indexed(unmeant, waiting)}".strip()
 
         depth = max(_DEPTH, _DEPTH_PER_HIT * query.limit)
         found = []
@@ -430,25 +419,3 @@ class LanceArchiveIndex:
         else:
             vector = cast(Any, embedder.embed_query(text))
         return vector if vector.any() else None
-
-
-def _not_indexed(count: int, shortened: int) -> str:
-    told = (
-        "1 item is not indexed yet; it was searched by words."
-        if count == 1
-        else f"{count} items are not indexed yet; they were searched by words."
-    )
-    return f"{told} Of {shortened} long ones only the beginning was searched." if shortened else told
-
-
-def _translated(work: Callable[[], T]) -> T:
-    try:
-        return work()
-    except ArchiveUnavailable:
-        raise
-    except Exception as error:
-        raise ArchiveUnavailable(
-            f"The archive index cannot be used ({type(error).__name__}: {str(error)[:300]}). "
-            "Nothing is lost: it can be rebuilt from the store.",
-            reason="damaged",
-        ) from error

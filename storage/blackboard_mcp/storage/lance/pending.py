@@ -18,6 +18,7 @@ from blackboard_mcp.protocols.archive import (
     ArchiveQuery,
     ArchiveSource,
     Embedder,
+    Waiting,
 )
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.storage.lance.fusion import Candidate, Corpus, Passage
@@ -205,3 +206,17 @@ def matches(document: ArchiveDocument, query: ArchiveQuery) -> bool:
         and (query.after is None or document.created_at >= query.after)
         and (query.before is None or document.created_at < query.before)
     )
+
+
+def not_indexed(documents: Sequence[ArchiveDocument], waiting: Waiting) -> str:
+    """Tells how many of these waiting documents were searched by words alone; empty where there are none."""
+    count = sum(document.number not in waiting.private for document in documents)
+    if not count:
+        return ""
+    told = (
+        "1 item is not indexed yet; it was searched by words."
+        if count == 1
+        else f"{count} items are not indexed yet; they were searched by words."
+    )
+    shortened = len(waiting.shortened - waiting.private)
+    return f"{told} Of {shortened} long ones only the beginning was searched." if shortened else told

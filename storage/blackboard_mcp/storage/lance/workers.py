@@ -1,0 +1,60 @@
+"""The threads that an archive index works in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from blackboard_mcp.protocols.errors import ArchiveUnavailable
+
+T = TypeVar("T")
+
+
+class Workers:
+    """A few threads, started at the first call; errors of the driver leave them as `ArchiveUnavailable`."""
+
+    def __init__(self) -> None:
+        self._threads: ThreadPoolExecutor | None = None
+        self._closed = False
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Returns the result of `work`, which runs in a thread."""
+        self.check_open()
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(max_workers=3, thread_name_prefix="archive")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: _translated(work))
+
+    def check_open(self) -> None:
+        """Refuses work once the index is closed; what is left undone, whoever opens the index next does.
+
+        Raises:
+            ArchiveUnavailable: it is closed.
+        """
+        if self._closed:
+            raise ArchiveUnavailable("The archive index was closed.", reason="closed")
+
+    def refuse(self) -> None:
+        """Refuses work from now on; calls under way go on."""
+        self._closed = True
+
+    async def close(self) -> None:
+        """Refuses work, and waits for calls under way. Twice is harmless."""
+        self.refuse()
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            await asyncio.to_thread(threads.shutdown)
+
+
+def _translated(work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except ArchiveUnavailable:
+        raise
+    except Exception as error:
+        raise ArchiveUnavailable(
+            f"The archive index cannot be used ({type(error).__name__}: {str(error)[:300]}). "
+            "Nothing is lost: it can be rebuilt from the store.",
+            reason="damaged",
+        ) from error
