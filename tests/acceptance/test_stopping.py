@@ -14,13 +14,22 @@ from blackboard_mcp.server.demo.replay import call, connected
 from patience import PATIENCE, WOKEN
 
 UNHURRIED = """
+import asyncio
 from blackboard_mcp.server.cli import main
 from blackboard_mcp.server.http import run
+from blackboard_mcp.server.mcp.adapter import BoardServer
 
 run.GRACE_SECONDS = 300
+close_streams = BoardServer.close_streams
+
+async def slowly(self):
+    await asyncio.sleep(2)
+    await close_streams(self)
+
+BoardServer.close_streams = slowly
 main()
 """
-"""A server that cuts nobody off when it stops, so that whoever is answered was let go."""
+"""A server that cuts nobody off when it stops, so that whoever is answered was let go; it stops as a busy one does."""
 READY = "blackboard-mcp serves "
 WAITING: dict[str, dict[str, Any]] = {
     "wait": {"seconds": 50},

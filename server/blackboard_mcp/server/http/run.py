@@ -222,8 +222,12 @@ class _Runner(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        signals = [signal.SIGINT, signal.SIGTERM]
-        before = {sig: signal.signal(sig, self.handle_exit) for sig in signals}
+
+        def stop(sig: int, frame: FrameType | None) -> None:
+            """A function, since sse-starlette takes a method's object for its server: it cuts answers off then."""
+            self.handle_exit(sig, frame)
+
+        before = {sig: signal.signal(sig, stop) for sig in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
