@@ -196,7 +196,7 @@ def test_items_are_rendered_with_work_in_proportion_to_their_number(make_item: M
         return lines_of(lambda: view(there))
 
     assert growth(rendered, 100) < PROPORTION
-    assert rendered(400) < 400 * 100
+    assert rendered(400) < 400 * 120
 
 
 FORGED = (
