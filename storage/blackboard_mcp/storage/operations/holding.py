@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.transactions import BOARD, Name, NameKind, Since
 
 from .places import is_place
 from .principals import marks
-from .rows import Steps, dumps, numbers, sql
+from .rows import FORGOTTEN, Steps, dumps, numbers, sql
 
 _WIDE = (NameKind.GLOB, NameKind.BOARD)
 _SCAN = 2_000
@@ -68,13 +68,19 @@ class Standing:
 
     number: int
     version: int
-    deleted: bool
+    deleted: int
+    """As in the row: 0 while it stands."""
+
+    @property
+    def end(self) -> str:
+        """What became of its content, where it has none any more."""
+        return "forgotten" if self.deleted == FORGOTTEN else "deleted"
 
 
 def entries(no: int, agent: str, keys: Iterable[str]) -> Steps[dict[tuple[str, str], Standing]]:
     """The entries of some keys that an agent may see, by owner and key."""
     rows = yield sql("standing_entries"), (no, dumps(sorted(set(keys))), agent)
-    return {(owner, key): Standing(n, version, bool(gone)) for n, owner, key, version, gone in rows}
+    return {(owner, key): Standing(n, version, gone) for n, owner, key, version, gone in rows}
 
 
 def shown(found: Mapping[tuple[str, str], Standing], sides: Sides, key: str) -> Standing | None:
@@ -119,7 +125,7 @@ def hold(
     found = yield from entries(no, agent, (n.value for n in names.values() if n.kind is NameKind.ENTRY))
     asked = numbers(n.number for n in names.values() if n.kind is NameKind.ITEM)
     items = {
-        number: Standing(number, version, bool(deleted))
+        number: Standing(number, version, deleted)
         for number, _type, _key, version, deleted in (yield sql("standing_items"), (no, asked, agent))
     }
     # What a glob brings along is named by its version, unless the caller named it in another way.
@@ -138,7 +144,7 @@ def hold(
                 yield from _since(no, seq, agent, text, there, read.seq, moved)
             case NameKind.ENTRY:
                 entry = shown(found, sides, name.value)
-                _version(text, entry, _as_of(read), moved, gone=entry is None or entry.deleted)
+                _version(text, entry, _as_of(read), moved, gone=entry is None or entry.deleted > 0)
             case NameKind.ITEM:
                 item = items.get(name.number)
                 _version(text, item, _as_of(read), moved, gone=item is None)
@@ -154,10 +160,10 @@ def _version(name: str, entry: Standing | None, read: int, moved: Moved, *, gone
     if read == present or (read == 0 and entry is not None and entry.deleted):
         return
     if gone:
-        was = f"was deleted at version {present}" if entry is not None else "is not there (version 0)"
+        was = f"was {entry.end} at version {present}" if entry is not None else "is not there (version 0)"
         moved.add(name, 0, f"{name} {was}, not at {read}")
     elif entry is not None and entry.deleted:
-        moved.add(name, present, f"{name} was deleted at version {present}, not at {read}")
+        moved.add(name, present, f"{name} was {entry.end} at version {present}, not at {read}")
     else:
         moved.add(name, present, f"{name} is at version {present}, not {read or 'absent'}")
 

@@ -233,7 +233,7 @@ def _expected(no: int, agent: str, transaction: Transaction, moved: Moved) -> St
     ids: dict[int, str] = {}
     rows = yield sql("standing_items"), (no, numbers(asked), agent)
     for number, type_, key, version, deleted in rows:
-        items[number] = Standing(number, version, bool(deleted))
+        items[number] = Standing(number, version, deleted)
         ids[number] = key or item_id(type_, number)
     course = _Course((yield from marks(agent)), found, items)
     about: list[int] = []
@@ -250,7 +250,7 @@ def _expected(no: int, agent: str, transaction: Transaction, moved: Moved) -> St
             )
         elif not fits and (draft.target is None or entry is not None):
             name = draft.key or ids[draft.target or 0]
-            gone = " (deleted)" if entry is not None and entry.deleted else ""
+            gone = f" ({entry.end})" if entry is not None and entry.deleted else ""
             present = 0 if gone else version
             moved.add(name, present, f"{name} is at version {version}{gone}, not {expected}")
         about.append(course.apply(draft, entry))

@@ -11,8 +11,9 @@ import pytest
 from blackboard_mcp.protocols.errors import BlackboardError, Conflict
 from blackboard_mcp.protocols.items import Forgotten, Item, ItemType, Zone, content_hash
 from blackboard_mcp.protocols.retention import Retention
+from blackboard_mcp.protocols.transactions import Transaction
 
-from .harness import HandClock, Table, Target, draft, number
+from .harness import CONFIG, HandClock, Table, Target, draft, number
 
 DAY: Final = 86_400.0
 LOGS: Final = Retention({ItemType.LOG: timedelta(days=30)}, "Ada", "logs are kept for a month")
@@ -194,6 +195,21 @@ class ForgettingTests:
         clock.advance(40 * DAY)
         assert await forget(at, entry, retention=LOGS) == ()
         assert await forget(at, entry) == (entry.id,)
+
+    async def test_a_transaction_that_read_what_was_forgotten_is_told_so(
+        self, at: Table, clock: HandClock
+    ) -> None:
+        entry = await at.post("alice", "first", "PLAN", key="plan:a")
+        await at.gone(entry)
+        clock.advance(40 * DAY)
+        await forget(at, entry)
+        anew = draft("second", "PLAN", key="plan:a", expected=4)
+        for transaction in (Transaction({"plan:a": 2}), Transaction(writes=[anew])):
+            with pytest.raises(Conflict, match="forgotten"):
+                await at.store.transact(at.board, "bob", transaction, config=CONFIG)
+        held = Transaction({"plan:a": 0}, [draft("second", "PLAN", key="plan:a", expected=0)])
+        (item,) = (await at.store.transact(at.board, "bob", held, config=CONFIG)).items
+        assert (item.number, item.version) == (entry.number, 2)
 
     async def test_former_versions_of_a_deleted_entry_are_forgotten(
         self, at: Table, clock: HandClock
