@@ -22,7 +22,8 @@ _LONGEST = 690
 async def with_texts(store: BoardStore, board: str, agent: str, error: Conflict) -> Conflict:
     """The conflict with the present text, version and writer of what moved, as far as the caller may read it.
 
-    Only short texts of the first few; for one that is long, the call that reads it, unless it is gone.
+    Only short texts of the first few; for one that is long, the call that reads it where there is
+    room, unless it is gone.
     """
     grant = GRANTED.get()
     moved = error.facts.get("moved")
@@ -54,7 +55,9 @@ async def with_texts(store: BoardStore, board: str, agent: str, error: Conflict)
         if item.deleted:
             continue
         if len(item.text) > room:
-            said.append(f'read({"keys" if item.key else "ids"}=["{item.key or item.id}"]) shows it.')
+            call = f'read({"keys" if item.key else "ids"}=["{item.key or item.id}"]) shows it.'
+            if len(" ".join([error.message, *said, call])) <= _LONGEST:
+                said.append(call)
             continue
         room -= len(item.text)
         name = item.key or item.id
