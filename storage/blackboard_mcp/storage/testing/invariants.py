@@ -456,7 +456,8 @@ def acyclic(known: set[tuple[int, str, int]]) -> bool:
     """Whether `depends_on` has no cycle: taking away what leans on nothing leaves nothing."""
     left = {(s, t) for s, kind, t in known if kind == "depends_on"}
     while True:
-        fewer = {(s, t) for s, t in left if any(t == other for other, _ in left)}
+        sources = {source for source, _ in left}
+        fewer = {(s, t) for s, t in left if t in sources}
         if fewer == left:
             return not left
         left = fewer
