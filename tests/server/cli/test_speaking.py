@@ -19,7 +19,8 @@ from blackboard_mcp.server.demo.process import environment
 from commands import PROGRAM, answered, on_terminal, refused, run, said, serving, token
 from patience import PATIENCE, until
 
-SPOKEN = [name for name, (module, _) in _COMMANDS.items() if module in ("speaking", "steering")]
+GIVEN = {"speaking", "steering", "inspect", "watch"}
+"""Modules of commands that have an example each."""
 
 
 async def furnish(data: Path) -> None:
@@ -341,7 +342,7 @@ def test_the_example_of_every_command_does_what_it_says(tmp_path: Path) -> None:
     asyncio.run(furnish(tmp_path))
     group = cli
     assert isinstance(group, click.Group)
-    for name in SPOKEN:
+    for name in [name for name, (module, _) in _COMMANDS.items() if module in GIVEN and name != "show"]:
         command = group.get_command(click.Context(group), name)
         assert command is not None
         example = str(command.epilog).removeprefix("Example: ")
