@@ -9,7 +9,8 @@ themselves know to be open. It reads nothing but the text of the view and the lo
 figures.
 
 "open": questions without an answer, problems and claims under debate; "duties": critiques to answer, answers to judge,
-questions by name. Each counts as shown when at least its first sentence, or 20 tokens of it, stands in the view. Where
+questions by name. Each counts as shown when at least its first sentence, or 20 tokens of it, stands in the view; of
+a post with code, what is said before it. Where
 all that is open and owed would take more than half of the view at 45 tokens each, it does not fit, and that checkpoint
 counts for "when full" instead. "over": what was resolved, withdrawn or superseded by its author, or rejected.
 """
@@ -145,8 +146,12 @@ class Tally:
 
 
 def stands(said: Said, view: str) -> bool:
-    """Whether at least a sentence of the post stands in a view that was made flat; `Agreed.` alone is none."""
-    text = flat(said.text)
+    """Whether at least a sentence of the post stands in a view that was made flat; `Agreed.` alone is none.
+
+    Of a post with code, what is said before it.
+    """
+    before = said.text.partition("```")[0]
+    text = flat(before if len(before.strip()) >= _SAYS_SOMETHING else said.text)
     first = next((end for end in _END.finditer(text) if end.end() >= _SAYS_SOMETHING), None)
     if first is not None and TOKENIZER.count(text[: first.end()]) <= _SENTENCE:
         return text[: first.end()] in view

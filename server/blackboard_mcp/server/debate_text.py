@@ -21,7 +21,7 @@ from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import Item, Status
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from .text import excerpt, fate, one_line, relative_age, word
+from .text import ELLIPSIS, excerpt, fate, flat, one_line, relative_age, word
 
 _STANDS = {
     ObligationState.OUTSTANDING: "outstanding",
@@ -70,8 +70,11 @@ def duty_line(
 
     id_ = name(number)
     if duty is Duty.AGREE:
+        start = excerpt(items[number].text, tokens, tokenizer) if number in items else ""
+        cut = start.endswith(ELLIPSIS) and start != flat(items[number].text)
+        on = f'all of it: read(ids=["{id_}"]); ' if cut else ""
         return (
-            f'{id_} by {by(number)} asks you to agree: {said(number)} → agree: debate(op="agree", id="{id_}"); '
+            f'{id_} by {by(number)} asks you to agree: {said(number)} → {on}agree: debate(op="agree", id="{id_}"); '
             f'object: post(type="CRITIQUE", edges={{"critiques": ["{id_}"]}}, text="…")'
         )
     if duty is Duty.RESPOND and debate is not None:

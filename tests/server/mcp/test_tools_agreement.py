@@ -42,6 +42,19 @@ async def test_who_is_asked_has_the_call_and_the_item_says_who_agreed(board: Any
     assert error["message"].startswith("You have agreed to D-1 before")
 
 
+async def test_who_is_asked_reads_all_of_it_in_the_view_or_the_call_that_does(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    for n in range(40):
+        await ada.post(f"The gauge of pump {n} reads low on every morning of the week, the log says. " * 3)
+    plan = "We move the replicas of shard seven to the new rack before the load test begins. "
+    await ada.post(plan * 5 + "But never on a Friday.", "DECISION", agree=["ben"])
+    await ada.post(plan * 30 + "And never on a Monday.", "DECISION", agree=["ben"])
+    view = await ben.say("read")
+    assert 'But never on a Friday." → agree: debate(op="agree", id="D-41")' in view
+    assert '…" → all of it: read(ids=["D-42"]); agree: debate(op="agree", id="D-42")' in view
+    assert "And never on a Monday." in await ben.say("read", ids=["D-42"])
+
+
 async def test_everybody_here_is_asked_about_an_item_that_stands_and_a_number_suffices(board: Any) -> None:
     ada, ben, cleo = await board.join("ada", "ben", "cleo")
     for agent in (ben, cleo):

@@ -10,7 +10,7 @@ from datetime import timedelta
 from blackboard_mcp.protocols.debates import DebateState, Duty, ObligationState, Outcome
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Contest, EdgeKind, Item, ItemType, Status, Zone
-from viewing import START, debate, edges, line_of, owes, sections_of, snapshot, view
+from viewing import BPE, START, debate, edges, line_of, owes, sections_of, snapshot, view
 
 Make = Callable[..., Item]
 
@@ -43,6 +43,68 @@ def test_reports_hide_neither_the_decision_nor_the_open_question(make_item: Make
 
 
 WORDS = [f"{a}{b}" for a in "abcdefghij" for b in "uvwxyz"]
+
+
+def crowded(make_item: Make) -> list[Item]:
+    """Facts that fill a view, and open questions beside them."""
+    facts = [
+        make_item(
+            n, f"{word} answers late at the usual load, of which the log has more than one would read. " * 3
+        )
+        for n, word in enumerate(WORDS, 10)
+    ]
+    questions = [
+        make_item(n, f"Which of the machines of row {n} has the certificate? Ask.", ItemType.QUESTION)
+        for n in range(100, 104)
+    ]
+    return [*facts, *questions]
+
+
+PARTS = "We move the replicas of shard seven to the new rack before the next load test begins. "
+
+
+def test_what_one_is_asked_to_agree_to_stands_there_whole_before_others_have_more_than_a_sentence(
+    make_item: Make,
+) -> None:
+    asked = make_item(1, PARTS * 6 + "But never on a Friday.", ItemType.DECISION, author="bob")
+    lines = make_item(2, "First we count.\nThen we pay, but only half of it.", ItemType.PLAN, author="bob")
+    owed = ((1, Duty.AGREE), (2, Duty.AGREE))
+    shown = view(snapshot(*crowded(make_item), asked, lines, owed=owed))
+    assert "But never on a Friday." in line_of(shown, "D-1")
+    assert "Then we pay, but only half of it." in line_of(shown, "P-2")
+    for id_ in ("D-1", "P-2"):
+        assert f'" → agree: debate(op="agree", id="{id_}")' in line_of(shown, id_)
+    assert all(f"Q-{n} by" in shown.text for n in range(100, 104))
+    assert BPE.count(line_of(shown, "D-1")) <= 0.15 * 1_500
+
+
+def test_what_one_is_asked_to_agree_to_and_has_no_room_names_the_call_that_reads_on(make_item: Make) -> None:
+    asked = make_item(1, PARTS * 40 + "But never on a Friday.", ItemType.DECISION, author="bob")
+    shown = view(snapshot(*crowded(make_item), asked, owed=((1, Duty.AGREE),)))
+    line = line_of(shown, "D-1")
+    assert '…" → all of it: read(ids=["D-1"]); agree: debate(op="agree", id="D-1"); object: ' in line
+    assert 0.11 * 1_500 < BPE.count(line) <= 0.15 * 1_500
+    others = [make_item(n, PARTS * 6, ItemType.DECISION, author="bob") for n in range(2, 10)]
+    owed = tuple((n, Duty.AGREE) for n in range(1, 10))
+    many = view(snapshot(*crowded(make_item), asked, *others, owed=owed))
+    spent = sum(BPE.count(line_of(many, f"D-{n}")) + 1 for n in range(1, 10))
+    assert 0.3 * 1_500 < spent <= 0.65 * 1_500
+    assert all(f"Q-{n} by" in many.text for n in range(100, 104))
+
+
+def test_open_work_has_its_sentences_in_up_to_half_of_the_room_before_the_rest_has_any(
+    make_item: Make,
+) -> None:
+    said = "of the gateway in row {} has the certificate that ends this month, and who renews it?"
+    kinds = (ItemType.QUESTION, ItemType.PROBLEM) * 8
+    questions = [make_item(n, f"Which {said.format(n)} Ask.", kind) for n, kind in enumerate(kinds, 200)]
+    types = (ItemType.DECISION, ItemType.HYPOTHESIS, ItemType.SUMMARY, ItemType.REPLY, ItemType.LOG) * 6
+    others = [make_item(n, f"We know {said.format(n)} Nobody.", type_) for n, type_ in enumerate(types, 300)]
+    shown = view(snapshot(*crowded(make_item), *others, *questions))
+    for question in questions:
+        assert "that ends this month, and who renews it?" in line_of(shown, question.id)
+    for heading in ("decisions, answers, plans", "hypotheses", "facts, results"):
+        assert heading in sections_of(shown)
 
 
 def test_what_rests_on_nothing_comes_after_what_others_rest_on(make_item: Make) -> None:

@@ -18,6 +18,8 @@ from .lines import circumstances, identity, in_quotes, listed, name
 from .room import Line
 from .standing import Standing
 
+_READ_ON = 16
+"""Tokens of the call that reads on where a text is cut."""
 _OF_COURSE = frozenset({EdgeKind.CRITIQUES})
 
 
@@ -64,8 +66,11 @@ class Duties:
         answers = [] if debate is None or duty is not Duty.ACKNOWLEDGE else [a for _, a in debate.answers]
         about = next((standing.items[a] for a in answers if a in standing.items), item)
         quorum = standing.snapshot.board.config.quorum
+        asked = duty is Duty.AGREE
 
         def told(tokens: int) -> str:
+            if asked and item.tokens <= tokens + _READ_ON:
+                tokens = item.tokens + _READ_ON
             return duty_line(
                 item.number,
                 duty,
@@ -77,7 +82,7 @@ class Duties:
                 tokens=tokens,
             )
 
-        return Line(about, partial(str, ""), sentence=told)
+        return Line(about, partial(str, ""), sentence=told, asked=asked)
 
     def _debate(self, item: Item, duty: Duty) -> Debate | None:
         """The open debate in which the duty arose."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from blackboard_mcp.protocols.items import Item, ItemType
+from blackboard_mcp.protocols.items import Item, ItemType, Status
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from ..text import ELLIPSIS, flat
@@ -18,6 +18,10 @@ ABSENT, STUB, START, WHOLE = range(4)
 """How much of an item stands in a view: nothing, its name, the start of its text, all of it."""
 ONE_LINE = 0.13
 """Part of the budget that one item may take."""
+ONE_ASKED = 0.145
+"""The same for what the reader is asked to agree to, where it has no second line in an open debate."""
+URGENT = 0.5
+"""Part of the room up to which what is urgent has its sentences before other sections have any."""
 USUAL = {5: 96, 4: 60, 3: 40, 2: 24, 1: 16}
 """Tokens of text by importance that lines have before any has more."""
 LEAST = 10
@@ -44,6 +48,8 @@ class Line:
     """The line without which this one says little."""
     most: int = 0
     """Most tokens of its text; 0: as the view allows."""
+    asked: bool = False
+    """The reader is asked to agree to it: all of its text comes before other lines have more than a sentence."""
     folded: tuple[Item, ...] = ()
     """Items that the lead names and that have no line of their own."""
     lines: list[str] = field(default_factory=list)
@@ -95,12 +101,16 @@ class Room:
         self.sections = sections
         self.tokens = tokens
         self._all = tokens
-        self._cap = max(int(budget * ONE_LINE), _SMALLEST_CAP)
+        self._budget = budget
         self._tokenizer = tokenizer
 
     def share_out(self) -> None:
+        urgent = [section for section in self.sections if section.urgent]
+        self._sentences(lambda section: section.floor, urgent)
+        self._open_work(urgent)
         self._sentences(lambda section: section.floor)
         self._sentences(lambda section: section.ceiling)
+        self._asked()
         for section in self.sections:
             for line in section.order:
                 if self.tokens < LEAST or section.cost >= section.ceiling * self._all:
@@ -113,7 +123,27 @@ class Room:
                 if self.tokens < LEAST:
                     return
                 if line.level == START:
-                    self.show(line, self._cap)
+                    self.show(line, self._cap(line))
+
+    def _open_work(self, urgent: Sequence[Section]) -> None:
+        """A sentence for each line of what is urgent, critiques left out, up to a part of the room."""
+        for section in urgent:
+            for line in section.order:
+                spent = sum(other.cost for other in urgent)
+                if self.tokens < LEAST or spent + SENTENCE + LEAST > URGENT * self._all:
+                    return
+                if line.follows is None and not line.spoken and not (line.textless and line.level == STUB):
+                    self._begin(section, line)
+
+    def _asked(self) -> None:
+        for section in self.sections:
+            for line in section.order:
+                if line.asked and line.level == START and section.cost < section.ceiling * self._all:
+                    self.show(line, min(line.item.tokens, self._cap(line), line.tokens + self.tokens))
+
+    def _cap(self, line: Line) -> int:
+        share = ONE_ASKED if line.asked and line.item.status is not Status.DEBATED else ONE_LINE
+        return max(int(self._budget * share), _SMALLEST_CAP)
 
     def stubs(self, section: Section) -> None:
         """The words of its lines without their texts, as far as there is room."""
@@ -125,9 +155,11 @@ class Room:
             elif not section.priced:
                 self.tokens += heading
 
-    def _sentences(self, share: Callable[[Section], float]) -> None:
+    def _sentences(
+        self, share: Callable[[Section], float], sections: Sequence[Section] | None = None
+    ) -> None:
         """A sentence for each line that has none, up to a share of the room; the first line in any case."""
-        for section in self.sections:
+        for section in self.sections if sections is None else sections:
             limit = share(section) * self._all
             spent = section.cost
             for line in section.order:
@@ -165,7 +197,7 @@ class Room:
         cost = sum(self._count(text) + 1 for text in lines)
         if level <= STUB < line.level or cost <= line.cost or cost > free:
             return 0
-        if tokens > SENTENCE and cost > self._cap:
+        if tokens > SENTENCE and cost > self._cap(line):
             return self._within_cap(line, tokens, cost)
         grown = cost - line.cost
         self.tokens -= grown
@@ -173,7 +205,7 @@ class Room:
         return grown
 
     def _within_cap(self, line: Line, tokens: int, cost: int) -> int:
-        smaller = min(tokens, line.item.tokens) - (cost - self._cap)
+        smaller = min(tokens, line.item.tokens) - (cost - self._cap(line))
         return self.show(line, smaller) if SENTENCE < smaller < tokens else 0
 
     def _shape(self, line: Line, tokens: int) -> tuple[list[str], int]:
