@@ -245,6 +245,19 @@ def become(told: dict[str, Any]) -> None:
         setattr(sys, f"__{name}__", stream)
 
 
+def leave(code: int) -> None:
+    """Ends as an interpreter does, but for taking its modules apart, which costs more than many a command."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except OSError:
+            sys.exit(code)  # the interpreter has its own words for it
+    os._exit(code & 255)
+
+
 async def rehearse(folder: Path) -> None:
     """Makes what a server makes once in a process: models and schemas of all tools."""
     compose = import_module(f"{MODULE}.compose")
@@ -277,7 +290,13 @@ if __name__ == "__main__":
         become(task)
         if beside := task.get("beside"):
             install(Warmed(beside))
-        if script := task.get("script"):
-            run_path(script, run_name="__main__")
-        else:
-            import_module(f"{MODULE}.cli").main()
+        code: Any = 0
+        try:
+            if script := task.get("script"):
+                run_path(script, run_name="__main__")
+            else:
+                import_module(f"{MODULE}.cli").main()
+        except SystemExit as ending:
+            if not isinstance(code := ending.code or 0, int):
+                raise
+        leave(code)
