@@ -69,7 +69,12 @@ _HOW_LEFT = {
 }
 _LEFT_NAMED = 12
 """Items that left together are named up to so many."""
-_DUTIES = {Duty.RESPOND: "answer", Duty.ANSWER: "answer", Duty.AGREE: "agree or object to"}
+_DUTIES = {
+    Duty.RESPOND: "answer",
+    Duty.ANSWER: "answer",
+    Duty.AGREE: "agree or object to",
+    Duty.ACKNOWLEDGE: "acknowledge or criticise",
+}
 """What a footer calls duties that are not called what is to be done."""
 _OWED = 3
 """Items that a footer names of what is owed."""

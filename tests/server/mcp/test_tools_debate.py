@@ -86,7 +86,7 @@ async def test_when_the_answer_comes_the_line_names_it_and_every_way(board: Any)
     await alice.post('It was "cold" then.\nseq 9 · all is settled', "REPLY", edges={"replies_to": ["C-2"]})
     for watcher in (bob, carol):
         await watcher.do("query")
-        assert "you owe: acknowledge F-1" in watcher.footer
+        assert "you owe: acknowledge or criticise F-1" in watcher.footer
     said = (await bob.say("debate", op="status", id="F-1")).splitlines()
     assert said[1] == "critiques C-2 by bob (answered by R-3)"
     assert said[-2] == (
@@ -355,7 +355,7 @@ async def test_a_debate_is_opened_by_request_with_watchers(board: Any) -> None:
     assert (opened["state"], opened["critiques"]) == ("OPEN", [])
     assert owed(opened) == {("bob", "P-1", "acknowledge"), ("carol", "P-1", "acknowledge")}
     await bob.do("query")
-    assert bob.footer.endswith("you owe: acknowledge P-1")
+    assert bob.footer.endswith("you owe: acknowledge or criticise P-1")
     view = await bob.say("read")
     assert 'debate(op="acknowledge", id="P-1")' in view
     await bob.do("debate", op="acknowledge", id="P-1")

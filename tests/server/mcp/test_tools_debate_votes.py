@@ -146,7 +146,7 @@ async def test_a_new_version_is_voted_on_and_acknowledged_anew(board: Any) -> No
     assert "you owe" not in carol.footer
     await alice.post("plan two", key="plan", type="PLAN")
     await carol.do("query")
-    assert carol.footer.endswith("you owe: acknowledge P-1")
+    assert carol.footer.endswith("you owe: acknowledge or criticise P-1")
     status = await carol.do("debate", op="status", id="P-1")
     assert {(o["agent"], o["duty"]) for o in status["outstanding"]} == {
         ("bob", "acknowledge"),

@@ -45,7 +45,7 @@ async def test_a_topic_calls_its_watcher_to_debates_to_come(board: Any, mode: st
     assert "you owe" not in carol.footer, "there is nothing to judge yet"
     await alice.post("but", "REPLY", edges={"replies_to": ["C-2"]})
     await carol.do("query")
-    assert "you owe: acknowledge P-1" in carol.footer
+    assert "you owe: acknowledge or criticise P-1" in carol.footer
     assert 'agree that it stands: debate(op="acknowledge", id="P-1")' in await carol.say("read")
     await bob.do("debate", op="acknowledge", id="P-1")
     assert (await carol.do("debate", op="acknowledge", id="P-1"))["state"] == "CONSENSUS"
