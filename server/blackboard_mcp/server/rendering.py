@@ -176,8 +176,8 @@ class Rendering:
             ]
             if item.agreement is not None and item.status is not Status.WITHDRAWN:
                 words.append(f"→ {agreement_line(item.agreement)}")
-            if item.retracted:
-                words.append(notices(item, _NAMED_APART))
+            if (doubt := notices(item, _NAMED_APART)) != "":
+                words.append(doubt)
             lines.append(" ".join(words))
         return lines + remark_lines(posted, agent)
 
@@ -332,8 +332,8 @@ class Rendering:
         sides = [("supported", item.supporters), ("opposed", item.opponents)]
         if item.supporters or item.opponents:
             lines.append("; ".join(f"{verb} by {_names(names)}" for verb, names in sides if names))
-        if item.retracted:
-            lines.append(notices(item, _NOTICES))
+        if (doubt := notices(item, _NOTICES)) != "":
+            lines.append(doubt)
         if item.metadata:
             lines.append(f"metadata {one_line(str(item.metadata)[:300])}")
         return "\n".join(lines)
@@ -525,10 +525,10 @@ def _endorsed(item: Item, *, repeated: bool) -> str:
     many = "s" if count > 1 else "" if count else " yet"
     owners = f"{count or 'no'} independent supporter{many}"
     before = " (posted before with this idempotency_key)" if repeated else ""
-    return (
+    said = (
         f"{item.id} by {item.author} says the same: counted as your support ({owners}), nothing stored twice"
-        f"{before}{' ' if item.retracted else ''}{notices(item, _NAMED_APART)}"
     )
+    return f"{said}{before} {notices(item, _NAMED_APART)}".rstrip()
 
 
 def _names(names: Sequence[str]) -> str:

@@ -17,7 +17,16 @@ from typing import Any
 from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.agreements import Agreement
 from blackboard_mcp.protocols.debates import Outcome
-from blackboard_mcp.protocols.items import EdgeKind, Forgotten, Item, ItemType, Status, Visibility, Zone
+from blackboard_mcp.protocols.items import (
+    EdgeKind,
+    Forgotten,
+    Item,
+    ItemType,
+    Status,
+    Visibility,
+    Zone,
+    parse_ref,
+)
 from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.visible import HIDDEN, JOINERS
 from blackboard_mcp.protocols.visible import escape as escape
@@ -239,23 +248,25 @@ def description(item: Item, now: datetime | None = None) -> str:
         parts.append(f"⚠ {claimed}")
     if item.agreement is not None:
         parts.append(f"({agreement_line(item.agreement)})")
-    if item.retracted:
-        parts.append(notices(item, 1))
+    if (doubt := notices(item, 1)) != "":
+        parts.append(doubt)
     return " ".join(parts)
 
 
 def notices(item: Item, most: int) -> str:
     """What the item rests on that was retracted, `most` of it: `⚠ rests on H-3 WITHDRAWN +2`.
 
-    Empty when it rests on nothing of the kind.
+    Empty when it rests on nothing of the kind, or cites what took its place as well: its author has seen to that.
     """
+    cited = {edge.target for edge in item.edges}
+    open_ = [one for one in item.retracted if one.by is None or parse_ref(one.by).number not in cited]
     told = []
-    for notice in item.retracted[:most]:
+    for notice in open_[:most]:
         verb = "supports" if notice.kind is EdgeKind.SUPPORTS else "rests on"
         by = f" by {notice.by}" if notice.by is not None else ""
         via = f" via {notice.via}" if notice.via != notice.id else ""
         told.append(f"{verb} {notice.id} {notice.status}{by}{via}")
-    return f"⚠ {', '.join(told)}{_more(item.retracted, most)}" if told else ""
+    return f"⚠ {', '.join(told)}{_more(open_, most)}" if told else ""
 
 
 def became(item: Item) -> str:

@@ -98,6 +98,19 @@ async def test_a_superseded_item_names_what_took_its_place(board: Any) -> None:
     assert (await ben.item("H-4"))["retracted"] == []
 
 
+async def test_the_mark_goes_when_the_author_cites_what_took_the_place(board: Any) -> None:
+    ada, ben, _eve = await chain(board)
+    await ada.post("The cache is cold", "HYPOTHESIS", edges={"supersedes": ["H-1"]})
+    assert "SUPERSEDED by H-4" in await ada.say("read", ids=["F-2"])
+    done = await ben.say("post", id="F-2", edges={"derived_from": ["H-4"]})
+    for said in (done, await ada.say("read"), await ada.say("read", ids=["F-2"])):
+        (line,) = (line for line in said.splitlines() if line.startswith("F-2"))
+        assert "SUPERSEDED by H-4" not in line
+    assert "⚠ rests on H-1 SUPERSEDED by H-4 via F-2" in await ada.say("read", ids=["E-3"])
+    await ada.post(id="H-4", status="WITHDRAWN")
+    assert "⚠ rests on H-4 WITHDRAWN" in await ada.say("read", ids=["F-2"])
+
+
 async def test_each_marked_item_is_told_of_once_and_can_be_followed(board: Any) -> None:
     ada, _ben, eve = await chain(board)
     held = await eve.do("subscribe", filter={"event": "item.doubted"})

@@ -77,8 +77,8 @@ def circumstances(item: Item, *, without: frozenset[EdgeKind] = frozenset(), deb
         parts.append(f"supported by {' '.join(map(word, item.supporters[:2]))}{more(item.supporters, 2)}")
     if debated and item.status is Status.DEBATED:
         parts.append("debated")
-    if item.retracted:
-        parts.append(notices(item, 1))
+    if (doubt := notices(item, 1)) != "":
+        parts.append(doubt)
     return f" {', '.join(parts)}" if parts else ""
 
 
