@@ -106,7 +106,7 @@ def restore_call(item: Item) -> str:
     return f'query_archive(text="{item.id}", restore=true)'
 
 
-def begin_anew(item: Item) -> str:
+def begin_anew(item: Item | wire.WireItem) -> str:
     """How to go on from a tombstone."""
     last = f'read(ids=["{item.id}@{item.version - 1}"]) has what it held'
     if item.forgotten is not None:

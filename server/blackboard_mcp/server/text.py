@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.agreements import Agreement
@@ -31,6 +31,9 @@ from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.visible import HIDDEN, JOINERS
 from blackboard_mcp.protocols.visible import escape as escape
 from blackboard_mcp.protocols.visible import visible as visible
+
+if TYPE_CHECKING:
+    from blackboard_mcp.protocols.wire import WireForgotten
 
 ELLIPSIS = "…"
 QUOTE = "> "
@@ -188,7 +191,7 @@ def word(text: str) -> str:
 _APART = str.maketrans({" ": "_", "[": "(", "]": ")"})
 
 
-def forgotten(gone: Forgotten) -> str:
+def forgotten(gone: Forgotten | WireForgotten) -> str:
     """When a content was removed, by whose decision and why."""
     return f"forgotten on {gone.at:%Y-%m-%d} by decision of {one_line(gone.by)}: {one_line(gone.why)}"
 

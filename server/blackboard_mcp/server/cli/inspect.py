@@ -69,7 +69,7 @@ def show(as_json: bool, budget: int, ids: tuple[str, ...], **given: Any) -> None
                 page = ItemsAnswer(items=items, seq=reading.found.seq, missing=list(reading.found.missing))
                 click.echo(visible_json(page.model_dump_json()))
             else:
-                click.echo(say.whole(reading))
+                click.echo(_with_commands(say.whole(reading)))
             return
         view, snapshot = await opened.blackboard.view(agent, None, budget)
         if as_json:
@@ -78,6 +78,15 @@ def show(as_json: bool, budget: int, ids: tuple[str, ...], **given: Any) -> None
             click.echo(view.text)
 
     _run(settings, look)
+
+
+def _with_commands(text: str) -> str:
+    """The text with commands for the server's calls; what agents wrote stays as it is."""
+    from ..text import QUOTE
+    from .advice import for_people
+
+    lines = text.split("\n")
+    return "\n".join(line if line.startswith(QUOTE) else for_people(line) for line in lines)
 
 
 def _view_as_json(text: str, tokens: int, seq: int) -> None:

@@ -10,7 +10,7 @@ import click
 from blackboard_mcp.protocols.items import LETTERS
 from blackboard_mcp.protocols.names import SYSTEM
 
-from ..text import clip
+from ..text import clip, forgotten
 from .advice import for_people
 from .output import DIM, GOOD, ID, OPEN, Part, line, name, table
 
@@ -102,6 +102,8 @@ def _remark(remark: WireRemark) -> str:
 
 def whole(answer: ItemsAnswer) -> None:
     """Items with all of their texts, each line of those set in."""
+    from ..explaining import begin_anew
+
     for item in answer.items:
         line(
             (item.id, ID),
@@ -109,6 +111,11 @@ def whole(answer: ItemsAnswer) -> None:
             name(item.author),
             f", {_stands(item)}, {item.zone}",
         )
+        if item.forgotten is not None:
+            line(f"  {forgotten(item.forgotten)}")
+            line(f"  sha256 of what it said: {item.sha256}")
+        if item.deleted:
+            line(f"  {for_people(begin_anew(item))}")
         for text in item.text.splitlines():
             line(f"  {text}")
     if answer.missing:
