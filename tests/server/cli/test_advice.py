@@ -13,7 +13,8 @@ import blackboard_mcp.storage.archive
 import click
 import pytest
 from blackboard_mcp.server.cli import cli
-from blackboard_mcp.server.cli.advice import _CALL, for_people
+from blackboard_mcp.server.cli.advice import _CALL, error_for_people, for_people
+from blackboard_mcp.server.http.auth.authenticating import MISSING, WRONG
 
 PARTS = [
     Path(str(part.__file__)).parent
@@ -113,6 +114,22 @@ def test_no_call_of_a_tool_is_left_and_each_command_is_one() -> None:
 )  # fmt: skip
 def test_a_call_becomes_the_command_that_does_the_same_or_is_left_out(text: str, told: str) -> None:
     assert for_people(text) == told
+
+
+@pytest.mark.parametrize("text", [MISSING, WRONG])
+def test_who_has_no_token_that_counts_reads_where_a_command_takes_it_from(text: str) -> None:
+    told = error_for_people(text)
+    assert "put a token into BLACKBOARD_TOKEN, or into a file that --token-file names. Whoever runs" in told
+    assert "`blackboard-mcp token create`. Nothing was changed." in told
+    assert not re.search("header|BoardClient|connect", told)
+
+
+@pytest.mark.parametrize(
+    ("tool", "sets"), [("core", "core,admin"), ("request", "core,messages"), ("consume", "all")]
+)
+def test_a_tool_that_is_not_served_is_told_with_the_least_that_serves_it(tool: str, sets: str) -> None:
+    text = f"The server does not serve the tool '{tool}': unknown tool. Start it with --tools all."
+    assert error_for_people(text).endswith(f" Start it with --tools {sets}.")
 
 
 def test_a_text_that_goes_on_and_on_is_read_quickly() -> None:

@@ -49,4 +49,6 @@ def test_a_folder_and_a_server_say_by_whose_decision_an_item_was_forgotten(tmp_p
             entry = said(given, "show", "L-2")
             assert "by decision of Ada: a month is enough" in entry
             assert "`blackboard-mcp post TEXT --key log:one` begins it anew" in entry
+            gone = said(given, "query", "--status", "deleted")
+            assert [row.split()[0] for row in gone.splitlines()] == ["P-3", "L-2", "L-1"]
             assert "`blackboard-mcp show P-3@1` has what it held" in said(given, "show", "P-3")

@@ -206,12 +206,22 @@ def test_a_token_decides_who_speaks_where_and_how_much(server: tuple[str, Path],
     url, data = server
     asyncio.run(furnish(data))
     at = {"BLACKBOARD_URL": url}
-    assert "asks for an access token" in refused(at, "post", "nobody")
-    assert "access token" in refused(at | {"BLACKBOARD_TOKEN": "bbt_wrong"}, "post", "nobody")
+    for shown, why in (
+        ({}, "asks for an access token"),
+        ({"BLACKBOARD_TOKEN": "bbt_wrong"}, "does not count"),
+    ):
+        for words in (("post", "nobody"), ("watch", "--seconds", "0")):
+            told = refused(at | shown, *words)
+            assert why in told
+            assert "into a file that --token-file names" in told
+            assert "header" not in told
     watcher = at | {"BLACKBOARD_TOKEN": token(data, "--agent", "eve", "--role", "observer")}
     assert "you are its observer" in refused(watcher, "post", "may I?")
     assert said(watcher, "boards").startswith("main\topen\t")
-    assert "says that the caller is eve" in refused(watcher, "boards", "--agent", "ann")
+    other = refused(watcher, "boards", "--agent", "ann")
+    assert (
+        "says that the caller is eve, and --agent (or BLACKBOARD_AGENT) says otherwise: leave it out" in other
+    )
     assert "in the clear" in refused(watcher, "boards", "--url", "http://example.com/mcp")
     # The folder that the server serves can be spoken to beside it.
     assert said({"BLACKBOARD_DATA": str(data)}, "post", "by hand").startswith("posted fact F-")
@@ -270,7 +280,14 @@ def test_a_server_that_is_not_there_or_none_of_ours_is_said_in_one_line(tmp_path
         (("board", "x"), 2, "NAME=VALUE"),
         (("ask", "a b", "x"), 1, "a b"),
         (("post", "x", "--agent", "\x1b[31m"), 1, "agent's name"),
-        (("post", "x", "--status", "\x1b[31m\u202e"), 1, "tatus"),
+        (("post", "x", "--status", "\x1b[31m\u202e"), 2, "tatus"),
+        (("post", "x", "--status", "foo"), 2, "'active'"),
+        (("post", "x", "--ttl-seconds", "-4"), 2, "--ttl-seconds"),
+        (("post", "x", "--ttl-seconds", "1e12"), 1, "blackboard-mcp: --ttl-seconds must"),
+        (("post", "--id", "H-1", "--importance", "5"), 1, "answer it with `blackboard-mcp reply`"),
+        (("decide", "H-1", "amended", "x"), 1, "amended goes with --to ID"),
+        (("watch", "--event", "foo", "--seconds", "0"), 1, "--event: 'foo'"),
+        (("watch", "--thread", "F-999", "--seconds", "0"), 1, "--thread: no item 999"),
     ],
 )
 def test_what_is_wrong_is_taught_and_nothing_raw_comes_back(

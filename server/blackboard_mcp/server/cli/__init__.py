@@ -112,9 +112,9 @@ def main() -> None:
     try:
         cli.main(standalone_mode=True)
     except BlackboardError as error:
-        from .advice import for_people
+        from .advice import error_for_people
 
-        said = escape(for_people(error.message), keep="\n")  # a server's words, too
+        said = escape(error_for_people(error.message), keep="\n")  # a server's words, too
         click.echo(f"blackboard-mcp: {said}", err=True)
         sys.exit(1)
     except BrokenPipeError:

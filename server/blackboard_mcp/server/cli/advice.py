@@ -32,6 +32,48 @@ _ANY: Final = "…"
 """What a caller puts in."""
 
 
+def error_for_people(text: str) -> str:
+    """An error's text with the options and commands that a person can type."""
+    text = for_people(text)
+    for said, meant in _ERRORS:
+        text = said.sub(meant, text)
+    return text
+
+
+def _option(field: str) -> str:
+    return "TEXT" if field == "text" else "--" + _OPTIONS.get(field, field).replace("_", "-")
+
+
+_OPTIONS: Final = {"agent": "by", "edges": "edge", "tags": "tag"}
+"""Options that have another name than the field that they fill."""
+_SERVED: Final = {"request": "core,messages", "core": "core,admin", "board": "core,admin"}
+"""With which tools a server serves the tool."""
+
+_ERRORS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
+    (
+        re.compile(r"send the header 'Authorization: Bearer …' with an access token on every request"),
+        "put a token into BLACKBOARD_TOKEN, or into a file that --token-file names",
+    ),
+    (re.compile(r"; `blackboard-mcp connect` and BoardClient take it from BLACKBOARD_TOKEN"), ""),
+    (
+        re.compile(r"X-Blackboard-Agent says otherwise: leave the header out"),
+        "--agent (or BLACKBOARD_AGENT) says otherwise: leave it out",
+    ),
+    (re.compile(r"^Item 1 of items: (?:post\.items: )?(\w+)"), lambda found: _option(found[1])),
+    (re.compile(r"\bfilter\.(\w+)"), lambda found: _option(found[1])),
+    (re.compile(r'\boutcome="(stands|falls|amended)"'), r"\1"),
+    (re.compile(r'\bto="…"'), "--to ID"),
+    (
+        re.compile(r"\bpost a REPLY or a CRITIQUE of it"),
+        "answer it with `blackboard-mcp reply` or `blackboard-mcp critique`",
+    ),
+    (
+        re.compile(r"(the tool '(\w+)'.*Start it with --tools )all"),
+        lambda found: found[1] + _SERVED.get(found[2], "all"),
+    ),
+)
+
+
 def for_people(text: str) -> str:
     """The text with commands for calls; as it is where nothing would be left of it."""
     return "\n".join(map(_line, text.split("\n")))

@@ -9,12 +9,11 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from blackboard_mcp.protocols.items import Status
 
 from ..settings import Settings
 from ..text import visible_json
 from .commands import act
-from .options import TYPES, Command, existing, interruptible, settings_of
+from .options import STATUSES, TYPES, Command, existing, interruptible, settings_of
 from .target import OPERATOR, Target, target_of, target_options
 
 if TYPE_CHECKING:
@@ -140,8 +139,8 @@ _filters = (
     *_filters,
     click.option(
         "--status",
-        type=click.Choice([str(status) for status in Status], case_sensitive=False),
-        help="Only items with this status.",
+        type=STATUSES,
+        help="Only items with this status; DELETED: what was deleted or forgotten.",
     ),
     click.option("--key", help="Only entries whose key matches: * in a segment, ** across."),
     click.option(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from blackboard_mcp.protocols.items import ItemType
+from blackboard_mcp.protocols.items import DELETED, ItemType, Status
 
 from ..settings import Settings, load
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 TYPES = click.Choice([str(type_) for type_ in ItemType], case_sensitive=False)
+STATUSES = click.Choice([*map(str, Status), DELETED], case_sensitive=False)
 
 
 def data_options(command: Command) -> Command:

@@ -9,6 +9,7 @@ import click
 from blackboard_mcp.protocols.items import EdgeKind, ItemType
 
 from .commands import act
+from .options import STATUSES
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -31,6 +32,7 @@ _text = click.argument("text", metavar="TEXT|-", callback=_said)
 _reason = click.option("--reason", default="", help="Why, in a sentence.")
 _tags = click.option("--tag", "tags", metavar="TAG", multiple=True, help="A tag (repeat for more).")
 _importance = click.option("--importance", type=click.IntRange(1, 5), help="5 stays until you lower it.")
+_STATUS = "Of the item: ACTIVE, RESOLVED, WITHDRAWN; DELETED for an entry."
 _TYPES = click.Choice([str(t) for t in ItemType if t is not ItemType.SUMMARY], case_sensitive=False)
 _KINDS = click.Choice([str(kind) for kind in EdgeKind])
 
@@ -48,14 +50,12 @@ async def _posted(board: BoardAccess, given: dict[str, Any]) -> BaseModel:
     _importance,
     click.option("--key", help="Write the entry of this key, say plan:step-1."),
     click.option("--id", "item", metavar="ID", help="Change this item of yours: its text, tags, status …"),
-    click.option(
-        "--status", metavar="STATUS", help="Of the item: ACTIVE, RESOLVED, WITHDRAWN; DELETED for an entry."
-    ),
+    click.option("--status", type=STATUSES, metavar="STATUS", help=_STATUS),
     click.option(
         "--edge", "edges", type=(_KINDS, str), multiple=True, metavar="KIND ID", help="Say supports F-3."
     ),
     click.option("--visibility", type=click.Choice(["board", "team", "private"]), help="Who may read it."),
-    click.option("--ttl-seconds", type=float, help="Archive it after so long."),
+    click.option("--ttl-seconds", type=click.FloatRange(min=0), help="Archive it after so long."),
     click.option("--agree", metavar="NAME", multiple=True, help="Ask an agent to agree to it, or all."),
     example='blackboard-mcp post "the pump burst at 8 bar" --tag pump --edge supports H-1',
     any_board=True,
