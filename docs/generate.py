@@ -101,7 +101,8 @@ EVENTS: dict[EventType, tuple[str, str]] = {
     EventType.ITEM_EXPIRED: ("The item outlived its ttl_seconds and moved to the archive.", "why"),
     EventType.ITEM_RESTORED: ("The item came back from the archive.", "why"),
     EventType.ITEM_FORGOTTEN: (
-        "The operator had the item's text, tags and metadata removed for good, in all versions and in the log.",
+        "The operator had the item's text, tags and metadata, and the reasons given about it, removed for good, in all "
+        "versions and in the log.",
         "by (who decided), why",
     ),
     EventType.ITEM_ENDORSED: (

@@ -56,6 +56,7 @@ WITHOUT: dict[str, set[str]] = {
     },
     "what an operator's rules let be forgotten, and how it was, asked of items that were found for the agent": {
         *("archive_numbers", "forgettable", "anything_forgotten", "forgotten_by", "finding_forget"),
+        *("deliveries_forget", "kept_forget"),
     },
     "counting all texts anew by another tokenizer: nobody is shown any": {
         *("counted_items", "counted_versions", "counted_working"),

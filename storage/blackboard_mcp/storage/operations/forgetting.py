@@ -1,8 +1,8 @@
 """Forgetting: archived items lose their content by an operator's decision, and keep a tombstone that says so.
 
 Of a forgotten item there is its number, type, key, author, times, edges and the sha256 of every version. Everything
-that agents wrote into it is gone, from the log as well. What the guard holds, what is watched and what live items rest
-on is passed over, and that is looked at in the transaction that forgets.
+that agents wrote into it is gone, from the log as well, and so are the reasons that they gave about it. What the guard
+holds, what is watched and what live items rest on is passed over. That is looked at in the transaction that forgets.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def forget(board: str, wanted: Iterable[int], retention: Retention, now: int) ->
         return ()
     listed = numbers(one.number for one in due)
     rows = yield from load_any(ledger.no, [one.number for one in due])
-    yield sql("events_forget"), (ledger.no, listed)
+    yield from _forget_reasons(ledger, listed)
     gone: list[tuple[int, int]] = []
     said = {"by": cut(retention.decided_by, 100), "why": cut(retention.reason, 300)}
     for number in sorted(rows):
@@ -53,6 +53,17 @@ def forget(board: str, wanted: Iterable[int], retention: Retention, now: int) ->
     yield sql("outbox_add_all"), (ledger.no, moved)
     yield from ledger.close()
     return tuple(one.id for one in due)
+
+
+def _forget_reasons(ledger: Ledger, listed: str) -> Steps[None]:
+    """The words in which agents ended, judged or declined what is about the items."""
+    told = ("events_forget", "duties_forget", "requests_forget", "declined_forget", "kept_forget")
+    for name in (*told, "deliveries_forget"):
+        yield sql(name), (ledger.no, listed)
+    found = numbers(row[0] for row in (yield sql("debates_on"), (ledger.no, listed)))
+    for name in ("debates_forget", "votes_forget", "decisions_forget"):
+        yield sql(name), (ledger.no, found)
+    yield sql("kept_drop"), (ledger.no, ledger.now)
 
 
 def any_() -> Steps[bool]:

@@ -60,11 +60,56 @@ WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2));
 DELETE FROM finding WHERE board = ?1 AND fingerprint = ?2 AND number = ?3;
 
 -- name: events_forget
--- Tags and metadata in the log of items (a JSON list); every event stays, with what happened, when and by whom.
-UPDATE event INDEXED BY event_item SET tags = '[]', data = json_remove(data, '$.was', '$.now', '$.tags')
+-- Tags, metadata and reasons in the log of items (a JSON list); every event stays, with what happened, when and by whom.
+UPDATE event INDEXED BY event_item SET tags = '[]', data = json_remove(data, '$.was', '$.now', '$.tags', '$.reason')
 WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2)) AND (
     tags <> '[]' OR json_type(data, '$.was') IS NOT NULL OR json_type(data, '$.now') IS NOT NULL
-    OR json_type(data, '$.tags') IS NOT NULL);
+    OR json_type(data, '$.tags') IS NOT NULL OR json_type(data, '$.reason') IS NOT NULL);
+
+-- name: duties_forget
+-- The words with which agents did what they owed to items (a JSON list); those of the server stay.
+UPDATE obligation INDEXED BY obligation_item SET reason = ''
+WHERE board = ?1 AND item IN (SELECT value FROM json_each(?2)) AND state = 'acknowledged' AND duty <> 'agree'
+  AND reason <> '';
+
+-- name: requests_forget
+-- Why requests (a JSON list of items) ended.
+UPDATE request SET reason = '' WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND reason <> '';
+
+-- name: declined_forget
+-- Why agents declined requests (a JSON list of items).
+UPDATE request_declined SET reason = ''
+WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND reason <> '';
+
+-- name: deliveries_forget
+-- What workers said of events of items (a JSON list) that they could not work on.
+UPDATE delivery SET why = '' WHERE board = ?1 AND why <> '' AND EXISTS (
+    SELECT 1 FROM event e WHERE e.board = ?1 AND e.seq = delivery.seq AND e.item IN (SELECT value FROM json_each(?2)));
+
+-- name: debates_forget
+-- Why debates (a JSON list) ended. That the author conceded stays: it says who ended them.
+UPDATE debate SET reason = CASE WHEN reason = 'conceded' OR reason LIKE 'conceded: %' THEN 'conceded' ELSE '' END
+WHERE board = ?1 AND id IN (SELECT value FROM json_each(?2)) AND reason <> '';
+
+-- name: votes_forget
+-- Why owners voted as they did in debates (a JSON list).
+UPDATE vote SET reason = '' WHERE board = ?1 AND debate IN (SELECT value FROM json_each(?2)) AND reason <> '';
+
+-- name: decisions_forget
+-- Why owners decided as they did in debates (a JSON list).
+UPDATE decision SET reason = '' WHERE board = ?1 AND debate IN (SELECT value FROM json_each(?2)) AND reason <> '';
+
+-- name: kept_forget
+-- Answers kept for calls made again that say how debates on items (a JSON list) stood, of who took part.
+DELETE FROM idempotency
+WHERE board = ?1
+  AND agent IN (SELECT e.agent FROM event e INDEXED BY event_item
+                WHERE e.board = ?1 AND e.item IN (SELECT value FROM json_each(?2)))
+  AND json_extract(answer, '$[0].root') IN (SELECT value FROM json_each(?2));
+
+-- name: kept_drop
+-- Answers kept for calls made again that are good no more.
+DELETE FROM idempotency INDEXED BY idempotency_expiry WHERE board = ?1 AND expires_at <= ?2;
 
 -- name: forgotten_by
 -- The events by which items (a JSON list) were forgotten, oldest first: item, version, when, and what they say.
