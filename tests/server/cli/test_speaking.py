@@ -148,6 +148,9 @@ def test_people_look_for_what_there_is_and_was(people: tuple[dict[str, str], dic
     why = said(ben, "explain", old, "H-999")
     assert why.startswith(f"{old} plan, archive\n  left ")
     assert f"back with `blackboard-mcp unarchive {old}`\n" in why
+    for words in (("explain", "H-999"), ("show", "H-999"), ("show", "H-999", "--json")):
+        none = run(ben, *words)
+        assert (none.returncode, none.stderr, "999" in none.stdout) == (1, "", True), none
     assert answered(ben, "explain", old)["explanations"][0]["left"]["event"] == "item.superseded"
 
 

@@ -59,7 +59,10 @@ _ERRORS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]
         re.compile(r"X-Blackboard-Agent says otherwise: leave the header out"),
         "--agent (or BLACKBOARD_AGENT) says otherwise: leave it out",
     ),
-    (re.compile(r"^Item 1 of items: (?:post\.items: )?(\w+)"), lambda found: _option(found[1])),
+    (
+        re.compile(r"^Item 1 of items: (?:post\.items: (\w+))?"),
+        lambda found: _option(found[1]) if found[1] else "",
+    ),
     (re.compile(r"\bfilter\.(\w+)"), lambda found: _option(found[1])),
     (re.compile(r'\boutcome="(stands|falls|amended)"'), r"\1"),
     (re.compile(r'\bto="…"'), "--to ID"),

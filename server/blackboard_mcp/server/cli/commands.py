@@ -34,12 +34,13 @@ def act(
             async def work() -> None:
                 async with target.opened(any_board=any_board) as board:
                     answer = await call(board, **given)
-                    if as_json:
-                        output.as_json(answer)
-                        return
                     from . import readings
 
-                    getattr(readings, reading)(answer, {**given, "board": board.name})
+                    if as_json:
+                        output.as_json(answer)
+                    else:
+                        getattr(readings, reading)(answer, {**given, "board": board.name})
+                    readings.end(answer)
 
             interruptible(work)
 

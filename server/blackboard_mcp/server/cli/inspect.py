@@ -62,13 +62,17 @@ def show(as_json: bool, budget: int, ids: tuple[str, ...], **given: Any) -> None
 
     async def look(opened: Installation, say: Rendering) -> None:
         if ids:
+            from .readings import end
+
             reading = await opened.blackboard.read(agent, None, ids, [])
+            items = [wire_item(item) for item in reading.found.items]
+            page = ItemsAnswer(items=items, seq=reading.found.seq, missing=list(reading.found.missing))
             if as_json:
-                items = [wire_item(item) for item in reading.found.items]
-                page = ItemsAnswer(items=items, seq=reading.found.seq, missing=list(reading.found.missing))
                 click.echo(visible_json(page.model_dump_json()))
             else:
                 click.echo(_with_commands(say.whole(reading)))
+            if not reading.versions:
+                end(page)
             return
         view, snapshot = await opened.blackboard.view(agent, None, budget)
         if as_json:
@@ -101,6 +105,7 @@ async def _from_server(target: Target, ids: tuple[str, ...], budget: int, *, as_
         if ids:
             found = await board.read(ids)
             output.as_json(found) if as_json else readings.whole(found)
+            readings.end(found)
             return
         view = await board.view(budget)
         if as_json:

@@ -147,6 +147,14 @@ def found(answer: SearchAnswer, given: Given) -> None:
     line((f"mode {answer.mode}", DIM))
 
 
+def end(answer: object) -> None:
+    """Ends the command with exit code 1 where ids were named and nothing of them was found."""
+    if getattr(answer, "missing", ()) and not any(
+        getattr(answer, found, ()) for found in ("items", "versions", "explanations")
+    ):
+        raise click.exceptions.Exit(1)
+
+
 def explained(answer: ExplainAnswer, given: Given) -> None:
     """What there is to say of each item, below its id."""
     for one in answer.explanations:
