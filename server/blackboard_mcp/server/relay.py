@@ -16,7 +16,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from ..protocols.names import check_name
-from .http.identity import check_bearer, name_header, read_token, untrusted
+from .http.identity import check_bearer, how_to_reach, name_header, read_token
 from .mcp.adapter_lines import LineWriter, Oversized, read_lines
 from .relay_http import (
     CONNECT_SECONDS,
@@ -204,7 +204,7 @@ class _Relay:
             if renewed:
                 await self._exchange(message, line, last=True)
         except Unreachable as exc:
-            advice = untrusted(str(exc)) or "; start one with: blackboard-mcp serve --transport http"
+            advice = how_to_reach(str(exc)) or "; start one with: blackboard-mcp serve --transport http"
             text = f"no blackboard server answers at {self._http.url} ({exc}); nothing was sent{advice}"
             await self._fail(identifier, _UNREACHABLE, text)
         except (Broken, TimeoutError) as exc:

@@ -166,6 +166,10 @@ def test_an_address_without_a_path_is_that_of_the_server(server: tuple[str, Path
     url, data = server
     given = {"BLACKBOARD_TOKEN": token(data, "--agent", "eve", "--role", "admin")}
     assert said(given, "boards", "--url", url.removesuffix("/mcp")) == said(given, "boards", "--url", url)
+    elsewhere = refused(given, "boards", "--url", url.removesuffix("/mcp") + "/foo")
+    assert "the address of a board server ends in /mcp" in elsewhere
+    safe = refused(given, "boards", "--url", url.replace("http:", "https:"))
+    assert "try the address with http:// in the place of https://" in safe
 
 
 def test_people_steer_a_board(people: tuple[dict[str, str], dict[str, str]]) -> None:

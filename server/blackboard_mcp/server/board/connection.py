@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from blackboard_mcp.protocols.errors import StoreClosed, Unreachable
 
-from ..http.identity import untrusted
+from ..http.identity import how_to_reach
 
 if TYPE_CHECKING:
     from mcp.client import Client
@@ -146,7 +146,7 @@ class Connection:
             await self._present().run(ask)
         except _Lost as lost:
             await self.close()
-            raise Unreachable(f"No board server answers: {lost}{untrusted(str(lost))}.") from lost
+            raise Unreachable(f"No board server answers: {lost}{how_to_reach(str(lost))}.") from lost
         except BaseException:
             await self.close()
             raise

@@ -39,11 +39,27 @@ def agent_from_headers(headers: Mapping[str, str]) -> str:
     return agent_name(name)
 
 
-def untrusted(why: str) -> str:
-    """What to do when a connection failed because its certificate is nobody's that is trusted; else empty."""
-    if "CERTIFICATE_VERIFY_FAILED" not in why:
-        return ""
-    return "; if the server's certificate is by an authority of your own, name its file in SSL_CERT_FILE"
+def how_to_reach(why: str) -> str:
+    """What to do when a connection failed by a wrong address or certificate; else empty."""
+    return next((f"; {step}" for sign, step in _STEPS if sign in why), "")
+
+
+_NO_HOST: Final = "no computer of that name is known here: look at the name in the address"
+_STEPS: Final = (
+    (
+        "CERTIFICATE_VERIFY_FAILED",
+        "if the server's certificate is by an authority of your own, name its file in SSL_CERT_FILE",
+    ),
+    (
+        "WRONG_VERSION_NUMBER",
+        "that port speaks no TLS: try the address with http:// in the place of https://",
+    ),
+    ("Not Found", "the address of a board server ends in /mcp, say http://127.0.0.1:8420/mcp"),
+    ("Name or service not known", _NO_HOST),  # Linux
+    ("nodename nor servname", _NO_HOST),  # macOS
+    ("getaddrinfo failed", _NO_HOST),  # Windows
+)
+"""What a failure's words have in them, and the next step."""
 
 
 def agent_name(name: str) -> str:
