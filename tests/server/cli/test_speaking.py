@@ -93,7 +93,10 @@ def test_people_speak_and_settle_a_debate(people: tuple[dict[str, str], dict[str
     again = answered(ben, "critique", claim["id"], "still wrong")["items"][0]["id"]
     assert answered(ben, "withdraw", again)["state"] == "WITHDRAWN"
     wrong = answered(ann, "post", "the pump burst at noon", "--type", "hypothesis")["items"][0]["id"]
-    assert "No debate is open" in refused(ben, "concede", wrong)
+    foreign = refused(ben, "concede", wrong)
+    assert "No debate is open" in foreign
+    assert "only ann, its author, gives it up" in foreign
+    assert f"`blackboard-mcp critique {wrong} TEXT`" in foreign
     assert (
         said(ann, "concede", wrong, "--reason", "it was one")
         == f"{wrong}: the debate is CONSENSUS: {wrong} falls\n"

@@ -131,7 +131,10 @@ async def test_an_author_concedes_and_everybody_reads_that_it_fell_and_why(board
     item = await carol.item("F-1")
     assert (item["status"], item["outcome"]) == ("INVALIDATED", "falls")
     again = await alice.fail("debate", op="concede", id="F-1")
-    assert (again["error"], "No debate is open" in again["message"]) == ("conflict", True)
+    assert (again["error"], "No debate is open on F-1. Nothing was changed" in again["message"]) == (
+        "conflict",
+        True,
+    )
 
 
 @both
@@ -187,9 +190,16 @@ async def test_a_decision_names_what_replaces_a_claim_that_falls(board: Any) -> 
 async def test_who_sees_the_mistake_first_concedes_before_anybody_criticised(board: Any, mode: str) -> None:
     alice, bob = await board.join("alice", "bob", mode=mode)
     guess = await alice.post("The valve stuck.", "HYPOTHESIS")
-    assert (await bob.fail("debate", op="concede", id=guess["id"]))["error"] == "conflict"
+    foreign = await bob.fail("debate", op="concede", id=guess["id"])
+    assert (foreign["error"], foreign["message"]) == (
+        "conflict",
+        f"No debate is open on {guess['id']}, and without one only alice, its author, gives it up. Nothing was "
+        f'changed; you object with post(type="CRITIQUE", edges={{"critiques": ["{guess["id"]}"]}}, text="…").',
+    )
     done = await alice.do("debate", op="concede", id=guess["id"], reason="The log has it open.")
     assert (done["state"], done["outcome"], done["closed_by"]) == ("CONSENSUS", "falls", "alice")
+    fallen = await bob.fail("debate", op="concede", id=guess["id"])
+    assert f"No debate is open on {guess['id']}. Nothing was changed" in fallen["message"]
     settled = next(line for line in (await bob.say("read")).splitlines() if line.startswith(guess["id"]))
     assert settled.startswith(
         f'{guess["id"]} by alice falls, conceded by alice 0s ago ("The log has it open.")'

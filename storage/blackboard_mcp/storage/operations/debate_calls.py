@@ -247,10 +247,12 @@ def _end(ledger: Ledger, number: int, call: DebateCall) -> Steps[None]:
         yield from open_explicitly(ledger, item, ())
         debate = yield from debate_about(ledger.no, item)
     if debate is None:
-        how = (yield from _how_to_agree(ledger, item)) or (
-            f'debate(op="status", id="{item.id}") says how the last one ended'
-        )
-        raise Conflict(f"No debate is open on {item.id}. Nothing was changed; {how}.", item=item.id)
+        whose, how = "", f'debate(op="status", id="{item.id}") says how the last one ended'
+        if call.op is DebateOp.CONCEDE and item.author != ledger.agent and TRANSITIONS[Status(item.status)]:
+            whose = f", and without one only {item.author}, its author, gives it up"
+            how = f'you object with post(type="CRITIQUE", edges={{"critiques": ["{item.id}"]}}, text="…")'
+        how = (yield from _how_to_agree(ledger, item)) or how
+        raise Conflict(f"No debate is open on {item.id}{whose}. Nothing was changed; {how}.", item=item.id)
     match call.op:
         case DebateOp.CONCEDE:
             yield from deciding.concede(ledger, debate, call)
