@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from blackboard_mcp.protocols.asking import KEYS
 from blackboard_mcp.protocols.debates import Duty, Obligation
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.explain import (
@@ -111,7 +112,9 @@ def begin_anew(item: Item | wire.WireItem) -> str:
     last = f'read(ids=["{item.id}@{item.version - 1}"]) has what it held'
     if item.forgotten is not None:
         last = "its text is gone and cannot be brought back"
-    return last if item.key is None else f'{last}; post(key="{item.key}", text=…) begins it anew'
+    if item.key is None or KEYS.parse(item.key) is not None:  # those of requests nobody posts to
+        return last
+    return f'{last}; post(key="{item.key}", text=…) begins it anew'
 
 
 def left_words(event: Event) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.server.retention import Keeper
+from blackboard_mcp.storage.testing.asking import Asking
 from blackboard_mcp.storage.testing.harness import Table
 
 if "boards" not in sys.modules:
@@ -81,6 +82,18 @@ async def test_what_cannot_be_done_with_it_is_refused_with_the_reason(board: Any
     assert listed.count(", forgotten, sha256 ") == 2
     assert (await ben.post("three", "PLAN", key="plan:a"))["version"] == 3
     assert "forgotten on" in await ben.say("read", ids=["P-1@1"])
+
+
+async def test_nobody_is_told_to_post_to_the_key_of_a_request(board: Any) -> None:
+    ada, _ben = await board.join("ada", "ben")
+    asking = Asking(Table(board.opened.store))
+    await asking.cancel("ada", await asking.ask("ada", to="ben"))
+    await forget(board)
+    assert "its text is gone and cannot be brought back" in (said := await ada.say("read", ids=["Q-1"]))
+    assert "anew" not in said
+    failure = await ada.fail("post", id="Q-1", status="RESOLVED")
+    assert "forgotten by the operator's rules" in failure["message"]
+    assert "anew" not in failure["message"]
 
 
 async def test_it_is_news_to_nobody_and_stands_in_the_log(board: Any) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from blackboard_mcp.protocols.answers import MOST_UNSEEN, Attention, Look, Owed
+from blackboard_mcp.protocols.asking import KEYS
 from blackboard_mcp.protocols.board import BoardConfig, Core
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.debates import Duty
@@ -383,7 +384,8 @@ def standing(row: ItemRow) -> ItemRow:
         Conflict: it was.
     """
     if row.forgotten:
-        on = f"; post text to key '{row.key}' to begin it anew" if row.key else ""
+        own = row.key is not None and KEYS.parse(row.key) is None
+        on = f"; post text to key '{row.key}' to begin it anew" if own else ""
         raise Conflict(
             f"{row.id} was forgotten by the operator's rules: its text is gone. Nothing was changed{on}; "
             f'read(ids=["{row.id}"]) says by whose decision.',
