@@ -282,12 +282,13 @@ class News:
     """What happened since an agent looked last, by others and by the server, oldest first.
 
     `events` are the newest of them at most; `whole` when there are no more. `authors` are those of the items that left
-    working memory, by id.
+    working memory, by id; `forgotten` are those of the items that an operator had forgotten since.
     """
 
     events: tuple[Event, ...] = ()
     whole: bool = True
     authors: Mapping[str, str] = field(default_factory=dict)
+    forgotten: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

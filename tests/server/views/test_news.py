@@ -60,6 +60,25 @@ def test_news_says_what_came_changed_was_settled_and_left(make_item: Make) -> No
     )
 
 
+def test_what_was_forgotten_since_it_left_is_not_offered(make_item: Make) -> None:
+    events = happened(("item.archived", "B-8", SYSTEM), ("item.archived", "L-9", SYSTEM))
+    authors = {"B-8": "alice", "L-9": "alice"}
+
+    def said(*gone: str) -> str:
+        news = News(events, authors=authors, forgotten=frozenset(gone))
+        shown = view(snapshot(make_item(1), look=100, news=news))
+        assert len(shown.told) == 2, "it is told all the same"
+        return next(line for line in shown.text.split("\n") if line.startswith("left for room"))
+
+    assert said("B-8") == (
+        'left for room: of yours B-8 L-9 → query_archive(text="L-9", restore=true); '
+        "B-8 forgotten by the operator's rules, gone for good"
+    )
+    assert said("B-8", "L-9") == (
+        "left for room: of yours B-8 L-9; B-8 L-9 forgotten by the operator's rules, gone for good"
+    )
+
+
 def test_of_much_that_left_only_what_is_named_counts_as_told(make_item: Make) -> None:
     events = happened(*(("item.archived", f"L-{n}", SYSTEM) for n in range(1, 12)))
     shown = view(snapshot(make_item(1), look=7, news=News(events)))

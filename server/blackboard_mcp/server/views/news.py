@@ -137,8 +137,13 @@ def _departures(standing: Standing, name: str, left: list[Event], most: int) -> 
             for why, ids in list(mine.items())[:_WHYS]
         ]
         rest = sum(len(ids) for ids in list(mine.values())[_WHYS:])
-        back = f'query_archive(text="{" ".join(all_mine[:3])}", restore=true)'
-        parts.append(f"of yours {', '.join(whys)}{f' +{rest}' if rest else ''} → {back}")
+        gone = standing.snapshot.news.forgotten
+        there = [id_ for id_ in all_mine if id_ not in gone]
+        back = f' → query_archive(text="{" ".join(there[:3])}", restore=true)' if there else ""
+        lost = [id_ for id_ in all_mine if id_ in gone]
+        parts.append(f"of yours {', '.join(whys)}{f' +{rest}' if rest else ''}{back}")
+        if lost:
+            parts.append(f"{listed(lost, ' ', most)} forgotten by the operator's rules, gone for good")
     if others:
         parts.append(f"{'of others ' if mine else ''}{listed(others, ' ', most)}")
     return _told(f"{name}: {'; '.join(parts)}", left)

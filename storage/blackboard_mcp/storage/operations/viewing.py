@@ -17,7 +17,7 @@ from blackboard_mcp.protocols.items import EdgeKind, ItemType, Zone, item_id
 
 from . import debate_views, guarding, summarising
 from .ledger import attention_after, get_board, load, looked, owed_by
-from .rows import Steps, event_of, instant, numbers, sql
+from .rows import FORGOTTEN, Steps, event_of, instant, numbers, sql
 from .showing import values
 
 SNAPSHOT_ITEMS = 300
@@ -124,10 +124,13 @@ def _news(no: int, agent: str, look: Look) -> Steps[News]:
     events = tuple(event for event in newest if event.seq not in look.above)
     left = {int(e.item.partition("-")[2]) for e in events if e.item is not None and e.event in _LEFT}
     authors: dict[str, str] = {}
+    gone: set[str] = set()
     if left:
-        for number, type_, author in (yield sql("authors"), (no, numbers(left), agent)):
+        for number, type_, author, deleted in (yield sql("authors"), (no, numbers(left), agent)):
             authors[item_id(type_, number)] = author
-    return News(events, len(rows) <= MOST_NEWS, authors)
+            if deleted == FORGOTTEN:
+                gone.add(item_id(type_, number))
+    return News(events, len(rows) <= MOST_NEWS, authors, frozenset(gone))
 
 
 def _figures(no: int, agent: str) -> Steps[tuple[dict[ItemType, int], int, Archived, list[int]]]:

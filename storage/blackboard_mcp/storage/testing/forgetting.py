@@ -64,6 +64,18 @@ class ForgettingTests:
         assert await forget(at, was) == ()
         assert await due(at) == []
 
+    async def test_the_news_says_what_of_that_which_left_was_forgotten(
+        self, at: Table, clock: HandClock
+    ) -> None:
+        await at.post("alice", "kept", "FACT")
+        look = await at.seq()
+        gone = await archived(at, "alice", "gone")
+        clock.advance(31 * DAY)
+        told = (await at.store.snapshot(at.board, "alice", look=look)).news
+        assert (told.forgotten, told.authors[gone.id]) == (frozenset(), "alice")
+        await forget(at, gone)
+        assert (await at.store.snapshot(at.board, "alice", look=look)).news.forgotten == {gone.id}
+
     async def test_nothing_that_agents_wrote_into_it_is_answered_any_more(
         self, at: Table, clock: HandClock
     ) -> None:

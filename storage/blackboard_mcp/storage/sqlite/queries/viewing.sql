@@ -59,8 +59,8 @@ SELECT seq, event, item, type, key, version, thread, agent, tags, at, data, owne
 FROM event WHERE board = ?1 AND seq > ?2 AND VISIBLE(owner, ?3) AND agent <> ?3 ORDER BY seq DESC LIMIT ?4;
 
 -- name: authors
--- Who wrote some items (a JSON list) that an agent may see.
-SELECT number, type, author FROM item
+-- Who wrote some items (a JSON list) that an agent may see, and how they were deleted.
+SELECT number, type, author, deleted FROM item
 WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
 
 -- name: newest_archived
