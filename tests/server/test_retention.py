@@ -35,6 +35,12 @@ def test_a_table_says_kinds_days_who_and_why() -> None:
     assert load({}, {}).retention is None, "nothing is forgotten unless somebody says so"
 
 
+def test_what_is_missing_is_asked_for_once() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        retention_of({**GOOD, "decided_by": ""}, "retention")
+    assert str(refused.value).count("100") == 1
+
+
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
@@ -48,7 +54,8 @@ def test_a_table_says_kinds_days_who_and_why() -> None:
         ({"after_days": {"LOG": 0}}, "LOG in retention is 0"),
         ({"after_days": {"LOG": 0.5}}, "LOG in retention is 0.5"),
         ({"after_days": {"LOG": True}}, "LOG in retention is True"),
-        ({"after_days": {"LOG": 40_000}}, "1 to 36,500 days"),
+        ({"after_days": {"LOG": 40_000}}, "from 1 to 36,500"),
+        ({"after_days": {"LOG": "3"}}, "is '3'; it must be a whole number of days"),
         ({"boards": "main"}, "must be a list"),
         ({"boards": []}, "is empty"),
         ({"after": 30}, "Unknown setting 'after'"),
@@ -111,6 +118,16 @@ def test_a_dry_run_says_what_would_be_forgotten_and_forgets_nothing(tmp_path: Pa
     texts, hits = asyncio.run(told(folder))
     assert texts == [f"{SECRET} was seen", "the station is closed"]
     assert sorted(hits) == ["1", "2"]
+
+
+def test_boards_that_are_not_there_are_named(tmp_path: Path, config: Path) -> None:
+    folder = tmp_path / "data"
+    asyncio.run(filled(folder))
+    config.write_text(CONFIG + 'boards = ["main", "nope", "mian"]\n', "utf-8")
+    done = run("forget", "--config", config, "--data", folder, "--dry-run")
+    assert done.exit_code == 0, "they may be made later"
+    assert "not there yet: nope, mian;" in done.stderr
+    assert done.stdout.splitlines()[-1] == "would forget 1 items in all"
 
 
 def test_without_a_decision_the_command_forgets_nothing_and_says_what_it_needs(tmp_path: Path) -> None:

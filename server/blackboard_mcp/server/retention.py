@@ -25,6 +25,10 @@ MEANINGS: Final[Mapping[str, str]] = {
 }
 """What each setting says."""
 _LONGEST: Final = {"decided_by": 100, "reason": 300}
+_SAID: Final = {
+    "decided_by": "who decided it; readers of what was forgotten are told",
+    "reason": "why; readers of what was forgotten are told",
+}
 _MOST_DAYS: Final = 36_500
 
 ROUND_SECONDS: Final = 3_300.0
@@ -49,7 +53,7 @@ def retention_of(table: Mapping[str, Any], where: str) -> Retention:
         said = table.get(name)
         if not isinstance(said, str) or not said.strip() or len(said) > longest or not said.isprintable():
             raise InvalidInput(
-                f"{where} needs '{name}', a text of up to {longest} printable characters: {MEANINGS[name]}."
+                f"{where} needs '{name}', a text of up to {longest} printable characters: {_SAID[name]}."
             )
     days = table.get("after_days")
     if not isinstance(days, Mapping) or not days:
@@ -60,7 +64,9 @@ def retention_of(table: Mapping[str, Any], where: str) -> Retention:
                 f"after_days in {where} names '{kind}'; kinds are {', '.join(ItemType)}, in capitals."
             )
         if not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= _MOST_DAYS:
-            raise InvalidInput(f"{kind} in {where} is {most!r}; it must be from 1 to {_MOST_DAYS:,} days.")
+            raise InvalidInput(
+                f"{kind} in {where} is {most!r}; it must be a whole number of days, from 1 to {_MOST_DAYS:,}."
+            )
     boards = table.get("boards", [])
     if not isinstance(boards, list | tuple) or not all(isinstance(board, str) for board in boards):
         raise InvalidInput(f"boards in {where} must be a list of the boards that it is for.")
@@ -81,6 +87,11 @@ class Keeper:
         self._store = store
         self._retention = retention
         self._holders = (f"{holder}-{number}" for number in count(1))
+
+    async def missing(self) -> list[str]:
+        """Boards that the retention names and that are not there; they may be made later."""
+        there = {board.id for board in await self._store.boards()}
+        return [board for board in self._retention.boards if board not in there]
 
     async def due(self, board: str) -> AsyncIterator[tuple[Forgettable, ...]]:
         """What may be forgotten on a board now, page by page; nothing of a board that the retention is not for."""

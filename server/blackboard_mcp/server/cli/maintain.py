@@ -63,6 +63,11 @@ async def _forget(settings: Settings, dry_run: bool) -> None:
     verb, total = "would forget" if dry_run else "forgot", 0
     async with existing(settings, board=False) as opened:
         keeper = Keeper(opened.store, settings.retention, "command")
+        if missing := await keeper.missing():
+            click.echo(
+                f"boards in [retention] that are not there yet: {', '.join(missing)}; look whether the names are right",
+                err=True,
+            )
         for board in await opened.store.boards():
             found, size = 0, 0
             async for page in keeper.due(board.id):
