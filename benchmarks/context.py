@@ -146,7 +146,7 @@ class Tally:
 
 
 def stands(said: Said, view: str) -> bool:
-    """Whether at least a sentence of the post stands in a view that was made flat; `Agreed.` alone is none.
+    """Says whether a view that was made flat has at least a sentence of the post; `Agreed.` alone is none.
 
     Of a post with code, what is said before it.
     """

@@ -149,7 +149,9 @@ MAX_BATCH_EDGES = 1_000
 MAX_CITED = 1_000
 """Most items that cite one which a structured answer names."""
 DELETED = "DELETED"
-"""What stands for the status of a tombstone, and asks for a delete where a post says it."""
+"""The status of a tombstone; a post with it asks for a delete."""
+FORGOTTEN = "FORGOTTEN"
+"""The status of an item whose content was forgotten."""
 MAX_METADATA = 16_384
 """Longest metadata of a post, in characters of its JSON."""
 
@@ -307,7 +309,7 @@ class Item:
     deleted: bool = False
     """This version has no content: it is a tombstone in the archive, taken back by `updated_by`, or `forgotten`."""
     forgotten: Forgotten | None = None
-    """How its content was removed by an operator's decision; `sha256` stays that of the text that was posted."""
+    """The removal of its content by an operator's decision; `sha256` stays that of the text that was posted."""
     trust: Trust = Trust.NORMAL
     """How far it is to be relied on: as far as the least of those who wrote it; of a summary, of its sources too."""
     contested: tuple[Contest, ...] = field(default=())

@@ -365,7 +365,7 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
     async def forgettable(
         self, board: str, retention: Retention, after: int, limit: int = 200
     ) -> tuple[int | None, tuple[Forgettable, ...]]:
-        """What of a board's archive `retention` lets be forgotten now, among `limit` items after a number.
+        """The items of a board's archive that `retention` lets be forgotten now, among `limit` after a number.
 
         With the number that this ended at, `None` at the end of the archive. Whether the retention is for the board is
         not asked. Nothing is changed.

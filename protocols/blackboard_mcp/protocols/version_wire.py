@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from .answers import (
     Versions,
 )
+from .items import DELETED, FORGOTTEN
 
 
 class WireVersion(BaseModel):
@@ -60,6 +61,11 @@ class WireVersions(BaseModel):
     )
 
 
+def status_of(status: str, *, deleted: bool, forgotten: bool) -> str:
+    """The status of a version, or the word that says why it has no content."""
+    return FORGOTTEN if forgotten else DELETED if deleted else str(status)
+
+
 def wire_versions(listed: Versions) -> WireVersions:
     return WireVersions(
         id=listed.id,
@@ -68,13 +74,7 @@ def wire_versions(listed: Versions) -> WireVersions:
         versions=[
             WireVersion(
                 version=v.version,
-                status="FORGOTTEN"
-                if v.forgotten
-                else "DELETED"
-                if v.deleted
-                else None
-                if v.status is None
-                else str(v.status),
+                status=status_of(v.status or "", deleted=v.deleted, forgotten=v.forgotten) or None,
                 deleted=v.deleted,
                 created_by=v.created_by,
                 created_at=v.created_at,

@@ -18,9 +18,9 @@ from .answers import (
 from .asking import AgentRequest
 from .debates import Debate, Tally
 from .events import Event
-from .items import DELETED, MAX_CITED, Item, Status
+from .items import MAX_CITED, Item
 from .summaries import SummaryRequest
-from .version_wire import WireVersions
+from .version_wire import WireVersions, status_of
 
 
 class _Wire(BaseModel):
@@ -129,15 +129,6 @@ class WireItem(_Wire):
 _LISTED = 32
 
 
-FORGOTTEN = "FORGOTTEN"
-"""What stands for the status of what was forgotten."""
-
-
-def status_word(status: Status, *, deleted: bool, forgotten: bool) -> str:
-    """The status of a version, or what stands for it where there is no content."""
-    return FORGOTTEN if forgotten else DELETED if deleted else str(status)
-
-
 def wire_item(item: Item) -> WireItem:
     cites: dict[str, list[str]] = {}
     for kind, id_ in item.cites:
@@ -151,7 +142,7 @@ def wire_item(item: Item) -> WireItem:
         key=item.key,
         version=item.version,
         type=str(item.type),
-        status=status_word(item.status, deleted=item.deleted, forgotten=item.forgotten is not None),
+        status=status_of(item.status, deleted=item.deleted, forgotten=item.forgotten is not None),
         zone=str(item.zone),
         importance=item.importance,
         author=item.author,
@@ -789,7 +780,7 @@ class BoardsAnswer(_Wire):
 
 
 class WireGrowth(_Wire):
-    """How a data folder grows, by what was written in the last week, and when posts stop at this rate."""
+    """The growth of a data folder by what was written in the last week, and the day when posts stop at this rate."""
 
     bytes_a_day: int = Field(description="with two digits that count")
     free_bytes: int = Field(description="may still be written before posts are refused")

@@ -77,7 +77,7 @@ class Installation:
     clock: Clock
     protocols: Protocols
     gauge: Gauge | None = None
-    """What tells how the folder grows; `None` where the boards live in memory."""
+    """The growth of the folder; `None` where the boards live in memory."""
 
 
 @asynccontextmanager

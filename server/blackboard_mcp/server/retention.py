@@ -7,28 +7,29 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from itertools import count
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.retention import Forgettable, Retention
-from blackboard_mcp.protocols.store import BoardStore
+
+if TYPE_CHECKING:
+    from blackboard_mcp.protocols.store import BoardStore
 
 logger = logging.getLogger(__name__)
 
-MEANINGS: Final[Mapping[str, str]] = {
-    "after_days": "by kind (`LOG`, `RESULT` …), so many days after the last thing that happened to an item; kinds that "
-    "are not named stay for good",
-    "decided_by": "who decided it, up to 100 characters: readers of what was forgotten are told",
-    "reason": "why, up to 300 characters; they are told that as well",
-    "boards": "the boards that it is for, a list; left out: all",
-}
-"""What each setting says."""
 _LONGEST: Final = {"decided_by": 100, "reason": 300}
 _SAID: Final = {
     "decided_by": "who decided it; readers of what was forgotten are told",
     "reason": "why; readers of what was forgotten are told",
 }
+MEANINGS: Final[Mapping[str, str]] = {
+    "after_days": "by kind (`LOG`, `RESULT` …), so many days after the last thing that happened to an item; kinds that "
+    "are not named stay for good",
+    **{name: f"{said} (up to {_LONGEST[name]} characters)" for name, said in _SAID.items()},
+    "boards": "the boards that it is for, a list; left out: all",
+}
+"""The meaning of each setting."""
 _MOST_DAYS: Final = 36_500
 
 ROUND_SECONDS: Final = 3_300.0
@@ -101,15 +102,16 @@ class Keeper:
             if found:
                 yield found
 
-    async def round(self, board: str) -> int:
-        """Forgets what is due on a board; how many items."""
-        forgotten = 0
+    async def round(self, board: str) -> tuple[Forgettable, ...]:
+        """Forgets what is due on a board, and returns it."""
+        forgotten: list[Forgettable] = []
         async for page in self.due(board):
             for start in range(0, len(page), _PART):
-                part = [one.number for one in page[start : start + _PART]]
-                forgotten += len(await self._store.forget(board, part, self._retention))
+                part = page[start : start + _PART]
+                gone = await self._store.forget(board, [one.number for one in part], self._retention)
+                forgotten += [one for one in part if one.id in gone]
                 await asyncio.sleep(_PAUSE_SECONDS)
-        return forgotten
+        return tuple(forgotten)
 
     async def look(self) -> list[str]:
         """A round on each board where one is due, which no other process has begun; those boards."""
@@ -119,7 +121,7 @@ class Keeper:
             if self._retention.covers(board.id) and await self._store.lease(
                 f"forget:{board.id}", next(self._holders), ROUND_SECONDS
             ):
-                logger.info("%d items on %s were forgotten", await self.round(board.id), board.id)
+                logger.info("%d items on %s were forgotten", len(await self.round(board.id)), board.id)
                 done.append(board.id)
         return done
 

@@ -29,7 +29,7 @@ _MARK: Final = re.compile("\0([0-9]+)\0")
 _LONE: Final = re.compile(": \0[0-9]+\0([;.]?)$")
 _PLACE: Final = re.compile(r"\bsince=(\d+)")
 _ANY: Final = "…"
-"""What a caller puts in."""
+"""A place that the caller fills in."""
 
 
 def error_for_people(text: str) -> str:
@@ -105,7 +105,7 @@ def _line(text: str) -> str:
 
 
 def _calls(text: str) -> Iterator[tuple[int, int, str | None]]:
-    """Where each call begins and ends, and its command."""
+    """The calls in a text: beginning, end and command of each."""
     at = 0
     for call in _CALL.finditer(text):
         arguments = _ARGUMENTS.match(text, call.end())

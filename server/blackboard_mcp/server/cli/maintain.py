@@ -69,19 +69,18 @@ async def _forget(settings: Settings, dry_run: bool) -> None:
                 err=True,
             )
         for board in await opened.store.boards():
-            found, size = 0, 0
-            async for page in keeper.due(board.id):
-                for one in page:
-                    found, size = found + 1, size + one.size
-                    if dry_run and found <= _LISTED:
-                        click.echo(f"{board.id} {one.id} by {one.author}, {one.created_at:%Y-%m-%d}")
-            if dry_run and found > _LISTED:
-                click.echo(f"{board.id}: … {found - _LISTED:,} more")
-            if not dry_run:
-                found = await keeper.round(board.id)
+            if dry_run:
+                found = [one async for page in keeper.due(board.id) for one in page]
+                for one in found[:_LISTED]:
+                    click.echo(f"{board.id} {one.id} by {one.author}, {one.created_at:%Y-%m-%d}")
+                if len(found) > _LISTED:
+                    click.echo(f"{board.id}: … {len(found) - _LISTED:,} more")
+            else:
+                found = list(await keeper.round(board.id))
             if found:
-                click.echo(f"{board.id}: {verb} {found:,} items, {size:,} bytes that agents wrote")
-            total += found
+                size = sum(one.size for one in found)
+                click.echo(f"{board.id}: {verb} {len(found):,} items, {size:,} bytes that agents wrote")
+            total += len(found)
     click.echo(f"{verb} {total:,} items in all")
 
 
@@ -119,7 +118,15 @@ def compact(config: Path | None, data: Path | None) -> None:
     before, after = compacting.compact(settings.database)
     if forgotten:
         # What the index deleted stays in its files for a while. The next server builds it anew.
-        shutil.rmtree(settings.index, ignore_errors=True)
+        try:
+            shutil.rmtree(settings.index)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise click.ClickException(
+                f"{settings.index} may still hold what was forgotten, for it cannot be removed: {error.strerror}. "
+                "Remove it by hand; the next server builds it anew"
+            ) from error
     click.echo(f"{settings.database.name}: {before / 1e6:,.1f} MB before, {after / 1e6:,.1f} MB now")
 
 

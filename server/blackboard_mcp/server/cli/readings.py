@@ -156,7 +156,7 @@ def end(answer: object) -> None:
 
 
 def explained(answer: ExplainAnswer, given: Given) -> None:
-    """What there is to say of each item, below its id."""
+    """Explanations: the id of each item, and below it why the item stays or left."""
     for one in answer.explanations:
         line((one.id, ID), f" {type_of(one.id)}, {one.zone}")
         for said in one.says:
@@ -166,7 +166,7 @@ def explained(answer: ExplainAnswer, given: Given) -> None:
 
 
 def _line(item: WireItem, text: str | None = None) -> tuple[Part, ...]:
-    """What an item is and how its text begins."""
+    """One line for an item: its id, type, author and state, and the beginning of its text."""
     stands = "" if item.status == "ACTIVE" else f", {item.status}"
     stands += f", {item.zone}" if item.zone != "working" else ""
     return (

@@ -51,7 +51,7 @@ class Client:
         return any(place.exists() for place in places)
 
     def remote(self, *, token: bool) -> Shape | None:
-        """How it writes a server that it reaches over HTTP; `None` where it cannot."""
+        """The shape of its entry for a server over HTTP; `None` where it starts programs only."""
         return (self.http_with_token if token else None) or self.http
 
     def read(self, entry: Mapping[str, Any]) -> dict[str, Any]:

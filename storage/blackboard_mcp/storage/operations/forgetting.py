@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import Forgotten, item_id
@@ -87,10 +88,7 @@ def told(no: int, rows: Sequence[ItemRow]) -> Steps[dict[tuple[int, int], Forgot
 
 
 def _due(no: int, listed: Sequence[int], retention: Retention, now: int) -> Steps[tuple[Forgettable, ...]]:
-    until = {
-        str(kind): now - after.days * 86_400_000_000 - after.seconds * 1_000_000
-        for kind, after in retention.after.items()
-    }
+    until = {str(kind): now - after // timedelta(microseconds=1) for kind, after in retention.after.items()}
     rows = yield sql("forgettable"), (no, numbers(listed), dumps(until))
     return tuple(
         Forgettable(number, item_id(type_, number), author, instant(created_at), size)
