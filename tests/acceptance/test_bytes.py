@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -12,21 +10,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import wires
 from blackboard_mcp.server.demo.process import Serving
 from blackboard_mcp.server.limits import Limits
 
-
-def _wires() -> Any:
-    if "wires" not in sys.modules:
-        spec = importlib.util.spec_from_file_location("wires", Path(__file__).with_name("wires.py"))
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules["wires"] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules["wires"])
-    return sys.modules["wires"]
-
-
-wires: Any = _wires()
 TEXT = 190_000
 MEGABYTE = {"items": [{"text": f"{n} ".ljust(TEXT, "x"), "type": "LOG"} for n in range(5)]}
 

@@ -7,7 +7,6 @@ lists below are compared with it. The suite calls fixtures by name, so the serve
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import sys
@@ -17,14 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import toolchain
 from blackboard_mcp.server.demo.process import http_clients
 
 HERE = Path(__file__).parent
-_spec = importlib.util.spec_from_file_location("node_toolchain", HERE / "node" / "toolchain.py")
-assert _spec is not None
-assert _spec.loader is not None
-toolchain = sys.modules["node_toolchain"] = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(toolchain)
 
 pytestmark = pytest.mark.node
 

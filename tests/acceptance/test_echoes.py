@@ -6,7 +6,6 @@ The calls are made from the published schemas, so what is added later is tried b
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import re
 import sys
@@ -16,22 +15,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import judge
 import pytest
 from blackboard_mcp.server.cli import main
 from profiles import NIGHTLY
 
-
-def _judge() -> Any:
-    if "judge" not in sys.modules:
-        spec = importlib.util.spec_from_file_location("judge", Path(__file__).with_name("judge.py"))
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules["judge"] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules["judge"])
-    return sys.modules["judge"]
-
-
-judge: Any = _judge()
 hostile, wires = judge.hostile, judge.wires
 
 FORGED = "seq 99 · 3 new"

@@ -8,18 +8,16 @@ HYPOTHESIS_PROFILE=nightly walks 50 times as far and every time elsewhere.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import select
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import judge
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -28,18 +26,6 @@ from patience import PATIENCE
 from profiles import NIGHTLY
 from work import Meter
 
-
-def _judge() -> Any:
-    if "judge" not in sys.modules:
-        spec = importlib.util.spec_from_file_location("judge", Path(__file__).with_name("judge.py"))
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules["judge"] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules["judge"])
-    return sys.modules["judge"]
-
-
-judge: Any = _judge()
 hostile, wires = judge.hostile, judge.wires
 FARTHER = 50 if NIGHTLY else 1
 

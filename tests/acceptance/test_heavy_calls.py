@@ -8,32 +8,17 @@ of the server is counted, in all and in the longest turn of its event loop, duri
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 import string
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
+import wires
 from work import Meter
-
-
-def _beside(name: str) -> Any:
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
-wires: Any = _beside("wires")
 
 MOST_BYTES = 1 << 20
 QUIET = ("--embedder", "none", "--target-tokens", "10000000")

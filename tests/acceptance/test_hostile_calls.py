@@ -7,35 +7,21 @@ again; HYPOTHESIS_PROFILE=nightly sends all of the corpus over every wire and go
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import json
 import random
 import re
 import secrets
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import judge
 import pytest
 from profiles import NIGHTLY
 from work import Meter
 
-
-def _judge() -> Any:
-    if "judge" not in sys.modules:
-        spec = importlib.util.spec_from_file_location("judge", Path(__file__).with_name("judge.py"))
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules["judge"] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules["judge"])
-    return sys.modules["judge"]
-
-
-judge: Any = _judge()
 hostile, wires = judge.hostile, judge.wires
 Run, good, whole, schemas = judge.Run, judge.good, judge.whole, judge.schemas
 MIXED = 15_000 if NIGHTLY else 350

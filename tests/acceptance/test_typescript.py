@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import toolchain
 from door import Door
 
 NODE = Path(__file__).with_name("node")
-_spec = importlib.util.spec_from_file_location("node_toolchain", NODE / "toolchain.py")
-assert _spec is not None
-assert _spec.loader is not None
-toolchain = sys.modules["node_toolchain"] = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(toolchain)
 
 pytestmark = pytest.mark.node
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import logging
 import os
@@ -14,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import boards
 import httpx2
 import pytest
 from blackboard_mcp.protocols.errors import InvalidInput
@@ -26,13 +26,6 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from patience import PATIENCE
 
-if "boards" not in sys.modules:
-    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).parent / "mcp" / "boards.py")
-    assert _spec is not None
-    assert _spec.loader is not None
-    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(sys.modules["boards"])
-boards: Any = sys.modules["boards"]
 board, mode, both = boards.board, boards.mode, boards.both
 
 

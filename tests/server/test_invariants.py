@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import secrets
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
+import served
 from blackboard_mcp.protocols.board import Core
 from blackboard_mcp.protocols.pruning import PassOutcome, Plan
 from blackboard_mcp.server import pruner, pruning
@@ -21,12 +19,6 @@ from blackboard_mcp.server.views import law, rendering
 from blackboard_mcp.storage.testing.machine import Outcome, walk
 from blackboard_mcp.storage.testing.walks import inline, stride
 from profiles import NIGHTLY
-
-_spec = importlib.util.spec_from_file_location("served", Path(__file__).with_name("served.py"))
-assert _spec is not None
-assert _spec.loader is not None
-served = sys.modules["served"] = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(served)
 
 WALKED = (*range(10), 30, 36)
 """Seeds by day; each of the mistakes below is seen in one of them."""

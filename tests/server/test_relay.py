@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import json
 import os
 import shutil
@@ -19,6 +18,7 @@ from zipfile import ZipFile
 import h11
 import mcp.types as types
 import pytest
+import sample_board
 from blackboard_mcp.server import relay as relay_module
 from blackboard_mcp.server.http.run import serve_http
 from blackboard_mcp.server.relay import relay
@@ -26,14 +26,6 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.subscriptions import ResourceUpdated
 from patience import PATIENCE
-
-_spec = importlib.util.spec_from_file_location(
-    "sample_board", Path(__file__).parent / "http" / "sample_board.py"
-)
-assert _spec is not None
-assert _spec.loader is not None
-sample_board = sys.modules["sample_board"] = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(sample_board)
 
 ROOT = Path(__file__).parents[2]
 LEGACY, MODERN = "legacy", "2026-07-28"

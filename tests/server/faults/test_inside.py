@@ -6,32 +6,17 @@ Server processes over HTTP in both generations; the log has what the answers lea
 from __future__ import annotations
 
 import http.client
-import importlib.util
 import json
 import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
+import judge
 import pytest
 from patience import PATIENCE
 
-
-def _judge() -> Any:
-    if "judge" not in sys.modules:
-        path = Path(__file__).parents[2] / "acceptance" / "judge.py"
-        spec = importlib.util.spec_from_file_location("judge", path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules["judge"] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules["judge"])
-    return sys.modules["judge"]
-
-
-judge: Any = _judge()
 wires = judge.wires
 DRIVER = (b"disk image", b"malformed", b"database", b"disk I/O")
 

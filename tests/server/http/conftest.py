@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import socket
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
+import sample_board
 from blackboard_mcp.server.http.run import serve_http
 from patience import PATIENCE
-
-_spec = importlib.util.spec_from_file_location("sample_board", Path(__file__).with_name("sample_board.py"))
-assert _spec is not None
-assert _spec.loader is not None
-sample_board = sys.modules["sample_board"] = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(sample_board)
 
 MODERN_META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import socket
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import boards
 import httpx2
 import pytest
 from blackboard_mcp.protocols.errors import StoreBusy
@@ -27,13 +26,6 @@ from blackboard_mcp.server.http.run import serve_http
 from blackboard_mcp.server.limits import Limits
 from patience import PATIENCE, WOKEN
 
-if "boards" not in sys.modules:
-    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).parents[1] / "mcp" / "boards.py")
-    assert _spec is not None
-    assert _spec.loader is not None
-    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(sys.modules["boards"])
-boards: Any = sys.modules["boards"]
 board, mode = boards.board, boards.mode
 
 

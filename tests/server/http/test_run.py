@@ -11,13 +11,13 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import httpx2
 import mcp.types as types
 import pytest
+import sample_board
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.server.http import run
 from blackboard_mcp.server.http.run import is_loopback, serve_http
@@ -284,7 +284,7 @@ async def test_stopping_ends_open_streams_gracefully_and_answers_calls_under_way
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_stops_a_process_with_open_streams_and_a_call_that_waits(sent: signal.Signals) -> None:
-    program = str(Path(__file__).with_name("sample_board.py"))
+    program = sample_board.__file__
     process = await asyncio.create_subprocess_exec(
         sys.executable, program, "http", "0", stderr=asyncio.subprocess.PIPE
     )

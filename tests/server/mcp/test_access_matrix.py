@@ -5,13 +5,13 @@ And boards out of reach, which answer everywhere as those that are not there (I2
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import access_rows as rows
+import boards
 import httpx2
 import mcp.types as types
 import pytest
@@ -33,18 +33,6 @@ from blackboard_mcp.server.mcp.adapter_access import Door
 from blackboard_mcp.server.needs import TOOLS, Needs
 from mcp.shared.exceptions import MCPError
 
-
-def _sibling(name: str) -> Any:
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
-boards, rows = _sibling("boards"), _sibling("access_rows")
 pytestmark = pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")
 
 SETS = ("core", "admin", "memory", "messages")

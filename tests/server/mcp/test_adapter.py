@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import logging
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import mcp.types as types
 import pytest
+import sample_board
 from blackboard_mcp.server.mcp.adapter import Answer, BoardServer, Caller, ToolAnnotations
 from blackboard_mcp.server.needs import NOTHING
 from mcp.client import Client
@@ -20,13 +18,6 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourceUpdated
 from patience import PATIENCE
 
-_spec = importlib.util.spec_from_file_location(
-    "sample_board", Path(__file__).parents[1] / "http" / "sample_board.py"
-)
-assert _spec is not None
-assert _spec.loader is not None
-sample_board = sys.modules["sample_board"] = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(sample_board)
 EVENTS, STATS = sample_board.EVENTS, sample_board.STATS
 
 LEGACY, MODERN = "legacy", "2026-07-28"

@@ -13,13 +13,14 @@ from typing import Any
 
 import mcp.types as types
 import pytest
+import sample_board
 from blackboard_mcp.server.mcp.adapter_lines import MAX_LINE_BYTES, LineSplitter, LineWriter, Oversized
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.subscriptions import ResourceUpdated
 from patience import PATIENCE
 
-PROGRAM = [str(Path(__file__).parents[1] / "http" / "sample_board.py"), "stdio"]
+PROGRAM = [sample_board.__file__, "stdio"]
 EVENTS = "board://main/events"
 LEGACY, MODERN = "legacy", "2026-07-28"
 pytestmark = pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import enum
 import gc
-import importlib.util
-import sys
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -18,6 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import annotated_types
+import boards
 import pytest
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.server.mcp.adapter_arguments import MAX_DEPTH, MAX_VALUES, Arguments
@@ -25,14 +24,6 @@ from blackboard_mcp.server.settings import TOOL_SETS
 from pydantic import BaseModel, Field
 from pydantic.fields import FieldInfo
 from unlisted import UNLISTED
-
-if "boards" not in sys.modules:
-    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
-    assert _spec is not None
-    assert _spec.loader is not None
-    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(sys.modules["boards"])
-boards: Any = sys.modules["boards"]
 
 
 def bounded(metadata: typing.Iterable[Any]) -> bool:

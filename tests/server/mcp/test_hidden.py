@@ -8,15 +8,14 @@ ids and sequences, which are named here by what they stand for, and in nothing e
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import re
-import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import boards
 import mcp.types as types
 import pytest
 from blackboard_mcp.protocols.events import Event
@@ -28,13 +27,6 @@ from click.testing import CliRunner
 from mcp.shared.exceptions import MCPError
 from patience import PATIENCE
 
-if "boards" not in sys.modules:
-    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
-    assert _spec is not None
-    assert _spec.loader is not None
-    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(sys.modules["boards"])
-boards: Any = sys.modules["boards"]
 pytestmark = pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")
 
 OWNERS = {"alice": "acme", "dave": "acme", "erin": "acme", "bob": "other", "carol": "carol"}

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import re
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import boards
 import mcp.types as types
 import pytest
 from blackboard_mcp.protocols.access import ALL_SCOPES, EVERY_BOARD, Principal, Role
@@ -21,13 +20,6 @@ from blackboard_mcp.server.mcp.adapter import ConnectionInfo
 from mcp.shared.exceptions import MCPError
 from patience import PATIENCE
 
-if "boards" not in sys.modules:
-    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
-    assert _spec is not None
-    assert _spec.loader is not None
-    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(sys.modules["boards"])
-boards: Any = sys.modules["boards"]
 board, mode, both = boards.board, boards.mode, boards.both
 
 PATHS = ("working", "threads", "constraints", "hot-issues", "answer")

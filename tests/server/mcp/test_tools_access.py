@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import boards
 import pytest
 from blackboard_mcp.protocols.access import EVERY_BOARD, Principal, Role
 from blackboard_mcp.protocols.policy import Deny, Verdict
@@ -24,13 +25,6 @@ from blackboard_mcp.server.policies import bounded
 from blackboard_mcp.server.requests import PostFields
 from patience import PATIENCE
 
-if "boards" not in sys.modules:
-    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
-    assert _spec is not None
-    assert _spec.loader is not None
-    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(sys.modules["boards"])
-boards: Any = sys.modules["boards"]
 board, mode = boards.board, boards.mode
 
 ROLES = {"ada": Role.ADMIN, "dee": Role.DECIDER, "sam": Role.STEWARD}

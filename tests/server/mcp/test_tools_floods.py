@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import re
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import boards
 import pytest
 from blackboard_mcp.storage.operations import accounting
 
-if "boards" not in sys.modules:
-    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
-    assert _spec is not None
-    assert _spec.loader is not None
-    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(sys.modules["boards"])
-boards: Any = sys.modules["boards"]
 mode = boards.mode
 
 TARGET = 2_000

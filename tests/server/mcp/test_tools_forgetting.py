@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
+import boards
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.server.retention import Keeper
 from blackboard_mcp.storage.testing.asking import Asking
 from blackboard_mcp.storage.testing.harness import Table
 
-if "boards" not in sys.modules:
-    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
-    assert _spec is not None
-    assert _spec.loader is not None
-    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(sys.modules["boards"])
-boards: Any = sys.modules["boards"]
 board, mode, both = boards.board, boards.mode, boards.both
 
 MONTH = Retention(dict.fromkeys(ItemType, timedelta(days=30)), "Ada\nseq 9", "a month is enough")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
+import boards
 import pytest
 from blackboard_mcp.protocols.access import EVERY_BOARD, Principal, Role
 from blackboard_mcp.server.board import Board
@@ -16,13 +14,6 @@ from blackboard_mcp.server.doctor.growth import Growth
 from blackboard_mcp.server.gauge import Gauge
 from patience import PATIENCE
 
-if "boards" not in sys.modules:
-    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
-    assert _spec is not None
-    assert _spec.loader is not None
-    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(sys.modules["boards"])
-boards: Any = sys.modules["boards"]
 board, mode = boards.board, boards.mode
 STATS = "board://main/stats.json"
 

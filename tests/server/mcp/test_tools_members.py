@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import sys
 from pathlib import Path
 from typing import Any
 
+import boards
 import pytest
 from blackboard_mcp.protocols.access import EVERY_BOARD, Principal, Role
 from blackboard_mcp.server import rights
@@ -15,18 +14,6 @@ from blackboard_mcp.server.access.tables import access_tables
 from blackboard_mcp.server.mcp import adapter_access
 from patience import PATIENCE
 
-
-def _sibling(name: str) -> Any:
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
-boards = _sibling("boards")
 board, mode, both = boards.board, boards.mode, boards.both
 pytestmark = pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")
 

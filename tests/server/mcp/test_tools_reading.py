@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
-from pathlib import Path
 from typing import Any
 
+import boards
 import pytest
 from blackboard_mcp.protocols.access import Action, Principal, Role
 from blackboard_mcp.protocols.archive import ArchiveAnswer, ArchiveQuery
 from blackboard_mcp.protocols.errors import ArchiveUnavailable, UnknownReference
 from blackboard_mcp.protocols.grants import under
 
-if "boards" not in sys.modules:
-    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
-    assert _spec is not None
-    assert _spec.loader is not None
-    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(sys.modules["boards"])
-boards: Any = sys.modules["boards"]
 board, mode, both = boards.board, boards.mode, boards.both
 
 

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import boards
 import pytest
 from blackboard_mcp.protocols import visible
 from blackboard_mcp.server import text
 from blackboard_mcp.server.cli import cli
 from click.testing import CliRunner
 
-if "boards" not in sys.modules:
-    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
-    assert _spec is not None
-    assert _spec.loader is not None
-    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(sys.modules["boards"])
-boards: Any = sys.modules["boards"]
 mode = boards.mode
 
 HIDDEN = [

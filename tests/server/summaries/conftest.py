@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import json
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 from patience import PATIENCE
-
-if "boards" not in sys.modules:
-    _spec = importlib.util.spec_from_file_location(
-        "boards", Path(__file__).parent.parent / "mcp" / "boards.py"
-    )
-    assert _spec is not None
-    assert _spec.loader is not None
-    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(sys.modules["boards"])
 
 
 @dataclass

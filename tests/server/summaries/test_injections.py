@@ -7,16 +7,14 @@ board afterwards cites the thread alone, keeps its decision and its constraint, 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import boards
 import pytest
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.server.summaries.checks import markup
-
-boards: Any = sys.modules["boards"]
 
 FILLER = "We looked at the seals, the flow and the price of every pump on the long list. " * 3
 DECISION = "We buy 2 pumps of 60 litres and do not repair the old one, under K-1."

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import boards
 import pytest
 from blackboard_mcp.server import pruner as pruner_module
 from patience import PATIENCE
 
-boards: Any = sys.modules["boards"]
 FILLER = "We looked at the seals, the flow and the price of every pump on the long list. " * 3
 BODY = (
     "ada and bob looked at seals, flow and price of the pumps, under K-1 [R-3].\n"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import boards
 import pytest
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import InvalidInput
@@ -18,7 +18,6 @@ from blackboard_mcp.server.summaries.endpoint import MAX_CALLS
 from blackboard_mcp.server.summaries.writing import SummaryWriter
 from patience import PATIENCE
 
-boards: Any = sys.modules["boards"]
 FILLER = "We looked at the seals, the flow and the price of every pump on the long list. " * 3
 
 

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import lance_journal
 import pytest
 import pytest_asyncio
 from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveIndex, Embedder
@@ -13,19 +12,7 @@ from blackboard_mcp.storage.fts.index import FtsArchiveIndex
 from blackboard_mcp.storage.lance.embedders.wordllama import load_bundled_embedder
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 
-JOURNAL = Path(__file__).with_name("journal.py")
-
-
-def _journal_module() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("lance_journal", JOURNAL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-_MODULE = _journal_module()
+JOURNAL = Path(lance_journal.__file__)
 
 
 @pytest.fixture
@@ -35,12 +22,12 @@ def journal_script() -> Path:
 
 @pytest.fixture
 def document() -> Callable[..., ArchiveDocument]:
-    return _MODULE.document  # type: ignore[no-any-return]
+    return lance_journal.document  # type: ignore[no-any-return]
 
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[Any]:
-    made = _MODULE.SqliteJournal(tmp_path / "journal.db")
+    made = lance_journal.SqliteJournal(tmp_path / "journal.db")
     yield made
     made.close()
 

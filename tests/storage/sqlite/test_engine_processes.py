@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import random
 import subprocess
@@ -12,16 +11,12 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import engine_child as child
 import pytest
 from blackboard_mcp.storage.sqlite.engine import SqliteEngine
 from patience import PATIENCE
 
-CHILD = Path(__file__).with_name("child.py")
-_spec = importlib.util.spec_from_file_location("engine_child", CHILD)
-assert _spec is not None
-assert _spec.loader is not None
-child = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(child)
+CHILD = Path(child.__file__)
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and limits of POSIX")
 

@@ -7,12 +7,10 @@ worked changed no other board than the one it named.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import sqlite3
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
@@ -20,25 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import hostile
+import wires
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.server.demo.process import command, environment
 from unlisted import whole as whole_schema
 from work import Meter
-
-
-def beside(name: str) -> Any:
-    """A module of this folder, which is no package."""
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[name] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(sys.modules[name])
-    return sys.modules[name]
-
-
-hostile: Any = beside("hostile")
-wires: Any = beside("wires")
 
 MOST_BYTES = 1 << 20
 LONGEST_ERROR = 900

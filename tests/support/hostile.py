@@ -14,7 +14,7 @@ from typing import Any
 
 Schema = Mapping[str, Any]
 
-CORPORA = Path(__file__).with_name("corpora")
+CORPORA = Path(__file__).parents[1] / "acceptance" / "corpora"
 """A file a subject: what it is about, what must hold of every answer, and the cases, as words or as raw JSON."""
 
 

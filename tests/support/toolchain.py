@@ -22,7 +22,7 @@ import pytest
 from blackboard_mcp.server.demo.process import environment
 from patience import PATIENCE
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1] / "acceptance" / "node"
 CACHE = HERE.parents[2] / ".ci" / "node"
 LEAST = 22
 SERVER = (str(Path(sys.executable).with_name("blackboard-mcp")), "serve")
