@@ -64,7 +64,7 @@ async def run(posts: int, seconds: float) -> None:
                 waiting = asyncio.create_task(bob.call_tool("wait", {"seconds": 20}))
                 await asyncio.sleep(0.1)
                 started = time.perf_counter()
-                await alice.call_tool("post", {"text": f"finding {number}"})
+                await alice.call_tool("post", {"text": f"finding {number} for @bob and @modern"})
                 await waiting
                 taken.append(1000 * (time.perf_counter() - started))
             taken.sort()
@@ -141,7 +141,7 @@ async def ways(posts: int) -> None:
         for number in range(posts):
             heard.clear()
             started = time.perf_counter()
-            await poster.call_tool("post", {"text": f"finding {number}"})
+            await poster.call_tool("post", {"text": f"finding {number} for @bob and @modern"})
             async with asyncio.timeout(30):
                 while len(heard) < 4:
                     news.clear()

@@ -291,7 +291,7 @@ async def test_a_token_revoked_by_another_process_ends_everything_within_five_se
             await task
         assert not waiting.done()
         async with joined(servers[0], await issue(data, f"gina-{mode}"), mode) as still:
-            await call(still, "post", text=f"after, beside {agent}")
+            await call(still, "post", text=f"after, beside {agent}: @frank-{mode}")
         assert await waiting
 
 

@@ -105,11 +105,11 @@ async def test_I21_a_post_through_one_process_reaches_every_kind_of_reader_of_an
             await heard.every({"listening", "streaming"})
             for number in range(5):
                 heard.counts.clear()
-                await call(poster, "post", text=f"finding {number}")
+                await call(poster, "post", text=f"finding {number} for @modern and @legacy")
                 await heard.every(ways)
             heard.counts.clear()
             await call(poster, "post", text="canary", tags=["canary"], visibility="private")
-            await call(poster, "post", text="the last", tags=["last"])
+            await call(poster, "post", text="the last for @modern and @legacy", tags=["last"])
             await heard.every({"wait", "legacy wait", "sse"})
             async with asyncio.timeout(PATIENCE):
                 while not any("last" in text for text in heard.texts):

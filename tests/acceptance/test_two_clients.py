@@ -116,16 +116,16 @@ async def test_each_sees_the_others_post_by_waiting_and_by_notification(
         remote(served, mode, board, "bob") as bob,
     ):
         await alice.post("the board begins")
-        for sender, hearer in ((alice, bob), (bob, alice)):
+        for sender, hearer, name in ((alice, bob, "bob"), (bob, alice, "alice")):
             seq = (await hearer.call("wait", since=0, seconds=0))["seq"]
             waiting = asyncio.create_task(hearer.call("wait", since=seq, seconds=20))
             async with hearer.listening(f"board://{board}/working") as heard:
-                id_ = await sender.post(f"news for {hearer}")
+                id_ = await sender.post(f"news for @{name}")
                 assert await heard == f"board://{board}/working"
             news = await asyncio.wait_for(waiting, PATIENCE)
             assert [event["item"] for event in news["events"]] == [id_]
             page = await hearer.call("query", limit=1)
-            assert page["items"][0]["text"] == f"news for {hearer}"
+            assert page["items"][0]["text"] == f"news for @{name}"
         assert [i["author"] for i in (await alice.call("query"))["items"]] == ["bob", "alice", "alice"]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import mcp.types as types
 import pytest
 from blackboard_mcp.server import compose
+from blackboard_mcp.server.limits import Limits
 from blackboard_mcp.server.mcp.adapter import BoardServer, ConnectionInfo
 from blackboard_mcp.server.settings import Settings
 from blackboard_mcp.server.tokens import BpeTokenizer
@@ -241,7 +242,9 @@ def text_of(result: types.CallToolResult) -> str:
 
 @asynccontextmanager
 async def open_boards(folder: Path, mode: str, **settings: Any) -> AsyncIterator[Boards]:
-    given = Settings(data=folder, synchronous="NORMAL", **{"tools": ("core", "admin"), **settings})
+    """An installation whose waits end with the first news, unless `limits` say otherwise."""
+    plain: dict[str, Any] = {"tools": ("core", "admin"), "limits": Limits(lull_seconds=0)}
+    given = Settings(data=folder, synchronous="NORMAL", **{**plain, **settings})
     clock = HandClock()
     async with (
         compose.installation(given, eager_index=False, clock=clock, background=False) as opened,

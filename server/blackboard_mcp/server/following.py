@@ -19,11 +19,13 @@ from blackboard_mcp.protocols.events import LEFT, Event, EventType
 from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter, rethreaded, threads
 from blackboard_mcp.protocols.items import Ref, parse_ref
 from blackboard_mcp.protocols.matching import Matcher, matcher
+from blackboard_mcp.protocols.names import mentions
 from blackboard_mcp.protocols.store import BoardStore
 
 from .activity import Activity
 from .fitting import fitting_events
 from .looks import Looks
+from .lull import Lull, resting
 from .once import once_of
 from .quotas import Quotas
 from .tails import Heard, Tails
@@ -138,18 +140,19 @@ class Following:
         limit: int,
         report: Report | None = None,
     ) -> News:
-        """What is news to the agent, as soon as there is any, or what else there is after `seconds`.
+        """What is news to the agent, or what else there is after `seconds`.
 
-        With neither a subscription nor `since` it is what the agent was not shown yet, or what comes from now on where
-        it was never answered before. With `since` it is every event after it; news to the agent ends the wait, its own
-        acts, bookkeeping and what is between others do not.
-        Where a footer gave `since` to the agent and it was not shown all before it, that comes first: no number of a
-        footer skips anything.
+        News that ask something of the agent end the wait at once. After other news it stays for a lull, and all come
+        together. With neither a subscription nor `since` it is what the agent was not shown yet, or what comes from
+        now on where it was never answered before. With `since` it is every event after it; its own acts, bookkeeping
+        and what is between others end no wait. Where a footer gave `since` to the agent and it was not shown all
+        before it, that comes first: no number of a footer skips anything.
 
-        With a subscription it is every event that the filter matches, after `since`, else the subscription's cursor.
-        Without `since` the cursor moves to the end of what is delivered: of two calls at once, each event goes to
-        one. `since` confirms what came before it: the cursor moves there, never back, and what is delivered after it
-        is delivered again until a later call confirms it. A cancelled call moves no cursor by what it found.
+        With a subscription it is every event that the filter matches, as soon as there is any, after `since`, else
+        after the subscription's cursor. Without `since` the cursor moves to the end of what is delivered: of two calls
+        at once, each event goes to one. `since` confirms what came before it: the cursor moves there, never back, and
+        what is delivered after it is delivered again until a later call confirms it. A cancelled call moves no cursor
+        by what it found.
 
         Raises:
             UnknownReference: no such subscription.
@@ -190,6 +193,7 @@ class Following:
     ) -> News:
         log = await self._log(agent, board)
         look = log.look
+        lull = Lull(agent, self.quotas.limits.lull_seconds)
         viewer = await self.viewers.of(agent)
 
         def fresh(event: Event) -> bool:
@@ -200,27 +204,28 @@ class Following:
             if since in look.told:
                 unseen = await self.tails.after(board, fresh, look, end=since, limit=limit, seconds=0.0)
                 first = tuple(event for event in unseen.events if event.seq <= since)
-            if not first:
-                *_, log = await self._hear(
-                    agent,
-                    board,
-                    lambda event: event.is_news_to(agent) and event.visible_to(viewer),
-                    since,
-                    deadline,
-                    seconds,
-                    1,
-                    report,
-                    log,
-                )
             if len(first) == limit:
                 return News(board, first, since, log.seq, attention=log.attention)
+            *_, log = await self._hear(
+                agent,
+                board,
+                lambda event: event.is_news_to(agent) and event.visible_to(viewer),
+                since,
+                deadline,
+                seconds,
+                limit,
+                report,
+                log,
+                lull,
+                first,
+            )
             news = await self._whole(agent, board, since, log, limit - len(first))
             return replace(news, events=(*first, *news.events))
         # Who was never answered here begins now; so does who was shown nothing of a long past: it has the view for it.
         begins = look == Look() or (look.is_of_newcomer and log.attention.unseen >= MOST_UNSEEN)
         place = log.seq if begins else int(look)
         events, cursor, log = await self._hear(
-            agent, board, fresh, place, deadline, seconds, limit, report, log
+            agent, board, fresh, place, deadline, seconds, limit, report, log, lull
         )
         left = await self.tails.after(
             board,
@@ -363,23 +368,51 @@ class Following:
         limit: int,
         report: Report | None,
         log: Log,
+        lull: Lull | None = None,
+        before: tuple[Event, ...] = (),
     ) -> tuple[tuple[Event, ...], int, Log]:
-        """What is wanted after a place, up to where that is all, and where the board stands then."""
+        """What is wanted after a place, up to where that is all, and where the board stands then.
+
+        Without a lull the first of it ends the hearing. What was found `before` it counts for the lull.
+        """
         loop = asyncio.get_running_loop()
-        started = deadline - seconds
+        started = looked = deadline - seconds
         next_report = math.inf if report is None else loop.time() + _REPORT_EVERY
+        until = deadline
+        found: list[Event] = []
+        waits = lull is None  # what is there at the call comes first, as a lull counts from it
         while True:
-            patience = max(0.0, min(deadline, next_report) - loop.time())
-            heard = await self.tails.after(board, wanted, place, end=log.seq, limit=limit, seconds=patience)
+            patience = max(0.0, min(until, next_report) - loop.time()) if waits else 0.0
+            room = limit - len(before) - len(found)
+            heard = await self.tails.after(board, wanted, place, end=log.seq, limit=room, seconds=patience)
             place = heard.cursor
+            found += heard.events
+            news = heard.events if waits else (*before, *heard.events)
             now = loop.time()
-            if heard.events or now >= deadline or self.tails.released:
-                if place > log.seq or now - started > _FRESH:
+            if lull is None:
+                until = now if news else until
+            elif news:
+                if waits:
+                    log, looked = await self._log(agent, board), now
+                named = await self._names(agent, board, resting(news, agent))
+                until = min(deadline, lull.hears(news, log.attention.owed, now, named=named))
+            elif not waits:
+                lull.begin(log.attention.owed)
+            waits = True
+            if now >= until or len(heard.events) == room or self.tails.released:
+                if place > log.seq or now - looked > _FRESH:
                     log = await self._log(agent, board)
-                return (*_fitting(heard), log)
+                return (*_fitting(replace(heard, events=tuple(found))), log)
             if report is not None and now >= next_report:
                 next_report = now + _REPORT_EVERY
                 await report(round(now - started, 1), seconds, "waiting for news")
+
+    async def _names(self, agent: str, board: str, versions: list[tuple[int, int]]) -> bool:
+        """Whether one of the texts names the agent."""
+        if not versions:
+            return False
+        texts = await self._store.beginnings(board, agent, versions[:_MOST_TOLD])
+        return any(agent in mentions(text) for text in texts.values())
 
 
 def _fitting(heard: Heard) -> tuple[tuple[Event, ...], int]:

@@ -48,6 +48,12 @@ class Limits:
     calls_per_principal: int = _bound(128, 1, 100_000, "requests being worked on for one principal")
     waits: int = _bound(2_048, 1, 100_000, "calls that may wait (those with `seconds`) in all")
     waits_per_principal: int = _bound(128, 1, 100_000, "calls that may wait for one principal")
+    lull_seconds: float = _bound(
+        5.0,
+        0,
+        50,
+        "of quiet for which `wait` stays after news that ask nothing of who waits; 0: it never does",
+    )
     sessions: int = _bound(5_000, 1, 100_000, "sessions of the older protocol generation in all")
     sessions_per_principal: int = _bound(200, 1, 10_000, "sessions of one principal")
     session_idle_seconds: float = _bound(1_800.0, 0.05, _DAY, "until an unused session ends")

@@ -116,7 +116,7 @@ def test_I17_a_clock_that_jumps_under_a_server_loses_nothing_and_holds_up_nobody
     thread, heard = waiting(server)
     clock.move(server, -2 * DAY)
     bob = wires.HttpWire(server.url, server.pid, "bob", modern=True)
-    tool(bob, "post", text="who waits hears of it", type="FACT")
+    tool(bob, "post", text="who waits hears of it: @cid", type="FACT")
     bob.close()
     thread.join(PATIENCE)
     (news,) = heard

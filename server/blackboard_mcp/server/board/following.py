@@ -64,11 +64,12 @@ class Follows(Calls):
         seconds: float = 25.0,
         limit: int = 50,
     ) -> EventsAnswer:
-        """What others did, as soon as there is something, or none after `seconds` (0 to 50); `limit` 1 to 200.
+        """What others did, or none after `seconds` (0 to 50); `limit` 1 to 200.
 
-        Without `since` it is what the agent was not shown yet; with it, every event after that sequence. With a
-        subscription it is what its filter matches: `since` confirms what came up to it; without `since` what is
-        delivered is confirmed at once.
+        What asks something of the agent ends the wait at once, other news after `lull_seconds` of quiet. Without
+        `since` it is what the agent was not shown yet; with it, every event after that sequence. With a subscription
+        it is what its filter matches, as soon as there is something: `since` confirms what came up to it; without
+        `since` what is delivered is confirmed at once.
 
         Raises:
             InvalidInput: more seconds than there may be.

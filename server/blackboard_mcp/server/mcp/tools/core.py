@@ -163,8 +163,8 @@ class CoreTools:
             name="wait",
             title="Wait for news",
             description=(
-                "What others did and you were not shown, at once or when there is some (numbers left out: yours, "
-                "bookkeeping). since: all after it; subscription: its matches."
+                "What others did and you were not shown: at once if it concerns you, else once it is quiet (numbers "
+                "left out: yours, bookkeeping). since: all after it; subscription: its matches."
             ),
             needs=TOOLS["wait"],
             annotations=READ,
