@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -24,6 +24,10 @@ class Retention:
 
     def covers(self, board: str) -> bool:
         return not self.boards or board in self.boards
+
+    def missing(self, there: Collection[str]) -> list[str]:
+        """Boards that it names and that are not `there`; they may be made later."""
+        return [board for board in self.boards if board not in there]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from .answers import (
-    Versions,
-)
-from .items import DELETED, FORGOTTEN
+from .answers import Amendment, Version, Versions
+from .items import DELETED, FORGOTTEN, Status, parse_ref
 
 
 class WireVersion(BaseModel):
@@ -93,4 +91,33 @@ def wire_versions(listed: Versions) -> WireVersions:
             )
             for a in listed.amendments
         ],
+    )
+
+
+def versions_of(listed: WireVersions) -> Versions:
+    """The versions that a structured result tells of."""
+    return Versions(
+        number=parse_ref(listed.id).number,
+        id=listed.id,
+        key=listed.key,
+        newest=listed.newest,
+        versions=tuple(
+            Version(
+                version=v.version,
+                created_by=v.created_by,
+                created_at=v.created_at,
+                updated_by=v.updated_by,
+                updated_at=v.updated_at,
+                tokens=v.tokens,
+                sha256=v.sha256,
+                status=None if v.status in (None, DELETED, FORGOTTEN) else Status(v.status),
+                deleted=v.deleted,
+                tags=tuple(v.tags),
+                forgotten=v.status == FORGOTTEN,
+            )
+            for v in listed.versions
+        ),
+        next=None if listed.next is None else int(listed.next.rpartition("*")[2]),
+        seq=0,
+        amendments=tuple(Amendment(a.seq, a.agent, a.at, a.version, a.was, a.now) for a in listed.amendments),
     )

@@ -266,7 +266,7 @@ class Rendering:
                 left = max(left - _SLACK, 0)
             parts.append(f"{head}\n{shown}")
         for history in reading.versions:
-            lines = version_lines(history, now, max(left, 0), self._tokenizer)
+            lines = version_lines(history, now, max(left, 0), self._tokenizer.count)
             parts.append("\n".join(lines))
             left -= self._tokenizer.count(parts[-1])
         for written, right in list(reading.misnamed.items())[:10]:

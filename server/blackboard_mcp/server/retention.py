@@ -91,8 +91,7 @@ class Keeper:
 
     async def missing(self) -> list[str]:
         """Boards that the retention names and that are not there; they may be made later."""
-        there = {board.id for board in await self._store.boards()}
-        return [board for board in self._retention.boards if board not in there]
+        return self._retention.missing([board.id for board in await self._store.boards()])
 
     async def due(self, board: str) -> AsyncIterator[tuple[Forgettable, ...]]:
         """What may be forgotten on a board now, page by page; nothing of a board that the retention is not for."""

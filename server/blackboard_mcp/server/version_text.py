@@ -10,7 +10,7 @@ from blackboard_mcp.protocols.answers import (
     Version,
     Versions,
 )
-from blackboard_mcp.protocols.tokens import Tokenizer
+from blackboard_mcp.protocols.tokens import Count
 
 from .text import clip, one_line, relative_age, word
 
@@ -18,15 +18,16 @@ _HASH = 12
 """Characters of a hash that are shown."""
 _SHOWN = 120
 """Characters of a former value that are shown."""
+_ALL = 1 << 40
 
 
-def version_lines(listed: Versions, now: datetime, room: int, tokenizer: Tokenizer) -> list[str]:
-    """As many lines as `room` tokens hold, one at least; the last one names the call that has the rest."""
+def version_lines(listed: Versions, now: datetime, room: int = _ALL, count: Count = len) -> list[str]:
+    """As many lines as there is `room` for, one at least; the last one names the call that has the rest."""
     lines = [f"{listed.id}{f' key {word(listed.key)}' if listed.key else ''}: {listed.newest} versions"]
     following = listed.next
     for place, version in enumerate(listed.versions):
         line = _line(version, now)
-        room -= tokenizer.count(line) + 1
+        room -= count(line) + 1
         if room < 0 and place:
             following = version.version
             break
@@ -35,7 +36,7 @@ def version_lines(listed: Versions, now: datetime, room: int, tokenizer: Tokeniz
         lines.append(f'… {following} more: read(ids=["{listed.id}@*{following}"])')
     for place, amendment in enumerate(listed.amendments):
         line = _amended(amendment, now)
-        room -= tokenizer.count(line) + 1
+        room -= count(line) + 1
         if room < 0:
             lines.append(f"… {len(listed.amendments) - place} earlier changes: read with a larger budget")
             break

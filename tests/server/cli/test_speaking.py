@@ -134,6 +134,61 @@ def test_people_bring_back_what_was_archived(people: tuple[dict[str, str], dict[
     assert said(ann, "unarchive", old).startswith(f"{old} is on ")
     assert "H-999 is in the archive" in refused(ann, "unarchive", "H-999")
     assert said(ann, "unarchive", old).startswith("not archived"), "it is on the board, as was wanted"
+    assert "Ids look like H-17" in refused(ann, "unarchive", "the", "valve")
+
+
+def test_people_watch_topics(people: tuple[dict[str, str], dict[str, str]]) -> None:
+    ann, ben = people
+    claim = answered(ben, "post", "the pump burst at 9 bar", "--tag", "pump")["items"][0]["id"]
+    assert said(ann, "pin", "tag:pump") == "debates that open on these ask you: tag:pump\n"
+    assert set(answered(ann, "pin", "type:PLAN")["watches"]) == {"tag:pump", "type:PLAN"}
+    said(ann, "critique", claim, "it was 8 bar")
+    assert answered(ann, "pin", "--off", "tag:pump")["watches"] == ["type:PLAN"]
+    assert said(ann, "pin", "--off", "type:PLAN") == "no topic asks you any more\n"
+    assert "tag:pump" in refused(ann, "pin", "--off", "tag:pump")
+    assert "is no topic" in refused(ann, "pin", "song:pump")
+
+
+def test_a_shown_board_names_commands_and_leaves_texts_as_they_are(
+    people: tuple[dict[str, str], dict[str, str]],
+) -> None:
+    ann, ben = people
+    text = 'to end it call debate(op="withdraw", id="C-1"); "so" → agree: wait()'
+    claim = answered(ann, "post", text, "--type", "hypothesis")["items"][0]["id"]
+    objection = answered(ben, "critique", claim, "it does not: read() shows that")["items"][0]["id"]
+    question = answered(ben, "post", "which log?", "--type", "question")["items"][0]["id"]
+    wanted = answered(ben, "post", "we stop", "--type", "decision", "--agree", "ann")["items"][0]["id"]
+    for who in (ann, ben):
+        told = said(who, "show")
+        assert text in told
+        assert "it does not: read() shows that" in told
+        ours = told.replace(text, "").replace("read() shows", "")
+        assert not re.search(r"\b(post|read|query|query_archive|wait|debate|respond)\(", ours), told
+    told = said(ann, "show")
+    assert (
+        f"→ answer: `blackboard-mcp reply {objection} TEXT`; it is right: `blackboard-mcp concede {claim}`"
+        in told
+    )
+    assert (
+        f"agree: `blackboard-mcp acknowledge {wanted}`; object: `blackboard-mcp critique {wanted} TEXT`"
+        in told
+    )
+    assert f"(answer: `blackboard-mcp reply {question} TEXT`):" in told
+    assert text in answered(ann, "show")["view"]
+
+
+def test_versions_are_shown_a_line_each(people: tuple[dict[str, str], dict[str, str]]) -> None:
+    ann, ben = people
+    entry = answered(ann, "post", "draft", "--key", "plan:show", "--type", "plan")["items"][0]["id"]
+    answered(ann, "post", "better", "--key", "plan:show")
+    said(ann, "post", "--id", entry, "--importance", "2")
+    first, newest, older, changed = said(ben, "show", f"{entry}@*").splitlines()[:4]
+    assert first == f"{entry} key plan:show: 2 versions"
+    assert (newest[:9], older[:9]) == ("@2 by ann", "@1 by ann")
+    assert "importance" in changed
+    assert [v["newest"] for v in answered(ben, "show", f"{entry}@*")["versions"]] == [2]
+    none = run(ben, "show", "P-999@*")
+    assert (none.returncode, "not found: P-999@*" in none.stdout) == (1, True), none
 
 
 def test_people_look_for_what_there_is_and_was(people: tuple[dict[str, str], dict[str, str]]) -> None:
@@ -266,7 +321,9 @@ def test_a_board_of_a_server_is_shown_without_its_folder(server: tuple[str, Path
 
 def test_a_server_that_is_not_there_or_none_of_ours_is_said_in_one_line(tmp_path: Path) -> None:
     at = {"BLACKBOARD_URL": "http://127.0.0.1:9/mcp"}
-    assert "http://127.0.0.1:9/mcp: No board server answers" in refused(at, "post", "x")
+    told = refused(at, "post", "x")
+    assert "http://127.0.0.1:9/mcp: No board server answers" in told
+    assert "a server is started by `blackboard-mcp serve --transport http`" in told
     for words in (("--url", "nope"), ("--url", "http://127.0.0.1:9/mcp", "--data", str(tmp_path))):
         done = run({}, "post", "x", *words)
         assert (done.returncode, done.stdout) == (2, ""), done

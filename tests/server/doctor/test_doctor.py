@@ -275,6 +275,17 @@ def test_owners_and_boards_that_keep_nearly_what_they_may_are_found(data: Path) 
     assert diagnose(data, "--quick") == {}
 
 
+def test_boards_of_the_retention_that_are_not_there_are_found(data: Path, tmp_path: Path) -> None:
+    config = tmp_path / "kept.toml"
+    table = "[retention]\ndecided_by = 'Ada'\nreason = 'enough'\nboards = ['main', 'mian']\nafter_days = { LOG = 30 }\n"
+    config.write_text(table)
+    found = diagnose(data, "--quick", "--config", str(config))["retention-boards-missing"]
+    assert (found["severity"], found["facts"]["missing"]) == ("warning", ["mian"])
+    assert "There are: main." in found["cure"]
+    config.write_text(table.replace(", 'mian'", ""))
+    assert diagnose(data, "--quick", "--config", str(config)) == {}
+
+
 DAY = timedelta(days=1)
 
 

@@ -21,6 +21,7 @@ from blackboard_mcp.protocols.items import MAX_BATCH, Item, parse_ref
 from blackboard_mcp.protocols.keys import MAX_KEY
 from blackboard_mcp.protocols.topics import MAX_TOPIC, is_topic
 from blackboard_mcp.protocols.transactions import MAX_READS
+from blackboard_mcp.protocols.version_wire import wire_versions
 from blackboard_mcp.protocols.wire import (
     BoardAnswer,
     CoreAnswer,
@@ -226,11 +227,13 @@ class LocalTools:
             news = await self._board.following.changes_since(agent, board, since, _EVENTS)
             return self._news(agent, news)
         if ids or keys:
-            found = (await self._board.read(agent, board, ids or [], keys or [])).found
+            reading = await self._board.read(agent, board, ids or [], keys or [])
+            found = reading.found
             shown = [item.number for item in found.items]
             self._board.looks.told(board, agent, found.seq, found.attention, shown)
             items = [wire_item(item) for item in found.items]
-            return ItemsAnswer(items=items, seq=found.seq, missing=list(found.missing))
+            versions = [wire_versions(listed) for listed in reading.versions]
+            return ItemsAnswer(items=items, seq=found.seq, missing=list(found.missing), versions=versions)
         view, snapshot = await self._board.view(agent, board, budget or VIEW_BUDGET)
         self._board.looks.viewed(snapshot, agent, view)
         return ViewAnswer(

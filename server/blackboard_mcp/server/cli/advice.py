@@ -12,6 +12,8 @@ import shlex
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from blackboard_mcp.protocols.topics import is_topic
+
 Given = dict[str, Any]
 """Arguments of a call; what a command says of them is taken out."""
 
@@ -80,6 +82,30 @@ _ERRORS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]
 def for_people(text: str) -> str:
     """The text with commands for calls; as it is where nothing would be left of it."""
     return "\n".join(map(_line, text.split("\n")))
+
+
+def view_for_people(view: str) -> str:
+    """A view with commands for calls, and with the texts of items as they are."""
+    owed = False
+    lines: list[str] = []
+    for line in view.split("\n"):
+        said = owed and '" → ' in line
+        if said:  # words of others stand in quotation marks that they cannot close
+            words, mark, ways = line.rpartition('" → ')
+            line = words + mark + for_people(ways)
+        elif _TEXT.match(line):
+            line = _READ_ON.sub(lambda call: for_people(call[0]), line)
+        else:
+            owed = line == _OWED
+            line = for_people(line)
+        lines.append(line)
+    return "\n".join(lines)
+
+
+_OWED: Final = "waits for you:"
+_TEXT: Final = re.compile(r">|[A-Z]-\d+\b|objective:|constraint \d+:")
+"""How lines begin that end in a text of an agent's."""
+_READ_ON: Final = re.compile(r'(?<=lines \()all: read\(ids=\["[A-Z]-\d+"\]\)(?=\):)')
 
 
 def _line(text: str) -> str:
@@ -153,8 +179,9 @@ def _ids(given: list[Any]) -> list[str] | None:
 
 
 def _debate(given: Given) -> list[str] | None:
-    op, reason = given.pop("op", None), given.pop("reason", None)
-    ids = _ids([given.pop("id", _ANY)])
+    op, reason, on = given.pop("op", None), given.pop("reason", None), given.pop("id", _ANY)
+    topic = op in ("watch", "unwatch") and is_topic(str(on))
+    ids = [_word(on, "ID")] if topic else _ids([on])
     if ids is None or op not in _DEBATES:
         return None
     words = [_DEBATES[op], *ids]
@@ -223,7 +250,7 @@ def _query(given: Given) -> list[str] | None:
 
 
 def _query_archive(given: Given) -> list[str] | None:
-    text, ids = _word(given.get("text"), "TEXT"), _ids([given.pop("text", _ANY)])
+    text, ids = _word(given.get("text"), "TEXT"), _ids(str(given.pop("text", _ANY)).split())
     if not given.pop("restore", False):
         return ["archive", text]
     return None if ids is None else ["unarchive", *ids]

@@ -51,7 +51,10 @@ def _run(settings: Settings, look: Look) -> None:
 @click.argument("ids", nargs=-1)
 def show(as_json: bool, budget: int, ids: tuple[str, ...], **given: Any) -> None:
     """Show the board as one agent sees it, or the items named by IDS whole, archived ones too."""
+    from blackboard_mcp.protocols.version_wire import wire_versions
     from blackboard_mcp.protocols.wire import ItemsAnswer, wire_item
+
+    from .advice import view_for_people
 
     target = target_of(given)
     if target.url is not None:
@@ -66,19 +69,23 @@ def show(as_json: bool, budget: int, ids: tuple[str, ...], **given: Any) -> None
 
             reading = await opened.blackboard.read(agent, None, ids, [])
             items = [wire_item(item) for item in reading.found.items]
-            page = ItemsAnswer(items=items, seq=reading.found.seq, missing=list(reading.found.missing))
+            page = ItemsAnswer(
+                items=items,
+                seq=reading.found.seq,
+                missing=list(reading.found.missing),
+                versions=[wire_versions(listed) for listed in reading.versions],
+            )
             if as_json:
                 click.echo(visible_json(page.model_dump_json()))
             else:
                 click.echo(_with_commands(say.whole(reading)))
-            if not reading.versions:
-                end(page)
+            end(page)
             return
         view, snapshot = await opened.blackboard.view(agent, None, budget)
         if as_json:
             _view_as_json(view.text, view.tokens, snapshot.board.seq)
         else:
-            click.echo(view.text)
+            click.echo(view_for_people(view.text))
 
     _run(settings, look)
 
@@ -100,6 +107,7 @@ def _view_as_json(text: str, tokens: int, seq: int) -> None:
 async def _from_server(target: Target, ids: tuple[str, ...], budget: int, *, as_json: bool) -> None:
     """The same from a server."""
     from . import output, readings
+    from .advice import view_for_people
 
     async with target.opened() as board:
         if ids:
@@ -111,7 +119,7 @@ async def _from_server(target: Target, ids: tuple[str, ...], budget: int, *, as_
         if as_json:
             _view_as_json(view.view, view.tokens, view.seq)
         else:
-            for text in view.view.splitlines():
+            for text in view_for_people(view.view).split("\n"):
                 output.line(text)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         PostAnswer,
         RequestAnswer,
         SearchAnswer,
+        WatchesAnswer,
         WireItem,
         WireRemark,
     )
@@ -101,8 +102,11 @@ def _remark(remark: WireRemark) -> str:
 
 
 def whole(answer: ItemsAnswer) -> None:
-    """Items with all of their texts, each line of those set in."""
+    """Items with all of their texts, each line of those set in; versions that were asked for, a line each."""
+    from blackboard_mcp.protocols.version_wire import versions_of
+
     from ..explaining import begin_anew
+    from ..version_text import version_lines
 
     for item in answer.items:
         line(
@@ -118,6 +122,9 @@ def whole(answer: ItemsAnswer) -> None:
             line(f"  {for_people(begin_anew(item))}")
         for text in item.text.splitlines():
             line(f"  {text}")
+    for versions in answer.versions:
+        for told in version_lines(versions_of(versions), datetime.now(UTC)):
+            line(for_people(told))
     if answer.missing:
         line(f"not found: {', '.join(answer.missing)}")
 
@@ -205,8 +212,11 @@ def withdrawn(answer: PostAnswer | DebateAnswer, given: Given) -> None:
         debated(answer, given)
 
 
-def pinned(answer: DebateAnswer, given: Given) -> None:
-    if given["off"]:
+def pinned(answer: DebateAnswer | WatchesAnswer, given: Given) -> None:
+    if not hasattr(answer, "item"):
+        topics = ", ".join(answer.watches)
+        line(f"debates that open on these ask you: {topics}" if topics else "no topic asks you any more")
+    elif given["off"]:
         line((answer.item, ID), " is not kept for you any more")
     else:
         line((answer.item, ID), " stays on the board until you acknowledge it, or let it go with --off")
@@ -232,7 +242,7 @@ def brought_back(answer: SearchAnswer, given: Given) -> None:
     if answer.notice:
         line((for_people(answer.notice), DIM))
     elif not answer.items:
-        raise click.ClickException(f"nothing of the id {given['item']} is in the archive")
+        raise click.ClickException(f"nothing of the id {' '.join(given['items'])} is in the archive")
 
 
 def core(answer: CoreAnswer, given: Given) -> None:

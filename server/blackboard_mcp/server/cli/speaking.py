@@ -6,7 +6,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import click
-from blackboard_mcp.protocols.items import EdgeKind, ItemType
+from blackboard_mcp.protocols.items import EdgeKind, ItemType, parse_ref
+from blackboard_mcp.protocols.topics import is_topic
 
 from .commands import act
 from .options import STATUSES
@@ -178,7 +179,7 @@ async def ask(
 
 @act(
     "pinned",
-    _item,
+    click.argument("item", metavar="ID|TOPIC"),
     click.option("--off", is_flag=True, help="Let it go again."),
     example="blackboard-mcp pin H-1",
 )
@@ -186,11 +187,24 @@ async def pin(board: BoardAccess, item: str, off: bool) -> BaseModel:
     """Keep the item ID on the board, whoever wrote it, until you acknowledge it or let it go (--off).
 
     It is what an agent's watch is: the board waives it when you were away for long (its setting watch_lease_seconds).
+    A TOPIC is tag:db, key:plan:**, type:DECISION or thread:H-3: you are asked to acknowledge the answers in each debate
+    that opens on an item of it from now on.
     """
-    return await (board.unwatch(item) if off else board.watch(item))
+    from blackboard_mcp.protocols.wire import WatchesAnswer
+
+    if not is_topic(item):
+        return await (board.unwatch(item) if off else board.watch(item))
+    watches = await (board.unwatch_topic(item) if off else board.watch_topic(item))
+    return WatchesAnswer(watches=watches, seq=board.seq)
 
 
-@act("brought_back", _item, example="blackboard-mcp unarchive H-1")
-async def unarchive(board: BoardAccess, item: str) -> BaseModel:
-    """Bring the archived item ID back to the board. (For the backup of a folder there is restore.)"""
-    return await board.query_archive(item, limit=1, restore=True)
+@act(
+    "brought_back",
+    click.argument("items", metavar="ID...", nargs=-1, required=True),
+    example="blackboard-mcp unarchive H-1",
+)
+async def unarchive(board: BoardAccess, items: tuple[str, ...]) -> BaseModel:
+    """Bring the archived items ID... back to the board. (For the backup of a folder there is restore.)"""
+    for item in items:
+        parse_ref(item)  # words would bring back what they find
+    return await board.query_archive(" ".join(items), limit=len(items), restore=True)

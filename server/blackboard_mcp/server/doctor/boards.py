@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.errors import ArchiveUnavailable, BlackboardError, StoreError
+from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.storage.archive import EmbedderChoice, archive_index
 from blackboard_mcp.storage.history.transfer import verify_board
 from blackboard_mcp.storage.sqlite import examining
@@ -23,6 +24,7 @@ LEASE_MOST = timedelta(hours=1)
 """No process takes a lease for longer at a time."""
 OUTBOX_PATIENCE = timedelta(minutes=10)
 CLOCK_PATIENCE = timedelta(seconds=5)
+_NAMED = 10
 _RESTORE = (
     "Stop the servers and restore a backup: `blackboard-mcp restore --force FILE`; keep the damaged file."
 )
@@ -44,6 +46,8 @@ async def look(settings: Settings, clock: Clock, *, whole: bool) -> AsyncIterato
             if found.schema == newest and not found.tokens:
                 for finding in exposure.without_tokens(settings):
                     yield finding
+            for finding in _kept(settings.retention, found):
+                yield finding
             if not whole or found.refused or found.damage:
                 return
             with TemporaryDirectory(prefix="blackboard-") as folder:
@@ -132,6 +136,20 @@ def _told(found: examining.Examined, newest: int, now: datetime) -> Iterator[Fin
             "A running server works them off; `blackboard-mcp doctor --repair` does, too.",
             repairable=True,
             waiting=found.outbox,
+        )
+
+
+def _kept(retention: Retention | None, found: examining.Examined) -> Iterator[Finding]:
+    missing = [] if retention is None else retention.missing(found.boards)
+    if missing and not (found.refused or found.damage):
+        there = (
+            f"There are: {', '.join(found.boards[:_NAMED])}" if found.boards else "There are no boards yet"
+        )
+        yield warning(
+            "retention-boards-missing",
+            f"[retention] names boards that are not there: {', '.join(missing)}. Nothing is forgotten for these names.",
+            f"Correct the names, unless these boards are still to come. {there}.",
+            missing=missing,
         )
 
 

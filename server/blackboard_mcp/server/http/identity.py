@@ -40,11 +40,14 @@ def agent_from_headers(headers: Mapping[str, str]) -> str:
 
 
 def how_to_reach(why: str) -> str:
-    """What to do when a connection failed by a wrong address or certificate; else empty."""
+    """What to do when a connection failed by a wrong address or certificate, or nobody listens there; else empty."""
     return next((f"; {step}" for sign, step in _STEPS if sign in why), "")
 
 
 _NO_HOST: Final = "no computer of that name is known here: look at the name in the address"
+_NOBODY: Final = (
+    "look at host and port of the address; a server is started by `blackboard-mcp serve --transport http`"
+)
 _STEPS: Final = (
     (
         "CERTIFICATE_VERIFY_FAILED",
@@ -58,6 +61,9 @@ _STEPS: Final = (
     ("Name or service not known", _NO_HOST),  # Linux
     ("nodename nor servname", _NO_HOST),  # macOS
     ("getaddrinfo failed", _NO_HOST),  # Windows
+    ("All connection attempts failed", _NOBODY),
+    ("refused", _NOBODY),
+    ("ConnectTimeout", _NOBODY),
 )
 """What a failure's words have in them, and the next step."""
 

@@ -26,12 +26,13 @@ _NEARLY = 0.9
 
 @dataclass
 class Examined:
-    """What was found in a board file; lists hold at most twenty sentences."""
+    """What was found in a board file; lists of what is wrong hold at most twenty sentences."""
 
     schema: int = 0
     refused: str = ""
     """Why it is no file for this program, if it is none."""
     newer: bool = False
+    boards: list[str] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
     dangling: list[str] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
@@ -138,6 +139,7 @@ def _schema(raw: driver.Raw, found: Examined, application_id: int, newest: int) 
 
 
 def _figures(raw: driver.Raw, found: Examined, *_: Any) -> None:
+    found.boards = [board for (board,) in raw.execute(sql("examine_boards"))]
     found.gaps = [
         f"board {board} counts {seq} events, and its log has {count}, the last is {last}"
         for board, seq, count, last in raw.execute(sql("examine_gaps")).fetchmany(_FEW)

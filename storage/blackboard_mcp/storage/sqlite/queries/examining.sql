@@ -9,6 +9,10 @@ FROM board b LEFT JOIN event e ON e.board = b.no
 GROUP BY b.no HAVING count(e.seq) <> counted OR coalesce(max(e.seq), 0) <> b.seq
 ORDER BY b.id;
 
+-- name: examine_boards
+-- The boards by id.
+SELECT id FROM board ORDER BY id;
+
 -- name: examine_last_event
 -- When the last thing happened on any board.
 SELECT max(e.at) FROM board b JOIN event e ON e.board = b.no AND e.seq = b.seq;
