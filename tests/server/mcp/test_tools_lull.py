@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import boards
 import pytest
 from blackboard_mcp.server import lull
 from blackboard_mcp.server.limits import Limits
 from patience import PATIENCE
 
-if "boards" not in sys.modules:
-    _spec = importlib.util.spec_from_file_location("boards", Path(__file__).with_name("boards.py"))
-    assert _spec is not None
-    assert _spec.loader is not None
-    sys.modules["boards"] = importlib.util.module_from_spec(_spec)
-    _spec.loader.exec_module(sys.modules["boards"])
-boards: Any = sys.modules["boards"]
 TOOLS = ("core", "messages", "admin")
 QUIET, NEVER = 0.05, 50.0
 """A lull that is over soon, and one that no test waits for."""
