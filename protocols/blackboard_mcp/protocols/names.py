@@ -147,6 +147,11 @@ NAME = rf"(?:{_IN_NAMES}{{1,{MAX_NAME}}}|[{_UNSPACED}0-9._-]{{1,{MAX_NAME}}})"
 """A pattern for names as texts have them."""
 
 
+CALLED_IN = 2_000
+"""Characters of a text that are searched for who is spoken to without an @."""
+_BETWEEN = re.compile(r", ?(?:and )?| and ")
+
+
 @cache
 def _mention() -> re.Pattern[str]:
     """A name behind an @; made at the first text, as it takes long."""
@@ -157,3 +162,20 @@ def mentions(text: str) -> list[str]:
     """Whom a text names with an @, in order; punctuation that ends a sentence is not part of a name."""
     found = (name.rstrip(".@-") for name in _mention().findall(text))
     return list(dict.fromkeys(unicodedata.normalize("NFC", name) for name in found if name))
+
+
+@cache
+def _called() -> re.Pattern[str]:
+    """Names before a colon where a sentence begins; made at the first text, as it takes long."""
+    return re.compile(rf"(?:\A|[.!?;\n][ \t]*)((?:{NAME}(?:, ?(?:and )?| and )){{0,7}}{NAME}): ")
+
+
+def called(text: str) -> list[list[str]]:
+    """Words before a colon that may be names, list by list: `ben, cleo: which port?` has one of two.
+
+    The first `CALLED_IN` characters of the text are looked at.
+    """
+    return [
+        [unicodedata.normalize("NFC", name) for name in _BETWEEN.split(names)]
+        for names in _called().findall(text[:CALLED_IN])
+    ]

@@ -9,9 +9,11 @@ from itertools import pairwise
 from zlib import crc32
 
 from blackboard_mcp.protocols.answers import Committed, Posted
-from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType
+from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Visibility
+from blackboard_mcp.protocols.names import called, is_reserved, mentions
 from blackboard_mcp.protocols.remarks import Remark, RemarkKind
 
+from .requests import PostFields
 from .structured import wire
 from .text import clip, word
 
@@ -22,6 +24,9 @@ _ALIKE = 0.8
 _COMPARED = 500
 """Characters of a text that are compared."""
 _NAMED = 5
+_EDGES = 20
+_ASKED = 8
+"""Agents whom one question asks at most."""
 _WIDTH = 80
 _DRAWN = 4
 _WORDS = re.compile(r"\w+")
@@ -39,6 +44,13 @@ def remark_lines(done: Posted | Committed, agent: str) -> list[str]:
             same.setdefault(remark.about[0].id, []).append(remark)
         else:
             lines += _lines(remark, done.items[remark.place], agent)
+    asked = {remark.place: remark.fields for remark in done.remarks if remark.kind is RemarkKind.ASKS}
+    for place, item in enumerate(done.items):
+        if missed := _not_reached(item, asked.get(place, ()), agent):
+            lines.append(
+                f"{item.id} does not ask {_some(missed)}, not on the board yet: to ask who comes later, write "
+                f"{', '.join(f'@{name}' for name in missed[:_NAMED])}"
+            )
     alike = nearly_alike(done.items)
     if alike:
         named = ", ".join(item.id for item in alike[:_NAMED]) + (", …" if len(alike) > _NAMED else "")
@@ -46,6 +58,18 @@ def remark_lines(done: Posted | Committed, agent: str) -> list[str]:
             f"{len(alike)} of {len(done.items)} nearly repeat each other: {named}; one item with all of it reads better"
         )
     return [_same(id_, listed) for id_, listed in same.items()] + lines
+
+
+def edge_lines(items: Sequence[Item], given: Sequence[PostFields]) -> list[str]:
+    """All edges of items that were there before and were given some more."""
+    return [
+        f"{item.id} now {', '.join(f'{kind} {id_}' for kind, id_ in item.cites[:_EDGES])}"
+        f"{f' +{len(item.cites) - _EDGES}' if len(item.cites) > _EDGES else ''}: edges are added, none is taken away"
+        for item, post in zip(items, given, strict=False)
+        if post.edges
+        and (post.id is not None or item.version > 1)
+        and len(item.cites) > sum(map(len, post.edges.values()))
+    ]
 
 
 def _same(id_: str, listed: Sequence[Remark]) -> str:
@@ -103,6 +127,22 @@ def _asks(id_: str, names: Sequence[str]) -> str:
         return f"{id_} asks {word(names[0])}: anybody's ANSWER settles it"
     enough = f'post(id="{id_}", status="RESOLVED")'
     return f"{id_} asks {_some(names)}, each for an answer of their own; enough known: {enough}"
+
+
+def _not_reached(item: Item, asked: Sequence[str], agent: str) -> list[str]:
+    """Whom a question speaks to by name without asking them, as the board does not know them.
+
+    One word before a colon may be no name: it counts where the question asks nobody.
+    """
+    new = item.created_at == item.updated_at and item.visibility is Visibility.BOARD
+    if not new or item.type is not ItemType.QUESTION or mentions(item.text):
+        return []
+    listed = [names for names in called(item.text) if len(names) > 1 or not asked]
+    names = dict.fromkeys(name for names in listed for name in names)
+    there = {*asked, agent}
+    if len(names) > _ASKED:
+        return []
+    return [name for name in names if name not in there and not is_reserved(name)]
 
 
 def _some(names: Sequence[str]) -> str:

@@ -33,7 +33,8 @@ from .debate_text import awaited, debate_lines, last_seen_line, standing_lines
 from .event_text import plainly
 from .following import BEGUN, News
 from .reading import Reading
-from .remarks import remark_lines
+from .remarks import edge_lines, remark_lines
+from .requests import PostFields
 from .searching import Around, Found
 from .text import (
     QUOTE,
@@ -139,11 +140,21 @@ class Rendering:
 
     # Answers
 
-    def posted(self, posted: Posted, agent: str) -> str:
-        return self.with_footer("\n".join(self.written(posted, agent)), posted.seq, posted.attention)
+    def posted(self, posted: Posted, agent: str, given: Sequence[PostFields] = ()) -> str:
+        lines = self.written(posted, agent, given=given)
+        return self.with_footer("\n".join(lines), posted.seq, posted.attention)
 
-    def written(self, posted: Posted | Committed, agent: str, added: Collection[int] = ()) -> list[str]:
-        """The items that were written, a line each, with their values where one `added`; what is remarked on them."""
+    def written(
+        self,
+        posted: Posted | Committed,
+        agent: str,
+        added: Collection[int] = (),
+        given: Sequence[PostFields] = (),
+    ) -> list[str]:
+        """The items that were written, a line each, with their values where one `added`; what is remarked on them.
+
+        `given` are the posts that wrote them.
+        """
         lines = []
         same = {remark.place for remark in posted.remarks if remark.kind is RemarkKind.SAME}
         for place, item in enumerate(posted.items):
@@ -179,13 +190,19 @@ class Rendering:
             if (doubt := notices(item, _NAMED_APART)) != "":
                 words.append(doubt)
             lines.append(" ".join(words))
-        return lines + remark_lines(posted, agent)
+        return [*lines, *remark_lines(posted, agent), *edge_lines(posted.items, given)]
 
     def committed(
-        self, done: Committed, agent: str, *, added: Collection[int] = (), ack: Sequence[str] = ()
+        self,
+        done: Committed,
+        agent: str,
+        *,
+        added: Collection[int] = (),
+        given: Sequence[PostFields] = (),
+        ack: Sequence[str] = (),
     ) -> str:
         """What a transaction wrote, the new values where it `added`, what it acknowledged, and how debates stand."""
-        lines = self.written(done, agent, added)
+        lines = self.written(done, agent, added, given)
         if ack:
             lines.append(f"acknowledged {', '.join(ack)}")
         lines += [
@@ -200,10 +217,11 @@ class Rendering:
         """One line for one item, with at most `width` characters of its text."""
         return item_line(item, now, width)
 
-    def page(self, page: Page, archived: Page | None = None) -> str:
+    def page(self, page: Page, archived: Page | None = None, ids: Sequence[str] = ()) -> str:
         """Items of a query, a line each; what did not fit or follow is named with the next call.
 
-        `archived` is what the same query finds in the archive, where it found nothing on the board.
+        `archived` is what the same query finds in the archive, where it found nothing on the board; `ids` are those
+        that the query gave in place of words.
         """
         now = self._clock.now()
         shown = archived or page
@@ -213,6 +231,9 @@ class Rendering:
         if shown.cursor is not None:
             more = 'zone="archive"' if archived else f'cursor="{page.cursor}"'
             lines.append(f"more: query(…, {more})")
+        if ids:
+            named = ", ".join(f'"{id_}"' for id_ in ids)
+            lines.append(f"query finds words of texts; for what an id names: read(ids=[{named}])")
         return self.with_footer("\n".join(lines), shown.seq, shown.attention)
 
     def reading(self, reading: Reading, budget: int) -> tuple[str, list[int]]:

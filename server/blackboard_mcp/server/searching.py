@@ -25,6 +25,7 @@ _IDS = re.compile(
 _WORD = re.compile(r"\w")
 _NUMBERS = re.compile(r"\s*[0-9]{1,15}(?:[\s,;]+[0-9]{1,15})*\s*\Z")
 _VERSION = re.compile(r"@[0-9]{1,9}(?!\w)")
+_NAMED = 10
 _DEPTH = 4
 """How many candidates are asked for per hit wanted: some may be gone or hidden."""
 _DEEPEST = 1_000
@@ -152,6 +153,13 @@ def wire_found(found: Found, seq: int, left: dict[int, str]) -> wire.SearchAnswe
         excerpts={ids[number]: part for number, part in found.excerpts.items() if number in ids},
         neighbours=neighbours,
     )
+
+
+def ids_alone(text: str) -> list[str]:
+    """The ids that a text consists of, the first ten; none where it has other words as well."""
+    if _WORD.search(_IDS.sub(" ", _VERSION.sub("", text))):
+        return []
+    return list(dict.fromkeys(found.group().upper() for found in _IDS.finditer(text)))[:_NAMED]
 
 
 async def _exact(store: BoardStore, agent: str, query: ArchiveQuery) -> list[Item]:

@@ -64,6 +64,43 @@ async def test_a_question_asks_whom_a_sentence_speaks_to(board: Any, text: str, 
         assert ("you owe: answer Q-3" in agent.footer) == (name in asked), name
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "b, cleo: which port?",
+            "Q-2 does not ask cleo, not on the board yet: to ask who comes later, write @cleo",
+        ),
+        (
+            "cleo and dan: which port?",
+            "Q-2 does not ask cleo, dan, not on the board yet: to ask who comes later, write @cleo, @dan",
+        ),
+        (
+            "cleo: which port?",
+            "Q-2 does not ask cleo, not on the board yet: to ask who comes later, write @cleo",
+        ),
+        ("b: note: which port?", None),
+        ("b, a: which port?", None),
+        ("@b, tell cleo: which port?", None),
+        ("which port?", None),
+    ],
+)
+async def test_a_question_says_whom_it_does_not_reach(board: Any, text: str, told: str | None) -> None:
+    a, b = await board.join("a", "b")
+    await b.post("here", "LOG")
+    said = await a.say("post", text=text, type="QUESTION")
+    assert [line for line in said.splitlines() if "does not ask" in line] == ([told] if told else [])
+    board.clock.advance(1)
+    assert "does not ask" not in await a.say("post", id="Q-2", importance=2)
+
+
+async def test_who_is_asked_with_an_at_before_it_comes_finds_the_question(board: Any) -> None:
+    a = await board.join("a")
+    await a.post("@cleo which port?", "QUESTION")
+    cleo = await board.join("cleo")
+    assert "asks you" in await cleo.say("read")
+
+
 async def test_a_question_to_somebody_waits_for_the_answer_and_is_offered(board: Any) -> None:
     a, b = await board.join("a", "b")
     question = await a.post("@b Which port does the DB use? Blocks the deploy.", "QUESTION")

@@ -487,6 +487,26 @@ async def test_a_query_that_finds_nothing_on_the_board_says_what_the_archive_has
     assert (await ben.say("query", text="red gauge", zone="archive")).startswith("L-5 ")
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("F-1", '["F-1"]'),
+        ("f-1@2, h-7", '["F-1", "H-7"]'),
+        ("F-1 pump", None),
+        ("pump", None),
+    ],
+)
+async def test_a_query_for_an_id_names_the_call_that_reads_it(
+    board: Any, text: str, named: str | None
+) -> None:
+    ada = await board.join("ada")
+    await ada.post("the pump of F-1")
+    said = await ada.say("query", text=text)
+    hint = f"query finds words of texts; for what an id names: read(ids={named})"
+    assert (hint in said.splitlines()) == (named is not None)
+    assert ("read(ids" in said) == (named is not None)
+
+
 async def test_who_names_a_board_that_is_not_there_learns_which_are(board: Any) -> None:
     alice = await board.join("alice")
     for name in ("one", "two", "three"):

@@ -9,16 +9,13 @@ withdraws or supersedes it, or the board's time for answers is over. Requests ar
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 
 from blackboard_mcp.protocols.debates import Duty, ObligationState
 from blackboard_mcp.protocols.errors import Conflict
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import EdgeKind, ItemType
-from blackboard_mcp.protocols.names import NAME, is_reserved, mentions
+from blackboard_mcp.protocols.names import called, is_reserved, mentions
 
 from ..operation import Rows
 from . import sight
@@ -30,15 +27,7 @@ MOST_ASKED = 8
 """Most agents whom one question asks: those it names first."""
 _LOOKED_AT = 20_000
 """Characters of a text that are searched for names."""
-_CALLED_IN = 2_000
-"""Characters of a text that are searched for who is spoken to without an @."""
 _NO_ANSWERS = (ItemType.QUESTION, ItemType.CRITIQUE)
-
-
-@cache
-def _spoken_to() -> re.Pattern[str]:
-    """Names before a colon where a sentence begins: `ben, cleo: …`; made at the first post, as it takes long."""
-    return re.compile(rf"(?:\A|[.!?;\n][ \t]*)((?:{NAME}(?:, ?(?:and )?| and )){{0,7}}{NAME}): ")
 
 
 def mentioned(text: str) -> list[str]:
@@ -48,11 +37,7 @@ def mentioned(text: str) -> list[str]:
 
 def _called(no: int, text: str) -> Steps[list[str]]:
     """Whom a text without an @ speaks to by name, of those whom the board knows."""
-    said = [
-        unicodedata.normalize("NFC", name)
-        for names in _spoken_to().findall(text[:_CALLED_IN])
-        for name in re.split(r", ?(?:and )?| and ", names)
-    ]
+    said = [name for names in called(text) for name in names]
     if not said:
         return []
     known = {name for (name,) in (yield sql("agents_among"), (no, dumps(said)))}

@@ -42,7 +42,7 @@ from ...requests import (
     Ttl,
     VisibilityName,
 )
-from ...searching import wire_found
+from ...searching import ids_alone, wire_found
 from ...structured import version_wire, wire
 from ...text import one_line
 from ...unread import wire_for
@@ -226,7 +226,7 @@ class CoreTools:
         posted = await self._board.post(caller.agent, board, posts, once_key)
         wired = wire_for(caller.agent)
         return Answer(
-            self._say.posted(posted, caller.agent),
+            self._say.posted(posted, caller.agent, posts),
             lambda: wire.PostAnswer(
                 items=[wired(item) for item in posted.items],
                 seq=posted.seq,
@@ -339,7 +339,7 @@ class CoreTools:
         if caller.structured:
             page = fitting_page(page)
         return Answer(
-            self._say.page(page, archived),
+            self._say.page(page, archived, ids_alone(text or "")),
             lambda: wire.ItemsAnswer(
                 items=[wire.wire_item(item) for item in page.items],
                 cursor=None if page.cursor is None else str(page.cursor),
