@@ -294,6 +294,10 @@ class Item:
     """What the newest debate about it made of it: stands, falls, amended or open; empty before."""
     gave_way_to: str = ""
     """The id of the item that such a debate put in its place."""
+    led_to: str = ""
+    """The id of the last item that took the place of that one in turn; empty where none did."""
+    successor_fell: bool = False
+    """Whether the last of these was withdrawn or invalidated as well."""
     cites: tuple[tuple[EdgeKind, str], ...] = field(default=())
     """`edges` with the ids of their targets."""
     cited_by: tuple[tuple[EdgeKind, str], ...] = field(default=())

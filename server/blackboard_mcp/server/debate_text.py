@@ -21,7 +21,7 @@ from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import Item, Status
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from .text import ELLIPSIS, excerpt, fate, flat, one_line, relative_age, word
+from .text import ELLIPSIS, excerpt, fate, flat, one_line, relative_age, successor, word
 
 _STANDS = {
     ObligationState.OUTSTANDING: "outstanding",
@@ -138,11 +138,12 @@ def verdict(debate: Debate, id_: str, items: Mapping[int, Item]) -> str:
     """What became of the item that a closed debate was about: `H-1 is amended to F-9`."""
     if debate.outcome in (Outcome.OPEN, ""):
         return f"{id_} is open again, without an answer"
-    return f"{id_} {_becomes(debate.outcome, debate.gave_way_to, items)}"
+    then = successor(items[debate.root]) if debate.root in items else ""
+    return f"{id_} {_becomes(debate.outcome, debate.gave_way_to, items, then)}"
 
 
-def _becomes(outcome: str, to: int, items: Mapping[int, Item]) -> str:
-    told = fate(outcome, items[to].id if to in items else "", items[to].author if to in items else "")
+def _becomes(outcome: str, to: int, items: Mapping[int, Item], then: str = "") -> str:
+    told = fate(outcome, items[to].id if to in items else "", items[to].author if to in items else "", then)
     return f"is {told}" if outcome == Outcome.AMENDED else told
 
 

@@ -42,12 +42,14 @@ from .text import (
     became,
     claims,
     excerpt,
+    fate,
     filter_line,
     item_line,
     notices,
     one_line,
     quoted,
     relative_age,
+    successor,
     word,
 )
 from .validation.rules import rules_of, shown
@@ -343,7 +345,9 @@ class Rendering:
         if item.undecided:
             lines.append(f"{item.author} is no decider")
         lines += [agreement_line(item.agreement)] if item.agreement is not None else []
-        lines += [fate] if (fate := became(item)) else []
+        if item.gave_way_to and item.status is Status.INVALIDATED:
+            lines.append(fate(item.outcome, item.gave_way_to, then=successor(item)))
+        lines += [now_is] if (now_is := became(item)) else []
         if claimed := claims(item, _NAMED):
             lines.append(f"⚠ {claimed}{_how_to_agree(item)}")
         edges = [f"{kind} {id_}{' (fell)' if id_ in item.fell else ''}" for kind, id_ in item.cites]

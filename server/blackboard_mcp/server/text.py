@@ -225,7 +225,7 @@ def description(item: Item, now: datetime | None = None) -> str:
     if (now_is := became(item)) != "":
         parts.append(f"({now_is})")
     if item.gave_way_to and item.status is Status.INVALIDATED:
-        told = fate(item.outcome, item.gave_way_to)
+        told = fate(item.outcome, item.gave_way_to, then=successor(item))
         parts.append(told if item.outcome == Outcome.AMENDED else f"({told})")
     if item.zone is Zone.ARCHIVE:
         parts.append("archived")
@@ -286,12 +286,23 @@ def became(item: Item) -> str:
     return ", ".join(told[-CONTESTS_SHOWN:])
 
 
-def fate(outcome: str, to: str = "", author: str = "") -> str:
-    """What became of a claim: `falls`, `falls, replaced by F-9 of bob`, `amended to F-9 of bob`."""
+def fate(outcome: str, to: str = "", author: str = "", then: str = "") -> str:
+    """What became of a claim: `falls`, `falls, replaced by F-9 of bob`, `amended to F-9 of bob`; and `then`."""
     if not to:
         return outcome
     by = f" of {word(author)}" if author else ""
-    return f"amended to {to}{by}" if outcome == Outcome.AMENDED else f"{outcome}, replaced by {to}{by}"
+    return (
+        f"amended to {to}{by}{then}"
+        if outcome == Outcome.AMENDED
+        else f"{outcome}, replaced by {to}{by}{then}"
+    )
+
+
+def successor(item: Item) -> str:
+    """What became of the item in its place: `, then by F-14`, `, which fell too`; empty where that one stands."""
+    if item.led_to:
+        return f", then by {item.led_to}{', which fell too' if item.successor_fell else ''}"
+    return ", which fell too" if item.successor_fell else ""
 
 
 def claims(item: Item, most: int) -> str:

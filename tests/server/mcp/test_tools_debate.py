@@ -167,6 +167,31 @@ async def test_who_concedes_for_anothers_claim_has_not_reworded_its_own(board: A
     assert rival["id"] in closed
 
 
+async def test_what_replaced_a_fallen_item_leads_on_to_what_replaced_that(board: Any) -> None:
+    alice, bob, carol = await board.join("alice", "bob", "carol")
+    await alice.post("9 bar", "HYPOTHESIS")
+    await carol.post("No.", "CRITIQUE", edges={"critiques": ["H-1"]})
+    await bob.post("8 bar", "HYPOTHESIS")
+    await alice.do("debate", op="concede", id="H-1", to="H-3")
+    await carol.post("No.", "CRITIQUE", edges={"critiques": ["H-3"]})
+    await bob.do("debate", op="concede", id="H-3")
+    told = "falls, replaced by H-3, which fell too"
+    assert told in (await carol.say("read", ids=["H-1"])).splitlines()
+    assert f"INVALIDATED ({told})" in await carol.say("query", status="INVALIDATED")
+    await alice.post("10 bar", "HYPOTHESIS")
+    await carol.post("No!", "CRITIQUE", edges={"critiques": ["H-5"]})
+    await carol.post("7 bar, by two gauges", "HYPOTHESIS")
+    await alice.do("debate", op="concede", id="H-5", to="H-7")
+    await carol.post("6 bar, by three gauges", "HYPOTHESIS")
+    await bob.post("No!", "CRITIQUE", edges={"critiques": ["H-7"]})
+    await carol.do("debate", op="concede", id="H-7", to="H-8")
+    said = (await bob.say("debate", op="status", id="H-5")).splitlines()
+    assert said[0].startswith("H-5 falls, replaced by H-7 of carol, then by H-8: debate CONSENSUS")
+    assert "H-5 by alice falls, replaced by H-7 of carol, then by H-8, conceded by alice" in await bob.say(
+        "read"
+    )
+
+
 async def test_a_decision_names_what_replaces_a_claim_that_falls(board: Any) -> None:
     _, bob, carol = await dispute(board)
     rival = await carol.post("The pump holds 7 bar.")

@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.debates import Debate, DebateState, Outcome
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility, Zone
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from ..text import fate, relative_age, word
+from ..text import fate, relative_age, successor, word
 from .duties import Duties, debate_lines
 from .lines import circumstances, identity, in_quotes, listed, name
 from .passages import SENTENCE
@@ -164,8 +164,9 @@ class Sections:
         """What became of the claim, by whom and why: `falls, decided by ann and ben 3m ago ("units mixed")`."""
         outcome = str(debate.outcome)
         if debate.gave_way_to:
-            successor = self._standing.items.get(debate.gave_way_to)
-            outcome = fate(outcome, item.gave_way_to, "" if successor is None else successor.author)
+            instead = self._standing.items.get(debate.gave_way_to)
+            author = "" if instead is None else instead.author
+            outcome = fate(outcome, item.gave_way_to, author, successor(item))
         elif item.status in (Status.INVALIDATED, Status.WITHDRAWN):
             outcome = "falls"
         elif outcome == Outcome.OPEN:

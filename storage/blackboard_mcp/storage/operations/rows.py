@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.agreements import Agreement
 from blackboard_mcp.protocols.board import Board, BoardConfig, Core, Lifecycle
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.items import (
+    FALLEN,
     Contest,
     Edge,
     EdgeKind,
@@ -262,7 +263,7 @@ class ItemRow:
         agreement: Agreement | None = None,
         adopted_in: str | None = None,
         outcome: str = "",
-        gave_way_to: str = "",
+        successions: Sequence[tuple[str, str]] = (),
         forgotten: Forgotten | None = None,
     ) -> Item:
         return Item(
@@ -293,7 +294,9 @@ class ItemRow:
             incoming=tuple(edge for edge, _ in arriving),
             debate=debate,
             outcome=outcome,
-            gave_way_to=gave_way_to,
+            gave_way_to=successions[0][0] if successions else "",
+            led_to=successions[-1][0] if len(successions) > 1 else "",
+            successor_fell=bool(successions) and successions[-1][1] in FALLEN,
             cites=tuple((edge.kind, id_) for edge, id_ in leaving),
             cited_by=tuple((edge.kind, id_) for edge, id_ in arriving),
             thread_id=thread_id,

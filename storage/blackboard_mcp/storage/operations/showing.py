@@ -58,10 +58,10 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
     for debate in (yield sql("debates_on"), (board.no, asked)):
         states[debate[1]] = debate[2]
         outcomes[debate[1]] = (debate[9], debate[10])
-    amended: dict[int, str] = {}
-    if replacing := {to for _, to in outcomes.values() if to}:
-        for number, type_ in (yield sql("types"), (board.no, numbers(replacing), agent)):
-            amended[number] = item_id(type_, number)
+    successions: dict[int, list[tuple[str, str]]] = {}
+    if replaced := [number for number, (_, to) in outcomes.items() if to]:
+        for number, to, type_, status in (yield sql("successions"), (board.no, numbers(replaced), agent)):
+            successions.setdefault(number, []).append((item_id(type_, to), status))
     threads = {row.number: row.id for row in listed}
     begun = {row.thread for row in listed} - threads.keys()
     if begun:
@@ -90,7 +90,7 @@ def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[I
             asked_for.get(row.number),
             said.adopted.get(row.number),
             outcomes.get(row.number, ("", 0))[0],
-            amended.get(outcomes.get(row.number, ("", 0))[1], ""),
+            successions.get(row.number, ()),
             forgotten.get((row.number, row.version)),
         )
         for row in listed

@@ -70,6 +70,26 @@ class DecidingTests:
         closed = [e for e in await at.events() if e.event == "debate.closed"]
         assert (closed[-1].data["outcome"], closed[-1].data["gave_way_to"]) == (outcome, better.id)
 
+    async def test_what_took_the_place_of_an_item_leads_on_to_what_took_its_own(self, at: Table) -> None:
+        first, _ = await argue(at)
+        others = [await at.post("carol", f"{n} bar") for n in range(3)]
+
+        async def told() -> tuple[str, str, bool]:
+            now = await at.item(first)
+            return now.gave_way_to, now.led_to, now.successor_fell
+
+        await at.concede("alice", first, "", others[0])
+        assert await told() == (others[0].id, "", False)
+        await at.post("bob", "no", "CRITIQUE", critiques=others[0])
+        await at.concede("carol", others[0], "", others[1])
+        assert await told() == (others[0].id, others[1].id, False)
+        await at.concede("carol", others[1], "", others[2])
+        assert await told() == (others[0].id, others[2].id, False)
+        await at.change("carol", others[2], status="WITHDRAWN")
+        assert await told() == (others[0].id, others[2].id, True)
+        nearer = await at.item(others[1])
+        assert (nearer.gave_way_to, nearer.led_to, nearer.successor_fell) == (others[2].id, "", True)
+
     async def test_a_decision_that_an_item_falls_may_name_what_takes_its_place(self, at: Table) -> None:
         root, _ = await argue(at)
         rival = await at.post("carol", "8 bar")

@@ -30,6 +30,19 @@ SELECT id, root, state, opened_by, explicit, opened_at, closed_by, closed_at, re
 FROM debate INDEXED BY debate_root
 WHERE board = ?1 AND root IN (SELECT value FROM json_each(?2)) ORDER BY id;
 
+-- name: successions
+-- What took the place of items (a JSON list) at the end of their newest debates, and of that in turn, at most eight times:
+-- the item, then number, type and status of each that an agent may see, the first step first.
+WITH RECURSIVE place(root, step, number) AS (
+    SELECT value, 0, value FROM json_each(?2)
+    UNION ALL
+    SELECT p.root, p.step + 1, (SELECT d.gave_way_to FROM debate d INDEXED BY debate_root
+                                WHERE d.board = ?1 AND d.root = p.number ORDER BY d.id DESC LIMIT 1)
+    FROM place p WHERE p.step < 8 AND p.number <> 0)
+SELECT p.root, i.number, i.type, i.status
+FROM place p CROSS JOIN item i ON i.board = ?1 AND i.number = p.number
+WHERE p.step > 0 AND VISIBLE(i.owner, ?3) ORDER BY p.root, p.step;
+
 -- name: debates_of_critique
 -- Debates that a critique is part of, oldest first.
 SELECT d.id, d.root, d.state, d.opened_by, d.explicit, d.opened_at, d.closed_by, d.closed_at, d.reason, d.outcome,
