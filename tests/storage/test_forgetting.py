@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.items import Ref
+from blackboard_mcp.storage import store as store_module
 from blackboard_mcp.storage.history.lines import BadLine
 from blackboard_mcp.storage.history.transfer import export_board, import_board, verify_board
 from blackboard_mcp.storage.operations.rows import Steps
@@ -293,3 +294,33 @@ async def test_processes_that_forget_at_once_and_are_killed_leave_every_item_who
     finally:
         await store.close()
     assert (found2 := examined(path)).altered == found2.damage == found2.gaps == []
+
+
+async def test_a_file_that_counted_what_was_forgotten_counts_it_no_more(
+    tmp_path: Path, clock: HandClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, scripts = tmp_path / "board.db", migrations()
+    with monkeypatch.context() as patch:
+        patch.setattr(store_module, "migrations", lambda: scripts[:39])
+        older = await SqlBoardStore.open(path, clock=clock, synchronous="NORMAL")
+        at = await with_secrets(older, clock)
+        await older.close()
+    raw = driver.connect(str(path))
+    raw.execute(
+        "UPDATE board SET archived_items = (SELECT count(*) FROM item WHERE board = no AND zone = 'archive')"
+    )
+    ((counted, gone),) = raw.execute(
+        "SELECT count(*), sum(deleted = 2) FROM item WHERE zone = 'archive'"
+    ).fetchall()
+    raw.close()
+    store = await SqlBoardStore.open(path, clock=clock)
+    try:
+        at = Table(store)
+        assert (await at.standing()).archived_items == counted - gone < counted
+        figures = await store.statistics("main", "bob")
+        assert (
+            sum(items for (zone, _, _), (items, _) in figures.counts.items() if zone == "archive") < counted
+        )
+        assert (await rebuilt(store, "main")).differences == []
+    finally:
+        await store.close()

@@ -75,6 +75,7 @@ async def reasoned(store: SqlBoardStore, clock: HandClock) -> Table:
     told = await everything(at)
     assert [word for word in WORDS if secret(word) not in told] == [], "nothing to forget"
     assert await forget(at, *(int(id_.partition("-")[2]) for id_ in listed)) == tuple(listed)
+    assert (await at.standing()).archived_items == 0
     return at
 
 

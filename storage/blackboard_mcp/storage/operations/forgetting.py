@@ -47,6 +47,7 @@ def forget(board: str, wanted: Iterable[int], retention: Retention, now: int) ->
         yield from endorsing.forget(ledger.no, row)
         seq = yield from ledger.emit(EventType.ITEM_FORGOTTEN, replace(row, tags="[]"), data=said)
         gone.append((number, seq))
+    ledger.archived -= len(gone)
     moved = dumps(gone)
     yield sql("items_forget"), (ledger.no, moved)
     yield sql("versions_forget"), (ledger.no, listed)

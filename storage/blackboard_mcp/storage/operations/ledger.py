@@ -239,7 +239,8 @@ class Ledger:
         yield sql("outbox_add"), (self.no, item.number)
         item.zone, item.seq, item.ttl, item.expires_at = str(Zone.WORKING), seq, None, None
         self._count(item, 1)
-        self.archived -= 1
+        if not item.forgotten:
+            self.archived -= 1
 
     def grow(self, item: ItemRow, tokens: int) -> None:
         """An item of working memory has so many tokens more."""

@@ -266,3 +266,38 @@ class ForgettingTests:
         clock.advance(40 * DAY)
         await forget(at, item)
         assert grown - (await at.store.statistics(at.board, "alice")).stored_bytes == 12_000
+
+    async def test_what_was_forgotten_is_counted_nowhere(self, at: Table, clock: HandClock) -> None:
+        kept = await archived(at, "alice", "kept", "FACT")
+        gone = await archived(at, "alice", "gone")
+        hidden = await archived(at, "alice", "mine", private=True)
+        entry = await at.post("alice", "first", "PLAN", key="plan:a")
+        deleted = await at.post("alice", "other", "PLAN", key="plan:b")
+        await at.gone(entry)
+        await at.delete("bob", "plan:b")
+        assert await self._archive(at) == {"FACT": 1, "LOG": 2, "PLAN": 2}
+        clock.advance(40 * DAY)
+        assert len(await forget(at, gone, hidden, entry, deleted)) == 4
+        assert await self._archive(at) == {"FACT": 1}
+        assert len(await forget(at, gone, hidden, entry, deleted)) == 0
+        anew = await at.post("carol", "third", "PLAN", key="plan:a")
+        assert (anew.number, await self._archive(at)) == (entry.number, {"FACT": 1})
+        assert (await at.standing()).working_items == 1
+        clock.advance(DAY)  # what came back stays for a while
+        await at.gone(anew)
+        assert await self._archive(at) == {"FACT": 1, "PLAN": 1}
+        await at.store.restore(at.board, "bob", [kept.number])
+        assert await self._archive(at) == {"PLAN": 1}
+
+    @staticmethod
+    async def _archive(at: Table) -> dict[str, int]:
+        """How many items of each type are counted in the archive, everywhere alike."""
+        figures = await at.store.statistics(at.board, "alice")
+        counted: dict[str, int] = {}
+        for (zone, type_, _), (items, _) in figures.counts.items():
+            if zone == Zone.ARCHIVE:
+                counted[str(type_)] = counted.get(str(type_), 0) + items
+        told = (await at.store.snapshot(at.board, "alice")).archived
+        assert {str(type_): items for type_, items in told.types} == counted
+        assert (await at.standing()).archived_items == sum(counted.values())
+        return counted

@@ -168,7 +168,7 @@ UPDATE board SET
     seq = ?2,
     working_items = (SELECT count(*) FROM item WHERE board = ?1 AND zone = 'working'),
     working_tokens = (SELECT coalesce(sum(tokens), 0) FROM item WHERE board = ?1 AND zone = 'working'),
-    archived_items = (SELECT count(*) FROM item WHERE board = ?1 AND zone = 'archive'),
+    archived_items = (SELECT count(*) FROM item WHERE board = ?1 AND zone = 'archive' AND deleted < 2),
     private_items = (SELECT count(*) FROM item WHERE board = ?1 AND zone = 'working' AND HIDDEN(owner)),
     private_tokens = (SELECT coalesce(sum(tokens), 0) FROM item
                       WHERE board = ?1 AND zone = 'working' AND HIDDEN(owner))
