@@ -179,6 +179,20 @@ async def test_calls_that_are_cancelled_leave_their_place_to_others(room: Room) 
     assert room.most["many"] > 1
 
 
+async def test_what_is_taken_to_cost_much_is_marked_for_whoever_works_on_it(room: Room) -> None:
+    marked: dict[float, bool] = {}
+
+    async def work(seconds: float) -> None:
+        meter = METER.get()
+        assert meter is not None
+        marked[seconds] = meter.dear
+
+    for seconds in (DEAR, CHEAP):
+        async with room.turns.taking("one", f"costs {seconds}") as turn:
+            await turn.of(work(seconds))
+    assert marked == {DEAR: True, CHEAP: False}
+
+
 async def test_what_fails_is_told_and_ends_the_turn(room: Room) -> None:
     async def work() -> None:
         raise ValueError("no")

@@ -17,6 +17,7 @@ from blackboard_mcp.protocols.errors import BlackboardError, StoreBusy
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.grants import without
 from blackboard_mcp.protocols.items import ItemType, Status
+from blackboard_mcp.protocols.metering import METER, Meter
 from blackboard_mcp.protocols.pruning import Candidate, Decide, Move, PassOutcome, Plan, Reach, Workspace
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.summaries import AGENT
@@ -196,8 +197,10 @@ class Pruner:
         """A pass on the board, soon; a board that is being passed gets another one after it."""
         self._wanted.add(board)
         if board not in self._passes:
+            context = without()
+            context.run(METER.set, Meter(dear=True))
             self._passes[board] = asyncio.create_task(
-                self._work(board), name=f"prune-{board}", context=without()
+                self._work(board), name=f"prune-{board}", context=context
             )
 
     def expect(self, seconds: float) -> None:

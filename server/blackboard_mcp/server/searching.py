@@ -98,7 +98,7 @@ async def search(
         while True:
             answer = await archive.search(replace(query, limit=depth))
             ranked = [hit.number for hit in answer.hits if hit.number not in known]
-            items = [*exact, *await _confirm(store, agent, query, ranked)]
+            items = [*exact, *await _first(store, agent, query, ranked, limit - len(exact))]
             if len(items) >= limit or len(answer.hits) < depth or depth == _DEEPEST:
                 break
             depth = min(depth * _DEPTH, _DEEPEST)  # what others keep private must not hide what is not
@@ -186,6 +186,17 @@ async def _confirm(store: BoardStore, agent: str, query: ArchiveQuery, numbers: 
         return []
     found = await store.read(query.board, agent, [Ref(n) for n in numbers], [])
     return [i for i in found.items if i.zone is Zone.ARCHIVE and not i.deleted and _fits(i, query)]
+
+
+async def _first(
+    store: BoardStore, agent: str, query: ArchiveQuery, numbers: list[int], wanted: int
+) -> list[Item]:
+    """As `_confirm`, until so many are found: most hits are what the index says."""
+    found: list[Item] = []
+    while numbers and len(found) < wanted:
+        found += await _confirm(store, agent, query, numbers[:wanted])
+        numbers = numbers[wanted:]
+    return found
 
 
 def _fits(item: Item, query: ArchiveQuery) -> bool:

@@ -27,6 +27,8 @@ ALL_SECONDS: Final = 0.1
 """The same of all callers together, but for the first few of them."""
 FEW: Final = 3
 """Callers that may have a call under way whatever it costs."""
+DEAR_SECONDS: Final = EACH_SECONDS / 2
+"""What is taken to cost more shares no commit with others' writes, which would wait for it."""
 FIRST_GUESS: Final = EACH_SECONDS
 """What a kind of call is taken to cost that nobody has made yet: it goes alone."""
 HELD_SECONDS: Final = 3.0
@@ -183,6 +185,7 @@ class Turn:
     async def enter(self) -> None:
         """Waits until it is this call's turn."""
         self._cost = await self._turns.enter(self._who, self._kind)
+        self.meter.dear = self._cost > DEAR_SECONDS
         self._look_again()
 
     def leave(self) -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from blackboard_mcp.protocols.archive import ArchiveAnswer, ArchiveIndex, ArchiveQuery, ArchiveSource
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
+from blackboard_mcp.protocols.grants import without
+from blackboard_mcp.protocols.metering import METER
 
 from .lance.embedders.choice import EmbedderChoice
 
@@ -84,7 +86,9 @@ class SearchableArchive:
     def _run(self) -> None:
         if self._task is None:
             _, indexer = self._parts()
-            self._task = asyncio.create_task(indexer.run(), name="archive-indexer")
+            context = without()  # not on the account of whoever searches first
+            context.run(METER.set, None)
+            self._task = asyncio.create_task(indexer.run(), name="archive-indexer", context=context)
 
     async def search(self, query: ArchiveQuery) -> ArchiveAnswer:
         """The best hits, those not indexed yet included; not confirmed against the store.

@@ -21,8 +21,11 @@ from blackboard_mcp.protocols.errors import (
     StoreFull,
     StoreTooNew,
 )
+from blackboard_mcp.protocols.metering import METER, Meter
 from blackboard_mcp.storage.sqlite import driver, migrate, place
+from blackboard_mcp.storage.sqlite import group as group_module
 from blackboard_mcp.storage.sqlite.engine import SqliteEngine
+from blackboard_mcp.storage.sqlite.group import GroupWriter, Job
 from patience import PATIENCE
 
 MIGRATIONS = [
@@ -118,6 +121,40 @@ async def test_many_waiting_writes_share_one_commit_and_one_wake_up(engine: Sqli
     assert await asyncio.gather(first, *rest) == list(range(1, 62))
     # The first one's group may have run out of time while it was held.
     assert engine.changes() - before <= 2
+
+
+async def test_a_dear_write_shares_its_commit_with_no_other_and_lets_others_pass_once(
+    engine: SqliteEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_module, "_SPAN", PATIENCE)
+    first, second, commits = Gate(), Gate(), list[list[int]]()
+    write = GroupWriter.write
+
+    def noted(group: GroupWriter, raw: driver.Raw) -> tuple[list[Job], bool]:
+        settled, changed = write(group, raw)
+        commits.append([job.result for job in settled])
+        return settled, changed
+
+    monkeypatch.setattr(GroupWriter, "write", noted)
+    writes: list[asyncio.Task[int]] = []
+
+    async def ask_for(*numbers: int, dear: bool, then: Callable[[], object] | None = None) -> None:
+        token = METER.set(Meter(dear=dear))
+        writes.extend(asyncio.create_task(engine.write(post(n, then=then))) for n in numbers)
+        METER.reset(token)
+        await asyncio.sleep(0)
+
+    await ask_for(1, dear=True, then=first)
+    await first.until_entered()
+    await ask_for(2, dear=True, then=second)
+    await ask_for(3, 4, dear=True)
+    await ask_for(5, 6, dear=False)
+    first.open()
+    await second.until_entered()
+    await ask_for(7, 8, dear=False)
+    second.open()
+    await asyncio.gather(*writes)
+    assert commits == [[1], [5, 6], [2], [7, 8], [3], [4]]
 
 
 async def test_no_write_is_answered_before_others_can_see_it(

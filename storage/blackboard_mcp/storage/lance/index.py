@@ -11,6 +11,7 @@ import hashlib
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
@@ -26,6 +27,7 @@ from blackboard_mcp.protocols.archive import (
     Waiting,
 )
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
+from blackboard_mcp.protocols.metering import METER
 from blackboard_mcp.storage.lance import holding, rows, upkeep
 from blackboard_mcp.storage.lance.counts import BoardCounts
 from blackboard_mcp.storage.lance.engines import Reach
@@ -417,5 +419,7 @@ class LanceArchiveIndex:
                 parts.append((word, _STOP_WORD_WEIGHT if word.lower() in STOP_WORDS else weight))
             vector = cast(Any, embedder.embed_weighted(parts))
         else:
-            vector = cast(Any, embedder.embed_query(text))
+            meter = METER.get()  # an endpoint is waited for
+            with nullcontext() if meter is None else meter.outside():
+                vector = cast(Any, embedder.embed_query(text))
         return vector if vector.any() else None

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from contextvars import copy_context
 from typing import TypeVar
 
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
+from blackboard_mcp.protocols.metering import METER
 
 T = TypeVar("T")
 
@@ -20,11 +24,17 @@ class Workers:
         self._closed = False
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Returns the result of `work`, which runs in a thread."""
+        """Returns the result of `work`, which runs in a thread.
+
+        Its time is counted by the wall clock, since most of the work is done by threads of the driver.
+        """
         self.check_open()
         if self._threads is None:
             self._threads = ThreadPoolExecutor(max_workers=3, thread_name_prefix="archive")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: _translated(work))
+        context = copy_context()
+        return await asyncio.get_running_loop().run_in_executor(
+            self._threads, lambda: context.run(_counted, work)
+        )
 
     def check_open(self) -> None:
         """Refuses work once the index is closed; what is left undone, whoever opens the index next does.
@@ -45,6 +55,12 @@ class Workers:
         threads, self._threads = self._threads, None
         if threads is not None:
             await asyncio.to_thread(threads.shutdown)
+
+
+def _counted(work: Callable[[], T]) -> T:
+    meter = METER.get()
+    with nullcontext() if meter is None else meter.in_thread(time.perf_counter):
+        return _translated(work)
 
 
 def _translated(work: Callable[[], T]) -> T:

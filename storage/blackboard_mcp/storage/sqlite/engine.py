@@ -112,8 +112,9 @@ class SqliteEngine:
     async def write(self, operation: Operation[T]) -> T:
         """What the operation returns, after the commit that holds it: all of it or nothing.
 
-        Operations run one at a time in the order of asking; several may share a commit, an exception
-        undoes only its own. A cancelled call was either never started or completes whole. An operation
+        Operations run one at a time in the order of asking, but a dear one (`Meter.dear`) lets one commit of
+        others pass. Several may share a commit, a dear one has its own; an exception undoes only its own
+        operation. A cancelled call was either never started or completes whole. An operation
         that changes no row counts as no change to those who wait.
 
         Raises:
@@ -366,7 +367,7 @@ class SqliteEngine:
     async def _ask(self, jobs: Jobs, operation: Operation[T]) -> T:
         if (meter := METER.get()) is not None:
             operation = _metered(operation, meter)
-        job = Job(operation, self._loop.create_future())
+        job = Job(operation, self._loop.create_future(), dear=meter is not None and meter.dear)
         jobs.put(job)
         if jobs is self._reads:
             self._call_reader()

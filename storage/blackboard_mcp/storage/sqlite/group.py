@@ -1,7 +1,8 @@
 """Group commit: the writer's side that lives in the thread of its connection.
 
 One BEGIN IMMEDIATE and one COMMIT carry every operation that is waiting, each inside its own
-SAVEPOINT. No operation is settled before the commit that holds it.
+SAVEPOINT. No operation is settled before the commit that holds it, so a dear one has a commit to itself, and those
+that are not go in between.
 """
 
 from __future__ import annotations
@@ -37,47 +38,64 @@ _WAL_LIMIT_SAFE = 4 << 20
 
 
 class Job:
-    """One operation to write, and the future of whoever asked."""
+    """One operation to write, and the future of whoever asked; a dear one has a transaction to itself."""
 
-    __slots__ = ("asked", "error", "future", "operation", "result")
+    __slots__ = ("asked", "dear", "error", "future", "operation", "result")
 
-    def __init__(self, operation: Operation[Any], future: asyncio.Future[Any]) -> None:
+    def __init__(self, operation: Operation[Any], future: asyncio.Future[Any], *, dear: bool = False) -> None:
         self.operation = operation
         self.future = future
+        self.dear = dear
         self.asked = time.monotonic()
         self.result: Any = None
         self.error: BaseException | None = None
 
 
 class Jobs:
-    """The queue between the event loop and the writer's thread; what is taken cannot be withdrawn."""
+    """The queue between the event loop and a connection's thread; what is taken cannot be withdrawn.
+
+    Dear jobs stand in a line of their own, and the two lines take turns: a job that is not dear waits for one dear job
+    at most, however many are there.
+    """
 
     def __init__(self) -> None:
-        self._jobs: deque[Job] = deque()
+        self._cheap: deque[Job] = deque()
+        self._dear: deque[Job] = deque()
+        self._dear_is_next = False
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._jobs)
+        return len(self._cheap) + len(self._dear)
 
     def put(self, job: Job) -> None:
         with self._lock:
-            self._jobs.append(job)
+            (self._dear if job.dear else self._cheap).append(job)
 
     def take(self) -> Job | None:
+        """The next job of the line whose turn it is."""
         with self._lock:
-            return self._jobs.popleft() if self._jobs else None
+            dear = bool(self._dear) and (self._dear_is_next or not self._cheap)
+            self._dear_is_next = not dear
+            line = self._dear if dear else self._cheap
+            return line.popleft() if line else None
+
+    def take_beside(self) -> Job | None:
+        """The next job that is not dear: whoever shares a commit with a dear one would wait for it."""
+        with self._lock:
+            return self._cheap.popleft() if self._cheap else None
 
     def take_all(self, asked_before: float = float("inf")) -> list[Job]:
         with self._lock:
             taken = []
-            while self._jobs and self._jobs[0].asked <= asked_before:
-                taken.append(self._jobs.popleft())
+            for line in (self._cheap, self._dear):
+                while line and line[0].asked <= asked_before:
+                    taken.append(line.popleft())
             return taken
 
     def withdraw(self, job: Job) -> None:
         """Drop a job that has not been started; without effect on one that has."""
         with self._lock, contextlib.suppress(ValueError):
-            self._jobs.remove(job)
+            (self._dear if job.dear else self._cheap).remove(job)
 
 
 class GroupWriter:
@@ -144,11 +162,13 @@ class GroupWriter:
         try:
             self._check(raw)
             until = time.monotonic() + _SPAN
-            while len(group) < _MEMBERS and (job := self._jobs.take()) is not None:
+            job = self._jobs.take()
+            while job is not None:
                 group.append(job)
                 self._attempt(raw, job)
-                if time.monotonic() > until:
+                if job.dear or len(group) == _MEMBERS or time.monotonic() > until:
                     break
+                job = self._jobs.take_beside()
             changed = raw.total_changes != before and any(job.error is None for job in group)
             self._commit(raw)
         except _Lost as lost:
