@@ -7,11 +7,12 @@ Refuses to know how a credential is proved, where members are kept, and which si
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final, Literal
+
+from blackboard_mcp.protocols.values import dataclass
 
 
 class Role(StrEnum):

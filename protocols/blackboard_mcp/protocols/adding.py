@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Context, Decimal, Rounded
 
 from .errors import InvalidInput
+from .values import dataclass
 
 MAX_DIGITS = 30
 """Digits of a sum, those after the point included."""

@@ -5,7 +5,7 @@ It is no debate: the item stays as it is. Who objects criticises it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from blackboard_mcp.protocols.values import dataclass
 
 EVERYBODY = "all"
 """Asks all who are on the board now, but for the author's owner; at most `MOST_ASKED`, those seen last."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ from .items import Item, ItemType, Status
 from .remarks import Remark
 from .summaries import SummaryRequest
 from .tokens import DEFAULT_TOKENIZER
+from .values import dataclass
 
 MOST_UNSEEN = 100
 """So many changes that an agent was not shown are counted and named, the first ones first."""

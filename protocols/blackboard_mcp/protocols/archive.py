@@ -8,9 +8,11 @@ gives the same answers. It knows nothing of access: whoever asks confirms every 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
+
+from blackboard_mcp.protocols.values import dataclass
 
 SearchMode = Literal["hybrid", "lexical"]
 """Which engines answered: vector and full text, or full text alone."""

@@ -10,12 +10,12 @@ board until it is answered, declined, cancelled or expired.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Protocol
 
 from .messages.request_result import RequestResult, RequestState
 from .tokens import DEFAULT_TOKENIZER
+from .values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from .access import Role
 from .summaries import AS_LAUNCHED
 from .tokens import DEFAULT_TOKENIZER
+from .values import dataclass
 
 
 class Lifecycle(StrEnum):

@@ -7,13 +7,14 @@ touch. It commits those alone that were allowed: see `BoardStore.judged`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from .access import Action, Role
 from .items import EdgeKind, ItemType, Status, Visibility
+from .values import dataclass
 
 if TYPE_CHECKING:
     from .errors import Unpermitted

@@ -6,12 +6,12 @@ Knows what a token lets its holder do and when it ends. Refuses to know its secr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
 from .access import ALL_SCOPES, Principal, Role, Scope, Trust
+from .values import dataclass
 
 
 class TokenState(StrEnum):

@@ -9,9 +9,10 @@ favour, alone or by another agent of the same owner.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+
+from blackboard_mcp.protocols.values import dataclass
 
 
 class DebateState(StrEnum):

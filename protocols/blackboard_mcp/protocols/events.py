@@ -7,13 +7,14 @@ Events are small: they name what changed, never its body.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from .items import ItemType
 from .names import SYSTEM as SYSTEM
+from .values import dataclass
 from .visibility import Viewer
 
 

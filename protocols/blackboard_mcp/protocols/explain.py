@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from .board import BoardConfig
@@ -11,6 +11,7 @@ from .debates import Obligation
 from .events import Event
 from .guard import Protection
 from .items import Item
+from .values import dataclass
 
 if TYPE_CHECKING:
     from .answers import (

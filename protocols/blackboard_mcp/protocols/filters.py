@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ from .errors import InvalidInput
 from .events import WITHOUT_ITEM, Event, EventType
 from .items import ItemType, Status, Zone, parse_ref
 from .keys import check_glob, compile_glob
+from .values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import Context, ContextVar, copy_context
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from .access import EVERY_BOARD, Action, Role
 from .errors import Forbidden
+from .values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

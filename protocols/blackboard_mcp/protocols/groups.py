@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
 from .errors import InvalidInput
 from .events import Event
 from .filters import EventFilter, parse_event_filter
+from .values import dataclass
 
 MAX_GROUPS = 50
 """Groups of one board."""

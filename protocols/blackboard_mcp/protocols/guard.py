@@ -13,9 +13,9 @@ reaches, and never over what is held already.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass
 
 from .items import FOLLOWED_BOTH_WAYS, Edge, EdgeKind
+from .values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -20,6 +20,7 @@ from .adding import Addition
 from .agreements import Agreement, Ask
 from .errors import InvalidInput
 from .tokens import DEFAULT_TOKENIZER
+from .values import dataclass
 
 
 class ItemType(StrEnum):

@@ -25,7 +25,6 @@ outside any transaction, in a thread, one call at a time, with a bound of a few 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -33,6 +32,7 @@ from .access import Principal
 from .changes import Change
 from .items import ItemType
 from .pruning import Candidate
+from .values import dataclass
 
 
 class KeyPolicy(Protocol):

@@ -8,10 +8,10 @@ issue that tells of it: a private item neither causes pressure nor shows in its 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from .items import ItemType
 from .tokens import DEFAULT_TOKENIZER
+from .values import dataclass
 
 KEY = "board:pressure"
 """The entry by which the server tells of it; only the server writes it."""

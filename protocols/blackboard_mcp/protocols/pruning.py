@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
@@ -11,6 +10,7 @@ from .board import DEFAULT_POLICY, BoardConfig
 from .events import SYSTEM
 from .guard import Protection
 from .items import ItemType, Status
+from .values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ A remark refuses nothing: whoever posted decides what to make of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from .items import Item
+from .values import dataclass
 
 
 class RemarkKind(StrEnum):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from .items import ItemType
+from .values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

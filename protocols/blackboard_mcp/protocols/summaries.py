@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Protocol
 
 from .debates import DebateState
 from .items import Item
+from .values import dataclass
 
 EXTRACTIVE, OPENAI, OLLAMA, AGENT = "extractive", "openai", "ollama", "agent"
 SUMMARISERS = (EXTRACTIVE, OPENAI, OLLAMA, AGENT)

@@ -7,12 +7,12 @@ any item in it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from .errors import InvalidInput
 from .items import MAX_TAG, ItemType, parse_ref
 from .keys import MAX_KEY, check_glob, compile_glob
+from .values import dataclass
 
 MAX_TOPIC = MAX_KEY + len("thread:")
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, auto
 
 from .debates import DebateCall
@@ -28,6 +28,7 @@ from .errors import InvalidInput
 from .groups import MAX_TAKEN, Handle
 from .items import LETTERS, Draft
 from .keys import check_glob, check_key
+from .values import dataclass
 
 MAX_READS = 100
 MAX_GLOBS = 10

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import math
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -34,6 +34,7 @@ from blackboard_mcp.protocols.groups import (
 from blackboard_mcp.protocols.items import parse_ref
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import Tokenizer
+from blackboard_mcp.protocols.values import dataclass
 
 from .blackboard import Blackboard
 from .following import Report, with_threads

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import math
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from blackboard_mcp.protocols.items import Ref, parse_ref
 from blackboard_mcp.protocols.matching import Matcher, matcher
 from blackboard_mcp.protocols.names import mentions
 from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.values import dataclass
 
 from .activity import Activity
 from .fitting import fitting_events

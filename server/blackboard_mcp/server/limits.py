@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Final
 
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.items import MAX_TEXT
+from blackboard_mcp.protocols.values import dataclass
 
 _MIB: Final = 1 << 20
 _DAY: Final = 86_400

@@ -10,7 +10,7 @@ import contextlib
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from blackboard_mcp.protocols.answers import (
@@ -31,6 +31,7 @@ from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.items import Item, Ref, content_hash, parse_ref
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import Tokenizer
+from blackboard_mcp.protocols.values import dataclass
 
 from .blackboard import Blackboard
 from .following import Report

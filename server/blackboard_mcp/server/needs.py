@@ -6,11 +6,12 @@ Knows the tools' arguments, checked. Refuses to know who calls: `rights` decides
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
 from blackboard_mcp.protocols.access import Action
+from blackboard_mcp.protocols.values import dataclass
 
 Arguments = Mapping[str, Any]
 _EVERYTHING: Final = frozenset(Action)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from blackboard_mcp.protocols.access import Role, Scope, Trust
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.values import dataclass
 
 ALGORITHMS: Final = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from blackboard_mcp.protocols.answers import Found, Versions
@@ -14,6 +14,7 @@ from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Ref, Zone, is_misnamed, parse_ref
 from blackboard_mcp.protocols.keys import check_key, parse_key, parse_listing
 from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.values import dataclass
 
 from .activity import Activity
 from .looks import Looks

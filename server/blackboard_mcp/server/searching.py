@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
 from blackboard_mcp.protocols.archive import ArchiveAnswer, ArchiveQuery
@@ -12,6 +12,7 @@ from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import LETTERS, Item, Ref, Zone
 from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.values import dataclass
 
 from .excerpts import excerpt
 from .structured import wire

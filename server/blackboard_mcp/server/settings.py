@@ -7,7 +7,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.protocols.summaries import AGENT, ENDPOINTS, EXTRACTIVE, SUMMARISERS
+from blackboard_mcp.protocols.values import dataclass
 
 from .access.registry import AccessPolicies
 from .access.tables import AccessTable, access_tables, named_classes

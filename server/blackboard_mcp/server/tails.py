@@ -15,7 +15,6 @@ import asyncio
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
 from time import thread_time
 from typing import Any, Final, TypeVar
 
@@ -23,6 +22,7 @@ from blackboard_mcp.protocols.errors import StoreClosed, StoreError
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.matching import Matcher
 from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.visibility import TEAM
 
 from .turns import resting

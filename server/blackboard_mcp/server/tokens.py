@@ -12,7 +12,6 @@ import re
 import threading
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from blackboard_mcp.protocols.board import Board
 from blackboard_mcp.protocols.errors import InvalidInput, Refused
 from blackboard_mcp.protocols.tokens import DEFAULT_TOKENIZER, Count, Tokenizer
+from blackboard_mcp.protocols.values import dataclass
 
 if TYPE_CHECKING:
     from tiktoken import Encoding

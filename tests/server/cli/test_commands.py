@@ -506,6 +506,31 @@ def test_a_list_of_tools_needs_no_models_of_answers_and_few_modules(tmp_path: Pa
     assert len(loaded) < 260, (len(loaded), "each module costs every start of every client")
 
 
+UNBUILT = (
+    "import atexit, sys; from blackboard_mcp.server.cli import main\n"
+    "def built():\n"
+    "    import mcp_types._v2025_11_25 as wire\n"
+    "    models = [m for m in vars(wire).values() if isinstance(m, type) and hasattr(m, 'model_fields')]\n"
+    "    print(sum(m.__pydantic_complete__ for m in models), len(models), file=sys.stderr)\n"
+    "atexit.register(built)\n"
+    "main()"
+)
+
+
+def test_of_the_sdks_models_of_messages_those_are_built_that_are_used(tmp_path: Path) -> None:
+    first = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE})
+    done = subprocess.run(
+        [sys.executable, "-c", UNBUILT, "serve", "--data", str(tmp_path)],
+        input=first + "\n",
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert "serverInfo" in done.stdout, done
+    built, models = map(int, done.stderr.split()[-2:])
+    assert 0 < built < models / 10, (built, models)
+
+
 def test_commands_that_search_nothing_load_nothing_of_the_index(tmp_path: Path) -> None:
     data = tmp_path / "data"
     call_over_stdio(data, "serve", "--data", str(data), text="the cache is cold")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from blackboard_mcp.protocols.access import Principal, Role
@@ -12,6 +12,7 @@ from blackboard_mcp.protocols.changes import Change, ChangeKind
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.keys import compile_glob
 from blackboard_mcp.protocols.policy import Deny, Verdict
+from blackboard_mcp.protocols.values import dataclass
 
 WRITES: Final = frozenset(
     {ChangeKind.POST, ChangeKind.VERSION, ChangeKind.AMEND, ChangeKind.STATUS, ChangeKind.DELETE}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from blackboard_mcp.protocols.changes import EVERYWHERE
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.policy import AccessPolicy
+from blackboard_mcp.protocols.values import dataclass
 
 from ..policies.registry import made
 from .tables import BUILT_IN, DENY_REST, READY, AccessTable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
@@ -14,6 +14,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.keys import check_glob
 from blackboard_mcp.protocols.policy import AccessPolicy
+from blackboard_mcp.protocols.values import dataclass
 
 from ..policies.registry import CLASS, NAME, NAMED
 from .built_in import AGENT, OWNER, PATTERNS, WRITES, AllowAll, DenyRest, OwnerPrefixes, RoleRule, Roles

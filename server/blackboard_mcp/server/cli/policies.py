@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.values import dataclass
 
 from ..access.registry import AccessPolicies, NamedPolicy
 from ..policies.registry import Policies

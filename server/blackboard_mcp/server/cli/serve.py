@@ -17,6 +17,7 @@ import click
 
 from ..background import alongside
 from ..log_lines import log_to_stderr
+from ..mcp.adapter_models import build_later
 from ..settings import Settings
 from .options import settings_of
 
@@ -142,15 +143,17 @@ def serve(config: Path | None, **given: Any) -> None:
 
 
 def _tune() -> None:
-    """Two settings of the interpreter that a server with a thread per connection wants.
+    """Settings of the interpreter that a server with a thread per connection wants.
 
     A statement gives the interpreter lock away and asks for it back; with the default interval it waits
     5 ms for each while the event loop is busy. And garbage is looked for less often, since requests
-    leave little of it, and not at all before `_started`, since what is loaded stays.
+    leave little of it, and not at all before `_started`, since what is loaded stays. Of the SDK's models those are
+    built that are used.
     """
     sys.setswitchinterval(0.0005)
     gc.set_threshold(20_000, 20, 20)
     gc.disable()
+    build_later()
 
 
 def _started() -> None:

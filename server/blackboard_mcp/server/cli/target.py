@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 from blackboard_mcp.protocols.errors import InvalidInput, Unreachable
+from blackboard_mcp.protocols.values import dataclass
 
 from ..http.identity import read_token, server_url
 from .options import Command, existing, settings_of

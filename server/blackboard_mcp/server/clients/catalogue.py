@@ -10,9 +10,10 @@ import os
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+
+from blackboard_mcp.protocols.values import dataclass
 
 Shape = Mapping[str, Any]
 

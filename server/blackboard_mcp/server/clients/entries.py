@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.values import dataclass
 
 from . import formats
 from .catalogue import CLIENTS, Client

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.values import dataclass
 
 _KEPT: Final = 5
 """Backups that stay of a client; those that an installation may need do not count."""

@@ -10,13 +10,13 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.names import check_name, is_reserved, reserved
+from blackboard_mcp.protocols.values import dataclass
 
 from ..http.identity import check_bearer, name_header, read_token, server_url
 from . import formats

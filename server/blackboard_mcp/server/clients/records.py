@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from blackboard_mcp.protocols.values import dataclass
 
 from . import formats
 from .files import state_folder, write

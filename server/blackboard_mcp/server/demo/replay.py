@@ -7,12 +7,12 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from blackboard_mcp.protocols.errors import BlackboardError, StoreError, UnderPressure
 from blackboard_mcp.protocols.items import FINISHED, content_hash
 from blackboard_mcp.protocols.pruning import EXEMPT
+from blackboard_mcp.protocols.values import dataclass
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import TextContent, TextResourceContents

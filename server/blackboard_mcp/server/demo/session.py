@@ -26,7 +26,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import MAX_TEXT
 from blackboard_mcp.protocols.names import alike, is_reserved
+from blackboard_mcp.protocols.values import dataclass
 
 MANAGER, REVIEWER = "manager", "reviewer"
 _TERMINAL = "computer_terminal"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
+
+from blackboard_mcp.protocols.values import dataclass
 
 
 class Severity(StrEnum):

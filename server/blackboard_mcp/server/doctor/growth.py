@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.storage.sqlite import examining, free_space
 
 from ..settings import Settings

@@ -15,7 +15,6 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, Final
 
 from blackboard_mcp.protocols.access import Action, Principal
@@ -23,6 +22,7 @@ from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput
 from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter
 from blackboard_mcp.protocols.grants import under
 from blackboard_mcp.protocols.matching import matcher
+from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.wire import wire_event
 from blackboard_mcp.server.assurance import to_reader
 from blackboard_mcp.server.blackboard import Blackboard

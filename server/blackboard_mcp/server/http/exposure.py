@@ -8,12 +8,12 @@ import ssl
 import stat
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Final
 
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.values import dataclass
 
 from .identity import is_loopback
 

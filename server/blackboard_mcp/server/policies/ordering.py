@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import Any
 
 from blackboard_mcp.protocols.board import DEFAULT_POLICY
 from blackboard_mcp.protocols.policy import EvictionPolicy
 from blackboard_mcp.protocols.pruning import Candidate
+from blackboard_mcp.protocols.values import dataclass
 
 Key = Callable[[Candidate], Any]
 Order = Callable[[Sequence[Candidate], Mapping[str, int]], list[Candidate]]

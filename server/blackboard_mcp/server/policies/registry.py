@@ -6,12 +6,12 @@ import importlib
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.pruning import Candidate, Reach, Workspace
+from blackboard_mcp.protocols.values import dataclass
 
 from .bounded import Bounded, PolicyFailed
 from .ordering import BUILT_IN, DEFAULT, KEYS, SHARE, Composition, Key, Order, token_importance

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 from blackboard_mcp.protocols.debates import DebateState
 from blackboard_mcp.protocols.errors import Refused, UnknownReference
@@ -11,6 +10,7 @@ from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Item, Ref, Zone, parse_ref
 from blackboard_mcp.protocols.summaries import AGENT, SummaryRequest
 from blackboard_mcp.protocols.tokens import Tokenizer
+from blackboard_mcp.protocols.values import dataclass
 
 from ..blackboard import Blackboard
 from ..once import once_of

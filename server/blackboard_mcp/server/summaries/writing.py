@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from blackboard_mcp.protocols.answers import (
     NewSummary,
@@ -21,6 +20,7 @@ from blackboard_mcp.protocols.items import Item, Zone, content_hash
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.summaries import AGENT, AS_LAUNCHED, EXTRACTIVE, Summariser, SummaryTask
 from blackboard_mcp.protocols.tokens import Tokenizer
+from blackboard_mcp.protocols.values import dataclass
 
 from ..tokens import Tokenizers
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +15,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.items import MAX_METADATA, MAX_TEXT, ItemType
 from blackboard_mcp.protocols.keys import check_glob, compile_glob
 from blackboard_mcp.protocols.policy import Writing
+from blackboard_mcp.protocols.values import dataclass
 
 if TYPE_CHECKING:
     from .schemas import Steps

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from blackboard_mcp.protocols.events import SYSTEM, Event, EventType
 from blackboard_mcp.protocols.items import Status
+from blackboard_mcp.protocols.values import dataclass
 
 from ..text import one_line, word
 from .lines import listed

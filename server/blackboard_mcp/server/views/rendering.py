@@ -11,12 +11,12 @@ pass for the board's own words. Figures that would count what the agent may not 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from blackboard_mcp.protocols.answers import Snapshot
 from blackboard_mcp.protocols.errors import Refused
 from blackboard_mcp.protocols.items import Item, ItemType, Zone
 from blackboard_mcp.protocols.tokens import Tokenizer
+from blackboard_mcp.protocols.values import dataclass
 
 from ..text import QUOTE
 from . import law, news

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from blackboard_mcp.protocols.values import dataclass
 
 from ..operation import Rows
 from ..operations.ledger import get_board

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
+
+from blackboard_mcp.protocols.values import dataclass
 
 from ..operations.rows import FORGOTTEN, dumps, instant, micros
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from blackboard_mcp.protocols.board import BoardConfig
@@ -28,6 +28,7 @@ from blackboard_mcp.protocols.items import (
 )
 from blackboard_mcp.protocols.keys import check_key
 from blackboard_mcp.protocols.tokens import Count
+from blackboard_mcp.protocols.values import dataclass
 
 from ..operations import endorsing, guarding, recounting
 from ..operations.ledger import get_board

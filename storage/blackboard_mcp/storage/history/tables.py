@@ -8,7 +8,7 @@ board's truth is one more `Table` below, and is then exported, imported, compare
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from blackboard_mcp.protocols.access import Role as MemberRole
@@ -17,6 +17,7 @@ from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.debates import DebateState, Duty, ObligationState, Outcome
 from blackboard_mcp.protocols.items import EdgeKind, Status, Zone
 from blackboard_mcp.protocols.messages.request_result import RequestState
+from blackboard_mcp.protocols.values import dataclass
 
 from .forms import ANY, DELETED, FLAG, INSTANT, ITEM, OBJECT, TEXT, TEXTS, WHOLE, WHOLES, Form, word
 

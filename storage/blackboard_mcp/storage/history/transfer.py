@@ -14,11 +14,11 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, StoreError
+from blackboard_mcp.protocols.values import dataclass
 
 from ..operations.ledger import find_board, get_board
 from ..operations.rows import Steps, sql

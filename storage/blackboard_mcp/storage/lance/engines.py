@@ -7,10 +7,10 @@ times quicker and gives the same windows; what falls short is asked for again, f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from blackboard_mcp.protocols.archive import ArchiveQuery
+from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.storage.lance import rows
 
 PROBES = 50

@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from blackboard_mcp.protocols.values import dataclass
 
 K1 = 1.2
 B = 0.75

@@ -16,7 +16,6 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import cast
 
 from blackboard_mcp.protocols.archive import (
@@ -27,6 +26,7 @@ from blackboard_mcp.protocols.archive import (
     SummingSource,
 )
 from blackboard_mcp.protocols.errors import ArchiveUnavailable, BlackboardError
+from blackboard_mcp.protocols.values import dataclass
 
 log = logging.getLogger(__name__)
 

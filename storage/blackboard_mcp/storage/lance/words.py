@@ -11,9 +11,9 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.storage.lance.stemming import stem
 
 IDENTIFIER_MARK = "="

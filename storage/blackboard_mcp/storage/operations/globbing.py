@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from blackboard_mcp.protocols.items import Zone
 from blackboard_mcp.protocols.keys import Glob, compile_glob, glob_prefix
+from blackboard_mcp.protocols.values import dataclass
 
 from .rows import Steps, dumps, sql
 from .sight import TIMES, expanded

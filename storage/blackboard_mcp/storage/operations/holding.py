@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from blackboard_mcp.protocols.errors import Conflict, CursorExpired, InvalidInput
 from blackboard_mcp.protocols.items import item_id
 from blackboard_mcp.protocols.keys import compile_glob, glob_prefix
 from blackboard_mcp.protocols.transactions import BOARD, Name, NameKind, Since
+from blackboard_mcp.protocols.values import dataclass
 
 from .places import is_place
 from .principals import marks

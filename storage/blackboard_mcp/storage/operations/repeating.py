@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic
 
@@ -18,6 +17,7 @@ from blackboard_mcp.protocols.answers import (
     Once,
 )
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.values import dataclass
 from pydantic import TypeAdapter
 
 from .ledger import find_board

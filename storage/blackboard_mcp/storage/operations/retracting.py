@@ -13,11 +13,11 @@ until they have a new version themselves: they rest on what was said then.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import EdgeKind, Retraction, Status, Visibility, item_id
+from blackboard_mcp.protocols.values import dataclass
 
 from . import agreements, sight
 from .ledger import Ledger, open_ledger

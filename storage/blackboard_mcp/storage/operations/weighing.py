@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from blackboard_mcp.protocols.events import SYSTEM
@@ -24,6 +23,7 @@ from blackboard_mcp.protocols.pruning import (
     finished,
     freed_by_summary,
 )
+from blackboard_mcp.protocols.values import dataclass
 
 from . import guarding
 from .principals import agents_of, owners_of

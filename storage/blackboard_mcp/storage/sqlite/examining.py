@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 from blackboard_mcp.protocols.errors import BlackboardError, StoreBusy, StoreDamaged
 from blackboard_mcp.protocols.items import content_hash, item_id
+from blackboard_mcp.protocols.values import dataclass
 
 from ..operations.rows import config_of, instant, micros, sql
 from . import driver, migrate

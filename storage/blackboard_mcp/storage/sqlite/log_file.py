@@ -11,8 +11,9 @@ import logging
 import shutil
 import struct
 import time
-from dataclasses import dataclass
 from pathlib import Path
+
+from blackboard_mcp.protocols.values import dataclass
 
 from .wakeup import processes_at
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from blackboard_mcp.protocols.archive import Embedder
+from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.storage.lance.fusion import VECTOR_WEIGHT
 
 ENDPOINT_WEIGHT = 0.4

@@ -1,0 +1,82 @@
+"""Frozen dataclasses whose methods are written at first use.
+
+The standard library writes and compiles six methods for each class, which took a third of our part of a start; most
+starts use few of the classes. Here a class has its fields, slots and guard at once, and its methods with the first
+instance.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass
+else:
+
+    def dataclass(given: type | None = None, /, **options: bool) -> Any:
+        """The standard library's decorator, by which a class that is `frozen` with `slots` is finished later.
+
+        A class that derives from a dataclass, or has such methods of its own, is finished at once.
+        """
+
+        def made(cls: type) -> type:
+            derived = any(map(dataclasses.is_dataclass, cls.__mro__[1:]))
+            if options != _VALUE or derived or not cls.__dict__.keys().isdisjoint(_WRITTEN):
+                return dataclasses.dataclass(**options)(cls)
+            return _later(cls)
+
+        return made if given is None else made(given)
+
+
+_VALUE: Final = {"frozen": True, "slots": True}
+_WRITTEN: Final = ("__init__", "__repr__", "__eq__", "__hash__")
+
+
+def _later(cls: type) -> Any:
+    cls.__doc__ = cls.__doc__ or cls.__name__  # else it would be the signature, which takes long
+    made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, slots=True)(cls)
+    made.__dataclass_params__.frozen = True
+    made.__setattr__, made.__delattr__ = _refuse_to_set, _refuse_to_delete
+    made.__getstate__, made.__setstate__ = _state, _restore
+    for name in _WRITTEN:
+        setattr(made, name, _first(made, name))
+    return made
+
+
+def _first(made: type, name: str) -> Any:
+    """A method that has all of them written, and does then what it was called for."""
+
+    def method(self: object, *values: object, **named: object) -> Any:
+        _finish(made)
+        return getattr(made, name)(self, *values, **named)
+
+    method.__name__, method.__qualname__ = name, f"{made.__qualname__}.{name}"
+    return method
+
+
+def _finish(made: Any) -> None:
+    fields = [(field.name, field.type, field) for field in dataclasses.fields(made)]
+    more = {"__post_init__": made.__post_init__} if hasattr(made, "__post_init__") else {}
+    model = dataclasses.make_dataclass(made.__name__, fields, namespace=more, frozen=True)
+    for name in _WRITTEN:
+        written: Any = getattr(model, name)
+        written.__qualname__ = f"{made.__qualname__}.{name}"
+        setattr(made, name, written)
+
+
+def _refuse_to_set(self: object, name: str, value: object) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _refuse_to_delete(self: object, name: str) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _state(self: Any) -> list[object]:
+    return [getattr(self, field.name) for field in dataclasses.fields(self)]
+
+
+def _restore(self: Any, state: list[object]) -> None:
+    for field, value in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, field.name, value)
