@@ -14,13 +14,14 @@ from urllib.parse import urlsplit
 
 import pytest
 from blackboard_mcp.server.demo.process import Serving
+from profiles import NIGHTLY
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 if not FOLDER.is_dir():
     pytest.skip("the benchmarks are not in a source distribution", allow_module_level=True)
 
 MANY = {"batches": 40}
-OF_OTHERS = 100
+OF_OTHERS = 100 if NIGHTLY else 50
 BEFORE = 0.5
 """Share of the many that may be answered first: a few at work, and those that a busy client reads in one go."""
 

@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parents[2] / "benchmarks"
 if not FOLDER.is_dir():
     pytest.skip("the benchmarks are not in a source distribution", allow_module_level=True)
 
-AGENTS, EACH, EVENTS, STALLED = (20, 50, 10_000, 20) if NIGHTLY else (8, 15, 1_000, 5)
+AGENTS, EACH, EVENTS, STALLED = (20, 50, 10_000, 20) if NIGHTLY else (6, 10, 500, 4)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")

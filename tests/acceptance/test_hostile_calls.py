@@ -24,8 +24,8 @@ from work import Meter
 
 hostile, wires = judge.hostile, judge.wires
 Run, good, whole, schemas = judge.Run, judge.good, judge.whole, judge.schemas
-MIXED = 15_000 if NIGHTLY else 350
-ALONE = 450
+MIXED = 15_000 if NIGHTLY else 150
+ALONE = 180
 """Calls of a run that is not nightly, drawn from all there are."""
 DEAR = 8
 BOARDS = ("main", "side", "wild")
@@ -110,7 +110,7 @@ def test_hostile_calls_at_random_leave_the_board_whole(run: Any) -> None:
 
 def test_hostile_names_uris_and_messages_are_refused(run: Any) -> None:
     words = [json.dumps(word) for word in hostile.WORDS] + [*hostile.BROKEN_WORDS, *hostile.SHAPES]
-    for n, raw in enumerate(some(words, 25, 5)):
+    for n, raw in enumerate(some(words, 10, 5)):
         for wire in run.wires if NIGHTLY else [run.wires[n % len(run.wires)]]:
             for method, params, of in requests(raw):
                 run.ask(wire, method, params, of=header(of))
@@ -125,12 +125,12 @@ def test_hostile_names_uris_and_messages_are_refused(run: Any) -> None:
 def test_hostile_filters_of_streams_are_refused(run: Any) -> None:
     words = [json.dumps(word) for word in hostile.WORDS]
     http = run.wires[0]
-    for raw in [*hostile.FILTERS, *some([*words, *hostile.NESTED, *hostile.SHAPES], 25, 6)]:
+    for raw in [*hostile.FILTERS, *some([*words, *hostile.NESTED, *hostile.SHAPES], 10, 6)]:
         for query in (f"filter={quote(raw)}", f"subscription={quote(raw)}", f"after={quote(raw)}"):
             reply = http.get(f"/boards/main/events?{query[:10_000]}")
             if reply.status != 200:
                 run.judge(f"GET {query[:300]}", reply)
-    for word in some(hostile.WORDS, 30, 7):
+    for word in some(hostile.WORDS, 15, 7):
         reply = http.get(f"/boards/{quote(word, safe='')}/events")
         # 200: a call before has made a board of that name.
         assert reply.status in (200, 400, 404), (word, reply)

@@ -98,7 +98,6 @@ class Served:
     url: str
     pid: int
     data: Path
-    meter: Meter
     open: list[socket.socket] = field(default_factory=list)
 
     @property
@@ -219,19 +218,16 @@ def still(wire: socket.socket) -> None:
 
 
 @contextlib.contextmanager
-def serving(data: Path, limits: Mapping[str, float], *words: str) -> Iterator[Served]:
+def serving(data: Path, limits: Mapping[str, float], meter: Meter | None = None) -> Iterator[Served]:
     told = environment() | {"BLACKBOARD_LIMITS": json.dumps(limits)}
-    line = command(
-        "serve", "--transport", "http", "--port", "0", "--data", str(data), "--tools", "all", *words
-    )
-    meter = Meter()
+    line = command("serve", "--transport", "http", "--port", "0", "--data", str(data), "--tools", "all")
     process = subprocess.Popen(
-        meter.counted(line),
+        line if meter is None else meter.counted(line),
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         env=told,
-        pass_fds=meter.pass_fds,
+        pass_fds=() if meter is None else meter.pass_fds,
     )
     assert process.stderr is not None
     said: list[str] = []
@@ -243,7 +239,7 @@ def serving(data: Path, limits: Mapping[str, float], *words: str) -> Iterator[Se
         pytest.fail(f"the server did not start: {said}")
     draining = threading.Thread(target=said.extend, args=(process.stderr,))
     draining.start()
-    there = Served(text.split()[-1], process.pid, data, meter)
+    there = Served(text.split()[-1], process.pid, data)
     try:
         yield there
     finally:
@@ -252,7 +248,6 @@ def serving(data: Path, limits: Mapping[str, float], *words: str) -> Iterator[Se
         assert process.wait(PATIENCE) == 0, said
         draining.join()
         process.stderr.close()
-        meter.close()
         crashes = [text for text in said if "Traceback" in text or " ERROR " in text]
         assert not crashes, "".join(said)
 
@@ -260,6 +255,19 @@ def serving(data: Path, limits: Mapping[str, float], *words: str) -> Iterator[Se
 @pytest.fixture(scope="module")
 def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with serving(tmp_path_factory.mktemp("data"), LIMITS) as there:
+        yield there
+
+
+@pytest.fixture(scope="module")
+def meter() -> Iterator[Meter]:
+    with contextlib.closing(Meter()) as counting:
+        yield counting
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory, meter: Meter) -> Iterator[Served]:
+    """A process whose work is counted, which makes all of it dearer."""
+    with serving(tmp_path_factory.mktemp("data"), LIMITS, meter) as there:
         yield there
 
 
@@ -330,12 +338,12 @@ def test_a_head_is_bounded_in_bytes_and_in_headers(served: Served) -> None:
     assert (many.status, many.refusal["limit"], many.refusal["most"]) == (431, "headers", 40)
 
 
-def test_thousands_of_headers_cost_next_to_nothing(served: Served) -> None:
-    wire = served.connect()
-    served.meter.work()
+def test_thousands_of_headers_cost_next_to_nothing(counted: Served, meter: Meter) -> None:
+    wire = counted.connect()
+    meter.work()
     wire.sendall(b"POST /mcp HTTP/1.1\r\n" + b"a: b\r\n" * 200_000)
     assert answer(wire).status == 431
-    work = served.meter.work()
+    work = meter.work()
     assert work.calls < 50_000, work
 
 
@@ -410,12 +418,12 @@ def test_unknown_arguments_are_refused_by_name(served: Served, agent: str) -> No
 
 
 def test_a_giant_list_of_the_wrong_type_is_answered_with_little_work_and_few_words(
-    served: Served, agent: str
+    counted: Served, meter: Meter, agent: str
 ) -> None:
-    body = served.tool("post", {"text": "a", "tags": [1] * 18_000}, agent)
-    served.meter.work()
-    refused = served.ask(body)
-    work = served.meter.work()
+    body = counted.tool("post", {"text": "a", "tags": [1] * 18_000}, agent)
+    meter.work()
+    refused = counted.ask(body)
+    work = meter.work()
     assert 100 < work.turn < work.calls < 20 * 18_000, work
     assert refused.refusal["error"] == "invalid"
     assert len(refused.body) < 4_000
