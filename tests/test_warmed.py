@@ -39,6 +39,13 @@ def test_it_says_and_returns_what_a_new_interpreter_does(
     assert said("warm") == said("cold", **COLD)
 
 
+@pytest.mark.parametrize("mask", [0o000, 0o027])
+def test_it_makes_files_with_the_mask_that_was_asked_for(mask: int) -> None:
+    script = Path(__file__).parent / "support" / "umask_child.py"
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, check=True, umask=mask)
+    assert int(done.stdout) == mask
+
+
 def test_it_is_a_child_that_a_signal_ends(tmp_path: Path) -> None:
     for number, code in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 0)):
         with subprocess.Popen(

@@ -48,7 +48,6 @@ _PLAIN: Final = {
     "gid": None,
     "gids": None,
     "uid": None,
-    "umask": -1,
     "process_group": -1,
 }
 _HEEDED: Final = ("PYTHON", "LC_", "LANG", "LD_")
@@ -143,6 +142,7 @@ def _starting(given: Callable[..., None], warmed: Warmed) -> Callable[..., None]
             given(self, *args, **more)
             return
         told |= {"env": settings, "cwd": folder, "session": bool(asked["start_new_session"])}
+        told["umask"] = asked["umask"]
         ends = [asked[name] for name in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")]
         streams = [end if end != -1 else n for n, end in enumerate((ends[0], ends[3], ends[5]))]
         self.pid = warmed.start(told, streams)
@@ -205,6 +205,8 @@ def serve(held: socket.socket) -> dict[str, Any] | None:
         for end in (read, write):
             os.close(end)
         held.close()
+        if told["umask"] != -1:
+            os.umask(told["umask"])
         if set(told["argv"][1:2]) & STARTERS:
             told["beside"], other = socket.socketpair()
             if not os.fork():
