@@ -218,7 +218,7 @@ def test_any_calls_one_after_the_other_are_answered_and_leave_the_board_whole(se
 
     run_state_machine_as_test(
         Walk,
-        settings=settings(profile, max_examples=12 if FARTHER == 1 else 30 * FARTHER, stateful_step_count=25),
+        settings=settings(profile, max_examples=20 if FARTHER == 1 else 30 * FARTHER, stateful_step_count=25),
     )
     for wire in served.run.wires:
         assert judge.good(wire, "post", '{"text": "still here"}')["seq"] > 0

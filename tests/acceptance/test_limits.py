@@ -227,7 +227,6 @@ def serving(data: Path, limits: Mapping[str, float], meter: Meter | None = None)
         stderr=subprocess.PIPE,
         text=True,
         env=told,
-        pass_fds=() if meter is None else meter.pass_fds,
     )
     assert process.stderr is not None
     said: list[str] = []

@@ -234,7 +234,6 @@ def stdio_wire(
             stdout=subprocess.PIPE,
             stderr=err,
             env=environment(),
-            pass_fds=() if meter is None else meter.pass_fds,
         )
         assert process.stdin is not None
         assert process.stdout is not None
@@ -277,7 +276,6 @@ def http_process(
             stdin=subprocess.DEVNULL,
             stderr=err,
             env=told,
-            pass_fds=() if meter is None else meter.pass_fds,
         )
         try:
             while process.poll() is None:

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from patience import PATIENCE
+
 MOST_CALLS: Final = 6_000_000
 """What a request may take of a server, about a second of CPU when nothing is counted."""
 MOST_IN_A_TURN: Final = 600_000
@@ -38,25 +40,30 @@ class Work:
 
 
 class Meter:
-    """Asks one server for its work; it is started with the words of `counted` and `pass_fds`."""
+    """Asks one server for its work; it is started with the words of `counted`."""
 
     def __init__(self) -> None:
-        self._own, self._its = socket.socketpair()
-        self.pass_fds: Final = (self._its.fileno(),)
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening.settimeout(PATIENCE)
+        self._connected: socket.socket | None = None
 
     def counted(self, words: list[str]) -> list[str]:
         """The same command of this installation, with its work counted."""
         python, _, _, *more = words
-        return [python, __file__, str(self._its.fileno()), *more]
+        return [python, __file__, str(self._listening.getsockname()[1]), *more]
 
     def work(self) -> Work:
-        self._own.sendall(b"?")
-        calls, turn = self._own.recv(100).split()
+        if self._connected is None:
+            self._connected, _ = self._listening.accept()
+            self._connected.settimeout(PATIENCE)
+        self._connected.sendall(b"?")
+        calls, turn = self._connected.recv(100).split()
         return Work(int(calls), int(turn))
 
     def close(self) -> None:
-        self._own.close()
-        self._its.close()
+        self._listening.close()
+        if self._connected is not None:
+            self._connected.close()
 
 
 _loop, _elsewhere = itertools.count(), itertools.count()
@@ -90,7 +97,7 @@ def _tell(asked: socket.socket) -> None:
 
 if __name__ == "__main__":
     sys.modules["uvloop"] = None  # type: ignore[assignment] # the turns of asyncio's own loop can be seen
-    asked = socket.socket(fileno=int(sys.argv.pop(1)))
+    asked = socket.create_connection(("127.0.0.1", int(sys.argv.pop(1))))
     threading.Thread(target=_tell, args=(asked,), daemon=True).start()
 
     from blackboard_mcp.server.cli import main
