@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from blackboard_mcp.server.excerpts import WIDTH, excerpt
+import pytest
+from blackboard_mcp.server.excerpts import WIDTH, excerpt, is_close
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,3 +42,25 @@ def test_where_the_beginning_is_as_good_nothing_is_cut() -> None:
 def test_an_excerpt_is_always_a_bounded_part_of_the_text(text: str, query: str, start: int | None) -> None:
     found = excerpt(text, query, start)
     assert found is None or (found[0] == "…" and found[1:] in text and len(found) <= 4 * WIDTH + 1)
+
+
+@pytest.mark.parametrize(
+    ("query", "close"),
+    [
+        ("Why does the pump leak?", True),
+        ("pumps leaking in Oslo", True),
+        ("leak", True),
+        ("pump, tax and income of Norway", False),
+        ("xqzzy flurbnik", False),
+        ("what is it", True),
+        ("ポンプは漏れていますか", True),
+    ],
+)
+def test_a_text_is_close_to_a_query_that_shares_half_of_its_words_with_it(query: str, close: bool) -> None:
+    assert is_close("The pump has leaked since Tuesday.", query) is close
+
+
+def test_words_are_looked_for_where_a_hit_begins_too() -> None:
+    text = f"{'nothing here ' * 2_000} the pump leaks"
+    assert not is_close(text, "pump leak")
+    assert is_close(text, "pump leak", len(text) - 100)

@@ -18,6 +18,8 @@ _REACH = 8_000
 _LEAD = 40
 _MATCHES = 5_000
 _WORDS = 32
+_UNSPACED = 0x0E00
+"""From here on most scripts have no spaces between words."""
 _STOP_WORDS = """
     a an and are as at be but by did do does for from had has have how if in into is it its no not of on or
     so such that the their then there these they this to was we were what when where which who why will with
@@ -48,10 +50,27 @@ def excerpt(text: str, query: str, start: int | None = None) -> str | None:
     return ELLIPSIS + text[begin : begin + 4 * WIDTH]
 
 
-def _pattern(query: str) -> re.Pattern[str] | None:
+def is_close(text: str, query: str, start: int = 0) -> bool:
+    """Whether a text holds half of the query's words, in its first thousands of characters or in those after `start`.
+
+    So it is taken to be where the query has no words to look for, or words of scripts without spaces.
+    """
+    stems = dict.fromkeys(_stems(query))
+    if not stems or any(ord(letter) >= _UNSPACED for letter in query):
+        return True
+    said = f"{text[:_REACH]} {text[max(start, _REACH) :][:_REACH] if start else ''}".casefold()
+    there = sum(re.search(rf"\b{re.escape(stem)}", said) is not None for stem in stems)
+    return 2 * there >= len(stems)
+
+
+def _stems(query: str) -> list[str]:
     """The query's words, each by its beginning, so that other endings are found as well."""
     words = dict.fromkeys(w for w in re.findall(r"\w+", query.casefold()) if w not in _STOP)
-    stems = [w if len(w) < 5 else w[: max(4, len(w) - 3)] for w in list(words)[:_WORDS]]
+    return [w if len(w) < 5 else w[: max(4, len(w) - 3)] for w in list(words)[:_WORDS]]
+
+
+def _pattern(query: str) -> re.Pattern[str] | None:
+    stems = _stems(query)
     return re.compile(rf"\b(?:{'|'.join(map(re.escape, stems))})", re.IGNORECASE) if stems else None
 
 

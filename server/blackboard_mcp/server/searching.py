@@ -14,11 +14,13 @@ from blackboard_mcp.protocols.items import LETTERS, Item, Ref, Zone
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.values import dataclass
 
-from .excerpts import excerpt
+from .excerpts import excerpt, is_close
 from .structured import wire
 
 BEHIND = "The search index is behind or being rebuilt; these hits contain every word."
 """The notice of an answer that the index had no part in."""
+FAR = "Nothing matches closely: none of these has half of the words, they are only the nearest there is."
+"""The notice of an answer that may have nothing to do with the query."""
 
 _IDS = re.compile(
     rf"(?<![\w-])(?:[{''.join(sorted(LETTERS.values()))}])-([0-9]{{1,15}})(?![\w-])", re.IGNORECASE
@@ -113,7 +115,14 @@ async def search(
         page = await store.query(board, agent, words)
         items = [*exact, *(i for i in page.items if i.number not in {e.number for e in exact})]
         mode, notice = "lexical", BEHIND
-    found = await _with_reasons(store, board, agent, items[:limit], mode, notice, 0)
+    items = items[:limit]
+    if (
+        items
+        and not exact
+        and not any(is_close(item.text, query.text, starts.get(item.number, 0)) for item in items)
+    ):
+        notice = f"{FAR} {notice}".strip()
+    found = await _with_reasons(store, board, agent, items, mode, notice, 0)
     parts = {i.number: excerpt(i.text, query.text, starts.get(i.number)) for i in found.items}
     return replace(found, excerpts={number: part for number, part in parts.items() if part is not None})
 

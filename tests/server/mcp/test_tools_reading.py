@@ -437,6 +437,24 @@ async def test_the_archive_is_searched_by_meaning_and_words_before_and_after_it_
     assert "F-10" not in {i["id"] for i in (await alice.do("query_archive", text="quartz"))["items"]}
 
 
+async def test_a_search_that_nothing_matches_closely_says_so(board: Any) -> None:
+    alice, _ = await archived(board)
+    while not await board.opened.archive.drain():
+        pass
+    far = await alice.do("query_archive", text="grandmother bakes apple pie with cinnamon")
+    if far["items"]:  # by words alone there is nothing
+        assert far["notice"].startswith("Nothing matches closely")
+        assert "Nothing matches closely" in await alice.say(
+            "query_archive", text="grandmother bakes apple pie with cinnamon"
+        )
+    near = await alice.do("query_archive", text="rust")
+    assert near["items"]
+    assert near["notice"] == ""
+    assert (await alice.do("query_archive", text="F-1 grandmother bakes pie"))["notice"] == "", (
+        "an id is exact"
+    )
+
+
 async def test_restore_brings_back_what_was_found_with_an_event(board: Any) -> None:
     alice, bob = await archived(board)
     before = await board.seq()
