@@ -63,8 +63,8 @@ def remark_lines(done: Posted | Committed, agent: str) -> list[str]:
 def edge_lines(items: Sequence[Item], given: Sequence[PostFields]) -> list[str]:
     """All edges of items that were there before and were given some more."""
     return [
-        f"{item.id} now {', '.join(f'{kind} {id_}' for kind, id_ in item.cites[:_EDGES])}"
-        f"{f' +{len(item.cites) - _EDGES}' if len(item.cites) > _EDGES else ''}: edges are added, none is taken away"
+        f"edges of {item.id} now: {', '.join(f'{kind} {id_}' for kind, id_ in item.cites[:_EDGES])}"
+        f"{f' +{len(item.cites) - _EDGES}' if len(item.cites) > _EDGES else ''}; they are added, none is taken away"
         for item, post in zip(items, given, strict=False)
         if post.edges
         and (post.id is not None or item.version > 1)

@@ -491,7 +491,7 @@ async def test_a_private_item_about_a_public_one_moves_nothing_others_see(board:
 
 
 async def test_edges_that_are_given_later_are_told_to_be_added(board: Any) -> None:
-    said = "H-3 now derived_from F-1, supports F-2: edges are added, none is taken away"
+    said = "edges of H-3 now: derived_from F-1, supports F-2; they are added, none is taken away"
     ada = await board.join("ada")
     await ada.post("It rained.")
     await ada.post("The cellar is wet.")
@@ -503,4 +503,4 @@ async def test_edges_that_are_given_later_are_told_to_be_added(board: Any) -> No
     assert "none is taken away" not in await ada.say("post", id="H-3", importance=4)
     await ada.post("step 1", key="plan:a", edges={"derived_from": ["F-1"]})
     text = await ada.say("post", text="step 2", key="plan:a", edges={"supports": ["F-2"]})
-    assert "F-4 now derived_from F-1, supports F-2: edges are added, none is taken away" in text
+    assert "edges of F-4 now: derived_from F-1, supports F-2; they are added, none is taken away" in text
