@@ -156,6 +156,14 @@ def test_a_long_text_is_cut_and_where_to_read_it_is_said(make_item: Make) -> Non
     assert shown.text.endswith('whole texts: read(ids=["F-1"])')
 
 
+def test_which_protected_items_are_named_does_not_depend_on_their_order(make_item: Make) -> None:
+    items = [make_item(n, text="y" * 60) for n in range(1, 121)]
+    held = {n: Protection("debate") for n in range(1, 121)}
+    for budget in range(100, 1_500, 100):
+        forth, back = (view(snapshot(*listed, protected=held), budget) for listed in (items, items[::-1]))
+        assert forth.text == back.text
+
+
 def test_protected_items_stand_there_at_least_by_name_while_there_is_room(make_item: Make) -> None:
     items = [make_item(n, "words and words " * 40, importance=1 + n % 5) for n in range(1, 41)]
     held = {n: Protection("debate") for n in range(1, 41) if n % 5 == 0}

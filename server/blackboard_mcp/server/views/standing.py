@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
+from operator import attrgetter
 
 from blackboard_mcp.protocols.answers import Snapshot
 from blackboard_mcp.protocols.debates import Debate
@@ -27,7 +28,7 @@ class Standing:
     def __init__(self, snapshot: Snapshot, agent: str) -> None:
         self.snapshot = snapshot
         self.agent = agent
-        self.items = {item.number: item for item in snapshot.items}
+        self.items = {item.number: item for item in sorted(snapshot.items, key=attrgetter("number"))}
         stamps = [item.updated_at for item in snapshot.items]
         self.now: datetime = snapshot.at or max(stamps, default=snapshot.board.created_at)
         self.open_debates = [debate for debate in snapshot.debates if debate.root in self.items]
