@@ -20,6 +20,7 @@ def load_profile() -> None:
         "ci",
         deadline=None,
         derandomize=True,
+        max_examples=50,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
     settings.register_profile(
