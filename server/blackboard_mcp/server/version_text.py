@@ -23,7 +23,8 @@ _ALL = 1 << 40
 
 def version_lines(listed: Versions, now: datetime, room: int = _ALL, count: Count = len) -> list[str]:
     """As many lines as there is `room` for, one at least; the last one names the call that has the rest."""
-    lines = [f"{listed.id}{f' key {word(listed.key)}' if listed.key else ''}: {listed.newest} versions"]
+    key, many = f" key {word(listed.key)}" if listed.key else "", "s" if listed.newest > 1 else ""
+    lines = [f"{listed.id}{key}: {listed.newest} version{many}"]
     following = listed.next
     for place, version in enumerate(listed.versions):
         line = _line(version, now)

@@ -358,7 +358,7 @@ WRONG: dict[str, tuple[tuple[str, ...], dict[str, str], int, str]] = {
     "a public address": (
         ("serve", "--transport", "http", "--host", "0.0.0.0", "--data", "{tmp}/h"), {}, OURS, "not a loopback address"
     ),
-    "no data folder to show": (("show", "--data", "{tmp}/none"), {}, OURS, "there is no board in"),
+    "no data folder to show": (("show", "--data", "{tmp}/none"), {}, OURS, "serve --transport http` makes it"),
     "no data folder to query": (("query", "--data", "{tmp}/none"), {}, OURS, "there is no board in"),
     "no data folder to search": (("archive", "--data", "{tmp}/none"), {}, OURS, "there is no board in"),
     "no data folder to watch": (("watch", "--data", "{tmp}/none"), {}, OURS, "there is no board in"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -27,6 +28,32 @@ def test_on_a_terminal_serve_says_what_it_waits_for_and_how_to_get_http(tmp_path
     out, rest = server.communicate(timeout=PATIENCE)
     os.close(ours)
     assert (server.returncode, out, rest) == (0, "", "")
+
+
+def heed_interrupts() -> None:
+    """Tests that run in the background of a shell are begun with interrupts ignored, and so is what they begin."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_ctrl_c_on_a_terminal_ends_serve_without_a_word(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        with subprocess.Popen(
+            [*SERVE, "--data", tmp_path],
+            stdin=theirs,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=heed_interrupts,
+        ) as server:
+            os.close(theirs)
+            assert server.stderr is not None
+            assert [server.stderr.readline() for _ in range(4)][3] == "Ctrl-C ends it.\n"
+            server.send_signal(signal.SIGINT)
+            out, rest = server.communicate(timeout=PATIENCE)
+    finally:
+        os.close(ours)
+    assert (server.returncode, out, rest) == (130, "", "")
 
 
 def test_to_a_client_serve_says_nothing(tmp_path: Path) -> None:

@@ -76,9 +76,13 @@ def test_people_speak_and_settle_a_debate(people: tuple[dict[str, str], dict[str
     assert said(ann, "post", "-", "--edge", "supports", claim["id"], stdin="two\nlines\n").startswith(
         "posted fact F-"
     )
+    assert f"no debate is open on {claim['id']}" in said(ann, "critique", claim["id"], "is it?")
     told = said(ben, "critique", claim["id"], "the log says 8 bar")
+    assert f"a debate on {claim['id']} is open: its author answers" in told
     objection = re.search(r"C-\d+", told)[0]  # type: ignore[index]
-    assert "has no answer yet" in refused(ben, "acknowledge", claim["id"])
+    unanswered = refused(ben, "acknowledge", claim["id"])
+    assert "has no answer yet" in unanswered
+    assert f"add evidence (--edge supports {objection})" in unanswered
     owed = refused(ann, "acknowledge", claim["id"])
     assert f"`blackboard-mcp reply {objection} TEXT`" in owed
     assert said(ben, "debate", claim["id"]).splitlines()[1:] == [f"  waits for ann to respond {objection}"]

@@ -79,7 +79,8 @@ def test_a_file_gets_the_entry_and_nothing_else_and_is_as_it_was_without_it(home
 @pytest.mark.parametrize("client", CLIENTS)
 def test_without_a_file_one_is_made_and_goes_again(home: Home, client: str) -> None:
     file = home.file(client)
-    assert "no settings on this machine" in home.refused("install", client)
+    told = home.refused("install", client)
+    assert "no settings on this machine: there is no /" in told
     file.parent.mkdir(parents=True, exist_ok=True)
     if client == "claude-code":
         (home.folder / ".claude").mkdir()

@@ -65,6 +65,7 @@ _ERRORS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]
         re.compile(r"^Item 1 of items: (?:post\.items: (\w+))?"),
         lambda found: _option(found[1]) if found[1] else "",
     ),
+    (re.compile(r'\bedges \{"(\w+)": \["([^"]+)"\]\}'), r"--edge \1 \2"),
     (re.compile(r"\bfilter\.(\w+)"), lambda found: _option(found[1])),
     (re.compile(r'\boutcome="(stands|falls|amended)"'), r"\1"),
     (re.compile(r'\bto="…"'), "--to ID"),

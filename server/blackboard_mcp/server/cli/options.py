@@ -43,7 +43,8 @@ async def existing(settings: Settings, *, board: bool = True) -> AsyncIterator[I
 
     if not settings.database.exists():
         raise click.ClickException(
-            f"there is no board in {settings.folder}; serve or demo makes one, --data names another folder"
+            f"there is no board in {settings.folder} yet: `blackboard-mcp serve --transport http` makes it, and so "
+            "does a client that `blackboard-mcp install` connects; --data names another folder"
         )
     async with compose.installation(settings, eager_index=False, background=False) as opened:
         if board and await opened.store.find_board(settings.board) is None:

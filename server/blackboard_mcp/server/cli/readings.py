@@ -70,6 +70,7 @@ def some(names: Sequence[str]) -> str:
 
 
 def posted(answer: PostAnswer, given: Given) -> None:
+    over = any(remark.kind == "over" for remark in answer.remarks)
     again = {remark.id for remark in answer.remarks if remark.kind == "same"}
     for item in answer.items:
         if item.id in again:
@@ -80,9 +81,17 @@ def posted(answer: PostAnswer, given: Given) -> None:
             line((item.id, ID), f" is at version {item.version}, {_stands(item)}")
         else:
             line("posted ", type_of(item.id), " ", (item.id, ID), *_key(item), f" on {given['board']}")
+            for about in item.edges.get("critiques", ()) if not over else ():
+                line((f"  {_opened(about, item)}", DIM))
     for remark in answer.remarks:
         if remark.kind != "same":
             line((f"  {_remark(remark)}", DIM))
+
+
+def _opened(about: str, critique: WireItem) -> str:
+    if critique.debate == "OPEN":
+        return f"a debate on {about} is open: its author answers, then you judge the answer"
+    return f"no debate is open on {about}: a critique of an item of your own opens none"
 
 
 def _key(item: WireItem) -> tuple[Part, ...]:

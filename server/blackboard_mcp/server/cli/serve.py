@@ -139,7 +139,10 @@ def serve(config: Path | None, **given: Any) -> None:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(serve_http(settings))
     else:
-        asyncio.run(serve_stdio(settings))
+        try:
+            asyncio.run(serve_stdio(settings))
+        except KeyboardInterrupt:
+            raise SystemExit(130) from None
 
 
 def _tune() -> None:

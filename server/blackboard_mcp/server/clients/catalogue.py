@@ -46,10 +46,13 @@ class Client:
         """Its file for all of a user's projects."""
         return _place(self.windows if self.windows and sys.platform == "win32" else self.file)
 
+    def traces(self) -> list[Path]:
+        """Files and folders of which one at least is on a machine that it was started on."""
+        return [_place(sign) for sign in self.signs] or [self.user_file().parent]
+
     def is_there(self) -> bool:
         """Whether it left anything on this machine."""
-        places = [_place(sign) for sign in self.signs] or [self.user_file().parent]
-        return any(place.exists() for place in places)
+        return any(place.exists() for place in self.traces())
 
     def remote(self, *, token: bool) -> Shape | None:
         """The shape of its entry for a server over HTTP; `None` where it starts programs only."""

@@ -108,8 +108,9 @@ def place(client: Client, file: Path | None, project: bool) -> Path:
     if not project:
         if not client.is_there():
             raise InvalidInput(
-                f"{client.title} has no settings on this machine: {client.user_file()} and its folder are not there. "
-                "Start it once, or name the file with --file. Nothing was changed."
+                f"{client.title} has no settings on this machine: there is no "
+                f"{' and no '.join(map(str, client.traces()))}. Start it once, or name the file with --file. "
+                "Nothing was changed."
             )
         return client.user_file()
     if not client.project:
