@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.values import dataclass
 
 from .excerpts import excerpt, is_close
 from .structured import wire
+from .turns import in_thread
 
 BEHIND = "The search index is behind or being rebuilt; these hits contain every word."
 """The notice of an answer that the index had no part in."""
@@ -31,6 +32,8 @@ _VERSION = re.compile(r"@[0-9]{1,9}(?!\w)")
 _NAMED = 10
 _DEPTH = 4
 """How many candidates are asked for per hit wanted: some may be gone or hidden."""
+_LOOKED_INTO_INLINE = 4_000
+"""Characters of hits that are looked into at once; more are in a thread, while others go on."""
 _DEEPEST = 1_000
 """Most candidates that are asked for; what they hide is looked for in the store."""
 
@@ -116,15 +119,18 @@ async def search(
         items = [*exact, *(i for i in page.items if i.number not in {e.number for e in exact})]
         mode, notice = "lexical", BEHIND
     items = items[:limit]
-    if (
-        items
-        and not exact
-        and not any(is_close(item.text, query.text, starts.get(item.number, 0)) for item in items)
-    ):
+
+    def looked_into() -> tuple[bool, dict[int, str]]:
+        far = not exact and not any(is_close(i.text, query.text, starts.get(i.number, 0)) for i in items)
+        parts = ((i.number, excerpt(i.text, query.text, starts.get(i.number))) for i in items)
+        return far, {number: part for number, part in parts if part is not None}
+
+    long = sum(len(item.text) for item in items) > _LOOKED_INTO_INLINE
+    far, excerpts = await in_thread(looked_into) if long else looked_into()
+    if items and far:
         notice = f"{FAR} {notice}".strip()
     found = await _with_reasons(store, board, agent, items, mode, notice, 0)
-    parts = {i.number: excerpt(i.text, query.text, starts.get(i.number)) for i in found.items}
-    return replace(found, excerpts={number: part for number, part in parts.items() if part is not None})
+    return replace(found, excerpts=excerpts)
 
 
 async def with_neighbours(store: BoardStore, board: str, agent: str, found: Found) -> Found:

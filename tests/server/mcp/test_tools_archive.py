@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import threading
 from typing import Any
 
 import boards
 import pytest
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.protocols.items import MAX_TEXT
+from blackboard_mcp.server import searching
 from patience import PATIENCE
 
 board, mode = boards.board, boards.mode
@@ -51,6 +53,51 @@ async def test_an_archive_whose_index_is_lost_answers_by_words_until_it_is_whole
                 break
             await asyncio.sleep(0.05)
     assert again["mode"] == whole["mode"]
+
+
+async def test_excerpts_of_long_hits_are_made_while_others_go_on(
+    board: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, _ = await board.join("alice", "bob")
+    threads: list[int] = []
+    made = searching.excerpt
+
+    def noted(*given: Any) -> str | None:
+        threads.append(threading.get_ident())
+        return made(*given)
+
+    monkeypatch.setattr(searching, "excerpt", noted)
+    ids = await archived(alice, *(f"{'before ' * 300} pump {n} stands still" for n in range(3)))
+    text = await alice.say("query_archive", text="pump still", limit=50)
+    assert all(id_ in text for id_ in ids)
+    assert "stands still" in text
+    assert len(threads) >= len(ids)
+    assert threading.get_ident() not in threads
+    threads.clear()
+    await archived(alice, "short rotor, but longer than the width of what a line shows of it, " * 3)
+    await alice.do("query_archive", text="rotor", limit=1)
+    assert set(threads) == {threading.get_ident()}
+
+
+async def test_no_more_candidates_are_read_than_are_wanted_where_all_of_them_may_be_shown(
+    board: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await archived(alice, *(f"pump {n} stands still" for n in range(12)))
+    store = board.opened.blackboard.store
+    read, asked = store.read, list[int]()
+
+    async def noted(name: str, agent: str, refs: Any, keys: Any) -> Any:
+        asked.append(len(refs))
+        return await read(name, agent, refs, keys)
+
+    monkeypatch.setattr(store, "read", noted)
+    found = await bob.do("query_archive", text="pump still", limit=4)
+    assert (len(found["items"]), sum(asked)) == (4, 4)
+    await archived(alice, *(f"pump {n} of mine stands still" for n in range(6)), visibility="private")
+    asked.clear()
+    assert len((await bob.do("query_archive", text="pump still mine", limit=4))["items"]) == 4
+    assert 4 < sum(asked) <= 16
 
 
 async def archived(agent: Any, *texts: str, **more: Any) -> list[str]:
