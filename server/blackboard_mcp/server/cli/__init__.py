@@ -21,7 +21,7 @@ _COMMANDS = {
     "install": ("install", "Connect an MCP client: an entry in its configuration file."),
     "uninstall": ("install", "Take that entry out again."),
     "token": ("token", "Make, list and revoke access tokens."),
-    "demo": ("demo", "Replay a recorded multi-agent session through real MCP clients."),
+    "demo": ("demo", "Watch four agents solve an incident, or replay a recorded session."),
     "show": ("inspect", "Show a board as one agent sees it."),
     "explain": ("inspect", "Say why items stay, what would take them, or why they left."),
     "query": ("inspect", "List items of a board."),
@@ -38,7 +38,7 @@ _COMMANDS = {
     "concede": ("speaking", "Give up an item of yours."),
     "withdraw": ("speaking", "Take back what you posted."),
     "ask": ("speaking", "Ask an agent, who owes an answer."),
-    "pin": ("speaking", "Keep an item on the board until you let it go."),
+    "pin": ("speaking", "Keep an item on the board, or be asked in debates on a topic."),
     "unarchive": ("speaking", "Bring an archived item back to the board."),
     "core": ("steering", "Print or change a board's objective, constraints and flags."),
     "board": ("steering", "Print or change a board's settings."),
@@ -100,7 +100,11 @@ class _Lazy(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_Lazy,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Begin with `blackboard-mcp demo`, then `blackboard-mcp serve --transport http`.",
+)
 @click.version_option(package_name="blackboard-mcp", prog_name="blackboard-mcp")
 def cli() -> None:
     """A shared blackboard for AI agents, served over MCP."""
