@@ -11,7 +11,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.explain import Explained, Outlook
 from blackboard_mcp.protocols.guard import Protection
-from blackboard_mcp.protocols.items import Ref, Zone, is_misnamed, parse_ref
+from blackboard_mcp.protocols.items import Item, Ref, Zone, is_misnamed, parse_ref
 from blackboard_mcp.protocols.keys import check_key, parse_key, parse_listing
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.values import dataclass
@@ -58,6 +58,8 @@ class Reader:
         for key in keys:
             parse_key(key)
         found = await self._store.read(board, agent, refs, keys, look=self._looks.of(board, agent))
+        versioned = [ref.version is not None for ref in refs if _plain(ref) not in found.missing]
+        found = replace(found, items=await self._as_written(agent, board, found.items, versioned))
         if found.missing or unseen:
             found = replace(found, missing=(*unseen, *(asked.get(m, m) for m in found.missing)))
         numbers = [item.number for item in found.items]
@@ -107,6 +109,29 @@ class Reader:
         attention = self._looks.told(board, agent, explained.seq, explained.attention, shown)
         outlook = Outlook(figures.protected_items, figures.protected_tokens, tuple(first))
         return replace(explained, attention=attention, outlook=outlook)
+
+    async def _as_written(
+        self, agent: str, board: str, items: Sequence[Item], versioned: Sequence[bool]
+    ) -> tuple[Item, ...]:
+        """The items, of which the first may be `versioned`: those have the tags that their versions began with.
+
+        So it is as far as the list of changes goes back, and for the first `MAX_LISTED` that were changed.
+        """
+        shown = list(items)
+        changed = [
+            place
+            for place, asked in enumerate(versioned)
+            if asked and items[place].written_at != items[place].updated_at
+        ]
+        for place in changed[:MAX_LISTED]:
+            item = items[place]
+            listed = await self._store.versions(board, agent, item.number, limit=1)
+            for amendment in () if listed is None else listed.amendments:  # the newest comes first
+                began = item.version > 1 and amendment.at == item.written_at  # with the version itself
+                tags = (amendment.now if began else amendment.was).get("tags")
+                if amendment.version == item.version and isinstance(tags, list):
+                    shown[place] = replace(shown[place], tags=tuple(tags))
+        return tuple(shown)
 
     async def _versions(
         self, agent: str, board: str, ids: Sequence[str], keys: Sequence[str]

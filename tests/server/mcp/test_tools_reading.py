@@ -437,6 +437,27 @@ async def test_the_archive_is_searched_by_meaning_and_words_before_and_after_it_
     assert "F-10" not in {i["id"] for i in (await alice.do("query_archive", text="quartz"))["items"]}
 
 
+async def test_a_version_that_is_named_has_the_tags_that_it_began_with(board: Any) -> None:
+    ada = await board.join("ada")
+    await ada.post("one", tags=["a"], key="k:1")
+    for tags in (["b"], ["c"]):
+        board.clock.advance(1)
+        await ada.post(id="F-1", tags=tags)
+    await ada.post("two", tags=["d"], key="k:1")
+    board.clock.advance(1)
+    await ada.post(id="F-1", tags=["e"])
+    ids = ["F-9", "F-1", "F-1@1", "F-1@2", "F-1"]
+    items = (await ada.do("read", ids=ids, keys=["k:1"]))["items"]
+    assert [(item["text"], item["tags"]) for item in items] == [
+        ("two", ["e"]),
+        ("one", ["a"]),
+        ("two", ["d"]),
+        ("two", ["e"]),
+        ("two", ["e"]),
+    ]
+    assert "[a]" in await ada.say("read", ids=["F-1@1"])
+
+
 async def test_a_search_that_nothing_matches_closely_says_so(board: Any) -> None:
     alice, _ = await archived(board)
     while not await board.opened.archive.drain():
