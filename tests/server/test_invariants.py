@@ -20,7 +20,7 @@ from blackboard_mcp.storage.testing.machine import Outcome, walk
 from blackboard_mcp.storage.testing.walks import inline, stride
 from profiles import NIGHTLY
 
-WALKED = (*range(10), 30, 36)
+WALKED = (2, 5, 6, 10, 12, 13, 36)
 """Seeds by day; each of the mistakes below is seen in one of them."""
 EXAMPLES = 12 if NIGHTLY else 8
 """Histories of each seed."""
@@ -42,7 +42,7 @@ def test_the_store_answers_as_the_model_does_under_the_real_pruner(walked: Outco
 
 def test_the_walk_comes_by_passes_and_views_of_every_kind(walked: Outcome) -> None:
     print(f"{walked.steps} steps, {sum(walked.checked.values())} checks")
-    assert walked.steps >= 2_500
+    assert walked.steps >= 1_300
     for what in (
         *("talk", "analyse", "law", "policy", "pass", "pass moved", "pass summarised", "pass by importance"),
         *("core", "core too big", "view", "view refused", "left"),
@@ -158,7 +158,7 @@ def outgrow_budgets(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rendering, "Renderer", renderer)
 
 
-SEEN_BEFORE = {"open_work_like_the_rest": 36, "age_does_not_count": 30}
+SEEN_BEFORE = {"open_work_like_the_rest": 36, "age_does_not_count": 36}
 """Seeds of walks that saw a mistake: tried first, before all others."""
 
 
@@ -179,7 +179,7 @@ def test_the_walk_sees_the_mistake(
     monkeypatch: pytest.MonkeyPatch, mutate: Callable[[pytest.MonkeyPatch], None], invariant: str
 ) -> None:
     mutate(monkeypatch)
-    first = SEEN_BEFORE.get(mutate.__name__, 0)
+    first = SEEN_BEFORE.get(mutate.__name__)
     seeds = sorted(WALKED, key=lambda seed: seed != first)
     outcome = walk(inline, stride(8), only={invariant}, seeds=seeds, machine=served.Served)
     with pytest.raises(AssertionError, match=f"^{invariant}: "):

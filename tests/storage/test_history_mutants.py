@@ -14,7 +14,7 @@ from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.storage.history import exporting, importing
 from blackboard_mcp.storage.history.lines import BadLine
 from blackboard_mcp.storage.history.tables import AT_END, OF_ITEMS, Table
-from blackboard_mcp.storage.operations import endorsing, guarding, rows
+from blackboard_mcp.storage.operations import endorsing, guarding, retracting, rows
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.filling import filled
 from blackboard_mcp.storage.testing.harness import HandClock
@@ -30,7 +30,9 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, datetime]:
 
     async def fill() -> None:
         opened = await SqlBoardStore.open(path, clock=clock, synchronous="NORMAL")
-        await filled(opened, clock)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(retracting, "AT_ONCE", 50)
+            await filled(opened, clock, resting=1)
         await opened.close()
 
     asyncio.run(fill())

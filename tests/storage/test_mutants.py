@@ -950,7 +950,6 @@ async def store(tmp_path: Path, clock: HandClock) -> AsyncIterator[SqlBoardStore
     ("mutate", "check", "given"),
     [pytest.param(m, c, g, id=f"{name} - {c}") for name, m, c, g in BY_THE_KIT],
 )
-@pytest.mark.parametrize("mutated", [False, True], ids=["honest", "mutant"])
 async def test_the_kit_sees_the_mistake(
     monkeypatch: pytest.MonkeyPatch,
     store: SqlBoardStore,
@@ -958,37 +957,22 @@ async def test_the_kit_sees_the_mistake(
     mutate: Mutate,
     check: str,
     given: dict[str, Any],
-    mutated: bool,
 ) -> None:
+    """Without the mistake the check passes: `test_stores.py` runs it."""
     run = getattr(BoardStoreKit(), check)
     told = {name: clock if value is ... else value for name, value in given.items()}
-    if not mutated:
-        await run(at=Table(store), **told)
-        return
     mutate(monkeypatch)
     with pytest.raises((AssertionError, BlackboardError, pytest.fail.Exception)):
         await run(at=Table(store), **told)
 
 
 SEEN_BEFORE = {
-    "one-hop guard - I3": 1,
-    "no closure - I3": 1,
     "no closure - I5": 5,
-    "edges that join later - I3": 1,
-    "closing forgets other debates - guard": 15,
-    "guard without obligations - I4": 21,
-    "versions with gaps - I22": 2,
+    "closing forgets other debates - guard": 13,
+    "guard without obligations - I4": 13,
     "delete what is held - I22": 35,
-    "read tombstones as live - I22": 2,
-    "no check for cycles - I16": 1,
-    "retries applied twice - I24": 1,
-    "statuses as one likes - I29": 2,
-    "a grant is not looked at again - roles": 6,
+    "no check for cycles - I16": 22,
     "replies ignored - I3": 5,
-    "summary unchecked - I14": 4,
-    "the same but for what is asked - I40": 10,
-    "a question that waits may leave - guard": 2,
-    "what was restored leaves at once - I12": 2,
 }
 """Seeds of walks that saw a mistake: tried first, before all others."""
 
@@ -1000,7 +984,7 @@ def test_the_walk_sees_the_mistake(
     monkeypatch: pytest.MonkeyPatch, mutate: Mutate, invariant: str, request: pytest.FixtureRequest
 ) -> None:
     """Each invariant by itself: what else the mistake breaks is let pass."""
-    first = SEEN_BEFORE.get(request.node.callspec.id, 0)
+    first = SEEN_BEFORE.get(request.node.callspec.id)
     mutate(monkeypatch)
     seeds = sorted(WALKED, key=lambda seed: seed != first)
     outcome = walk(inline, stride(HISTORIES), only={invariant}, seeds=seeds, waits=False)

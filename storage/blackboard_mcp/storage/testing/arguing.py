@@ -12,6 +12,8 @@ TOPICS = ("type:FACT", "type:CRITIQUE", "type:PLAN", "key:k:*", "key:k:a", "thre
 """What is watched; of threads the number follows."""
 
 
+WATCHERS = ("acknowledge", "confirm")
+"""What who watches a debate owes it."""
 DECIDERS = ((), (), (), ("alice",), ("bob", "carol"))
 
 
@@ -33,7 +35,12 @@ class Debating(Invariants):
 
     @rule(agent=agents, back=near)
     def withdraw(self, agent: str, back: int) -> None:
+        """A critique taken back, every other time one of an open debate by its author."""
         n = self.pick(back)
+        standing = [c for debate in self.model.open_debates() for c in self.model.stand(debate)]
+        if standing and back % 2:
+            n = standing[back % len(standing)]
+            agent = self.model.things[n].author
         self.both("withdraw", self.at.withdraw(agent, n), lambda m: m.withdraw(agent, n))
 
     @rule(
@@ -84,7 +91,7 @@ class Debating(Invariants):
         """An item given up, more often than not one that is debated, by its author."""
         debates = self.model.open_debates()
         n, other = self.pick(back), self.pick(to) if amend else None
-        if debates and back % 4 == 0:
+        if debates and back % 2 == 0:
             n = debates[back % len(debates)].root
             agent = self.model.things[n].author
         if agent == "system":
@@ -100,7 +107,11 @@ class Debating(Invariants):
 
     @rule(agent=agents, back=near)
     def unwatch(self, agent: str, back: int) -> None:
+        """A debate watched no more, every other time by one who owes it something."""
         n = self.pick(back)
+        owed = [(a, item) for a in AGENTS for item, duty in sorted(self.model.owed_by(a)) if duty in WATCHERS]
+        if owed and back % 2:
+            agent, n = owed[back % len(owed)]
         self.both("unwatch", self.at.unwatch(agent, n), lambda m: m.unwatch(agent, n))
 
     @rule(agent=agents, back=near, approve=st.booleans())

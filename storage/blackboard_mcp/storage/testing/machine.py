@@ -257,8 +257,11 @@ class BoardMachine(Commissioning, Consenting, Finding, Dealing, Joining):
     )
     def delete(self, agent: str, back: int, private: bool, expected: int | None) -> None:
         """An entry that is there, now and then one that the guard holds, or else perhaps none; some come again."""
-        free = self.model.visible(agent) - (self.model.protected() if back % 3 else set())
+        held = self.model.protected()
+        free = self.model.visible(agent) - (held if back % 3 else set())
         there = [t for n in sorted(free) if (t := self.model.things[n]).key is not None and not t.gone]
+        if not back % 3:
+            there = [t for t in there if t.number in held] or there
         key = "k:a"
         if there:
             key, private = str(there[back % len(there)].key), there[back % len(there)].private
