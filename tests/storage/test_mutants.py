@@ -973,6 +973,8 @@ SEEN_BEFORE = {
     "delete what is held - I22": 35,
     "no check for cycles - I16": 22,
     "replies ignored - I3": 5,
+    "the same but for what is asked - I40": 5,
+    "notices go one step - model": 5,
 }
 """Seeds of walks that saw a mistake: tried first, before all others."""
 
