@@ -21,7 +21,6 @@ def load_profile() -> None:
         deadline=None,
         max_examples=50,
         derandomize=True,
-        max_examples=50,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
     settings.register_profile(
