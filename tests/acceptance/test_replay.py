@@ -185,7 +185,7 @@ async def test_the_shipped_sessions_replay_within_the_budget_and_lose_nothing(tm
 def corpus() -> list[Path]:
     named = os.environ.get("AGENT_LOGS")
     folder = Path(named) if named else Path(__file__).parents[3] / "shared" / "data" / "agent-logs"
-    return sorted(folder.glob("*.json"))[:: 1 if NIGHTLY else 12]
+    return sorted(folder.glob("*.json"))[:: 1 if NIGHTLY else 24]
 
 
 @pytest.mark.skipif(not corpus(), reason="no logs: AGENT_LOGS names no folder of them")

@@ -59,6 +59,7 @@ class Clock:
             "FAKETIME_CACHE_DURATION": "1",
             "NO_FAKE_STAT": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # else each wait for the interpreter's lock ends at once
         }
         return [shutil.which("env") or "env", *(f"{name}={value}" for name, value in told.items())]
 
