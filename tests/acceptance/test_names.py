@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from locale import getencoding
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -89,7 +90,7 @@ def token(data: Path, *words: str) -> subprocess.CompletedProcess[str]:
         text=True,
         encoding="utf-8",
         timeout=RUN,
-        env={**environment(), "PYTHONUTF8": "1"},
+        env=environment() if getencoding().upper() == "UTF-8" else {**environment(), "PYTHONUTF8": "1"},
     )
 
 
