@@ -8,7 +8,7 @@ import types
 from typing import Any
 
 import pytest
-from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.errors import InvalidInput, Refused
 from blackboard_mcp.server.tokens import PIECE, BpeTokenizer, load_tokenizer, pieces
 from counting import PROPORTION, growth, lines_of
 from hypothesis import given
@@ -29,6 +29,12 @@ HOSTILE = {
     "rare letter": "\u1a5d" * 200_000,
     "lone surrogates": "\ud800" * 200_000,
 }
+
+
+def test_an_installation_without_what_counts_tokens_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(Refused, match="tiktoken"):
+        BpeTokenizer()
 
 
 def test_the_empty_text_has_no_tokens() -> None:

@@ -433,8 +433,8 @@ class Rendering:
             lines.append(line)
             shown.append(event.seq)
         if not lines:
-            lines.append("no news")
-        if apart:
+            lines.append(f"no news but {_apart(apart)}" if apart else "no news")
+        elif apart:
             lines.append(_apart(apart))
         footer = self.footer(news.seq, told(shown))
         if news.exact and news.cursor < news.seq:

@@ -8,6 +8,7 @@ this package is supported. It lets other threads go on meanwhile. At worst (long
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 import threading
 import zlib
@@ -62,6 +63,10 @@ class BpeTokenizer:
     def __init__(self, name: str = "o200k_base") -> None:
         if name not in VOCABULARIES:
             raise InvalidInput(f"'{name}' is not a vocabulary: {', '.join(VOCABULARIES)}.", value=name)
+        if importlib.util.find_spec("tiktoken") is None:
+            raise Refused(
+                "The package tiktoken, which counts tokens, is not installed: install blackboard-mcp anew."
+            )
         self._name = name
         self._core: Any = None
         self._remember = lru_cache(maxsize=4_096)(self._count)

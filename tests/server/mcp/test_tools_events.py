@@ -575,7 +575,10 @@ async def test_what_left_comes_as_one_line_and_ends_no_wait(board: Any) -> None:
     await board.opened.store.expire()
     assert bob.footer == "seq 6"
     text = await bob.say("wait", seconds=0)
-    assert text.splitlines() == ["no news", "5 archived, their time ended: L-1, L-2, L-3, L-4, L-5", "seq 11"]
+    assert text.splitlines() == [
+        "no news but 5 archived, their time ended: L-1, L-2, L-3, L-4, L-5",
+        "seq 11",
+    ]
     assert await bob.say("wait", seconds=0) == "no news\nseq 11"
     await alice.post("something", "LOG")
     assert (await bob.say("wait", since=6, seconds=0)).splitlines() == [

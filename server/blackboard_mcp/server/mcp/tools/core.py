@@ -106,8 +106,8 @@ class CoreTools:
             name="post",
             title="Post to the board",
             description=(
-                "CRITIQUE of another's item opens debate. key: entry (status DELETED); id: amend, no text "
-                "(status WITHDRAWN, RESOLVED)."
+                "CRITIQUE of another's item opens debate. key: named entry (status DELETED). id: change your "
+                "item's tags, edges, importance, status (WITHDRAWN, RESOLVED), not its text."
             ),
             needs=TOOLS["post"],
             annotations=WRITE,

@@ -52,8 +52,8 @@ class DebateTool:
             description=(
                 "agree (acknowledge): answers settle it, the item stands; or to a decision. concede: your item, "
                 "criticised or not, falls; `to`: what replaces it (yours: it is amended). withdraw: your CRITIQUE. "
-                "decide: outcome stands, falls or amended; reason. confirm: another's decision. status: who is "
-                "missing. watch: id or topic "
+                "decide: outcome stands, falls or amended; reason. confirm: another's decision. open: without a "
+                "CRITIQUE. vote: where a quorum closes. status: who is missing. watch: id or topic "
                 "(key:plan:**, tag:db)."
             ),
             needs=TOOLS["debate"],
