@@ -31,9 +31,9 @@ from blackboard_mcp.server.board.caller import By
 from blackboard_mcp.server.board.local_tools import LocalTools
 from blackboard_mcp.server.compose import Installation, installation
 from blackboard_mcp.server.demo.session import Session, examples, load_session
-from blackboard_mcp.server.settings import load
-from blackboard_mcp.server.text import one_line
-from blackboard_mcp.server.tokens import load_tokenizer
+from blackboard_mcp.server.settings.server import load
+from blackboard_mcp.server.text.lines import one_line
+from blackboard_mcp.server.text.tokens import load_tokenizer
 from context_workload import Checkpoint, Play, Said
 
 TOKENIZER = load_tokenizer("o200k_base")

@@ -18,9 +18,9 @@ from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Zone, content_hash
 from blackboard_mcp.protocols.pruning import EXEMPT
 from blackboard_mcp.server.compose import Installation, installation
-from blackboard_mcp.server.requests import PostFields
-from blackboard_mcp.server.settings import Settings
-from blackboard_mcp.server.tokens import load_tokenizer
+from blackboard_mcp.server.input.posts import PostFields
+from blackboard_mcp.server.settings.server import Settings
+from blackboard_mcp.server.text.tokens import load_tokenizer
 from eviction_workload import JUDGE, Acknowledged, Action, Decided, Resolved, Said, Withdrawn
 
 TOKENIZER = load_tokenizer("o200k_base")

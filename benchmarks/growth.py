@@ -27,8 +27,8 @@ from itertools import islice
 from pathlib import Path
 
 from blackboard_mcp.server.compose import installation
-from blackboard_mcp.server.requests import PostFields
-from blackboard_mcp.server.settings import Settings
+from blackboard_mcp.server.input.posts import PostFields
+from blackboard_mcp.server.settings.server import Settings
 from blackboard_mcp.storage.lance import upkeep
 
 AGENTS = 8

@@ -21,11 +21,11 @@ from typing import Any, cast
 
 from blackboard_mcp.protocols.errors import RateLimited
 from blackboard_mcp.server.compose import installation
-from blackboard_mcp.server.limits import Limits
-from blackboard_mcp.server.mcp.adapter_admission import Admission
-from blackboard_mcp.server.quotas import Quotas
-from blackboard_mcp.server.requests import PostFields
-from blackboard_mcp.server.settings import Settings
+from blackboard_mcp.server.input.posts import PostFields
+from blackboard_mcp.server.limits.limits import Limits
+from blackboard_mcp.server.limits.rates import Quotas
+from blackboard_mcp.server.mcp.admission import Admission
+from blackboard_mcp.server.settings.server import Settings
 
 WIDE = Limits(
     posts_per_second=1e6, posts_burst=10_000_000, board_posts_per_second=1e6, board_posts_burst=10_000_000

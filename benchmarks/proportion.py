@@ -12,9 +12,9 @@ import sys
 import time
 from collections.abc import Callable
 
-from blackboard_mcp.server.mcp.adapter_values import holds_too_much
-from blackboard_mcp.server.tokens import BpeTokenizer, pieces
-from blackboard_mcp.server.validation import schemas
+from blackboard_mcp.server.input.validation import schemas
+from blackboard_mcp.server.limits.json_size import holds_too_much
+from blackboard_mcp.server.text.tokens import BpeTokenizer, pieces
 
 TIMES = 5
 UNITS = ("the cache was cold after each deploy. ", "a", "-", " ", "\n", "|\t", "e\u0301", "\u1a5d", "\ud800")

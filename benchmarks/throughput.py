@@ -26,10 +26,10 @@ from statistics import median
 from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Draft, ItemType, content_hash
-from blackboard_mcp.server.blackboard import Blackboard
 from blackboard_mcp.server.compose import installation
-from blackboard_mcp.server.requests import PostFields
-from blackboard_mcp.server.settings import Settings
+from blackboard_mcp.server.input.posts import PostFields
+from blackboard_mcp.server.settings.server import Settings
+from blackboard_mcp.server.usecases.blackboard import Blackboard
 from blackboard_mcp.storage.store import SqlBoardStore
 from http_posts import TEXT, load, server
 

@@ -22,11 +22,11 @@ from functools import partial
 from pathlib import Path
 
 from blackboard_mcp.protocols.errors import Conflict
-from blackboard_mcp.server.blackboard import Blackboard
 from blackboard_mcp.server.compose import installation
-from blackboard_mcp.server.requests import PostFields
-from blackboard_mcp.server.settings import Settings
-from blackboard_mcp.server.transacting import Transactions
+from blackboard_mcp.server.input.posts import PostFields
+from blackboard_mcp.server.settings.server import Settings
+from blackboard_mcp.server.usecases.blackboard import Blackboard
+from blackboard_mcp.server.usecases.transactions import Transactions
 from http_posts import TEXT
 from throughput import Call, ask
 

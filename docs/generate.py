@@ -33,22 +33,19 @@ from blackboard_mcp.protocols.items import (
 )
 from blackboard_mcp.protocols.keys import MAX_KEY
 from blackboard_mcp.protocols.messages.registry import BUILT_IN as BUILT_IN_PROTOCOLS
-from blackboard_mcp.server import (
-    board,
-    board_settings,
-    compose,
-    protocol_classes,
-    retention,
-    settings,
-    tokens,
-)
+from blackboard_mcp.server import board, compose
 from blackboard_mcp.server.access import tables as access_tables
+from blackboard_mcp.server.access.needs import Needs
 from blackboard_mcp.server.cli import cli
-from blackboard_mcp.server.limits import Limits
-from blackboard_mcp.server.mcp.adapter import BoardServer
-from blackboard_mcp.server.needs import Needs
-from blackboard_mcp.server.oauth_settings import MEANINGS, OAuthSettings
-from blackboard_mcp.server.policies.ordering import BUILT_IN
+from blackboard_mcp.server.limits.limits import Limits
+from blackboard_mcp.server.mcp.server import BoardServer
+from blackboard_mcp.server.plugins import protocols as protocol_classes
+from blackboard_mcp.server.pruning.ordering import BUILT_IN
+from blackboard_mcp.server.settings import boards as board_settings
+from blackboard_mcp.server.settings import server as settings
+from blackboard_mcp.server.settings.oauth import MEANINGS, OAuthSettings
+from blackboard_mcp.server.text import tokens
+from blackboard_mcp.server.usecases import retention
 from pydantic import BaseModel
 
 REFERENCE = Path(__file__).parent / "reference"

@@ -22,7 +22,7 @@ LONGEST = (
     "acceptance/test_heavy_calls.py",
     "acceptance/test_hostile_calls.py",
     "server/test_invariants.py",
-    "server/mcp/test_hidden.py",
+    "server/tools/test_hidden.py",
     "storage/test_serialising.py",
     "test_doc_commands.py",
     "test_docs.py",

@@ -24,9 +24,9 @@ import jsonschema
 import pytest
 from blackboard_mcp.protocols.items import ItemType, Status
 from blackboard_mcp.protocols.pruning import Candidate
-from blackboard_mcp.server import settings
 from blackboard_mcp.server.cli import cli
-from blackboard_mcp.server.policies.registry import Policies
+from blackboard_mcp.server.pruning.policies import Policies
+from blackboard_mcp.server.settings import server as settings
 from patience import RUN
 
 ROOT = Path(__file__).parents[1]

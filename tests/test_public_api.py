@@ -15,10 +15,11 @@ import blackboard_mcp.server
 import blackboard_mcp.storage
 import pytest
 from blackboard_mcp.protocols import wire
-from blackboard_mcp.server import asking, board
-from blackboard_mcp.server.mcp.tools import core
-from blackboard_mcp.server.mcp.tools.core import CoreTools
-from blackboard_mcp.server.mcp.tools.debating import DebateTool
+from blackboard_mcp.server import board
+from blackboard_mcp.server.input import queries
+from blackboard_mcp.server.tools import core
+from blackboard_mcp.server.tools.core import CoreTools
+from blackboard_mcp.server.tools.debate import DebateTool
 
 ARGUMENTS = {
     "post": "text type importance tags edges key expected_version id visibility ttl_seconds metadata "
@@ -35,8 +36,8 @@ DEFAULTS = {
 }
 # Left out of the schemas, where every client would pay for them.
 UNPUBLISHED_DEFAULTS = {
-    (asking, "HITS"): 10,
-    (asking, "QUERY_PAGE"): 20,
+    (queries, "HITS"): 10,
+    (queries, "QUERY_PAGE"): 20,
     (core, "EVENTS_PAGE"): 50,
     (core, "WAIT_SECONDS"): 25,
 }
@@ -110,12 +111,12 @@ def test_the_command_line_starts_without_the_heavy_libraries() -> None:
 
 def test_the_relay_starts_without_the_heavy_libraries() -> None:
     heavy = {"mcp", "lancedb", "pyarrow", "numpy", "starlette", "uvicorn", "pydantic", "aiosqlite"}
-    assert not loaded_by("import blackboard_mcp.server.relay") & heavy
+    assert not loaded_by("import blackboard_mcp.server.relay.stdio") & heavy
 
 
 def test_a_server_is_ready_without_the_archive_libraries() -> None:
     heavy = {"lancedb", "pyarrow", "numpy"}
-    assert not loaded_by("import blackboard_mcp.server.compose, blackboard_mcp.server.mcp.adapter") & heavy
+    assert not loaded_by("import blackboard_mcp.server.compose, blackboard_mcp.server.mcp.server") & heavy
 
 
 def test_boards_for_programs_are_imported_without_the_heavy_libraries() -> None:

@@ -17,13 +17,13 @@ import httpx2
 import pytest
 from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.server import compose
-from blackboard_mcp.server.access_tokens import new_access_token
+from blackboard_mcp.server.access.tokens import new_access_token
 from blackboard_mcp.server.demo.process import Serving, command, environment, plainly
 from blackboard_mcp.server.demo.replay import call
 from blackboard_mcp.server.http.auth.failures import PAUSE_SECONDS
 from blackboard_mcp.server.http.auth.stored import REMEMBERED_SECONDS
 from blackboard_mcp.server.http.open_requests import SWEEP_SECONDS
-from blackboard_mcp.server.settings import Settings
+from blackboard_mcp.server.settings.server import Settings
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from patience import PATIENCE

@@ -17,6 +17,7 @@ from typing import Any
 import httpx2
 import mcp.types as types
 import pytest
+from blackboard_mcp.server.access.needs import TOOLS
 from blackboard_mcp.server.demo.process import (
     Serving,
     command,
@@ -26,7 +27,6 @@ from blackboard_mcp.server.demo.process import (
     stdio_clients,
 )
 from blackboard_mcp.server.demo.replay import STRUCTURED, call, events, resource
-from blackboard_mcp.server.needs import TOOLS
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from patience import PATIENCE

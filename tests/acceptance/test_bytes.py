@@ -12,7 +12,7 @@ from typing import Any
 
 import wires
 from blackboard_mcp.server.demo.process import Serving
-from blackboard_mcp.server.limits import Limits
+from blackboard_mcp.server.limits.limits import Limits
 
 TEXT = 190_000
 MEGABYTE = {"items": [{"text": f"{n} ".ljust(TEXT, "x"), "type": "LOG"} for n in range(5)]}

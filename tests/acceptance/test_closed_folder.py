@@ -13,8 +13,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from blackboard_mcp.server.cli.log_lines import AT_ONCE
 from blackboard_mcp.server.demo.process import Serving, command, environment
-from blackboard_mcp.server.log_lines import AT_ONCE
 from patience import PATIENCE, RUN
 
 Start = Callable[..., Serving]

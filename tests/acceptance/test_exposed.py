@@ -22,13 +22,13 @@ import trustme
 from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.protocols.errors import InvalidInput, Unauthorized, Unreachable
 from blackboard_mcp.server import compose
-from blackboard_mcp.server.access_tokens import new_access_token
+from blackboard_mcp.server.access.tokens import new_access_token
 from blackboard_mcp.server.board import BoardClient
 from blackboard_mcp.server.cli.serve import serve_http
 from blackboard_mcp.server.demo.process import Serving, command, environment, plainly
 from blackboard_mcp.server.demo.replay import call
-from blackboard_mcp.server.relay import relay
-from blackboard_mcp.server.settings import Settings
+from blackboard_mcp.server.relay.stdio import relay
+from blackboard_mcp.server.settings.server import Settings
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client

@@ -1,6 +1,6 @@
 """A burst to many durable subscriptions over real connections, with readers that stall: F20, I20.
 
-How fast it went is for the benchmark to tell; `tests/server/test_tails.py` counts who is woken.
+How fast it went is for the benchmark to tell; `tests/server/usecases/test_tails.py` counts who is woken.
 The run is the benchmark's, smaller; HYPOTHESIS_PROFILE=nightly takes a thousand subscriptions and ten
 thousand events.
 """

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from blackboard_mcp.server.demo.process import Serving, http_clients, http_server
 from blackboard_mcp.server.demo.replay import ToolFailed, call, events
-from blackboard_mcp.server.settings import Settings
+from blackboard_mcp.server.settings.server import Settings
 from mcp.client import Client
 from patience import PATIENCE
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import httpx2
 from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.server import compose
-from blackboard_mcp.server.access_tokens import new_access_token
+from blackboard_mcp.server.access.tokens import new_access_token
 from blackboard_mcp.server.demo.process import http_clients, http_server
 from blackboard_mcp.server.demo.replay import call
-from blackboard_mcp.server.requests import PostFields
-from blackboard_mcp.server.settings import Settings
+from blackboard_mcp.server.input.posts import PostFields
+from blackboard_mcp.server.settings.server import Settings
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 EVIL = "<script>alert(1)</script>\u202e"

@@ -28,8 +28,8 @@ from blackboard_mcp.server.demo.replay import (
     working_items,
 )
 from blackboard_mcp.server.demo.session import Session, examples, load_session
-from blackboard_mcp.server.settings import Settings
-from blackboard_mcp.server.tokens import load_tokenizer
+from blackboard_mcp.server.settings.server import Settings
+from blackboard_mcp.server.text.tokens import load_tokenizer
 from mcp.client import Client
 from profiles import NIGHTLY
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.demo.process import http_clients, http_server
 from blackboard_mcp.server.demo.replay import call, events
-from blackboard_mcp.server.requests import PostFields
-from blackboard_mcp.server.settings import Settings
+from blackboard_mcp.server.input.posts import PostFields
+from blackboard_mcp.server.settings.server import Settings
 
 ROUNDS = 20
 

@@ -17,7 +17,7 @@ UNHURRIED = """
 import asyncio
 from blackboard_mcp.server.cli import main
 from blackboard_mcp.server.http import run
-from blackboard_mcp.server.mcp.adapter import BoardServer
+from blackboard_mcp.server.mcp.server import BoardServer
 
 run.GRACE_SECONDS = 300
 close_streams = BoardServer.close_streams

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from blackboard_mcp.server.demo.process import http_clients, http_server
 from blackboard_mcp.server.demo.replay import call, say
-from blackboard_mcp.server.tokens import load_tokenizer
+from blackboard_mcp.server.text.tokens import load_tokenizer
 from mcp.types import Tool
 
 TOKENIZER = load_tokenizer("o200k_base")

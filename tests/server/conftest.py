@@ -18,7 +18,7 @@ from blackboard_mcp.protocols.items import (
     Zone,
     content_hash,
 )
-from blackboard_mcp.server.tokens import BpeTokenizer
+from blackboard_mcp.server.text.tokens import BpeTokenizer
 
 START = datetime(2026, 11, 21, 9, tzinfo=UTC)
 TOKENIZER = BpeTokenizer()

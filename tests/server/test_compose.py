@@ -17,11 +17,12 @@ import boards
 import httpx2
 import pytest
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.server import compose, pruner
+from blackboard_mcp.server import compose
 from blackboard_mcp.server.http.run import serve_http
-from blackboard_mcp.server.mcp.adapter import ConnectionInfo
-from blackboard_mcp.server.mcp.adapter_callers import principal_of
-from blackboard_mcp.server.settings import Settings
+from blackboard_mcp.server.mcp.callers import principal_of
+from blackboard_mcp.server.mcp.server import ConnectionInfo
+from blackboard_mcp.server.pruning import pruner
+from blackboard_mcp.server.settings.server import Settings
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from patience import PATIENCE

@@ -10,11 +10,11 @@ import pytest
 import served
 from blackboard_mcp.protocols.board import Core
 from blackboard_mcp.protocols.pruning import PassOutcome, Plan
-from blackboard_mcp.server import pruner, pruning
-from blackboard_mcp.server.policies import ordering
-from blackboard_mcp.server.pruner import Pruner
-from blackboard_mcp.server.pruning import decide
-from blackboard_mcp.server.stewardship import Stewardship
+from blackboard_mcp.server.pruning import ordering, pruner
+from blackboard_mcp.server.pruning import steps as pruning
+from blackboard_mcp.server.pruning.pruner import Pruner
+from blackboard_mcp.server.pruning.steps import decide
+from blackboard_mcp.server.usecases.stewardship import Stewardship
 from blackboard_mcp.server.views import law, rendering
 from blackboard_mcp.storage.testing.machine import Outcome, walk
 from blackboard_mcp.storage.testing.walks import inline, stride

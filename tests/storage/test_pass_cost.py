@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 from blackboard_mcp.protocols.pruning import PassOutcome, Reach
-from blackboard_mcp.server.pruning import decide
+from blackboard_mcp.server.pruning.steps import decide
 from blackboard_mcp.storage.operations import pruning
 from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table, draft
 from blackboard_mcp.storage.testing.inline import inline_store

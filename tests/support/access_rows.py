@@ -1,6 +1,6 @@
 """The authorisation matrix: every kind of call, who may make it, and the call itself.
 
-One row a tool and case of `server/needs.py`. What is allowed is written down here a second time, by hand.
+One row a tool and case of `server/access/needs.py`. What is allowed is written down here a second time, by hand.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from blackboard_mcp.protocols.access import Role, Scope
 from blackboard_mcp.protocols.asking import NewRequest
 from blackboard_mcp.protocols.debates import Outcome
 from blackboard_mcp.protocols.items import content_hash
-from blackboard_mcp.server.requests import PostFields
+from blackboard_mcp.server.input.posts import PostFields
 
 EVERYBODY = frozenset(Role)
 CONTRIBUTORS = frozenset({Role.CONTRIBUTOR, Role.DECIDER, Role.STEWARD, Role.ADMIN})

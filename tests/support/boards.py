@@ -15,10 +15,10 @@ from typing import Any
 import mcp.types as types
 import pytest
 from blackboard_mcp.server import compose
-from blackboard_mcp.server.limits import Limits
-from blackboard_mcp.server.mcp.adapter import BoardServer, ConnectionInfo
-from blackboard_mcp.server.settings import Settings
-from blackboard_mcp.server.tokens import BpeTokenizer
+from blackboard_mcp.server.limits.limits import Limits
+from blackboard_mcp.server.mcp.server import BoardServer, ConnectionInfo
+from blackboard_mcp.server.settings.server import Settings
+from blackboard_mcp.server.text.tokens import BpeTokenizer
 from mcp.client import Client
 from patience import PATIENCE
 

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from blackboard_mcp.protocols.errors import Conflict, UnknownReference
-from blackboard_mcp.server.http.identity import agent_from_headers
-from blackboard_mcp.server.mcp.adapter import Answer, BoardServer, Caller, ConnectionInfo, ToolAnnotations
-from blackboard_mcp.server.needs import NOTHING
+from blackboard_mcp.server.access.identity import agent_from_headers
+from blackboard_mcp.server.access.needs import NOTHING
+from blackboard_mcp.server.mcp.server import Answer, BoardServer, Caller, ConnectionInfo, ToolAnnotations
 from pydantic import BaseModel, Field
 
 Word = Annotated[str, Field(max_length=20)]

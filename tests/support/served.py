@@ -18,12 +18,12 @@ from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.items import Item, Visibility, Zone, item_id
 from blackboard_mcp.protocols.pressure import Describe
 from blackboard_mcp.protocols.pruning import Plan, Workspace
-from blackboard_mcp.server.activity import Activity
-from blackboard_mcp.server.blackboard import Blackboard
-from blackboard_mcp.server.pruner import Pruner
-from blackboard_mcp.server.pruning import decide
-from blackboard_mcp.server.stewardship import Stewardship
-from blackboard_mcp.server.tokens import Tokenizers
+from blackboard_mcp.server.pruning.pruner import Pruner
+from blackboard_mcp.server.pruning.steps import decide
+from blackboard_mcp.server.text.tokens import Tokenizers
+from blackboard_mcp.server.usecases.activity import Activity
+from blackboard_mcp.server.usecases.blackboard import Blackboard
+from blackboard_mcp.server.usecases.stewardship import Stewardship
 from blackboard_mcp.server.views import View, render_view
 from blackboard_mcp.storage.testing.harness import draft
 from blackboard_mcp.storage.testing.machine import AGENTS, BoardMachine

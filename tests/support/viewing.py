@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.answers import Look, Snapshot
 from blackboard_mcp.protocols.board import Board, BoardConfig, Core, Lifecycle
 from blackboard_mcp.protocols.debates import Debate, DebateState, Duty, Obligation, ObligationState
 from blackboard_mcp.protocols.items import Edge, EdgeKind, Item
-from blackboard_mcp.server.tokens import BpeTokenizer
+from blackboard_mcp.server.text.tokens import BpeTokenizer
 from blackboard_mcp.server.views import View, render_view
 
 BPE = BpeTokenizer()

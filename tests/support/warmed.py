@@ -263,18 +263,18 @@ def leave(code: int) -> None:
 async def rehearse(folder: Path) -> None:
     """Makes what a server makes once in a process: models and schemas of all tools."""
     compose = import_module(f"{MODULE}.compose")
-    given = import_module(f"{MODULE}.settings").Settings(
+    given = import_module(f"{MODULE}.settings.server").Settings(
         data=folder, synchronous="NORMAL", tools=("core", "admin", "memory", "messages")
     )
     async with compose.installation(given, eager_index=False, background=False) as opened:
         compose.build_server(opened)
-        import_module(f"{MODULE}.tokens").load_tokenizer("o200k_base").count("loaded at the first count")
+        import_module(f"{MODULE}.text.tokens").load_tokenizer("o200k_base").count("loaded at the first count")
 
 
 if __name__ == "__main__":
     template.take(Path(sys.argv[2]))
     template.install()
-    import_module(f"{MODULE}.mcp.adapter_models").build_later()  # as `serve` does before it imports the SDK
+    import_module(f"{MODULE}.mcp.models").build_later()  # as `serve` does before it imports the SDK
     for module in walk_packages(import_module(MODULE).__path__, f"{MODULE}."):
         if not module.name.endswith("__main__"):
             import_module(module.name)

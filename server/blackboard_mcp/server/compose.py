@@ -23,30 +23,30 @@ from blackboard_mcp.protocols.summaries import ENDPOINTS
 from blackboard_mcp.storage.archive import EmbedderChoice, SearchableArchive
 from blackboard_mcp.storage.store import SqlBoardStore
 
+from .access.identity import AGENT_HEADER, OWNER_HEADER, agent_name
 from .access.judging import AccessJudge
 from .access.registry import AccessPolicies
-from .activity import Activity
-from .blackboard import Blackboard
-from .gauge import Gauge
-from .http.identity import AGENT_HEADER, OWNER_HEADER, agent_name
-from .policies.registry import Policies
-from .protocol_classes import Protocols
-from .pruner import Pruner
-from .readiness import Readiness
-from .requests import check_agent
-from .retention import Keeper
-from .settings import PREFIX, Settings, check_embedder, check_endpoint
-from .summaries.writing import SummaryWriter
-from .tokens import Tokenizers
-from .validation.checking import Validators
+from .input.posts import check_agent
+from .input.validation.checking import Validators
+from .plugins.protocols import Protocols
+from .pruning.policies import Policies
+from .pruning.pruner import Pruner
+from .pruning.summaries.writing import SummaryWriter
+from .settings.server import PREFIX, Settings, check_embedder, check_endpoint
+from .text.tokens import Tokenizers
+from .usecases.activity import Activity
+from .usecases.blackboard import Blackboard
+from .usecases.growth_meter import Gauge
+from .usecases.readiness import Readiness
+from .usecases.retention import Keeper
 
 if TYPE_CHECKING:
-    from .doctor.growth import Growth
     from .http.auth.authenticating import Authenticator
     from .http.auth.jwt_verifier import JwtVerifier
     from .http.auth.resource_metadata import ProtectedResource
     from .http.auth.stored import StoredTokens
-    from .mcp.adapter import BoardServer, Caller, ConnectionInfo, Identify
+    from .mcp.server import BoardServer, Caller, ConnectionInfo, Identify
+    from .usecases.growth import Growth
 
 logger = logging.getLogger(__name__)
 
@@ -175,7 +175,7 @@ async def _opened(
 
 
 def _growth(settings: Settings, clock: Clock) -> Growth | None:
-    from .doctor.growth import measure
+    from .usecases.growth import measure
 
     return measure(settings, clock.now())
 
@@ -209,7 +209,7 @@ def summary_writer(settings: Settings, store: SqlBoardStore, tokenizers: Tokeniz
     check_endpoint(settings)
     if settings.summariser not in ENDPOINTS:
         return SummaryWriter(store, tokenizers, default=settings.summariser)
-    from .summaries.endpoint import ChatEndpoint
+    from .pruning.summaries.endpoint import ChatEndpoint
 
     url, seconds = settings.summary_url or "", float(settings.summary_timeout_seconds)
     key = _key(KEY_VARIABLE, url, "summary_url") or None
@@ -255,13 +255,13 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
 
     `identify` stands in for the launch configuration and the request's header.
     """
+    from .answers.rendering import Rendering
     from .http.auth.stored import StoredTokens
-    from .mcp.adapter import BoardServer
-    from .mcp.menu import Menu
-    from .mcp.prompts import Prompts
-    from .mcp.resources import Resources
-    from .mcp.tools.core import CoreTools
-    from .rendering import Rendering
+    from .mcp.server import BoardServer
+    from .resources.boards import Resources
+    from .resources.menu import Menu
+    from .resources.prompts import Prompts
+    from .tools.core import CoreTools
 
     settings = opened.settings
     opened.blackboard.limit(settings.limits)
@@ -286,23 +286,23 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
     rendering = Rendering(opened.blackboard.tokenizers.launched, opened.clock)
     CoreTools(opened.blackboard, rendering).register(server)
     if "admin" in settings.tools:
-        from .mcp.tools.admin import AdminTools
-        from .mcp.tools.transacting import TransactionTool
-        from .stewardship import Stewardship
-        from .transacting import Transactions
+        from .tools.admin import AdminTools
+        from .tools.transaction import TransactionTool
+        from .usecases.stewardship import Stewardship
+        from .usecases.transactions import Transactions
 
         AdminTools(Stewardship(opened.blackboard), rendering).register(server)
         TransactionTool(Transactions(opened.blackboard), rendering).register(server)
     if "memory" in settings.tools:
-        from .mcp.tools.memory import MemoryTools
-        from .summaries.requests import SummaryRequests
+        from .tools.memory import MemoryTools
+        from .usecases.summaries import SummaryRequests
 
         MemoryTools(SummaryRequests(opened.blackboard), rendering).register(server)
     if "messages" in settings.tools:
-        from .consuming import Consumers
-        from .mcp.tools.consuming import ConsumeTool
-        from .mcp.tools.messages import MessageTools
-        from .messaging import Messaging
+        from .tools.consume import ConsumeTool
+        from .tools.messages import MessageTools
+        from .usecases.groups import Consumers
+        from .usecases.requests import Messaging
 
         MessageTools(Messaging(opened.blackboard), rendering, opened.protocols).register(server)
         ConsumeTool(Consumers(opened.blackboard), rendering).register(server)
@@ -430,7 +430,7 @@ def _unproved(agent: str, owner: str | None, via: Literal["launch", "header"]) -
 
 async def announce(opened: Installation, server: BoardServer) -> None:
     """Tells subscribers of resources what changed, by whichever process, until cancelled."""
-    from .mcp.announcing import Announcer
+    from .resources.announcements import Announcer
 
     announcer = Announcer(opened.store, server)
     server.on_subscribe(announcer.welcome)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from blackboard_mcp.server.mcp.adapter import BoardServer
+from blackboard_mcp.server.mcp.server import BoardServer
 from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from mcp.types import (

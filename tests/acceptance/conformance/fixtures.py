@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from asking import ASKING_PROMPTS, ASKING_TOOLS, accept_log_levels
-from blackboard_mcp.server.mcp.adapter import BoardServer
+from blackboard_mcp.server.mcp.server import BoardServer
 from content import BINARY, CONTENT_PROMPTS, CONTENT_TOOLS, PIXEL
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context

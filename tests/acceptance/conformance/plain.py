@@ -7,8 +7,8 @@ import json
 from typing import Annotated
 
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.server.mcp.adapter import Answer, BoardServer, Caller, ToolAnnotations
-from blackboard_mcp.server.needs import NOTHING
+from blackboard_mcp.server.access.needs import NOTHING
+from blackboard_mcp.server.mcp.server import Answer, BoardServer, Caller, ToolAnnotations
 from pydantic import Field
 
 Word = Annotated[str, Field(max_length=200)]

@@ -12,7 +12,7 @@ from typing import Any
 
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.cli import main
-from blackboard_mcp.server.mcp.adapter import BoardServer
+from blackboard_mcp.server.mcp.server import BoardServer
 from fixtures import add_fixtures
 
 build = compose.build_server

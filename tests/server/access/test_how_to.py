@@ -19,7 +19,7 @@ from blackboard_mcp.protocols.policy import Deny, Verdict
 from blackboard_mcp.server.access.registry import AccessPolicies
 from blackboard_mcp.server.board import Board
 from blackboard_mcp.server.cli import cli
-from blackboard_mcp.server.settings import load
+from blackboard_mcp.server.settings.server import load
 from click.testing import CliRunner
 from patience import RUN
 

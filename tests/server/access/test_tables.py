@@ -13,7 +13,7 @@ from blackboard_mcp.protocols.policy import Deny, Verdict
 from blackboard_mcp.server.access.built_in import OwnerPrefixes
 from blackboard_mcp.server.access.registry import AccessPolicies
 from blackboard_mcp.server.access.tables import access_tables
-from blackboard_mcp.server.settings import load
+from blackboard_mcp.server.settings.server import load
 
 SECTIONS = {"name": "sections", "policy": "owner-prefixes", "patterns": ["section:{owner}:**"]}
 
@@ -170,7 +170,7 @@ def test_f56_eviction_and_validation_classes_are_tables_as_well(tmp_path: Path, 
 def test_a_board_setting_at_launch_names_policies_that_there_are(tmp_path: Path) -> None:
     file = config(tmp_path, "[board_settings]\naccess = ['sections']\n")
     settings = load({}, {}, file)
-    from blackboard_mcp.server.policies.registry import Policies
+    from blackboard_mcp.server.pruning.policies import Policies
 
     with pytest.raises(InvalidInput, match="Unknown access policy 'sections'"):
         settings.board_config(Policies(), (), AccessPolicies())

@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, Sto
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.board import BoardClient
 from blackboard_mcp.server.demo.process import command, environment
-from blackboard_mcp.server.settings import Settings
+from blackboard_mcp.server.settings.server import Settings
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import CONNECTION_CLOSED

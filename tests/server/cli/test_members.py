@@ -62,7 +62,7 @@ def test_what_is_no_role_agent_or_board_changes_nothing(data: Path, words: tuple
 
 async def test_a_change_by_an_operator_is_the_systems_event(tmp_path: Path) -> None:
     from blackboard_mcp.server.cli.members import _members
-    from blackboard_mcp.server.settings import Settings
+    from blackboard_mcp.server.settings.server import Settings
 
     store = await _store(tmp_path)
     await store.ensure_board("main", "alice", BoardConfig())

@@ -9,9 +9,9 @@ from pathlib import Path
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.server import compose
-from blackboard_mcp.server.requests import PostFields
-from blackboard_mcp.server.retention import Keeper
-from blackboard_mcp.server.settings import Settings
+from blackboard_mcp.server.input.posts import PostFields
+from blackboard_mcp.server.settings.server import Settings
+from blackboard_mcp.server.usecases.retention import Keeper
 from blackboard_mcp.storage.testing.harness import HandClock, Table
 from commands import said, serving, token
 

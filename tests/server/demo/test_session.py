@@ -16,7 +16,7 @@ from blackboard_mcp.server.demo.session import (
     load_session,
     session_of,
 )
-from blackboard_mcp.server.requests import check_agent
+from blackboard_mcp.server.input.posts import check_agent
 
 INSTRUCTIONS = "You are given: (1) a task and advises from your manager"
 

@@ -312,7 +312,7 @@ def aged(data: Path) -> Path:
 def test_the_growth_of_a_folder_is_told_with_who_wrote_most_and_when_posts_stop(
     aged: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from blackboard_mcp.server.doctor import growth
+    from blackboard_mcp.server.usecases import growth
 
     def grown() -> dict[str, Any]:
         done = CliRunner().invoke(cli, ["doctor", "--json", "--data", str(aged)])

@@ -10,8 +10,8 @@ import pytest
 from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.server.http import sessions
 from blackboard_mcp.server.http.exposure import networks_of
-from blackboard_mcp.server.limits import Limits
-from blackboard_mcp.server.mcp import adapter_admission, adapter_subscriptions
+from blackboard_mcp.server.limits.limits import Limits
+from blackboard_mcp.server.mcp import admission, subscriptions
 from patience import PATIENCE
 
 LIMITS = Limits(waits_per_principal=2, sessions_per_principal=2, streams_per_principal=2)
@@ -65,9 +65,9 @@ async def check_streams(served: Any) -> None:
 
 
 CHECKS = [
-    (check_waits, adapter_admission),
+    (check_waits, admission),
     (check_sessions, sessions),
-    (check_streams, adapter_subscriptions),
+    (check_streams, subscriptions),
 ]
 
 

@@ -18,12 +18,12 @@ from blackboard_mcp.protocols.errors import StoreBusy
 from blackboard_mcp.protocols.groups import Turn
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.board import BoardClient
-from blackboard_mcp.server.consuming import Consumers
 from blackboard_mcp.server.http import events as events_module
 from blackboard_mcp.server.http.connections import BoundedProtocol
 from blackboard_mcp.server.http.events import EventStreams
 from blackboard_mcp.server.http.run import serve_http
-from blackboard_mcp.server.limits import Limits
+from blackboard_mcp.server.limits.limits import Limits
+from blackboard_mcp.server.usecases.groups import Consumers
 from patience import PATIENCE, WOKEN
 
 board, mode = boards.board, boards.mode

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from blackboard_mcp.protocols.access import Principal, Role, Scope
 from blackboard_mcp.protocols.errors import Unauthorized
-from blackboard_mcp.server.limits import Limits
-from blackboard_mcp.server.mcp.adapter import ConnectionInfo
+from blackboard_mcp.server.limits.limits import Limits
+from blackboard_mcp.server.mcp.server import ConnectionInfo
 from patience import PATIENCE
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from blackboard_mcp.server.cli import serve
 from blackboard_mcp.server.http.gate import Gate
-from blackboard_mcp.server.mcp.adapter import BoardServer
-from blackboard_mcp.server.settings import load
+from blackboard_mcp.server.mcp.server import BoardServer
+from blackboard_mcp.server.settings.server import load
 from patience import PATIENCE
 from sse_starlette.sse import AppStatus
 

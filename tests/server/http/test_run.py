@@ -21,8 +21,8 @@ import sample_board
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.server.http import run
 from blackboard_mcp.server.http.run import is_loopback, serve_http
-from blackboard_mcp.server.limits import Limits
-from blackboard_mcp.server.mcp import adapter_streams
+from blackboard_mcp.server.limits.limits import Limits
+from blackboard_mcp.server.mcp import streams
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
@@ -185,7 +185,7 @@ async def test_a_reader_that_stalls_is_dropped_and_hurts_nobody(serving: Any, mo
 async def test_a_legacy_reader_that_stalled_hears_again_when_it_comes_back(
     serving: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adapter_streams, "SEND_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(streams, "SEND_TIMEOUT_SECONDS", 0.05)
     uris = long_uris()
     async with serving() as served, asyncio.timeout(PATIENCE):
         session = await subscribed_session(served, uris)

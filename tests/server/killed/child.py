@@ -71,9 +71,9 @@ async def work(folder: Path, agent: str, done: int, last: int) -> None:
 async def follow(folder: Path, name: str, done: int, last: int) -> None:
     """Every event after `done` that the agent may see, each batch confirmed by asking for the next."""
     from blackboard_mcp.protocols.clock import SystemClock
-    from blackboard_mcp.server.activity import Activity
-    from blackboard_mcp.server.following import Following
-    from blackboard_mcp.server.looks import Looks
+    from blackboard_mcp.server.usecases.activity import Activity
+    from blackboard_mcp.server.usecases.following import Following
+    from blackboard_mcp.server.usecases.last_seen import Looks
     from blackboard_mcp.storage.store import SqlBoardStore
 
     store = await SqlBoardStore.open(folder / "board.sqlite3")

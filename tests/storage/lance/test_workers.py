@@ -11,7 +11,7 @@ import pytest
 from blackboard_mcp.protocols import metering
 from blackboard_mcp.protocols.archive import ArchiveDocument, ArchiveQuery
 from blackboard_mcp.protocols.metering import METER, Meter
-from blackboard_mcp.server.turns import EACH_SECONDS, Turns
+from blackboard_mcp.server.limits.turns import EACH_SECONDS, Turns
 from blackboard_mcp.storage.lance import workers as workers_module
 from blackboard_mcp.storage.lance.index import LanceArchiveIndex
 from blackboard_mcp.storage.lance.workers import Workers

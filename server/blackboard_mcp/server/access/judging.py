@@ -19,8 +19,8 @@ from blackboard_mcp.protocols.errors import Forbidden, Unpermitted
 from blackboard_mcp.protocols.policy import AccessPolicy, Deny, Verdict
 from blackboard_mcp.protocols.store import BoardStore
 
-from ..policies.bounded import Bounded, PolicyFailed
-from ..text import one_line
+from ..plugins.bounded import Bounded, PolicyFailed
+from ..text.lines import one_line
 from .acting import who_acts
 from .registry import AccessPolicies, NamedPolicy
 

@@ -10,7 +10,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.policy import AccessPolicy
 from blackboard_mcp.protocols.values import dataclass
 
-from ..policies.registry import made
+from ..pruning.policies import made
 from .tables import BUILT_IN, DENY_REST, READY, AccessTable
 
 MAX_CHOSEN: Final = 8

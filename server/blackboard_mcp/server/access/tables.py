@@ -16,7 +16,7 @@ from blackboard_mcp.protocols.keys import check_glob
 from blackboard_mcp.protocols.policy import AccessPolicy
 from blackboard_mcp.protocols.values import dataclass
 
-from ..policies.registry import CLASS, NAME, NAMED
+from ..pruning.policies import CLASS, NAME, NAMED
 from .built_in import AGENT, OWNER, PATTERNS, WRITES, AllowAll, DenyRest, OwnerPrefixes, RoleRule, Roles
 
 ALLOW_ALL: Final = "allow-all"
@@ -188,7 +188,7 @@ def _path(path: Any, where: str) -> str:
 
 
 def _boards(value: Any, where: str) -> frozenset[str]:
-    from ..requests import check_board
+    from ..input.posts import check_board
 
     if not isinstance(value, list) or not all(isinstance(board, str) for board in value):
         raise InvalidInput(f'{where} must be a list of boards, or ["*"] for every board.')

@@ -15,9 +15,9 @@ from blackboard_mcp.protocols.clock import new_token
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, Refused, error_of
 from blackboard_mcp.protocols.filters import EventFilter
 
-from ..http.identity import check_bearer, is_loopback, name_header
-from ..mcp.adapter_arguments import refuse_monsters
-from ..requests import check_agent, check_board
+from ..access.identity import check_bearer, is_loopback, name_header
+from ..input.arguments import refuse_monsters
+from ..input.posts import check_agent, check_board
 from .calls import A, EventSource
 from .connection import Connection, Dial
 from .durable import DurableSource, PassingSource

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from blackboard_mcp.protocols.errors import StoreClosed, Unreachable
 
-from ..http.identity import how_to_reach
+from ..access.identity import how_to_reach
 
 if TYPE_CHECKING:
     from mcp.client import Client

@@ -11,7 +11,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.filters import parse_event_filter
 from blackboard_mcp.protocols.wire import EventsAnswer, SubscriptionAnswer, SubscriptionsAnswer
 
-from ..requests import MOST_SECONDS
+from ..input.posts import MOST_SECONDS
 from .calls import Calls
 from .hooks import Callback, Hook, OnError
 from .reader import PAGE, Reader

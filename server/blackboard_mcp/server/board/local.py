@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.errors import InvalidInput, StoreClosed
 from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter
 from blackboard_mcp.protocols.wire import EventsAnswer, wire_event
 
-from ..requests import check_agent, check_board
+from ..input.posts import check_agent, check_board
 from .calls import A
 from .durable import DurableSource
 from .surface import BoardAccess
@@ -112,7 +112,7 @@ class Board(BoardAccess):
         return cast(A, told)
 
     async def _figures(self, section: str) -> Mapping[str, Any]:
-        from ..figures import agents, boards, statistics
+        from ..answers.statistics import agents, boards, statistics
 
         blackboard = self._opening.opened.blackboard
         if section == "boards":
@@ -143,7 +143,7 @@ class _Opening:
 
     async def enter(self, stack: AsyncExitStack) -> None:
         from ..compose import installation
-        from ..settings import NAMES, load
+        from ..settings.server import NAMES, load
         from .local_tools import LocalTools
 
         if self._opened is not None:
@@ -196,7 +196,7 @@ class _Log:
         self._condition = EventFilter()
 
     async def start(self, since: int | None) -> int:
-        from ..following import with_threads
+        from ..usecases.following import with_threads
 
         board, store = self._board, self._board._opening.opened.store
         if since is None:

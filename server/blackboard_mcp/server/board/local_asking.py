@@ -9,8 +9,8 @@ from blackboard_mcp.protocols.wire import RequestAnswer, WaitingAnswer, wire_ite
 from pydantic import Field
 
 from ..compose import Installation
-from ..messaging import Asked, Messaging
-from ..requests import Id, Seconds, Sequence
+from ..input.posts import Id, Seconds, Sequence
+from ..usecases.requests import Asked, Messaging
 from .caller import By
 
 Skills = Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=MAX_SKILLS)]

@@ -18,8 +18,8 @@ from blackboard_mcp.protocols.groups import LEASE_SECONDS, MAX_TAKEN, MAX_WHY, T
 from pydantic import Field
 
 from ..compose import Installation
-from ..consuming import RELEASED, Consumers
-from ..requests import Seconds, check_text
+from ..input.posts import Seconds, check_text
+from ..usecases.groups import RELEASED, Consumers
 from .caller import By
 
 Name = Annotated[str, Field(max_length=64)]

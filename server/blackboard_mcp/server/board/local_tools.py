@@ -45,20 +45,16 @@ from blackboard_mcp.protocols.wire import (
 from pydantic import BaseModel, Field
 
 from ..access.acting import acting, as_member
-from ..agreeing import Agree
-from ..asking import archive_query, item_query
-from ..assurance import unassured
-from ..blackboard import VIEW_BUDGET
+from ..access.needs import TOOLS
+from ..answers.assurance import unassured
+from ..answers.explanations import wire_explained
+from ..answers.remarks import wire_remarks
+from ..answers.rendering import Rendering
 from ..compose import Installation
-from ..debate_arguments import DebateOp, OutcomeName
-from ..debate_text import awaited, what_closes
-from ..explaining import wire_explained
-from ..following import News
-from ..mcp.adapter_arguments import Arguments
-from ..needs import TOOLS
-from ..remarks import wire_remarks
-from ..rendering import Rendering
-from ..requests import (
+from ..input.agreement import Agree
+from ..input.arguments import Arguments
+from ..input.debates import DebateOp, OutcomeName
+from ..input.posts import (
     AnyType,
     Edges,
     ExpectedVersion,
@@ -80,8 +76,12 @@ from ..requests import (
     WriteFields,
     check_text,
 )
-from ..searching import wire_found
-from ..stewardship import (
+from ..input.queries import archive_query, item_query
+from ..text.debates import awaited, what_closes
+from ..usecases.blackboard import VIEW_BUDGET
+from ..usecases.following import News
+from ..usecases.searching import wire_found
+from ..usecases.stewardship import (
     MAX_CONSTRAINTS,
     MAX_FLAGS,
     MAX_MEMBERS_CHANGED,
@@ -90,7 +90,7 @@ from ..stewardship import (
     wire_core,
     wire_pruned,
 )
-from ..transacting import DebateFields, Transactions, checked, read_of, wire_committed
+from ..usecases.transactions import DebateFields, Transactions, checked, read_of, wire_committed
 from .caller import By
 from .local_asking import LocalAsking
 from .local_groups import Handles, LocalGroups

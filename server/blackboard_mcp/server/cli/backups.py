@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 from blackboard_mcp.protocols.errors import StoreDamaged, StoreTooNew
 
-from ..settings import Settings
+from ..settings.server import Settings
 from .files import landing
 from .options import existing, settings_of
 from .progress import growing

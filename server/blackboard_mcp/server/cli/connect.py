@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .. import relay
+from ..relay import stdio as relay
 
 
 @click.command()

@@ -139,7 +139,7 @@ def _show(section: Section) -> None:
 async def _check_open(folder: Path) -> None:
     """See that the replayed agents, which have no tokens, may come in over HTTP."""
     from .. import compose
-    from ..settings import Settings
+    from ..settings.server import Settings
 
     settings = Settings(data=folder)
     if settings.database.exists():

@@ -14,11 +14,11 @@ import click
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.visible import escape
 
-from ..settings import Settings
+from ..settings.server import Settings
 from .options import settings_of
 
 if TYPE_CHECKING:
-    from ..doctor.growth import Growth
+    from ..usecases.growth import Growth
 
 
 @click.command()
@@ -39,7 +39,7 @@ def doctor(config: Path | None, quick: bool, repair: bool, as_json: bool, **give
     Nothing is changed without --repair. Exit code 0: nothing is wrong; 1: warnings only; 2: a problem.
     """
     from ..doctor.findings import Severity, problem
-    from ..doctor.growth import measure
+    from ..usecases.growth import measure
     from .advice import for_people
 
     repaired: list[str] = []

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from ..requests import check_board
-from ..settings import Settings
+from ..input.posts import check_board
+from ..settings.server import Settings
 from .files import new_file
 from .options import data_options, existing, settings_of
 from .progress import progress
@@ -115,7 +115,7 @@ async def _import(settings: Settings, source: BinaryIO, name: str | None) -> Imp
     from blackboard_mcp.storage.history.transfer import import_board
 
     from .. import compose
-    from ..board_settings import check_kept
+    from ..settings.boards import check_kept
 
     size = os.fstat(source.fileno()).st_size or None  # a pipe has none
     async with compose.installation(settings, eager_index=False, background=False) as opened:

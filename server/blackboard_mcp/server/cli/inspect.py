@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ..settings import Settings
-from ..text import visible_json
+from ..settings.server import Settings
+from ..text.lines import visible_json
 from .commands import act
 from .options import STATUSES, TYPES, Command, existing, interruptible, settings_of
 from .target import OPERATOR, Target, target_of, target_options
@@ -19,9 +19,9 @@ from .target import OPERATOR, Target, target_of, target_options
 if TYPE_CHECKING:
     from blackboard_mcp.protocols.wire import ExplainAnswer, ItemsAnswer, SearchAnswer
 
+    from ..answers.rendering import Rendering
     from ..board import BoardAccess
     from ..compose import Installation
-    from ..rendering import Rendering
 
 _INDEX_SECONDS: Final = 60.0
 """Seconds that a search waits for an index that is behind."""
@@ -32,7 +32,7 @@ Look = Callable[["Installation", "Rendering"], Awaitable[None]]
 
 def _run(settings: Settings, look: Look) -> None:
     async def run() -> None:
-        from ..rendering import Rendering
+        from ..answers.rendering import Rendering
 
         async with existing(settings) as opened:
             tokenizers = opened.blackboard.tokenizers
@@ -92,7 +92,7 @@ def show(as_json: bool, budget: int, ids: tuple[str, ...], **given: Any) -> None
 
 def _with_commands(text: str) -> str:
     """The text with commands for the server's calls; what agents wrote stays as it is."""
-    from ..text import QUOTE
+    from ..text.lines import QUOTE
     from .advice import for_people
 
     lines = text.split("\n")
@@ -179,7 +179,7 @@ async def query(board: BoardAccess, limit: int, **given: Any) -> ItemsAnswer:
 )
 async def archive(board: BoardAccess, **given: Any) -> SearchAnswer:
     """Search what was pruned from a board, by meaning and words; without TEXT list it, newest first."""
-    from ..searching import BEHIND
+    from ..usecases.searching import BEHIND
 
     until = time.monotonic() + _INDEX_SECONDS
     while True:

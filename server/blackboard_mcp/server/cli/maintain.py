@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ..settings import Settings
+from ..settings.server import Settings
 from .options import data_options, existing, settings_of
 from .progress import progress
 
@@ -25,7 +25,7 @@ def prune(config: Path | None, data: Path | None, board: str | None, dry_run: bo
 
 
 async def _prune(settings: Settings, dry_run: bool) -> None:
-    from ..rendering import Rendering
+    from ..answers.rendering import Rendering
 
     async with existing(settings) as opened:
         if dry_run:
@@ -53,7 +53,7 @@ def forget(config: Path | None, data: Path | None, dry_run: bool) -> None:
 
 
 async def _forget(settings: Settings, dry_run: bool) -> None:
-    from ..retention import Keeper
+    from ..usecases.retention import Keeper
 
     if settings.retention is None:
         raise click.ClickException(

@@ -11,8 +11,8 @@ from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import SYSTEM
 
-from ..requests import check_member
-from ..settings import Settings
+from ..input.posts import check_member
+from ..settings.server import Settings
 from .options import data_options, existing, settings_of
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from blackboard_mcp.protocols.items import DELETED, ItemType, Status
 
-from ..settings import Settings, load
+from ..settings.server import Settings, load
 
 if TYPE_CHECKING:
     from ..compose import Installation

@@ -16,7 +16,7 @@ import click
 from blackboard_mcp.protocols.names import SYSTEM
 from blackboard_mcp.protocols.visible import escape
 
-from ..text import visible_json
+from ..text.lines import visible_json
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

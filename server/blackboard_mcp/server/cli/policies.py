@@ -13,10 +13,10 @@ from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.values import dataclass
 
 from ..access.registry import AccessPolicies, NamedPolicy
-from ..policies.registry import Policies
-from ..settings import Settings
-from ..validation.checking import Validators
-from ..validation.rules import rules_of
+from ..input.validation.checking import Validators
+from ..input.validation.rules import rules_of
+from ..pruning.policies import Policies
+from ..settings.server import Settings
 from .options import data_options, existing, settings_of
 
 

@@ -10,7 +10,7 @@ import click
 from blackboard_mcp.protocols.items import LETTERS
 from blackboard_mcp.protocols.names import SYSTEM
 
-from ..text import clip, forgotten
+from ..text.lines import clip, forgotten
 from .advice import for_people
 from .output import DIM, GOOD, ID, OPEN, Part, line, name, table
 
@@ -114,8 +114,8 @@ def whole(answer: ItemsAnswer) -> None:
     """Items with all of their texts, each line of those set in; versions that were asked for, a line each."""
     from blackboard_mcp.protocols.version_wire import versions_of
 
-    from ..explaining import begin_anew
-    from ..version_text import version_lines
+    from ..answers.explanations import begin_anew
+    from ..answers.versions import version_lines
 
     for item in answer.items:
         line(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from blackboard_mcp.protocols.events import QUIET
 from blackboard_mcp.protocols.items import EdgeKind
 
-from ..text import clip, one_line
+from ..text.lines import clip, one_line
 from .output import DIM, ID, Part, name
 from .readings import some, type_of, when
 

@@ -16,9 +16,9 @@ from typing import Any
 import click
 
 from ..background import alongside
-from ..log_lines import log_to_stderr
-from ..mcp.adapter_models import build_later
-from ..settings import Settings
+from ..mcp.models import build_later
+from ..settings.server import Settings
+from .log_lines import log_to_stderr
 from .options import settings_of
 
 logger = logging.getLogger(__name__)

@@ -102,6 +102,6 @@ async def boards(board: BoardAccess) -> BaseModel:
 @act("agents", example="blackboard-mcp agents")
 async def agents(board: BoardAccess) -> dict[str, Any]:
     """List the agents that were ever on a board, with their posts and when they were last there."""
-    from .. import figures
+    from ..answers import statistics
 
-    return figures.agents(await board.agents())
+    return statistics.agents(await board.agents())

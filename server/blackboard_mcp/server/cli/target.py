@@ -12,7 +12,7 @@ import click
 from blackboard_mcp.protocols.errors import InvalidInput, Unreachable
 from blackboard_mcp.protocols.values import dataclass
 
-from ..http.identity import read_token, server_url
+from ..access.identity import read_token, server_url
 from .options import Command, existing, settings_of
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from blackboard_mcp.protocols.access import ALL_SCOPES, EVERY_BOARD, Role, Scope, Trust
 
-from ..settings import Settings
+from ..settings.server import Settings
 from .options import settings_of
 
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ async def _create(
     settings: Settings, span: timedelta | None, as_json: bool, given: Mapping[str, Any]
 ) -> None:
     from .. import compose
-    from ..access_tokens import new_access_token
-    from ..requests import check_agent
+    from ..access.tokens import new_access_token
+    from ..input.posts import check_agent
 
     agent = check_agent(given["agent"])
     owner = agent if given["owner"] is None else check_agent(given["owner"])
@@ -173,7 +173,7 @@ def revoke(config: Path | None, data: Path | None, as_json: bool, ids: tuple[str
 
 async def _revoke(settings: Settings, ids: tuple[str, ...], as_json: bool) -> None:
     from .. import compose
-    from ..access_tokens import read_access_token
+    from ..access.tokens import read_access_token
 
     _check_there(settings)
     ended = []
@@ -211,7 +211,7 @@ def _span(text: str) -> timedelta | None:
 
 
 def _roles(role: str | None, boards: str | None, of_boards: tuple[str, ...]) -> dict[str, Role]:
-    from ..requests import check_board
+    from ..input.posts import check_board
 
     named = [board.strip() for board in (boards or "").split(",") if board.strip()]
     if boards is not None and not named:

@@ -18,7 +18,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.names import check_name, is_reserved, reserved
 from blackboard_mcp.protocols.values import dataclass
 
-from ..http.identity import check_bearer, name_header, read_token, server_url
+from ..access.identity import check_bearer, name_header, read_token, server_url
 from . import formats
 from .catalogue import Client, filled
 from .files import Contents, back_up, state_folder

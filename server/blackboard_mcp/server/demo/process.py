@@ -19,8 +19,8 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from ..http.identity import name_header
-from ..settings import PREFIX
+from ..access.identity import name_header
+from ..settings.server import PREFIX
 
 START_SECONDS = 60.0
 STOP_SECONDS = 10.0

@@ -17,7 +17,7 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import TextContent, TextResourceContents
 
-from ..searching import BEHIND
+from ..usecases.searching import BEHIND
 from .process import Connect
 from .session import Post, Session
 

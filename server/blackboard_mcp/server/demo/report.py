@@ -13,7 +13,7 @@ from blackboard_mcp.protocols.guard import closure_of
 from blackboard_mcp.protocols.items import Edge, EdgeKind
 from mcp.client import Client
 
-from ..text import one_line
+from ..text.lines import one_line
 from .replay import Posted, call, events, held_items, read_items, say, search_archive, verify, working_items
 from .session import Session
 

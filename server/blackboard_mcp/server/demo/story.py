@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from mcp.client import Client
 
-from ..text import one_line
+from ..text.lines import one_line
 from .replay import SETTLE_SECONDS, call, events, read_items, resource, search_archive, working_items
 
 AGENTS: Final = ("ana", "ben", "cleo", "dan")

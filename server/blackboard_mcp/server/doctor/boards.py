@@ -16,7 +16,7 @@ from blackboard_mcp.storage.history.transfer import verify_board
 from blackboard_mcp.storage.sqlite import examining
 from blackboard_mcp.storage.store import APPLICATION_ID, SqlBoardStore, migrations
 
-from ..settings import Settings
+from ..settings.server import Settings
 from . import exposure
 from .findings import Finding, problem, warning
 

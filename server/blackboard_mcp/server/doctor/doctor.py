@@ -12,8 +12,9 @@ from blackboard_mcp.protocols.errors import ArchiveUnavailable, BlackboardError
 from blackboard_mcp.storage.operations.rows import micros
 from blackboard_mcp.storage.sqlite import examining
 
-from ..settings import Settings
-from . import boards, clients, exposure, folder, growth, network, programs
+from ..settings.server import Settings
+from ..usecases import growth
+from . import boards, clients, exposure, folder, network, programs
 from .findings import Finding, Severity
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from blackboard_mcp.protocols.errors import InvalidInput
 
+from ..access.identity import is_loopback
 from ..http.exposure import check_exposure, networks_of, tls_of
-from ..http.identity import is_loopback
-from ..settings import Settings
+from ..settings.server import Settings
 from .findings import Finding, problem, warning
 
 SOON = timedelta(days=14)

@@ -12,7 +12,7 @@ from pathlib import Path
 from blackboard_mcp.storage.history.transfer import LEFT_AFTER_SECONDS, STAGING
 from blackboard_mcp.storage.sqlite import free_space, log_file, place, wakeup
 
-from ..settings import Settings
+from ..settings.server import Settings
 from .findings import Finding, problem, warning
 
 LOW_BYTES = 256 << 20

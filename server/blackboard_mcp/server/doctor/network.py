@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ..settings import Settings
+from ..settings.server import Settings
 from .findings import Finding, problem, warning
 
 PATIENCE = 3.0

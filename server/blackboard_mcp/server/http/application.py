@@ -15,7 +15,7 @@ from blackboard_mcp.server.http.front import FRONT_PATH
 from blackboard_mcp.server.http.gate import MCP_PATH, Gate
 from blackboard_mcp.server.http.identified import Identified
 from blackboard_mcp.server.http.open_requests import IdentifyHeaders, OpenRequests
-from blackboard_mcp.server.limits import Limits
+from blackboard_mcp.server.limits.limits import Limits
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from blackboard_mcp.server.access.identity import PRINCIPAL_SCOPE_KEY
 from blackboard_mcp.server.http.gate import MCP_PATH, ErrorAnswer, later
-from blackboard_mcp.server.http.identity import PRINCIPAL_SCOPE_KEY
-from blackboard_mcp.server.limits import Limits
-from blackboard_mcp.server.mcp.adapter_values import TOO_MUCH, holds_too_much
+from blackboard_mcp.server.limits.json_size import TOO_MUCH, holds_too_much
+from blackboard_mcp.server.limits.limits import Limits
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 TOO_LARGE: Final = 413

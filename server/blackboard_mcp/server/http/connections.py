@@ -15,15 +15,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import h11
-from blackboard_mcp.server.counted import Counted
 from blackboard_mcp.server.http.exposure import is_in
 from blackboard_mcp.server.http.gate import head_too_large
+from blackboard_mcp.server.limits.concurrency import Counted
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 if TYPE_CHECKING:
     from blackboard_mcp.server.http.exposure import Network
-    from blackboard_mcp.server.limits import Limits
-    from blackboard_mcp.server.mcp.adapter import BoardServer
+    from blackboard_mcp.server.limits.limits import Limits
+    from blackboard_mcp.server.mcp.server import BoardServer
 
 logger = logging.getLogger(__name__)
 

@@ -24,15 +24,15 @@ from blackboard_mcp.protocols.grants import under
 from blackboard_mcp.protocols.matching import matcher
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.protocols.wire import wire_event
-from blackboard_mcp.server.assurance import to_reader
-from blackboard_mcp.server.blackboard import Blackboard
-from blackboard_mcp.server.counted import Counted, counted_as
-from blackboard_mcp.server.following import with_threads
-from blackboard_mcp.server.http.identity import PRINCIPAL_SCOPE_KEY
-from blackboard_mcp.server.limits import Limits
-from blackboard_mcp.server.mcp.adapter_arguments import refuse_monsters
-from blackboard_mcp.server.tails import Heard
-from blackboard_mcp.server.text import visible_json
+from blackboard_mcp.server.access.identity import PRINCIPAL_SCOPE_KEY
+from blackboard_mcp.server.answers.assurance import to_reader
+from blackboard_mcp.server.input.arguments import refuse_monsters
+from blackboard_mcp.server.limits.concurrency import Counted, counted_as
+from blackboard_mcp.server.limits.limits import Limits
+from blackboard_mcp.server.text.lines import visible_json
+from blackboard_mcp.server.usecases.blackboard import Blackboard
+from blackboard_mcp.server.usecases.following import with_threads
+from blackboard_mcp.server.usecases.tails import Heard
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route

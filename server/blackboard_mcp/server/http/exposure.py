@@ -15,7 +15,7 @@ from typing import Final
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.values import dataclass
 
-from .identity import is_loopback
+from ..access.identity import is_loopback
 
 Network = IPv4Network | IPv6Network
 

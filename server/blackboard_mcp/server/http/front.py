@@ -16,9 +16,9 @@ from typing import Any, Final
 from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.protocols.board import Board
 from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.server.access.identity import CHALLENGE_SCOPE_KEY, PRINCIPAL_SCOPE_KEY
 from blackboard_mcp.server.http.gate import MCP_PATH
-from blackboard_mcp.server.http.identity import CHALLENGE_SCOPE_KEY, PRINCIPAL_SCOPE_KEY
-from blackboard_mcp.server.text import one_line
+from blackboard_mcp.server.text.lines import one_line
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route

@@ -14,7 +14,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from blackboard_mcp.server.limits import Limits
+from blackboard_mcp.server.limits.limits import Limits
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MCP_PATH: Final = "/mcp"

@@ -15,15 +15,15 @@ from typing import Final
 
 from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.protocols.errors import BlackboardError, InvalidInput, Refused, Unauthorized
-from blackboard_mcp.server.http.auth.failures import Failures
-from blackboard_mcp.server.http.auth.verifying import sdk_user
-from blackboard_mcp.server.http.gate import ErrorAnswer
-from blackboard_mcp.server.http.identity import (
+from blackboard_mcp.server.access.identity import (
     AGENT_HEADER,
     CHALLENGE_SCOPE_KEY,
     OWNER_HEADER,
     PRINCIPAL_SCOPE_KEY,
 )
+from blackboard_mcp.server.http.auth.failures import Failures
+from blackboard_mcp.server.http.auth.verifying import sdk_user
+from blackboard_mcp.server.http.gate import ErrorAnswer
 from blackboard_mcp.server.http.open_requests import OpenRequests
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 

@@ -17,8 +17,8 @@ import anyio
 from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.protocols.errors import BlackboardError, Unauthorized
 
+from ..access.identity import AGENT_HEADER, OWNER_HEADER
 from ..background import alongside
-from .identity import AGENT_HEADER, OWNER_HEADER
 
 logger = logging.getLogger(__name__)
 

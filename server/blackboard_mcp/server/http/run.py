@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.server.access.identity import is_loopback as is_loopback
 from blackboard_mcp.server.http import renewal
 from blackboard_mcp.server.http.connections import bounded_protocol
-from blackboard_mcp.server.http.identity import is_loopback as is_loopback
 from blackboard_mcp.server.http.proxies import BehindProxies
 from starlette.routing import BaseRoute
 
 if TYPE_CHECKING:
     from blackboard_mcp.server.http.exposure import Network, Tls
-    from blackboard_mcp.server.mcp.adapter import BoardServer
+    from blackboard_mcp.server.mcp.server import BoardServer
 
 logger = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from blackboard_mcp.protocols.access import EVERY_BOARD, POWERS, Action, Principal
-from blackboard_mcp.server.counted import Counted, counted_as
+from blackboard_mcp.server.access.identity import PRINCIPAL_SCOPE_KEY
 from blackboard_mcp.server.http.gate import ErrorAnswer, later
 from blackboard_mcp.server.http.identified import SESSION_HEADER
-from blackboard_mcp.server.http.identity import PRINCIPAL_SCOPE_KEY
-from blackboard_mcp.server.limits import Limits
+from blackboard_mcp.server.limits.concurrency import Counted, counted_as
+from blackboard_mcp.server.limits.limits import Limits
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 FRESH_SECONDS: Final = 60.0

@@ -12,8 +12,8 @@ from blackboard_mcp.protocols.debates import Debate, Duty, ObligationState
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from ..debate_text import duty_line
-from ..text import excerpt, word
+from ..text.debates import duty_line
+from ..text.lines import excerpt, word
 from .lines import circumstances, identity, in_quotes, listed, name
 from .room import Line
 from .standing import Standing

@@ -10,7 +10,7 @@ from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import Item, ItemType, Zone
 
-from ..text import one_line, quoted, relative_age, word
+from ..text.lines import one_line, quoted, relative_age, word
 from .lines import circumstances, identity, more
 from .standing import LAW, Standing
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.items import EdgeKind, Item, Status, Visibility, Zone
 
-from ..text import agreement_line, notices, one_line, relative_age, word
+from ..text.lines import agreement_line, notices, one_line, relative_age, word
 
 NAMED = 6
 _TAGS = 3

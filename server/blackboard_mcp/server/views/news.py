@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.events import SYSTEM, Event, EventType
 from blackboard_mcp.protocols.items import Status
 from blackboard_mcp.protocols.values import dataclass
 
-from ..text import one_line, word
+from ..text.lines import one_line, word
 from .lines import listed
 from .standing import Standing
 

@@ -10,7 +10,7 @@ import re
 from blackboard_mcp.protocols.items import Item, ItemType
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from ..text import ELLIPSIS, QUOTE, clip, excerpt, flat, quoted
+from ..text.lines import ELLIPSIS, QUOTE, clip, excerpt, flat, quoted
 
 SENTENCE = 24
 """Tokens up to which a line has as many whole sentences as fit, before any line has more."""

@@ -18,7 +18,7 @@ from blackboard_mcp.protocols.items import Item, ItemType, Zone
 from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.values import dataclass
 
-from ..text import QUOTE
+from ..text.lines import QUOTE
 from . import law, news
 from .room import ABSENT, START, STUB, WHOLE, Room, Section
 from .sections import Sections

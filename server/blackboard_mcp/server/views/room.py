@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from blackboard_mcp.protocols.items import Item, ItemType, Status
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from ..text import ELLIPSIS, flat
+from ..text.lines import ELLIPSIS, flat
 from .passages import SENTENCE, SUMMED_UP, few_lines, is_code, opening, prose, sentences, whole
 
 ABSENT, STUB, START, WHOLE = range(4)

@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.debates import Debate, DebateState, Outcome
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility, Zone
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from ..text import fate, relative_age, successor, word
+from ..text.lines import fate, relative_age, successor, word
 from .duties import Duties, debate_lines
 from .lines import circumstances, identity, in_quotes, listed, name
 from .passages import SENTENCE

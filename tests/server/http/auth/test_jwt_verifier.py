@@ -21,7 +21,7 @@ from blackboard_mcp.protocols.errors import IssuerUnavailable
 from blackboard_mcp.server.http.auth import issuer_keys
 from blackboard_mcp.server.http.auth.issuer_keys import IssuerKeys
 from blackboard_mcp.server.http.auth.jwt_verifier import JwtVerifier
-from blackboard_mcp.server.oauth_settings import oauth_settings
+from blackboard_mcp.server.settings.oauth import oauth_settings
 from cryptography.hazmat.primitives.asymmetric import rsa
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 from patience import PATIENCE

@@ -19,12 +19,12 @@ import pytest
 import pytest_asyncio
 from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.server import compose
-from blackboard_mcp.server.access_tokens import new_access_token
+from blackboard_mcp.server.access.tokens import new_access_token
 from blackboard_mcp.server.http.auth import issuer_keys
 from blackboard_mcp.server.http.events import EventStreams
 from blackboard_mcp.server.http.run import serve_http
-from blackboard_mcp.server.oauth_settings import oauth_settings
-from blackboard_mcp.server.settings import Settings
+from blackboard_mcp.server.settings.oauth import oauth_settings
+from blackboard_mcp.server.settings.server import Settings
 from mcp.client import Client
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client

@@ -15,7 +15,7 @@ import pytest
 from blackboard_mcp.protocols.access import Principal, Role, Scope, Trust
 from blackboard_mcp.protocols.credentials import TokenState
 from blackboard_mcp.protocols.errors import BlackboardError, Refused, Unauthorized, UnknownReference
-from blackboard_mcp.server.access_tokens import new_access_token, read_access_token
+from blackboard_mcp.server.access.tokens import new_access_token, read_access_token
 from blackboard_mcp.server.http.auth import failures as failures_module
 from blackboard_mcp.server.http.auth import stored as stored_module
 from blackboard_mcp.server.http.auth.authenticating import Authenticator

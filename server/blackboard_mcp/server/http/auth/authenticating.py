@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.errors import Refused, Unauthorized
 
-from ..identity import AGENT_HEADER, OWNER_HEADER, agent_name
+from ...access.identity import AGENT_HEADER, OWNER_HEADER, agent_name
 from .verifying import Bearer, Verifier
 
 _HOW: Final = (

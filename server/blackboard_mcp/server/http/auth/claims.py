@@ -11,8 +11,8 @@ from typing import Any, Final
 from blackboard_mcp.protocols.access import ALL_SCOPES, EVERY_BOARD, Principal, Role, Scope, Trust
 from blackboard_mcp.protocols.errors import InvalidInput
 
-from ...oauth_settings import OAuthSettings
-from ...requests import check_agent, check_board
+from ...input.posts import check_agent, check_board
+from ...settings.oauth import OAuthSettings
 
 MAX_BOARDS: Final = 1_000
 MAX_CLAIM_CHARS: Final = 1_000

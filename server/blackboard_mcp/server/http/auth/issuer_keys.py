@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import jwt
 from blackboard_mcp.protocols.errors import InvalidInput, IssuerUnavailable
 
-from ...oauth_settings import OAuthSettings, check_address
+from ...settings.oauth import OAuthSettings, check_address
 
 if TYPE_CHECKING:
     import httpx2

@@ -19,7 +19,7 @@ import jwt
 from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.protocols.clock import Clock
 
-from ...oauth_settings import OAuthSettings
+from ...settings.oauth import OAuthSettings
 from .claims import Unfit, principal_of
 from .issuer_keys import IssuerKeys
 

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from ...oauth_settings import OAuthSettings
+from ...settings.oauth import OAuthSettings
 
 WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 USUAL: Final = (Scope.READ, Scope.POST, Scope.ACKNOWLEDGE)

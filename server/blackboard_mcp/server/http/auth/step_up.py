@@ -15,8 +15,8 @@ from blackboard_mcp.protocols.access import SCOPED, Action, Principal, Scope
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Connection
 
+from ...access.identity import PRINCIPAL_SCOPE_KEY
 from ..gate import MCP_PATH, ErrorAnswer
-from ..identity import PRINCIPAL_SCOPE_KEY
 from .resource_metadata import ProtectedResource
 
 NeedsOf = Callable[[str, Mapping[str, Any]], frozenset[Action]]

@@ -16,7 +16,7 @@ from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.credentials import AccessToken, CredentialStore
 from blackboard_mcp.protocols.errors import StoreError
 
-from ...access_tokens import read_access_token
+from ...access.tokens import read_access_token
 from ...background import alongside
 
 logger = logging.getLogger(__name__)

@@ -1,0 +1,228 @@
+"""What the answer to a post says beside the items: what repeats, what was criticised already, what fell before."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from zlib import crc32
+
+from blackboard_mcp.protocols.answers import Committed, Posted
+from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Visibility
+from blackboard_mcp.protocols.late_models import wire
+from blackboard_mcp.protocols.names import called, is_reserved, mentions
+from blackboard_mcp.protocols.remarks import Remark, RemarkKind
+
+from ..input.posts import PostFields
+from ..text.lines import clip, word
+
+LEAST_ALIKE = 3
+"""Posts of one call that nearly repeat each other before it is pointed out."""
+_ALIKE = 0.8
+"""Part of their pairs of words that two texts share from which they nearly repeat each other."""
+_COMPARED = 500
+"""Characters of a text that are compared."""
+_NAMED = 5
+_EDGES = 20
+_ASKED = 8
+"""Agents whom one question asks at most."""
+_WIDTH = 80
+_DRAWN = 4
+_WORDS = re.compile(r"\w+")
+
+Pairs = frozenset[tuple[str, str]]
+"""The pairs of words that stand side by side in a text."""
+
+
+def remark_lines(done: Posted | Committed, agent: str) -> list[str]:
+    """A line or a few for each remark, then what nearly repeats; every text of an item ends its line."""
+    lines: list[str] = []
+    same: dict[str, list[Remark]] = {}
+    for remark in done.remarks:
+        if remark.kind is RemarkKind.SAME:
+            same.setdefault(remark.about[0].id, []).append(remark)
+        else:
+            lines += _lines(remark, done.items[remark.place], agent)
+    asked = {remark.place: remark.fields for remark in done.remarks if remark.kind is RemarkKind.ASKS}
+    for place, item in enumerate(done.items):
+        if missed := _not_reached(item, asked.get(place, ()), agent):
+            lines.append(
+                f"{item.id} does not ask {_some(missed)}, not on the board yet: to ask who comes later, write "
+                f"{', '.join(f'@{name}' for name in missed[:_NAMED])}"
+            )
+    alike = nearly_alike(done.items)
+    if alike:
+        named = ", ".join(item.id for item in alike[:_NAMED]) + (", …" if len(alike) > _NAMED else "")
+        lines.append(
+            f"{len(alike)} of {len(done.items)} nearly repeat each other: {named}; one item with all of it reads better"
+        )
+    return [_same(id_, listed) for id_, listed in same.items()] + lines
+
+
+def edge_lines(items: Sequence[Item], given: Sequence[PostFields]) -> list[str]:
+    """All edges of items that were there before and were given some more."""
+    return [
+        f"edges of {item.id} now: {', '.join(f'{kind} {id_}' for kind, id_ in item.cites[:_EDGES])}"
+        f"{f' +{len(item.cites) - _EDGES}' if len(item.cites) > _EDGES else ''}; they are added, none is taken away"
+        for item, post in zip(items, given, strict=False)
+        if post.edges
+        and (post.id is not None or item.version > 1)
+        and len(item.cites) > sum(map(len, post.edges.values()))
+    ]
+
+
+def _same(id_: str, listed: Sequence[Remark]) -> str:
+    times = f" ({len(listed)} times)" if len(listed) > 1 else ""
+    fields = sorted({name for remark in listed for name in remark.fields})
+    kept = f'; its {", ".join(fields)} stay as they are, post(id="{id_}", …) changes them' if fields else ""
+    return f"same as {id_}{times}: you posted it before, nothing stored{kept}"
+
+
+def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
+    first = remark.about[0]
+    if remark.kind is RemarkKind.CRITICISED:
+        more = f" (+{remark.more})" if remark.more else ""
+        return [
+            f'already criticised{more}, if {item.id} adds nothing: debate(op="withdraw", id="{item.id}")',
+            *(_named(critique, agent) for critique in remark.about),
+        ]
+    if remark.kind is RemarkKind.OVER:
+        return [
+            f"{one.id} by {_who(one, agent)} is {one.status} already"
+            + (
+                f': no debate opens on it, to take yours back: debate(op="withdraw", id="{item.id}")'
+                if item.type is ItemType.CRITIQUE
+                else ""
+            )
+            for one in remark.about
+        ]
+    if remark.kind is RemarkKind.FALLEN:
+        against = [id_ for kind, id_ in first.cited_by if kind in ("refutes", "critiques")]
+        why = f" after {', '.join(against[:_NAMED])}" if against else ""
+        return [
+            f"{item.id} repeats {first.id} by {_who(first, agent)}, which is {first.status}{why}: say what is new, or "
+            f'post(id="{item.id}", status="WITHDRAWN")'
+        ]
+    if remark.kind is RemarkKind.UNSEEN:
+        return [f"not shown to you yet: {_named(one, agent)}" for one in remark.about]
+    if remark.kind is RemarkKind.ASKS:
+        return [_asks(item.id, remark.fields)]
+    if remark.kind is RemarkKind.ANSWERS:
+        waits = f"waits for {_some(remark.fields)} still" if remark.fields else "waits for nobody any more"
+        return [f"{first.id} {waits}"]
+    if remark.kind is RemarkKind.CLAIM:
+        return [_claim(remark, item)]
+    newer = (
+        f', newer? post(id="{item.id}", edges={{"supersedes": ["{first.id}"]}})'
+        if first.author == agent
+        else ""
+    )
+    return [f"{item.id} differs in numbers only{newer} from {_named(first, agent)}"]
+
+
+def _asks(id_: str, names: Sequence[str]) -> str:
+    """What the asker can expect, and how it ends."""
+    if len(names) == 1:
+        return f"{id_} asks {word(names[0])}: anybody's ANSWER settles it"
+    enough = f'post(id="{id_}", status="RESOLVED")'
+    return f"{id_} asks {_some(names)}, each for an answer of their own; enough known: {enough}"
+
+
+def _not_reached(item: Item, asked: Sequence[str], agent: str) -> list[str]:
+    """Whom a question speaks to by name without asking them, as the board does not know them.
+
+    One word before a colon may be no name: it counts where the question asks nobody.
+    """
+    new = item.created_at == item.updated_at and item.visibility is Visibility.BOARD
+    if not new or item.type is not ItemType.QUESTION or mentions(item.text):
+        return []
+    listed = [names for names in called(item.text) if len(names) > 1 or not asked]
+    names = dict.fromkeys(name for names in listed for name in names)
+    there = {*asked, agent}
+    if len(names) > _ASKED:
+        return []
+    return [name for name in names if name not in there and not is_reserved(name)]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" +{len(names) - _NAMED}" if len(names) > _NAMED else ""
+    return ", ".join(map(word, names[:_NAMED])) + more
+
+
+def _claim(remark: Remark, item: Item) -> str:
+    targets = {about.number for about in remark.about}
+    kinds = {edge.target: edge.kind for edge in item.edges if edge.target in targets}
+    said = ", ".join(
+        f"{'supersedes' if kinds.get(about.number) is EdgeKind.SUPERSEDES else 'refutes'} {about.id} by "
+        f"{word(about.author)}"
+        for about in remark.about[:_NAMED]
+    )
+    return (
+        f"{item.id} {said}: your claim, shown there; it changes nothing until the author or a debate agrees"
+    )
+
+
+def _named(item: Item, agent: str) -> str:
+    return f"{item.id} by {_who(item, agent)}: {clip(item.text, _WIDTH)}"
+
+
+def _who(item: Item, agent: str) -> str:
+    return "you" if item.author == agent else word(item.author)
+
+
+def nearly_alike(items: Sequence[Item]) -> tuple[Item, ...]:
+    """The largest group of new items of one call and type that nearly repeat each other, but for their numbers.
+
+    Empty where there are fewer than `LEAST_ALIKE` of them. Logs and results are not compared: they tell what
+    happened, again and again.
+    """
+    new = [i for i in {item.number: item for item in items}.values() if i.key is None]
+    listed = [(i, _pairs(i.text)) for i in new if i.type not in (ItemType.LOG, ItemType.RESULT)]
+    best: list[Item] = []
+    for group in _candidates(listed):
+        first = group[0][1]
+        alike = [item for item, said in group if _share(first, said) >= _ALIKE]
+        if len(alike) > len(best):
+            best = alike
+    return tuple(best) if len(best) >= LEAST_ALIKE else ()
+
+
+def _candidates(listed: Sequence[tuple[Item, Pairs]]) -> Iterable[Sequence[tuple[Item, Pairs]]]:
+    """Posts of one type that share one of a few pairs drawn from each: all that are nearly alike share one."""
+    groups: dict[tuple[str, int], list[tuple[Item, Pairs]]] = {}
+    for item, said in listed:
+        for drawn in heapq.nsmallest(_DRAWN, (crc32(" ".join(pair).encode()) for pair in said)):
+            groups.setdefault((str(item.type), drawn), []).append((item, said))
+    return groups.values()
+
+
+def _pairs(text: str) -> Pairs:
+    said = ("#" if w.isdigit() else w for w in _WORDS.findall(text[:_COMPARED].casefold()))
+    return frozenset(pairwise(["", *said, ""]))
+
+
+def _share(one: Pairs, other: Pairs) -> float:
+    return len(one & other) / len(one | other)
+
+
+def wire_remarks(done: Posted | Committed) -> list[wire.WireRemark]:
+    """The same remarks in structured form."""
+    listed = [
+        wire.WireRemark(
+            id=done.items[remark.place].id,
+            kind=str(remark.kind),
+            about=_ids(remark.about),
+            more=remark.more,
+            fields=list(remark.fields),
+        )
+        for remark in done.remarks
+    ]
+    alike = nearly_alike(done.items)
+    if alike:
+        listed.append(wire.WireRemark(id=alike[0].id, kind="near", about=_ids(alike[1:])))
+    return listed
+
+
+def _ids(items: Iterable[Item]) -> list[str]:
+    return [item.id for item in items]

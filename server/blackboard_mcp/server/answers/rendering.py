@@ -1,0 +1,595 @@
+"""Results as agents read them: compact text, ids first, one line a thing, a footer at the end."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime
+
+from blackboard_mcp.protocols.access import Role
+from blackboard_mcp.protocols.answers import (
+    MOST_UNSEEN,
+    Attention,
+    Committed,
+    DebateView,
+    Page,
+    Posted,
+    Subscription,
+)
+from blackboard_mcp.protocols.board import DEFAULT_POLICY, Board, Core
+from blackboard_mcp.protocols.clock import Clock
+from blackboard_mcp.protocols.debates import Debate, DebateState, Duty
+from blackboard_mcp.protocols.events import LEFT, QUIET, Event, EventType
+from blackboard_mcp.protocols.explain import Explained
+from blackboard_mcp.protocols.items import Item, ItemType, Status, Visibility, item_id
+from blackboard_mcp.protocols.pruning import PassOutcome
+from blackboard_mcp.protocols.remarks import RemarkKind
+from blackboard_mcp.protocols.tokens import Tokenizer
+
+from ..input.posts import PostFields
+from ..input.validation.rules import rules_of, shown
+from ..text.debates import awaited, debate_lines, last_seen_line, standing_lines
+from ..text.lines import (
+    QUOTE,
+    agreement_line,
+    became,
+    claims,
+    excerpt,
+    fate,
+    filter_line,
+    item_line,
+    notices,
+    one_line,
+    quoted,
+    relative_age,
+    successor,
+    word,
+)
+from ..usecases.following import BEGUN, News
+from ..usecases.reading import Reading
+from ..usecases.searching import Around, Found
+from . import explanations
+from .events import plainly
+from .remarks import edge_lines, remark_lines
+from .versions import version_lines
+
+FOOTER_TOKENS = 30
+LINE_WIDTH = 160
+_NEIGHBOUR_WIDTH = 100
+_EVENT_TOKENS = 60
+_TEXTS_TOKENS = 900
+"""Tokens of the texts of an answer together; of few texts each has more of them, up to `_WHOLE_TOKENS`."""
+_WHOLE_TOKENS = 400
+"""So much of a text stands in an event's line; shorter texts stand there whole."""
+_LISTED_APART = ("was", "now")
+"""Data of an event that no line has: `read` with `id@*` lists former values."""
+_HOW_LEFT = {
+    EventType.ITEM_ARCHIVED: "archived for room",
+    EventType.ITEM_EXPIRED: "archived, their time ended",
+    EventType.ITEM_SUPERSEDED: "archived, superseded",
+}
+_LEFT_NAMED = 12
+"""Items that left together are named up to so many."""
+_DUTIES = {
+    Duty.RESPOND: "answer",
+    Duty.ANSWER: "answer",
+    Duty.AGREE: "agree or object to",
+    Duty.ACKNOWLEDGE: "acknowledge or criticise",
+}
+"""What a footer calls duties that are not called what is to be done."""
+_OWED = 3
+"""Items that a footer names of what is owed."""
+_NAMED_APART = 3
+"""Items beyond the budget that each get a line; more of them share one."""
+_MEMBERS = 100
+_MOVED = 100
+_NAMED = 8
+"""Supporters and opponents that a whole item names."""
+_NOTICES = 8
+"""Retraction notices that a whole item shows."""
+_SLACK = 40
+"""Tokens for the line that says how to read the rest."""
+_LEAST_CUT = 60
+_QUICK = 20_000
+
+
+def _members(members: Mapping[str, Role]) -> str:
+    listed = [f"{word(name)} {role}" for name, role in members.items()]
+    more = f" and {len(listed) - _MEMBERS} more" if len(listed) > _MEMBERS else ""
+    return ", ".join(listed[:_MEMBERS]) + more
+
+
+def _setting(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+class Rendering:
+    """Renders what the use cases answer. Text of items is untrusted and shown escaped."""
+
+    def __init__(self, tokenizer: Tokenizer, clock: Clock) -> None:
+        self._tokenizer = tokenizer
+        self._clock = clock
+
+    def by(self, tokenizer: Tokenizer) -> Rendering:
+        """The same by a board's own tokenizer."""
+        return self if tokenizer is self._tokenizer else Rendering(tokenizer, self._clock)
+
+    def now(self) -> datetime:
+        """The instant that ages count from."""
+        return self._clock.now()
+
+    # The footer: at most 30 tokens
+
+    def footer(self, seq: int, attention: Attention | None = None) -> str:
+        """`seq 214 · you owe: answer C-22, C-23 +1 · 12 unseen`: the place, what is owed first, what was not shown."""
+        words = [f"seq {seq}"]
+        owed, unseen = ((), 0) if attention is None else (attention.owed, attention.unseen)
+        if owed:
+            told: dict[str, list[str]] = {}
+            for one in owed[:_OWED]:
+                told.setdefault(_DUTIES.get(one.duty, str(one.duty)), []).append(one.id)
+            more = f" +{len(owed) - _OWED}" if len(owed) > _OWED else ""
+            duties = [f"{do} {', '.join(ids)}" for do, ids in told.items()]
+            words.append(f"you owe: {', '.join(duties)}{more}")
+        if unseen:
+            words.append(f"{unseen if unseen < MOST_UNSEEN else f'{MOST_UNSEEN - 1}+'} unseen")
+        return " · ".join(words)
+
+    def with_footer(self, text: str, seq: int, attention: Attention | None = None) -> str:
+        return f"{text}\n{self.footer(seq, attention)}"
+
+    # Answers
+
+    def posted(self, posted: Posted, agent: str, given: Sequence[PostFields] = ()) -> str:
+        lines = self.written(posted, agent, given=given)
+        return self.with_footer("\n".join(lines), posted.seq, posted.attention)
+
+    def written(
+        self,
+        posted: Posted | Committed,
+        agent: str,
+        added: Collection[int] = (),
+        given: Sequence[PostFields] = (),
+    ) -> list[str]:
+        """The items that were written, a line each, with their values where one `added`; what is remarked on them.
+
+        `given` are the posts that wrote them.
+        """
+        lines = []
+        same = {remark.place for remark in posted.remarks if remark.kind is RemarkKind.SAME}
+        for place, item in enumerate(posted.items):
+            if place in same:
+                continue
+            if place in posted.endorsed:
+                lines.append(_endorsed(item, repeated=posted.repeated))
+                continue
+            version = f"@{item.version}" if item.version > 1 else ""
+            words = [f"{item.id}{version}"]
+            if item.deleted:
+                words.append("deleted")
+            if posted.repeated:
+                words.append("(posted before with this idempotency_key)")
+            elif item.status != "ACTIVE" and not item.deleted:
+                words.append(str(item.status))
+                if item.status is Status.WITHDRAWN and item.debate not in (None, DebateState.OPEN):
+                    against = [id_ for kind, id_ in item.cited_by if kind == "critiques"]
+                    words[-1] += (
+                        f"; the debate on it is over ({', '.join(against[:_NAMED]) or 'no critiques'})"
+                    )
+            if item.key is not None:
+                words.append(f"key {item.key}")
+            if place in added:
+                words.append(f"= {item.text}")
+            words += [
+                f"→ debate on {id_} open: its author answers, then you judge the answer"
+                for kind, id_ in item.cites
+                if kind == "critiques" and item.debate == "OPEN"
+            ]
+            if item.agreement is not None and item.status is not Status.WITHDRAWN:
+                words.append(f"→ {agreement_line(item.agreement)}")
+            if (doubt := notices(item, _NAMED_APART)) != "":
+                words.append(doubt)
+            lines.append(" ".join(words))
+        return [*lines, *remark_lines(posted, agent), *edge_lines(posted.items, given)]
+
+    def committed(
+        self,
+        done: Committed,
+        agent: str,
+        *,
+        added: Collection[int] = (),
+        given: Sequence[PostFields] = (),
+        ack: Sequence[str] = (),
+    ) -> str:
+        """What a transaction wrote, the new values where it `added`, what it acknowledged, and how debates stand."""
+        lines = self.written(done, agent, added, given)
+        if ack:
+            lines.append(f"acknowledged {', '.join(ack)}")
+        lines += [
+            f"debate on {debated.id} {debated.state}" if debated.state else f"no debate on {debated.id}"
+            for debated in done.debates
+        ]
+        if not lines:
+            lines = ["nothing moved; nothing was written"]
+        return self.with_footer("\n".join(lines), done.seq, done.attention)
+
+    def line(self, item: Item, now: datetime, width: int = LINE_WIDTH) -> str:
+        """One line for one item, with at most `width` characters of its text."""
+        return item_line(item, now, width)
+
+    def page(self, page: Page, archived: Page | None = None, ids: Sequence[str] = ()) -> str:
+        """Items of a query, a line each; what did not fit or follow is named with the next call.
+
+        `archived` is what the same query finds in the archive, where it found nothing on the board; `ids` are those
+        that the query gave in place of words.
+        """
+        now = self._clock.now()
+        shown = archived or page
+        lines = [self.line(item, now) for item in shown.items]
+        if not page.items:
+            lines.insert(0, "nothing on the board matches; in the archive:" if lines else "nothing matches")
+        if shown.cursor is not None:
+            more = 'zone="archive"' if archived else f'cursor="{page.cursor}"'
+            lines.append(f"more: query(…, {more})")
+        if ids:
+            named = ", ".join(f'"{id_}"' for id_ in ids)
+            lines.append(f"query finds words of texts; for what an id names: read(ids=[{named}])")
+        return self.with_footer("\n".join(lines), shown.seq, shown.attention)
+
+    def reading(self, reading: Reading, budget: int) -> tuple[str, list[int]]:
+        """Whole items, and the numbers of those that there was room for, without a footer.
+
+        A text beyond what is left of the budget is cut, with the call that has it all.
+        """
+        now = self._clock.now()
+        parts: list[str] = []
+        told: list[int] = []
+        left = budget
+        for place, item in enumerate(reading.found.items):
+            if left <= 0 and place and len(reading.found.items) - place > _NAMED_APART:
+                rest = [i.id for i in reading.found.items[place:]]
+                listed = ", ".join(f'"{id_}"' for id_ in rest[:10])
+                more = f" … and {len(rest) - 10} after them" if len(rest) > 10 else ""
+                parts.append(f"… {len(rest)} more items: read(ids=[{listed}]){more}")
+                break
+            told.append(item.number)
+            head = self._head(item, now)
+            protection = reading.protected.get(item.number)
+            if protection is not None:
+                chain = "".join(f" ← {edge.kind}" for edge in protection.chain[:6])
+                head += f"\nstays: {protection.reason}{chain}"
+            if item.deleted:
+                hashed = f"\nsha256 of what it said: {item.sha256}" if item.forgotten is not None else ""
+                parts.append(f"{head}{hashed}\n{explanations.begin_anew(item)}")
+                left -= self._tokenizer.count(parts[-1])
+                continue
+            if item.number in reading.left:
+                left_by = reading.left[item.number]
+                head += f"\narchived: {self.why(left_by)}"
+                if left_by.event is not EventType.ITEM_DELETED:
+                    head += f"\nback with {explanations.restore_call(item)}"
+            body = _quoted(item.text)
+            left -= self._tokenizer.count(head)
+            needed = self._cost(item, body)
+            if needed <= left:
+                left -= needed
+                parts.append(f"{head}\n{body}")
+                continue
+            name = f"{item.id}@{item.version}" if item.key is not None else item.id
+            call = f'read(ids=["{name}"], budget={self._tokenizer.count(head) + needed + _SLACK})'
+            room = left - _SLACK
+            if room >= _LEAST_CUT:
+                body = self._start(body, room)
+                shown = f"{body}\n… the first {room} of {needed} tokens: {call}"
+                left = 0
+            else:
+                shown = f"… {needed} tokens: {call}"
+                left = max(left - _SLACK, 0)
+            parts.append(f"{head}\n{shown}")
+        for history in reading.versions:
+            lines = version_lines(history, now, max(left, 0), self._tokenizer.count)
+            parts.append("\n".join(lines))
+            left -= self._tokenizer.count(parts[-1])
+        for written, right in list(reading.misnamed.items())[:10]:
+            parts.append(f"{one_line(written)} is {right}: the number decides, the letter names the type")
+        if reading.found.missing:
+            named = ", ".join(one_line(name) for name in reading.found.missing[:20])
+            parts.append(f"not found: {named}")
+        return "\n\n".join(parts), told
+
+    def whole(self, reading: Reading) -> str:
+        """Whole items, however long, with a footer."""
+        text, _ = self.reading(reading, 1 << 40)
+        return self.with_footer(text, reading.found.seq, reading.found.attention)
+
+    def _cost(self, item: Item, body: str) -> int:
+        """Tokens of an item's quoted text: counted where that is quick, else no less than they are."""
+        if len(body) <= _QUICK:
+            return self._tokenizer.count(body)
+        return item.tokens + 2 * max(0, len(body) - len(item.text)) + 8
+
+    def _start(self, text: str, tokens: int) -> str:
+        """The longest start of `text` found that has at most `tokens` tokens."""
+        low, high = 0, min(len(text), tokens * 16)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._tokenizer.count(text[:middle]) <= tokens:
+                low = middle
+            else:
+                high = middle - 1
+        return text[:low]
+
+    def _head(self, item: Item, now: datetime) -> str:
+        if item.deleted:
+            return item_line(item, now)
+        writer = item.written_by or item.author
+        begun = f", begun by {item.author}" if writer != item.author else ""
+        words = [f"{item.id}@{item.version}", str(item.type), f"by {writer}{begun}"]
+        words.append(relative_age(item.created_at, now))
+        words += [f"!{item.importance}", str(item.zone), str(item.status)]
+        if item.key is not None:
+            words.append(f"key {item.key}")
+        if item.tags:
+            words.append(f"[{one_line(' '.join(item.tags))}]")
+        if item.thread_id != item.id:
+            words.append(f"thread {item.thread_id}")
+        if item.debate is not None:
+            words.append(f"debate {item.debate}")
+        if item.visibility is not Visibility.BOARD:
+            words.append(str(item.visibility))
+        if item.expires_at is not None:
+            words.append(f"expires {item.expires_at:%Y-%m-%dT%H:%M:%SZ}")
+        lines = [" ".join(words)]
+        if item.undecided:
+            lines.append(f"{item.author} is no decider")
+        lines += [agreement_line(item.agreement)] if item.agreement is not None else []
+        if item.gave_way_to and item.status is Status.INVALIDATED:
+            lines.append(fate(item.outcome, item.gave_way_to, then=successor(item)))
+        lines += [now_is] if (now_is := became(item)) else []
+        if claimed := claims(item, _NAMED):
+            lines.append(f"⚠ {claimed}{_how_to_agree(item)}")
+        edges = [f"{kind} {id_}{' (fell)' if id_ in item.fell else ''}" for kind, id_ in item.cites]
+        edges += [f"{id_} {kind} it" for kind, id_ in item.cited_by]
+        if edges:
+            lines.append("; ".join(edges[:20]) + (f"; {len(edges) - 20} more" if len(edges) > 20 else ""))
+        sides = [("supported", item.supporters), ("opposed", item.opponents)]
+        if item.supporters or item.opponents:
+            lines.append("; ".join(f"{verb} by {_names(names)}" for verb, names in sides if names))
+        if (doubt := notices(item, _NOTICES)) != "":
+            lines.append(doubt)
+        if item.metadata:
+            lines.append(f"metadata {one_line(str(item.metadata)[:300])}")
+        return "\n".join(lines)
+
+    def why(self, event: Event) -> str:
+        """Why an item left working memory, from the event by which it did."""
+        return explanations.left_words(event)
+
+    def explained(self, explained: Explained) -> str:
+        """What protects items, what would take them and when, why they left."""
+        text = explanations.text(explained, self._clock.now())
+        return self.with_footer(text, explained.seq, explained.attention)
+
+    def found(self, found: Found, attention: Attention, seq: int, *, restored: bool) -> str:
+        now = self._clock.now()
+        lines = []
+        for item in found.items:
+            shown = replace(item, text=found.excerpts.get(item.number, item.text))
+            line = self.line(shown, now)
+            if item.number in found.left:
+                left = found.left[item.number]
+                line += f" (left {relative_age(left.at, now)} ago: {explanations.left_why(left)})"
+            lines.append(line)
+            around = found.neighbours.get(item.number, Around())
+            for place, neighbour in (("before", around.before), ("after", around.after)):
+                if neighbour is not None:
+                    lines.append(f"  {place} it: {self.line(neighbour, now, _NEIGHBOUR_WIDTH)}")
+        if not lines:
+            lines.append("nothing in the archive matches")
+        elif restored:
+            lines.append(f"restored {len(found.items)} to working memory")
+        if found.notice:
+            lines.append(found.notice)
+        lines.append(f"mode {found.mode}")
+        return self.with_footer("\n".join(lines), seq, attention)
+
+    def subscribed(self, held: Subscription) -> str:
+        name = f" ({one_line(held.name)})" if held.name else ""
+        text = f'{held.id}{name} from seq {held.cursor}; wait(subscription="{held.id}") delivers'
+        return self.with_footer(text, held.cursor)
+
+    def subscriptions(self, held: Sequence[Subscription], seq: int) -> str:
+        now = self._clock.now()
+        lines = []
+        for s in held:
+            line = f"{s.id} {one_line(s.name)} at seq {s.cursor} {filter_line(s.filter)}"
+            if s.expired_at is not None:
+                line += f" expired, unused for {relative_age(s.used_at, now)}: wait(since={s.cursor}) goes on"
+            lines.append(line)
+        return self.with_footer("\n".join(lines) or "no subscriptions: subscribe(filter={…})", seq)
+
+    def news(self, news: News, agent: str, budget: int, told: Callable[[list[int]], Attention]) -> str:
+        """Events, a line each, with the beginning of what was posted; what left and bookkeeping share a line.
+
+        `told` hears of the sequences that there was room for, and gives what the agent was not shown after that.
+        """
+        lines: list[str] = []
+        shown: list[int] = []
+        apart: list[Event] = []
+        spent = 0
+        each = min(max(_EVENT_TOKENS, _TEXTS_TOKENS // max(1, len(news.texts))), _WHOLE_TOKENS)
+        for place, event in enumerate(news.events):
+            if news.subscription is None and (event.event in LEFT or event.event in QUIET):
+                apart.append(event)
+                shown.append(event.seq)
+                continue
+            line = self.event(event, news.texts, each)
+            spent += self._tokenizer.count(line) + 1
+            if spent > budget and lines:
+                lines.append(f"… {len(news.events) - place} more: {_go_on(news, shown[-1], budget)}")
+                break
+            lines.append(line)
+            shown.append(event.seq)
+        if not lines:
+            lines.append(f"no news but {_apart(apart)}" if apart else "no news")
+        elif apart:
+            lines.append(_apart(apart))
+        footer = self.footer(news.seq, told(shown))
+        if news.exact and news.cursor < news.seq:
+            footer = f"go on with since={news.cursor} · {footer}"
+        return "\n".join(lines) + f"\n{footer}"
+
+    def event(self, event: Event, texts: Mapping[tuple[int, int], str], tokens: int = _EVENT_TOKENS) -> str:
+        """An event on a line, with how the version begins that it is about, where `texts` has it."""
+        words = [str(event.seq), str(event.event)]
+        if event.item is not None:
+            words.append(f"{event.item}@{event.version}" if (event.version or 1) > 1 else event.item)
+        if event.key is not None:
+            words.append(event.key)
+        words.append(f"by {event.agent}")
+        said = plainly(event)
+        if said is None:
+            facts = {k: v for k, v in event.data.items() if k not in _LISTED_APART and v != []}
+            words += [f"{one_line(str(k))} {one_line(_plain(k, v))}" for k, v in facts.items()]
+        line = " ".join(words) if said is None else f"{' '.join(words)}: {said}"
+        if event.item is not None and event.event in BEGUN:
+            text = texts.get((int(event.item.rsplit("-", 1)[1]), event.version or 1))
+            if text is not None:
+                line += f": {excerpt(text, tokens, self._tokenizer)}"
+        return line
+
+    def core(self, core: Core) -> list[str]:
+        lines = [f"core version {core.version}"]
+        lines += self.labelled("objective", core.objective) if core.objective else ["no objective"]
+        for place, text in enumerate(core.constraints, 1):
+            lines += self.labelled(f"constraint {place}", text)
+        lines += [f"flag {one_line(name)}: {str(on).lower()}" for name, on in sorted(core.flags.items())]
+        return lines
+
+    def labelled(self, label: str, text: str) -> list[str]:
+        """A whole text behind a label: on its line when it is one line, else below it, each line quoted."""
+        lines = quoted(text)
+        return [f"{label}: {lines[0]}"] if len(lines) == 1 else [f"{label}:", *lines]
+
+    def board(self, board: Board, members: Mapping[str, Role], access: Sequence[str] = ()) -> str:
+        parent = f", parent {board.parent}" if board.parent else ""
+        said = asdict(board.config) | {"validation": f"{len(rules_of(board.config.validation))} rules"}
+        settings = " ".join(f"{name} {_setting(value)}" for name, value in said.items())
+        for rule in shown(board.config.validation):
+            settings += f"\nrule {one_line(json.dumps(rule, ensure_ascii=False))}"
+        if access:
+            settings += f"\naccess policies, as they are asked: {', '.join(access)}"
+        return (
+            f"{board.id} {board.lifecycle}: {one_line(board.title)}{parent}\n"
+            f"working {board.working_items} items, {board.working_tokens} tokens; archive "
+            f"{board.archived_items} items"
+            + (
+                ""
+                if board.pressure is None
+                else f"; under pressure, see {item_id(ItemType.HOT_ISSUE, board.pressure)}"
+            )
+            + (f"\nmembers: {_members(members)}" if members else "")
+            + f"\n{settings}"
+        )
+
+    def pruned(self, outcomes: Sequence[PassOutcome], *, dry_run: bool) -> str:
+        """What a pass moved, at most 100 lines of it."""
+        if not outcomes:
+            return "another process is pruning this board: nothing was done; try again in a moment"
+        moved = [line for outcome in outcomes for line in outcome.moved]
+        lines = [f"{id_} step {step}: {why}" for id_, step, why in moved[:_MOVED]]
+        if len(moved) > _MOVED:
+            lines.append(f"… {len(moved) - _MOVED} more")
+        last = outcomes[-1]
+        lines.append(
+            f"{'would move' if dry_run else 'moved'} {len(moved)} items: working memory "
+            f"{outcomes[0].tokens_before} → {last.tokens_after} tokens; protected {last.protected_items} items, "
+            f"{last.protected_tokens} tokens"
+        )
+        if last.policy != DEFAULT_POLICY:
+            lines[-1] += f"; policy {last.policy}"
+        if last.warning:
+            lines.append(f"warning: {one_line(last.warning)}")
+        return self.with_footer("\n".join(lines), last.seq)
+
+    def debate(
+        self,
+        view: DebateView,
+        agent: str = "",
+        *,
+        first: str = "",
+        seen: Mapping[str, datetime] | None = None,
+    ) -> str:
+        """How a debate stands, and what `agent` owes in it; `first` goes before it.
+
+        `seen` is when those who are awaited made their last calls, where that is told.
+        """
+        last = "" if seen is None else self.last_seen(awaited(view), seen)
+        lines = [first] if first else []
+        lines += standing_lines(view, self._tokenizer, agent, last)
+        return self.with_footer("\n".join(lines), view.seq, view.attention)
+
+    def last_seen(self, names: Iterable[str], seen: Mapping[str, datetime]) -> str:
+        return last_seen_line(names, seen, self._clock.now())
+
+    def debate_lines(self, debate: Debate, items: dict[int, Item]) -> list[str]:
+        return debate_lines(debate, items, self._tokenizer)
+
+
+def _how_to_agree(item: Item) -> str:
+    claims = [contest.by for contest in item.contested if not contest.agreed]
+    if not claims:
+        return ""
+    return f'; {item.author} agrees by a post with edges {{"supports": ["{claims[0]}"]}}'
+
+
+def _endorsed(item: Item, *, repeated: bool) -> str:
+    count = len(item.supporters)
+    many = "s" if count > 1 else "" if count else " yet"
+    owners = f"{count or 'no'} independent supporter{many}"
+    before = " (posted before with this idempotency_key)" if repeated else ""
+    said = (
+        f"{item.id} by {item.author} says the same: counted as your support ({owners}), nothing stored twice"
+    )
+    return f"{said}{before} {notices(item, _NAMED_APART)}".rstrip()
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" +{len(names) - _NAMED}" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+def _go_on(news: News, after: int, budget: int) -> str:
+    """The call that has the events that there was no room for."""
+    return f"read(since={after}, budget={budget * 2})" if news.exact else "wait()"
+
+
+def _apart(events: Sequence[Event]) -> str:
+    """Items that left, and how much bookkeeping there was: `9 archived for room: F-2, F-5 …; 3 obligation.met`."""
+    words = []
+    for type_, how in _HOW_LEFT.items():
+        left = [event.item for event in events if event.event is type_ and event.item is not None]
+        words += [f"{len(left)} {how}: {_some(left)}"] if left else []
+    others = Counter(str(event.event) for event in events if event.event not in LEFT)
+    return "; ".join([*words, *(f"{count} {name}" for name, count in sorted(others.items()))])
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_LEFT_NAMED]) + (
+        f" +{len(names) - _LEFT_NAMED}" if len(names) > _LEFT_NAMED else ""
+    )
+
+
+def _plain(key: str, value: object) -> str:
+    if isinstance(value, list):
+        return (" → " if key in ("status", "tokenizer") else ",").join(str(v) for v in value)
+    return str(value)
+
+
+def _quoted(text: str) -> str:
+    """A text of an item, each line marked, so that it cannot pass for a line of ours."""
+    lines = quoted(text)
+    alone = len(lines) == 1 and not lines[0].startswith(QUOTE)
+    return QUOTE + lines[0] if alone else "\n".join(lines)

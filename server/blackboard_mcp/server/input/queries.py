@@ -1,0 +1,108 @@
+"""What callers ask of items, from words to queries; the same for tools and for programs."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from blackboard_mcp.protocols.archive import ArchiveQuery
+from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.items import DELETED, ItemType, Status, Zone, parse_ref
+from blackboard_mcp.protocols.keys import check_glob
+
+from .posts import instant
+
+QUERY_PAGE = 20
+HITS = 10
+
+
+def composed(name: str | None) -> str | None:
+    """A name in the form in which names are kept; any other words as they are."""
+    return None if name is None else unicodedata.normalize("NFC", name)
+
+
+def item_query(
+    *,
+    text: str | None,
+    type: str | None,
+    key: str | None,
+    tags: list[str] | None,
+    author: str | None,
+    status: str | None,
+    thread: str | None,
+    zone: str | None,
+    limit: int | None,
+    cursor: str | None,
+    any_tags: list[str] | None,
+    no_tags: list[str] | None,
+    after: str | None,
+    before: str | None,
+) -> ItemQuery:
+    """The query that `query` is asked for; instants are ISO 8601.
+
+    Raises:
+        InvalidInput: a word that is none.
+    """
+    if cursor is not None and not (cursor.isdecimal() and cursor.isascii()):
+        raise InvalidInput("cursor must be the one that the former page named.")
+    return ItemQuery(
+        text=text,
+        types=() if type is None else (ItemType(type),),
+        key=None if key is None else check_glob(key),
+        tags=tuple(tags or ()),
+        any_tags=tuple(any_tags or ()),
+        no_tags=tuple(no_tags or ()),
+        author=composed(author),
+        statuses=() if status in (None, DELETED) else (Status(status),),
+        thread=None if thread is None else parse_ref(thread).number,
+        zone=None if zone == "all" or status == DELETED else Zone(zone or "working"),
+        after=instant(after, "after"),
+        before=instant(before, "before"),
+        limit=limit or QUERY_PAGE,
+        cursor=None if cursor is None else int(cursor),
+        deleted=status == DELETED,
+    )
+
+
+def archive_query(
+    *,
+    text: str | None,
+    type: str | None,
+    tags: list[str] | None,
+    author: str | None,
+    after: str | None,
+    before: str | None,
+    limit: int | None,
+    thread: str | None,
+) -> tuple[ArchiveQuery, ItemQuery]:
+    """The query that `query_archive` is asked for, for the index and for the store; its board is not said.
+
+    Raises:
+        InvalidInput: a word that is none.
+    """
+    since, until = instant(after, "after"), instant(before, "before")
+    kinds = () if type is None else (ItemType(type),)
+    number = None if thread is None else parse_ref(thread).number
+    query = ArchiveQuery(
+        board="",
+        text=text or "",
+        limit=limit or HITS,
+        types=tuple(str(k) for k in kinds),
+        tags=tuple(tags or ()),
+        author=composed(author),
+        thread=number,
+        after=since,
+        before=until,
+    )
+    words = ItemQuery(
+        text=text,
+        types=kinds,
+        tags=tuple(tags or ()),
+        author=composed(author),
+        thread=number,
+        zone=Zone.ARCHIVE,
+        after=since,
+        before=until,
+        limit=limit or HITS,
+    )
+    return query, words

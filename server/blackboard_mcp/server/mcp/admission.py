@@ -1,0 +1,106 @@
+"""Which requests are worked on, and when: so many at once for each principal and in all, and by turns.
+
+Knows requests as a method and a caller. What is refused is refused before anything is looked at, so that to say
+no costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+from blackboard_mcp.protocols.errors import RateLimited
+from blackboard_mcp.server.limits.concurrency import Counted, counted_as
+from blackboard_mcp.server.limits.limits import Limits
+from blackboard_mcp.server.limits.turns import Turns
+from blackboard_mcp.server.mcp.callers import Caller, Callers
+from blackboard_mcp.server.mcp.errors import protocol_error
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+
+T = TypeVar("T")
+
+RETRY_SECONDS: Final = 1.0
+# Calls of tools are admitted where their errors are results; streams are counted by who serves them; the rest
+# has no caller yet, or nothing to work on.
+_ELSEWHERE: Final = frozenset(
+    {"tools/call", "subscriptions/listen", "initialize", "ping", "server/discover", "logging/setLevel"}
+)
+
+# What is measured apart. Whoever calls chooses the method, so that there are no more kinds than these and one.
+_KINDS: Final = frozenset(
+    {
+        "completion/complete",
+        "prompts/get",
+        "prompts/list",
+        "resources/list",
+        "resources/read",
+        "resources/subscribe",
+        "resources/templates/list",
+        "resources/unsubscribe",
+        "tools/list",
+    }
+)
+
+
+class Admission:
+    """Counts what is under way. One a server."""
+
+    def __init__(self, callers: Callers, limits: Limits) -> None:
+        self._callers = callers
+        self.calls = Counted(limits.calls, limits.calls_per_principal)
+        self.waits = Counted(limits.waits, limits.waits_per_principal)
+        self._turns = Turns()
+
+    @contextmanager
+    def of_call(self, caller: Caller, *, waits: bool) -> Iterator[None]:
+        """
+        Raises:
+            RateLimited: too much is under way.
+        """
+        counted, limit = (self.waits, "waits") if waits else (self.calls, "calls")
+        who = counted_as(caller.principal)
+        full = counted.enter(who)
+        if full is not None:
+            raise _too_many(who, limit, full, counted)
+        try:
+            yield
+        finally:
+            counted.leave(who)
+
+    async def in_turn(self, caller: Caller, kind: str, work: Callable[[], Awaitable[T]]) -> T:
+        """What the work gives, begun when it is the caller's turn; `kind` says which calls cost about the same."""
+        async with self._turns.taking(counted_as(caller.principal), kind) as turn:
+            return await turn.of(work())
+
+    async def of_requests(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """As the server's middleware: admits what is not admitted elsewhere.
+
+        Raises:
+            MCPError: too much is under way.
+        """
+        if ctx.request_id is None or ctx.method in _ELSEWHERE:
+            return await call_next(ctx)
+        kind = ctx.method if ctx.method in _KINDS else "other"
+        try:
+            caller = await self._callers.of(ctx)
+            with self.of_call(caller, waits=False):
+                return await self.in_turn(caller, kind, lambda: call_next(ctx))
+        except RateLimited as exc:
+            raise protocol_error(exc) from None
+
+
+def _too_many(who: str, limit: str, full: str, counted: Counted) -> RateLimited:
+    what = "calls that may wait" if limit == "waits" else "calls"
+    if full == "each":
+        limit += "_per_principal"
+        why = f"{who} has {counted.most_each} {what} under way, and may have no more"
+        then = "end one, or call again when one is answered"
+    else:
+        why = f"the server has {counted.most} {what} under way, and takes no more"
+        then = f"call again in {RETRY_SECONDS:g} seconds"
+    return RateLimited(
+        f"{why} (limit {limit}). Nothing was changed; {then}.",
+        retry_after_seconds=RETRY_SECONDS,
+        limit=limit,
+    )

@@ -1,0 +1,120 @@
+"""How the error tree and what nobody foresaw reach a client, and text that every wire can carry."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final
+
+from blackboard_mcp.protocols.errors import BlackboardError, CursorExpired, InvalidInput
+from blackboard_mcp.server.answers.assurance import to_reader
+from blackboard_mcp.server.input.arguments import PLAIN_TYPES, is_clean_text
+from blackboard_mcp.server.text.lines import escape, visible
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextContent
+from pydantic import ValidationError
+
+logger = logging.getLogger(__name__)
+
+MAX_ECHO: Final = 2_048
+"""Most characters of a request that an error repeats."""
+_MOST_FAULTS: Final = 100
+_MOST_VALUES: Final = 5_000
+
+
+def error_result(
+    code: str, message: str, facts: Mapping[str, Any], *, structured: bool, footer: str = ""
+) -> CallToolResult:
+    """The result of a call that failed in a way its caller can do something about; `footer` ends its text."""
+    text = sendable(message)
+    shown = f"{text}\n{sendable(footer)}" if footer else text
+    return CallToolResult(
+        content=[TextContent(type="text", text=shown)],
+        structured_content={**facts, "error": code, "message": text} if structured else None,
+        is_error=True,
+    )
+
+
+def protocol_error(exc: BlackboardError, **data: Any) -> MCPError:
+    """The same for requests whose answers have no room for errors."""
+    code = INVALID_PARAMS if isinstance(exc, InvalidInput | CursorExpired) else INTERNAL_ERROR
+    return MCPError(code, sendable(to_reader(exc.message)), data={**exc.facts, **data, "error": exc.code})
+
+
+def internal_error(what: str) -> tuple[str, str]:
+    """Log the exception being handled; its reference and what the client may know of it."""
+    reference = secrets.token_hex(3)
+    logger.exception("internal error %s in %s", reference, what)
+    return (
+        reference,
+        f"Internal error (reference {reference}; the server's log has the cause). What was to be written may or may "
+        "not stand: look before you write it again. Where it comes again, tell who runs the server.",
+    )
+
+
+def sendable(text: str) -> str:
+    """The text with what no wire can carry replaced, and hidden characters of what it repeats as escapes."""
+    clean = text if is_clean_text(text) else text.replace("\0", "").encode("utf-8", "replace").decode()
+    return visible(clean)
+
+
+async def plain_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """The SDK's own errors for every request: short, however long what it names, and with the fault by name.
+
+    Raises:
+        MCPError
+    """
+    if _is_too_much(ctx.params, tool=ctx.method == "tools/call"):
+        raise MCPError(INVALID_PARAMS, f"a request has at most {_MOST_VALUES:,} values beside its arguments")
+    try:
+        return await call_next(ctx)
+    except ValidationError as exc:
+        raise MCPError(INVALID_PARAMS, f"Invalid request parameters{_fault(exc)}", data="") from None
+    except MCPError as exc:
+        message, data = escape(exc.error.message), _shortened(exc.error.data)
+        if message == exc.error.message and data is exc.error.data:
+            raise
+        raise MCPError(exc.error.code, message, data=data) from None
+
+
+def _is_too_much(params: Mapping[str, Any] | None, *, tool: bool) -> bool:
+    """Whether the SDK might need seconds to say what is wrong with each of so many values.
+
+    The arguments of tools are ours to look at.
+    """
+    if params is None:
+        return False
+    pending = [value for key, value in params.items() if key != "arguments" or not tool]
+    values = 0
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict | list):
+            values += len(value)
+            if values > _MOST_VALUES:
+                return True
+            pending += value.values() if isinstance(value, dict) else value
+    return False
+
+
+def _fault(exc: ValidationError) -> str:
+    """Which parameter is wrong, and what it must be; nothing where listing the faults would cost too much."""
+    if exc.error_count() > _MOST_FAULTS:
+        return ""
+    first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
+    path = ".".join(escape(str(part)[:40]) for part in first["loc"][:4]).removeprefix("params.")
+    if first["type"] == "missing":
+        return f": {path} is missing"
+    wanted = PLAIN_TYPES.get(first["type"])
+    return f": {path} must be {wanted}" if wanted else f": {path} is not what it may be"
+
+
+def _shortened(data: Any) -> Any:
+    """The data of an error; the same object where all of it can be sent."""
+    if isinstance(data, str):
+        return data if len(data) <= MAX_ECHO and is_clean_text(data) else sendable(data[:MAX_ECHO])
+    if isinstance(data, dict):
+        short = {key: _shortened(value) for key, value in data.items()}
+        return data if all(short[key] is value for key, value in data.items()) else short
+    return data

@@ -1,0 +1,167 @@
+"""The SDK's server with our registries in the place of its own, and set up as both generations need it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final
+
+from blackboard_mcp.server.mcp.errors import plain_errors
+from blackboard_mcp.server.mcp.prompts import ServedPrompts
+from blackboard_mcp.server.mcp.resources import ServedResources
+from blackboard_mcp.server.mcp.tools import ServedTools
+from mcp.server import _streamable_http_modern as modern_http
+from mcp.server.caching import CacheableMethod, CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.helper_types import ReadResourceContents
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import server as sdk_module
+from mcp.server.subscriptions import SubscriptionBus
+from mcp.types import (
+    CallToolResult,
+    GetPromptResult,
+    ListResourcesResult,
+    PaginatedRequestParams,
+    Prompt,
+    Resource,
+    ResourceTemplate,
+    ServerCapabilities,
+    Tool,
+)
+
+_CACHE_HINTS: Final[Mapping[CacheableMethod, CacheHint]] = {
+    "tools/list": CacheHint(ttl_ms=3_600_000, scope="public"),
+    "prompts/list": CacheHint(ttl_ms=3_600_000, scope="public"),
+    "resources/templates/list": CacheHint(ttl_ms=3_600_000, scope="public"),
+    "resources/list": CacheHint(ttl_ms=0, scope="private"),
+    "resources/read": CacheHint(ttl_ms=0, scope="private"),
+    "server/discover": CacheHint(ttl_ms=3_600_000, scope="public"),
+}
+
+
+class SdkServer(MCPServer[Any]):
+    """The SDK's server with our registries in the place of its own.
+
+    `listed` gives the resources that one caller's list has beyond the static ones.
+    """
+
+    listed: Callable[[ServerRequestContext[Any, Any]], Awaitable[list[Resource]]]
+
+    def __init__(
+        self, tools: ServedTools, resources: ServedResources, prompts: ServedPrompts, **settings: Any
+    ) -> None:
+        self._served_tools = tools
+        self._served_resources = resources
+        self._served_prompts = prompts
+        super().__init__(**settings)
+
+    async def list_tools(self) -> list[Tool]:
+        return self._served_tools.published
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult:
+        if context is None:
+            raise TypeError("tools are called by a client")
+        return await self._served_tools.call(name, arguments, context.request_context)
+
+    async def list_resources(self) -> list[Resource]:
+        return self._served_resources.published
+
+    async def _handle_list_resources(
+        self, ctx: ServerRequestContext[Any, Any], params: PaginatedRequestParams | None
+    ) -> ListResourcesResult:
+        return ListResourcesResult(resources=[*await self.list_resources(), *await self.listed(ctx)])
+
+    async def list_resource_templates(self) -> list[ResourceTemplate]:
+        return self._served_resources.published_templates
+
+    async def read_resource(
+        self, uri: Any, context: Context[Any, Any] | None = None
+    ) -> Iterable[ReadResourceContents]:
+        if context is None:
+            raise TypeError("resources are read by a client")
+        text, mime_type = await self._served_resources.read(str(uri), context.request_context)
+        return [ReadResourceContents(content=text, mime_type=mime_type)]
+
+    async def list_prompts(self) -> list[Prompt]:
+        return self._served_prompts.published
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
+    ) -> GetPromptResult:
+        if context is None:
+            raise TypeError("prompts are asked for by a client")
+        return await self._served_prompts.get(name, arguments or {}, context.request_context)
+
+
+class _PlainJson:
+    """The SDK's `json` of the modern HTTP wire, which would write every letter beyond ASCII as 6 or 12 bytes."""
+
+    loads = staticmethod(json.loads)
+
+    @staticmethod
+    def dumps(document: Any, **settings: Any) -> str:
+        text = json.dumps(document, ensure_ascii=False, **settings)
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can carry
+            return json.dumps(document, **settings)
+        return text
+
+
+setattr(modern_http, "json", _PlainJson)  # noqa: B010, the SDK exports it to nobody
+
+
+def sdk_server(
+    tools: ServedTools,
+    resources: ServedResources,
+    prompts: ServedPrompts,
+    subscriptions: SubscriptionBus,
+    *,
+    name: str,
+    version: str,
+    instructions: str,
+) -> SdkServer:
+    """The server, ready for handlers of ours."""
+    with _untouched_logging():
+        made = SdkServer(
+            tools,
+            resources,
+            prompts,
+            subscriptions=subscriptions,
+            name=name,
+            version=version,
+            instructions=instructions,
+            cache_hints=_CACHE_HINTS,
+        )
+    server = made._lowlevel_server
+    # Tracing would cost 39 µs a call and export nowhere.
+    server.middleware[:] = [m for m in server.middleware if type(m).__name__ != "OpenTelemetryMiddleware"]
+    server.middleware.append(plain_errors)
+    original = server.get_capabilities
+
+    def with_true_list_changes(*given: Any, **settings: Any) -> ServerCapabilities:
+        # To the modern generation the SDK promises news of all lists with the streams of resources, and to the
+        # other one of none. Those of tools and prompts are the same from start to end.
+        capabilities = original(*given, **settings)
+        for lists in (capabilities.tools, capabilities.prompts):
+            if lists is not None:
+                lists.list_changed = None
+        if capabilities.resources is not None:
+            capabilities.resources.list_changed = True if resources.listing is not None else None
+        return capabilities
+
+    server.get_capabilities = with_true_list_changes  # type: ignore[method-assign]
+    return made
+
+
+class _untouched_logging:
+    """The SDK configures the root logger on construction, and imports rich to do it: neither is wanted."""
+
+    def __enter__(self) -> None:
+        self._configure = sdk_module.configure_logging  # type: ignore[attr-defined]
+        sdk_module.configure_logging = lambda *_: None  # type: ignore[attr-defined]
+
+    def __exit__(self, *_: object) -> None:
+        sdk_module.configure_logging = self._configure  # type: ignore[attr-defined]

@@ -1,0 +1,171 @@
+"""The stdio wire: JSON-RPC messages, one a line, with an upper bound and an answer to every fault.
+
+The SDK's own reader has no line limit (a line of 300 MB stays in memory twice), drops a line it
+cannot parse without an answer, and cancels calls whose answers were still owed when input ends.
+This one bounds the line, answers, and lets short calls finish. Standard output belongs to the
+protocol: while it runs, stray prints go to standard error and children read nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from blackboard_mcp.server.limits.json_size import TOO_MUCH, holds_too_much
+from blackboard_mcp.server.mcp.lines import MAX_LINE_BYTES, LineWriter, Oversized, read_lines
+from mcp.shared.message import SessionMessage
+from mcp.types import (
+    ErrorData,
+    JSONRPCError,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
+from pydantic import ValidationError
+
+DRAIN_SECONDS: Final = 2.0
+_PARSE_ERROR: Final = -32700
+_INVALID_REQUEST: Final = -32600
+
+Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+
+
+@asynccontextmanager
+async def stdio_streams(
+    *, input_fd: int | None = None, output_fd: int | None = None, limit: int = MAX_LINE_BYTES
+) -> AsyncIterator[Streams]:
+    """Streams of messages over this process's standard input and output, or over given descriptors.
+
+    The read stream closes after input ended and every answer that came within `DRAIN_SECONDS` was
+    written.
+    """
+    with contextlib.ExitStack() as stack:
+        if input_fd is None:
+            input_fd = _claim(0, stack, _open_null)
+        if output_fd is None:
+            output_fd = _claim(1, stack, _duplicate_stderr)
+        wire = _Wire(input_fd, output_fd, limit)
+        stack.callback(wire.close)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wire.read)
+            tasks.start_soon(wire.write)
+            yield wire.read_stream, wire.write_stream
+            tasks.cancel_scope.cancel()
+
+
+class _Wire:
+    def __init__(self, input_fd: int, output_fd: int, limit: int) -> None:
+        self._input_fd = input_fd
+        self._output = LineWriter(output_fd)
+        self._limit = limit
+        self._inbox, self.read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        self.write_stream, self._outbox = anyio.create_memory_object_stream[SessionMessage](0)
+        self._owed: set[int | str] = set()
+        self._paid = asyncio.Event()
+
+    async def read(self) -> None:
+        async with self._inbox:
+            with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                async for line in read_lines(self._input_fd, self._limit):
+                    await self._receive(line)
+                await self._drain()
+
+    async def _receive(self, line: bytes | Oversized) -> None:
+        if isinstance(line, Oversized):
+            message = f"the line is longer than {self._limit} bytes and was refused; send less in one call"
+            await self._refuse(line.request_id, _INVALID_REQUEST, message)
+            return
+        if not line.strip():
+            return
+        if holds_too_much(line):
+            await self._refuse(Oversized(line[:4096], line[-512:]).request_id, _INVALID_REQUEST, TOO_MUCH)
+            return
+        try:
+            message_in = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValidationError:
+            await self._refuse(*_diagnose(line))
+            return
+        if isinstance(message_in, JSONRPCRequest) and message_in.method != "subscriptions/listen":
+            self._owed.add(message_in.id)
+        elif isinstance(message_in, JSONRPCNotification) and message_in.method == "notifications/cancelled":
+            cancelled = (message_in.params or {}).get("requestId")
+            if isinstance(cancelled, int | str):
+                self._owed.discard(cancelled)
+            self._paid.set()
+        await self._inbox.send(SessionMessage(message_in))
+
+    async def _drain(self) -> None:
+        with anyio.move_on_after(DRAIN_SECONDS):
+            while self._owed:
+                self._paid.clear()
+                await self._paid.wait()
+
+    async def _refuse(self, request_id: int | str | None, code: int, message: str) -> None:
+        error = JSONRPCError(jsonrpc="2.0", id=request_id, error=ErrorData(code=code, message=message))
+        await self.write_stream.send(SessionMessage(error))
+
+    def close(self) -> None:
+        self._output.close()
+
+    async def write(self) -> None:
+        async with self._outbox:
+            async for message in self._outbox:
+                body = message.message
+                line = body.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+                try:
+                    await self._output.write(line)
+                except OSError:
+                    # Nobody reads any more. Input ends with it for every client there is.
+                    return
+                if isinstance(body, JSONRPCResponse | JSONRPCError) and body.id is not None:
+                    self._owed.discard(body.id)
+                    self._paid.set()
+
+
+def _diagnose(line: bytes) -> tuple[int | str | None, int, str]:
+    """The answer to a line that is not a message: (request id if it shows, code, sentence)."""
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        return None, _PARSE_ERROR, "Parse error: the line is not JSON"
+    if isinstance(document, list):
+        return None, _INVALID_REQUEST, "batches are not served: send one message a line"
+    identifier = document.get("id") if isinstance(document, dict) else None
+    usable = isinstance(identifier, int | str) and not isinstance(identifier, bool)
+    if usable and isinstance(identifier, str):
+        usable = len(identifier) <= 128 and identifier.isprintable() and identifier.isascii()
+    code = _PARSE_ERROR if isinstance(document, dict) and "method" in document else _INVALID_REQUEST
+    message = "the line is not a JSON-RPC 2.0 message of well-formed Unicode"
+    return (identifier if usable else None), code, message
+
+
+def _claim(fd: int, stack: contextlib.ExitStack, divert: Callable[[], int]) -> int:
+    """A private duplicate of a standard descriptor, which itself points elsewhere until the stack ends."""
+    private = os.dup(fd)
+    diversion = divert()
+    try:
+        os.dup2(diversion, fd)
+    finally:
+        os.close(diversion)
+    # The duplicate stays open: a thread may still block in a read of it.
+    stack.callback(os.dup2, private, fd)
+    return private
+
+
+def _open_null() -> int:
+    return os.open(os.devnull, os.O_RDONLY)
+
+
+def _duplicate_stderr() -> int:
+    try:
+        return os.dup(2)
+    except OSError:
+        return os.open(os.devnull, os.O_WRONLY)

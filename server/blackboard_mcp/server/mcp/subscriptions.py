@@ -1,0 +1,255 @@
+"""Change notifications on the wires of both generations, fed by one hub.
+
+Modern clients hold a `subscriptions/listen` request open, legacy ones subscribe URI by URI and hear of
+changes on their session's standing stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from blackboard_mcp.protocols.errors import BlackboardError
+from blackboard_mcp.server.limits.concurrency import counted_as
+from blackboard_mcp.server.mcp.callers import Caller, Callers
+from blackboard_mcp.server.mcp.resources import ServedResources
+from blackboard_mcp.server.mcp.streams import RESOURCE_LIST, Hub, Subscriber, TooManySubscriptions
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp.server.session import ServerSession
+from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY, ResourceUpdated, ServerEvent
+from mcp.shared.exceptions import MCPError
+from mcp.types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    EmptyResult,
+    NotificationParams,
+    Resource,
+    ResourceListChangedNotification,
+    ResourceUpdatedNotification,
+    ResourceUpdatedNotificationParams,
+    SubscribeRequestParams,
+    SubscriptionFilter,
+    SubscriptionsAcknowledgedNotification,
+    SubscriptionsAcknowledgedNotificationParams,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+    UnsubscribeRequestParams,
+)
+from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+logger = logging.getLogger(__name__)
+
+_CONNECTION_KEY: Final = "blackboard"
+
+SubscribeHook = Callable[[Caller, str], Awaitable[bool]]
+
+
+@dataclass
+class _Connection:
+    """What belongs to one legacy connection; modern requests have none."""
+
+    subscriber: Subscriber | None = None
+    sender: asyncio.Task[None] | None = None
+    listed: frozenset[str] = frozenset()
+    """The resources that it was given the list of."""
+
+
+class HubBus:
+    """The SDK's fan-out seam, leading into the hub; its own listeners are not used."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    async def publish(self, event: ServerEvent) -> None:
+        if isinstance(event, ResourceUpdated):
+            self._hub.publish((event.uri,))
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        raise NotImplementedError("listen streams are served by the hub")
+
+
+class Subscriptions:
+    """Who may hear of what, and the streams they hear it on.
+
+    `may_subscribe` is asked before anybody hears of a known resource; without it everybody may.
+    """
+
+    def __init__(self, hub: Hub, callers: Callers, resources: ServedResources) -> None:
+        self.may_subscribe: SubscribeHook | None = None
+        self._hub = hub
+        self._callers = callers
+        self._resources = resources
+
+    def register(self, server: Server[Any]) -> None:
+        server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self._listen)
+        server.add_request_handler("resources/subscribe", SubscribeRequestParams, self._subscribe)
+        server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
+
+    async def _authorised(self, caller: Caller, uri: str) -> bool:
+        if not await self._resources.heard_by(caller, uri):
+            return False
+        if self.may_subscribe is None:
+            return True
+        try:
+            return await self.may_subscribe(caller, uri)
+        except BlackboardError:
+            return False
+
+    async def _listen(
+        self, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
+    ) -> SubscriptionsListenResult:
+        """The modern stream: this request's answer is held open and carries the notifications."""
+        caller = await self._callers.of(ctx)
+        wanted = params.notifications.resource_subscriptions or []
+        most = self._hub.limits.uris_per_stream
+        if len(wanted) > 4 * most:
+            raise MCPError(
+                INVALID_PARAMS,
+                f"a stream takes at most {most} resources, not {len(wanted)} (limit uris_per_stream); listen to fewer",
+            )
+        uris = [uri for uri in dict.fromkeys(wanted) if await self._authorised(caller, uri)]
+        lists = bool(params.notifications.resources_list_changed) and self._resources.listing is not None
+        listed = _uris(await self._resources.listed(caller)) if lists else frozenset()
+        try:
+            subscriber = self._hub.add(
+                caller.agent,
+                [*uris, RESOURCE_LIST] if lists else uris,
+                counted_as=counted_as(caller.principal),
+            )
+        except TooManySubscriptions as exc:
+            raise MCPError(INVALID_PARAMS, str(exc)) from exc
+        # The lists of tools and prompts do not change while a server serves; a wish to hear of them is not taken on.
+        honored = SubscriptionFilter(
+            resource_subscriptions=uris or None, resources_list_changed=True if lists else None
+        )
+        meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
+
+        async def send(uri: str) -> None:
+            nonlocal listed
+            if uri == RESOURCE_LIST:
+                before, listed = listed, await self._listed_now(caller, listed)
+                if before != listed:
+                    await ctx.session.send_notification(
+                        ResourceListChangedNotification(params=NotificationParams(_meta=meta)),
+                        related_request_id=ctx.request_id,
+                    )
+                return
+            await ctx.session.send_notification(
+                ResourceUpdatedNotification(params=ResourceUpdatedNotificationParams(uri=uri, _meta=meta)),
+                related_request_id=ctx.request_id,
+            )
+
+        try:
+            # Subscribed before the acknowledgement: a change meanwhile is pending, not lost.
+            await ctx.session.send_notification(
+                SubscriptionsAcknowledgedNotification(
+                    params=SubscriptionsAcknowledgedNotificationParams(notifications=honored, _meta=meta)
+                ),
+                related_request_id=ctx.request_id,
+            )
+            await subscriber.run(send)
+        except TimeoutError as exc:
+            raise MCPError(INTERNAL_ERROR, "the stream was not read; listen again and read anew") from exc
+        finally:
+            self._hub.remove(subscriber)
+        return SubscriptionsListenResult(_meta=meta)
+
+    async def _subscribe(
+        self, ctx: ServerRequestContext[Any, Any], params: SubscribeRequestParams
+    ) -> EmptyResult:
+        """The legacy way: notifications travel on the session's standing stream."""
+        caller = await self._callers.of(ctx)
+        uri = str(params.uri)
+        if not await self._authorised(caller, uri):
+            raise MCPError(
+                INVALID_PARAMS, f"no resource at {uri[:200]!a} to subscribe to", data={"uri": uri[:200]}
+            )
+        try:
+            self._want(ctx, caller, uri)
+        except TooManySubscriptions as exc:
+            raise MCPError(INVALID_PARAMS, str(exc)) from exc
+        return EmptyResult()
+
+    async def listed(self, ctx: ServerRequestContext[Any, Any]) -> list[Resource]:
+        """What the caller's menu shows; a legacy client is told from now on when that changes.
+
+        Raises:
+            MCPError: it could not be read.
+        """
+        caller = await self._callers.of(ctx)
+        found = await self._resources.listed(caller)
+        if self._resources.listing is not None and ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
+            with contextlib.suppress(TooManySubscriptions):  # a list is given to whoever may not hear of more
+                self._want(ctx, caller, RESOURCE_LIST).listed = _uris(found)
+        return found
+
+    async def _listed_now(self, caller: Caller, before: frozenset[str]) -> frozenset[str]:
+        """What the caller's menu would show; as before where that cannot be said."""
+        try:
+            return _uris(await self._resources.listed(caller))
+        except MCPError:
+            return before
+
+    def _want(self, ctx: ServerRequestContext[Any, Any], caller: Caller, uri: str) -> _Connection:
+        """Sends a legacy connection notifications about a URI.
+
+        Raises:
+            TooManySubscriptions: it may have no more.
+        """
+        connection = ctx.session._connection
+        state: _Connection = connection.state.setdefault(_CONNECTION_KEY, _Connection())
+        if state.subscriber is None or state.subscriber.closed:
+            subscriber = state.subscriber = self._hub.add(
+                caller.agent, (uri,), counted_as=counted_as(caller.principal)
+            )
+            state.sender = asyncio.create_task(self._send_legacy(ctx.session, caller, state, subscriber))
+            connection.exit_stack.push_async_callback(self._end_legacy, state)
+        else:
+            state.subscriber.want((uri,))
+        return state
+
+    async def _unsubscribe(
+        self, ctx: ServerRequestContext[Any, Any], params: UnsubscribeRequestParams
+    ) -> EmptyResult:
+        state = ctx.session._connection.state.get(_CONNECTION_KEY)
+        if isinstance(state, _Connection) and state.subscriber is not None:
+            state.subscriber.unwant(str(params.uri))
+        return EmptyResult()
+
+    async def _send_legacy(
+        self, session: ServerSession, caller: Caller, state: _Connection, subscriber: Subscriber
+    ) -> None:
+        async def send(uri: str) -> None:
+            if uri != RESOURCE_LIST:
+                await session.send_resource_updated(uri)
+                return
+            before, state.listed = state.listed, await self._listed_now(caller, state.listed)
+            if before != state.listed:
+                await session.send_resource_list_changed()
+
+        try:
+            while not subscriber.closed:
+                # A client that stopped reading loses its connection to the write time-out, and may come back
+                # to its session for a new one: a suspended machine does. What is pending stays so.
+                with contextlib.suppress(TimeoutError):
+                    await subscriber.run(send)
+        except Exception:
+            logger.exception("a legacy subscription ended")
+        finally:
+            self._hub.remove(subscriber)
+
+    async def _end_legacy(self, state: _Connection) -> None:
+        if state.subscriber is not None:
+            self._hub.remove(state.subscriber)
+        if state.sender is not None:
+            state.sender.cancel()
+            await asyncio.wait([state.sender])
+
+
+def _uris(resources: Iterable[Resource]) -> frozenset[str]:
+    return frozenset(str(resource.uri) for resource in resources)

@@ -1,1 +1,0 @@
-"""The tools: words in, use cases out. One set of tools a module."""

@@ -1,0 +1,78 @@
+"""Runs a user's policy or validator where it can do no harm: in a thread, for so long, and never twice at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from ..pruning.ordering import OutOfOrder
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+SECONDS = 2.0
+"""How long a policy may think about one question."""
+
+
+class PolicyFailed(Exception):
+    """Why a policy gave no order, in words that quote nothing of what it said."""
+
+
+class Bounded:
+    """One policy's calls. A call that hangs keeps its thread, and the policy is not asked again meanwhile."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._thinking = False
+        self._thread: threading.Thread | None = None
+
+    async def ask(self, question: Callable[[], T]) -> T:
+        """The answer.
+
+        Raises:
+            PolicyFailed: it raised, took too long, or still does from an earlier call.
+        """
+        if self._thinking:
+            raise PolicyFailed("still thinks about an earlier call")
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[T] = loop.create_future()
+
+        def settle(answer: T | None, error: BaseException | None) -> None:
+            if answered.done():
+                return
+            if error is not None:
+                answered.set_exception(PolicyFailed(_words(error)))
+            else:
+                answered.set_result(answer)  # type: ignore[arg-type]
+
+        def think() -> None:
+            answer, failed = None, None
+            try:
+                answer = question()
+            except BaseException as error:
+                failed = error
+                logger.warning("policy '%s' failed", self._name, exc_info=True)
+            self._thinking = False
+            with contextlib.suppress(RuntimeError):  # the loop may be gone by then
+                loop.call_soon_threadsafe(settle, answer, failed)
+
+        # A daemon: a policy that hangs for ever must not keep the server from ending.
+        self._thinking = True
+        self._thread = threading.Thread(target=think, name=f"policy-{self._name}", daemon=True)
+        self._thread.start()
+        try:
+            async with asyncio.timeout(SECONDS):
+                return await answered
+        except TimeoutError:
+            logger.warning("policy '%s' took longer than %s s", self._name, SECONDS)
+            raise PolicyFailed(f"took longer than {SECONDS:g} s") from None
+
+
+def _words(error: BaseException) -> str:
+    if isinstance(error, OutOfOrder):
+        return "named what it was not given, or something twice"
+    return f"raised {type(error).__name__}"

@@ -1,0 +1,86 @@
+"""The communication protocols of a server: the ten built in, and classes that the operator named at launch."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from blackboard_mcp.protocols.errors import InvalidInput
+
+from ..text.lines import one_line
+
+if TYPE_CHECKING:
+    from blackboard_mcp.protocols.messages.base import MessageProtocol
+    from blackboard_mcp.protocols.messages.registry import Registry
+
+_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")
+_SHOWN = 300
+
+
+class Protocols:
+    """What agents may look up. It was all asked of the classes at launch: nothing of theirs runs later."""
+
+    def __init__(self, named: Iterable[str] = ()) -> None:
+        """`named` are `package.module:Class`, of the launch configuration alone: they are imported.
+
+        Raises:
+            InvalidInput: a path that is none, or a class that is no protocol, clashes with another, or fails.
+        """
+        self._named = tuple(named)
+        if self._named:
+            self.registry  # noqa: B018, what is wrong with a class is said at launch
+
+    @cached_property
+    def registry(self) -> Registry:
+        """Made at launch where classes are named; the ten built in are loaded when somebody asks for them."""
+        from blackboard_mcp.protocols.messages.registry import Registry
+
+        registry = Registry()
+        for path in self._named:
+            try:
+                registry.register(_found(path))
+                registry.about()
+            except InvalidInput as error:
+                raise InvalidInput(f"protocol {path[:80]}: {error.message}") from error
+            except Exception as error:  # whatever a class of somebody's raises
+                raise InvalidInput(
+                    f"protocol {path[:80]} failed: {type(error).__name__}: {str(error)[:200]}"
+                ) from error
+        return registry
+
+    @cached_property
+    def about(self) -> list[dict[str, Any]]:
+        return self.registry.about()
+
+    @property
+    def names(self) -> list[str]:
+        return [str(protocol["name"]) for protocol in self.about]
+
+    def lines(self) -> list[str]:
+        """Each protocol in a line, then each of its keys."""
+        lines = ["scope: a word of yours that keeps conversations apart; * stands for any part in patterns"]
+        for protocol in self.about:
+            purpose = one_line(protocol["purpose"])[:_SHOWN]
+            lines.append(f"{protocol['name']} {protocol['version']}: {purpose}")
+            for key in protocol["keys"]:
+                fields = ", ".join(name if needed else f"{name}?" for name, needed in key["fields"].items())
+                lines.append(f"  {key['key']} by {one_line(key['writer'])[:_SHOWN]}: {{{fields}}}")
+        return lines
+
+
+def _found(path: str) -> type[MessageProtocol]:
+    if not _PATH.match(path):
+        raise InvalidInput("not of the form package.module:Class.")
+    module, _, attributes = path.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+    except (Exception, SystemExit) as error:
+        raise InvalidInput(f"importing '{module}' failed: {type(error).__name__}: {error}.") from error
+    for attribute in attributes.split("."):
+        if not hasattr(found, attribute):
+            raise InvalidInput(f"'{module}' has no '{attributes}'.")
+        found = getattr(found, attribute)
+    return found  # type: ignore[no-any-return] # the registry looks what it is

@@ -1,1 +1,0 @@
-"""Eviction policies: the orders in which items go that may go."""

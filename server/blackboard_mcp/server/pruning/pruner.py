@@ -1,0 +1,426 @@
+"""Runs pruning passes in the background: once per board over all processes, never in a caller's way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from blackboard_mcp.protocols.answers import (
+    NewSummary,
+)
+from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.errors import BlackboardError, StoreBusy
+from blackboard_mcp.protocols.events import SYSTEM
+from blackboard_mcp.protocols.grants import without
+from blackboard_mcp.protocols.items import ItemType, Status
+from blackboard_mcp.protocols.metering import METER, Meter
+from blackboard_mcp.protocols.pruning import Candidate, Decide, Move, PassOutcome, Plan, Reach, Workspace
+from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.summaries import AGENT
+
+from ..text.pressure import describe
+from ..text.tokens import Tokenizers
+from .policies import Policies, Ranking
+from .steps import THREADS, decide, evictable
+from .summaries.writing import SummaryWriter, Thread, Written
+
+logger = logging.getLogger(__name__)
+
+_LEASE_SECONDS = 30.0
+_SWEEP_SECONDS = 2.0
+_LOOK_SECONDS = 30.0
+"""How often all boards are looked at, whoever should have seen to them."""
+_RETRY_SECONDS = 0.25
+_GRACE = 0.05
+"""How long after its time an item is looked for, so that many that expire one by one take few rounds."""
+_PART = 150
+"""Items that one transaction of a pass moves, at least, where there are so many."""
+_BEFORE_SUMMARIES = frozenset({1, 2, 3})
+_AFTER_SUMMARIES = frozenset({1, 2, 4})
+
+
+class _Deciding:
+    """The decisions of one pass, in the order of the board's policy."""
+
+    def __init__(self, policies: Policies, prepared: Ranking | None) -> None:
+        self._policies = policies
+        self._prepared = prepared
+        self.spared: dict[int, tuple[int, ...]] = {}
+        """Threads that wait for an agent's summary, with the members that stay until they have it."""
+
+    def unsparing(self) -> _Deciding:
+        """The same decisions when no thread can wait any more."""
+        return _Deciding(self._policies, self._prepared)
+
+    def spare(self, threads: Iterable[Thread]) -> None:
+        self.spared |= dict(threads)
+
+    def seen(self, space: Workspace) -> Workspace:
+        """What may be taken of working memory; its tokens stay what they are."""
+        kept = {number for members in self.spared.values() for number in members}
+        if not kept:
+            return space
+        return replace(
+            space, candidates=tuple(c for c in space.candidates if c.number not in kept or c.expired)
+        )
+
+    def reach(self, config: BoardConfig) -> Reach:
+        """How much of working memory the order of the board's policy has to see, beside what is spared."""
+        return Reach.ALL if self.spared else self._policies.reach(config.policy)
+
+    def first(self, space: Workspace) -> Plan:
+        """The whole pass at once, unless a thread is to be summarised before anything of importance goes."""
+        plan = decide(self.seen(space), steps=_BEFORE_SUMMARIES)
+        return plan if plan.threads else self.last(space)
+
+    def last(self, space: Workspace) -> Plan:
+        space = self.seen(space)
+        ranking = self._policies.ranking(space, self._prepared)
+        return decide(space, steps=_AFTER_SUMMARIES, ranking=ranking)
+
+    def down_to(self, space: Workspace, level: int) -> Plan:
+        space = self.seen(space)
+        return decide(space, level=level, ranking=self._policies.ranking(space, self._prepared))
+
+
+def _told(board: str, outcomes: list[PassOutcome]) -> list[PassOutcome]:
+    if outcomes[-1].warning:
+        logger.warning("pruning pass on %s: %s", board, outcomes[-1].warning)
+    return outcomes
+
+
+class _Part:
+    """Decides as `decide` does, and takes the first of it: others write between the transactions of a long pass."""
+
+    def __init__(self, decide: Decide) -> None:
+        self._decide = decide
+        self.cut = False
+
+    def decide(self, space: Workspace) -> Plan:
+        plan = self._decide(space)
+        # A pass of very many has few parts all the same, for each looks at all that is left.
+        most = max(_PART, len(plan.moves) // 4)
+        self.cut = len(plan.moves) > most
+        return replace(plan, moves=plan.moves[:most], threads=()) if self.cut else plan
+
+
+class _Rehearsal:
+    """Decides a whole pass as if the summaries had been applied; `added` are the tokens of those that stay.
+
+    Where threads are spared, the summaries are of these: they come after what a pass takes to spare them.
+    """
+
+    def __init__(self, summaries: Sequence[NewSummary], deciding: _Deciding) -> None:
+        self._summaries = summaries
+        self._deciding = deciding
+        self.added = 0
+
+    def decide(self, space: Workspace) -> Plan:
+        sparing = bool(self._deciding.spared)
+        plan = self._deciding.last(space) if sparing else decide(space, steps=_BEFORE_SUMMARIES)
+        moves = list(plan.moves)
+        left = {c.number: c for c in space.candidates}
+        for move in moves:
+            del left[move.number]
+        posted: list[Candidate] = []
+        number = max(left, default=0)
+        newest = max((max(c.updated_at, c.last_read or c.updated_at) for c in left.values()), default=None)
+        for summary in self._summaries:
+            sources = [left[n] for n, seq in summary.seen.items() if n in left and left[n].seq == seq]
+            if len(sources) < len(summary.seen) or any(c.number in space.protected for c in sources):
+                continue
+            number += 1
+            first = sources[0]
+            posted.append(
+                replace(
+                    first,
+                    number=number,
+                    type=ItemType.SUMMARY,
+                    status=Status.ACTIVE,
+                    importance=summary.importance,
+                    tokens=summary.tokens,
+                    author=summary.author or SYSTEM,
+                    owner=summary.author or SYSTEM,
+                    updated_at=newest or first.updated_at,
+                    reads=0,
+                    last_read=None,
+                    seq=first.seq + (1 << 40) + number,
+                    expired=False,
+                    superseded=False,
+                    analysed=False,
+                    fresh=space.config.fresh_seconds > 0,
+                    open_work=False,
+                    bears=(),
+                )
+            )
+            for source in sources:
+                moves.append(Move(source.number, THREADS, "summarised"))
+                del left[source.number]
+        gone = {c.number: c.tokens for c in space.candidates if c.number not in left}
+        tokens = space.tokens - sum(gone.values()) + sum(c.tokens for c in posted)
+        kept = [replace(c, bears=tuple(n for n in c.bears if n not in gone)) for c in left.values()]
+        after = self._deciding.unsparing().last(replace(space, candidates=(*kept, *posted), tokens=tokens))
+        taken = {move.number for move in after.moves}
+        self.added = sum(c.tokens for c in posted if c.number not in taken)
+        return replace(after, moves=(*moves, *(move for move in after.moves if move.number in left)))
+
+
+class Pruner:
+    """Keeps boards within their budgets. `kick` after a post; `run` sweeps what expired."""
+
+    def __init__(
+        self,
+        store: BoardStore,
+        tokenizers: Tokenizers,
+        holder: str,
+        writer: SummaryWriter | None = None,
+        policies: Policies | None = None,
+        deciders: Sequence[str] = (),
+    ) -> None:
+        self._describe = describe(tokenizers, deciders)
+        self._tokenizers = tokenizers
+        self.policies = Policies() if policies is None else policies
+        self._store = store
+        self.writer = SummaryWriter(store, tokenizers) if writer is None else writer
+        self._holder = holder
+        self._wanted: set[str] = set()
+        self._passes: dict[str, asyncio.Task[None]] = {}
+        self._due = math.inf
+        """When, by the loop's clock, the next item expires of which this process knows."""
+        self._soon = asyncio.Event()
+
+    def kick(self, board: str) -> None:
+        """A pass on the board, soon; a board that is being passed gets another one after it."""
+        self._wanted.add(board)
+        if board not in self._passes:
+            context = without()
+            context.run(METER.set, Meter(dear=True))
+            self._passes[board] = asyncio.create_task(
+                self._work(board), name=f"prune-{board}", context=context
+            )
+
+    def expect(self, seconds: float) -> None:
+        """Something expires in so many seconds: look then, and not only at the next round."""
+        at = asyncio.get_running_loop().time() + seconds
+        if at < self._due:
+            self._due = at
+            self._soon.set()
+
+    def _nap(self) -> float:
+        """Seconds until the next look at what expired."""
+        return min(_SWEEP_SECONDS, max(_GRACE, self._due + _GRACE - asyncio.get_running_loop().time()))
+
+    async def _expire(self) -> None:
+        """Archives what outlived its time, and looks up when there is more."""
+        # What is posted from here on is told of by `expect`, if it is not found below.
+        self._due = math.inf
+        for changed in await self._store.expire():
+            self.kick(changed)
+        if (seconds := await self._store.next_expiry()) is not None:
+            self.expect(seconds)
+
+    async def _work(self, board: str) -> None:
+        try:
+            while board in self._wanted:
+                self._wanted.discard(board)
+                try:
+                    await self._pass_if_due(board)
+                except StoreBusy as error:
+                    # The next post may be far off, and the board is too full now.
+                    logger.warning("pruning pass on %s waits: %s", board, error)
+                    self._wanted.add(board)
+                    await asyncio.sleep(_RETRY_SECONDS)
+                except BlackboardError as error:
+                    logger.warning("pruning pass on %s did not end: %s", board, error)
+                except Exception:
+                    logger.exception("pruning pass on %s failed", board)
+        finally:
+            # In the same step as the last look at what is wanted: a kick finds one or the other.
+            self._passes.pop(board, None)
+
+    async def _pass_if_due(self, board: str) -> None:
+        found = await self._store.find_board(board)
+        if found is None or not found.pass_due:
+            return
+        if not await self.run_pass(board):
+            # Another process is at it, or died at it: it need not have seen what made this pass due.
+            self._wanted.add(board)
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def run_pass(self, board: str) -> list[PassOutcome]:
+        """One whole pass: what it did, part by part; nothing when another process is at it.
+
+        Where a thread is worth a summary, the first part takes only what is finished, analysed or
+        expired; summaries are written outside any transaction; the last part takes what is left to
+        take. Each part is one transaction, or several where there is much to move. A board that is at or
+        under its low-water mark loses only what expired.
+        """
+        lease = f"prune:{board}"
+        if not await self._store.lease(lease, self._holder, _LEASE_SECONDS + self.writer.seconds):
+            return []
+        try:
+            deciding = await self._deciding(board)
+            found = await self._store.find_board(board)
+            config = BoardConfig() if found is None else found.config
+            deciding.spare(await self.writer.waiting(board, config))
+            outcomes = await self._move(board, deciding.first, deciding)
+            if proposed := outcomes[-1].threads:
+                asked = await self.writer.ask(board, config, proposed)
+                deciding.spare(asked)
+                threads = [thread for thread in proposed if thread[0] not in dict(asked)]
+                outcomes += await self._apply(
+                    board, await self.writer.write(board, config, threads), deciding
+                )
+            if deciding.spared and outcomes[-1].tokens_after > config.high_tokens:
+                # There is no time to wait for an agent.
+                pressing = list(deciding.spared.items())
+                deciding.spared.clear()
+                outcomes += await self._apply(board, await self.writer.extracts(board, pressing), deciding)
+            await self._judge(board)
+            return _told(board, outcomes)
+        finally:
+            await self._store.release(lease, self._holder)
+
+    async def _move(self, board: str, decide: Decide, deciding: _Deciding) -> list[PassOutcome]:
+        """Moves what there is to move, in as many transactions as that takes; each decides anew."""
+        outcomes: list[PassOutcome] = []
+        while True:
+            part = _Part(decide)
+            outcomes.append(await self._store.prune(board, part.decide, reaching=deciding.reach))
+            if not (part.cut and outcomes[-1].moved):
+                return outcomes
+
+    async def _apply(self, board: str, written: Sequence[Written], deciding: _Deciding) -> list[PassOutcome]:
+        """Puts summaries in the place of their sources, then takes what is left to take."""
+        before = await self._store.find_board(board)
+        moved: list[tuple[str, int, str]] = []
+        for summary in written:
+            id_ = await self._store.apply_summary(board, summary.new)
+            if id_ is not None:
+                moved += [(source, THREADS, f"summarised in {id_}") for source in summary.sources]
+        after = await self._move(board, deciding.last, deciding)
+        first = after[0]
+        tokens = first.tokens_before if before is None else before.working_tokens
+        between = replace(first, moved=tuple(moved), tokens_before=tokens, tokens_after=first.tokens_before)
+        return [between, *after]
+
+    async def _deciding(self, board: str) -> _Deciding:
+        """Asks a policy of the operator's for its order before any transaction; others need no asking."""
+        found = await self._store.find_board(board) if self.policies.own else None
+        if found is None or not self.policies.foreign(found.config.policy):
+            return _Deciding(self.policies, None)
+        spaces: list[Workspace] = []
+
+        def look(space: Workspace) -> Plan:
+            spaces.append(space)
+            return Plan()
+
+        await self._store.prune(board, look, apply=False)
+        space = spaces[-1]
+        prepared = await self.policies.prepare(space.config.policy, *evictable(space))
+        return _Deciding(self.policies, prepared)
+
+    async def _judge(self, board: str) -> None:
+        """What a pass could not help, it tells of; what it could, it ends."""
+        found = await self._store.find_board(board)
+        if found is None or (found.pressure is None and found.working_tokens <= found.config.target_tokens):
+            return
+        if self._tokenizers.find(found.config.tokenizer) is None:
+            return  # a server that has it says so
+        state = await self._store.judge_pressure(board, self._describe)
+        if state is not None:
+            logger.info("pressure on %s %s", board, state)
+
+    async def preview(self, board: str) -> PassOutcome:
+        """What a pass would move now, summaries taken into account; nothing is changed.
+
+        Nobody is asked to write: summaries are reckoned as long as extractive ones.
+        """
+        deciding = await self._deciding(board)
+        found = await self._store.find_board(board)
+        config = BoardConfig() if found is None else found.config
+        asking = self.writer.chosen(config) == AGENT
+        requests, _ = await self._store.summary_requests(board)
+        waiting = [(r.thread, tuple(r.seen)) for r in requests] if asking else []
+        deciding.spare(waiting)
+        first = await self._store.prune(board, deciding.first, apply=False, reaching=deciding.reach)
+        if asking:
+            # They are asked for, and wait; unless the board cannot.
+            waiting += first.threads
+            deciding.spare(first.threads)
+            outcome = await self._store.prune(board, deciding.last, apply=False, reaching=deciding.reach)
+            if outcome.tokens_after <= config.high_tokens:
+                return outcome
+            first = replace(first, threads=tuple(waiting))
+        if not first.threads:
+            return first
+        written = await self.writer.extracts(board, first.threads)
+        rehearsal = _Rehearsal([summary.new for summary in written], deciding)
+        outcome = await self._store.prune(board, rehearsal.decide, apply=False, reaching=deciding.reach)
+        return replace(outcome, tokens_after=outcome.tokens_after + rehearsal.added)
+
+    async def upcoming(self, board: str) -> PassOutcome:
+        """What would leave first, in order, as if there were no room at all; nothing is changed."""
+        deciding = await self._deciding(board)
+
+        def look(space: Workspace) -> Plan:
+            return deciding.down_to(space, 0)
+
+        return await self._store.prune(board, look, apply=False, reaching=lambda config: Reach.ALL)
+
+    async def run(self) -> None:
+        """Archives what outlives its time, and passes boards that another process left too full."""
+        looked = -_LOOK_SECONDS
+        while True:
+            try:
+                await self._expire()
+                for changed in await self._store.sweep_debates():
+                    self.kick(changed)
+                for changed in await self._store.sweep_requests():
+                    self.kick(changed)
+                if (now := asyncio.get_running_loop().time()) >= looked + _LOOK_SECONDS:
+                    looked = now
+                    for board in await self._store.boards():
+                        if board.pass_due:
+                            self.kick(board.id)
+            except BlackboardError as error:
+                logger.warning("housekeeping did not run: %s", error)
+            try:
+                await self.writer.meet_due()
+            except BlackboardError as error:
+                logger.warning("summaries that are due wait: %s", error)
+            try:
+                await self._store.sweep_once()
+            except BlackboardError as error:
+                logger.warning("old idempotency keys wait: %s", error)
+            try:
+                await self._store.spread_retractions()
+            except BlackboardError as error:
+                logger.warning("retraction notices wait: %s", error)
+            try:
+                await self._store.expire_subscriptions()
+                await self._store.sweep_groups()
+            except BlackboardError as error:
+                logger.warning("unused subscriptions and groups wait: %s", error)
+            self._soon.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._nap()):
+                    await self._soon.wait()
+
+    async def settle(self) -> None:
+        """Returns when no pass is under way or wanted in this process."""
+        while self._passes:
+            await asyncio.wait(list(self._passes.values()))
+
+    async def close(self) -> None:
+        """Ends passes under way between their transactions."""
+        tasks = list(self._passes.values())
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task

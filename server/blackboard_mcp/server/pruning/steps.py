@@ -1,0 +1,197 @@
+"""What leaves working memory: the steps of a pass, the level it ends at, and what may never go.
+
+A pure function from working memory as it stands to a plan. It knows nothing of stores and clocks, and
+never names an item that the guard holds. In which order the fourth step takes items is a policy's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from blackboard_mcp.protocols.board import DEFAULT_POLICY, STEPS
+from blackboard_mcp.protocols.items import FINISHED, ItemType
+from blackboard_mcp.protocols.pruning import (
+    EXEMPT,
+    Candidate,
+    Move,
+    Plan,
+    Workspace,
+    beyond_shares,
+    finished,
+    freed_by_summary,
+)
+
+from .deferral import deferred, in_turn
+from .ordering import SHARE
+from .policies import TOKEN_IMPORTANCE, Ranking
+
+RESOLVED, LOGS, THREADS, IMPORTANCE = 1, 2, 3, 4
+"""The steps of a pass."""
+ALL_STEPS = frozenset({RESOLVED, LOGS, THREADS, IMPORTANCE})
+_WHY = 60
+"""Longest reason."""
+
+
+@dataclass(slots=True)
+class _Pass:
+    tokens: int
+    moves: list[Move] = field(default_factory=list)
+    gone: set[int] = field(default_factory=set)
+
+    def left(self, space: Workspace) -> Iterable[Candidate]:
+        return (c for c in space.candidates if c.number not in self.gone)
+
+    def take(self, candidate: Candidate, step: int, why: str) -> None:
+        self.moves.append(Move(candidate.number, step, why))
+        self.gone.add(candidate.number)
+        self.tokens -= candidate.tokens
+
+
+def decide(
+    space: Workspace,
+    *,
+    steps: frozenset[int] = ALL_STEPS,
+    level: int | None = None,
+    ranking: Ranking = TOKEN_IMPORTANCE,
+) -> Plan:
+    """What to move, in order, until working memory is at `level` tokens (the low-water mark by default).
+
+    1. Expired items, all of them, whatever the level; then claims that fell; then what is resolved, withdrawn
+       or superseded; oldest change first.
+    2. Logs that have been analysed, oldest change first.
+    3. Finished threads worth a summary are proposed in `Plan.threads`, not moved: the summary is
+       written outside the transaction. Step 4 takes no account of them, so a caller that wants summaries
+       runs steps 1 to 3 first and step 4 after the summaries.
+    4. While several owners are there: what one of them has beyond its share, whatever importance up to
+       the hard ceiling it claims. Then what is left up to the ceiling; then, only if that left more than
+       the high-water mark, up to the hard ceiling. Each in the order of `ranking`, but open work after
+       everything else of its owner, and what something of importance rests on after that; up to the first
+       ceiling only where that goes as well. Importance 5 stays.
+
+    Of `steps` those run that the board's configuration has as well; what expired goes in any case.
+    """
+    level = space.config.low_tokens if level is None else level
+    expiring = RESOLVED in steps
+    steps &= {number for number, name in enumerate(STEPS, 1) if name in space.config.steps}
+    free = [c for c in space.candidates if c.number not in space.protected]
+    free.sort(key=lambda c: (c.seq, c.number))
+    state = _Pass(space.tokens)
+    if expiring:
+        for candidate in free:
+            if candidate.expired:
+                state.take(candidate, RESOLVED, "expired")
+    if RESOLVED in steps:
+        done = [c for c in free if not c.expired and (c.status in FINISHED or c.superseded)]
+        _take(state, sorted(done, key=lambda c: not c.fell), level, RESOLVED)
+    if LOGS in steps:
+        logs = (c for c in free if c.number not in state.gone and c.type is ItemType.LOG and c.analysed)
+        _take(state, logs, level, LOGS)
+    threads: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    if THREADS in steps and state.tokens > level:
+        threads = finished_threads(space, state.gone, state.tokens - level)
+    if IMPORTANCE in steps:
+        ceiling = min(space.config.ceiling, EXEMPT - 1)
+        hard = min(space.config.hard_ceiling, EXEMPT - 1)
+        if state.tokens > level:
+            _take_beyond_shares(state, space, [c for c in free if c.importance <= hard], level, ranking)
+        if state.tokens > level:
+            soft = [c for c in free if c.number not in state.gone and c.importance <= ceiling]
+            _take_by(ranking, state, space, in_turn(soft, state.gone), level)
+        if state.tokens > space.config.high_tokens:
+            more = [c for c in free if c.number not in state.gone and c.importance <= hard]
+            _take_by(ranking, state, space, more, level)
+    return Plan(tuple(state.moves), threads, ranking.policy, ranking.warning)
+
+
+def _take_by(
+    ranking: Ranking, state: _Pass, space: Workspace, candidates: Sequence[Candidate], level: int
+) -> None:
+    """In the order of the policy, but for what has to wait."""
+    ordered = ranking.order(candidates, _used(state.left(space)))
+    _take(state, deferred(ordered, state.gone), level, IMPORTANCE, ranking.policy)
+
+
+def _take_beyond_shares(
+    state: _Pass, space: Workspace, free: Sequence[Candidate], level: int, ranking: Ranking
+) -> None:
+    """What owners have beyond their share, from whoever has most first, each down to its share.
+
+    Nothing where working memory is not shown whole: then no owner has that much.
+    """
+    if space.threads is not None:
+        return
+    used = _used(state.left(space))
+    allowed, beyond = beyond_shares(space.config, used)
+    public = _used(c for c in state.left(space) if not c.private)
+    mine = {owner: [c for c in free if c.owner == owner and c.number not in state.gone] for owner in beyond}
+    queues = {
+        owner: iter(deferred(ranking.order(listed, used), state.gone)) for owner, listed in mine.items()
+    }
+    while queues and state.tokens > level:
+        owner = min(queues, key=lambda name: (-used[name], name))
+        candidate = next(queues[owner], None)
+        if candidate is None or used[owner] <= allowed:
+            del queues[owner]
+            continue
+        # Who has so much in private only is not told of.
+        said = SHARE if public.get(owner, 0) > allowed else ranking.policy
+        state.take(candidate, IMPORTANCE, why(candidate, IMPORTANCE, said))
+        used[owner] -= candidate.tokens
+
+
+def evictable(space: Workspace) -> tuple[list[Candidate], dict[str, int]]:
+    """What the fourth step might take once the first two have run, and the tokens left by then, by owner."""
+    early = {m.number for m in decide(space, steps=frozenset({RESOLVED, LOGS})).moves}
+    hard = min(space.config.hard_ceiling, EXEMPT - 1)
+    left = [c for c in space.candidates if c.number not in early]
+    return [c for c in left if c.importance <= hard and c.number not in space.protected], _used(left)
+
+
+def _used(candidates: Iterable[Candidate]) -> dict[str, int]:
+    """Tokens by owner."""
+    used: dict[str, int] = {}
+    for c in candidates:
+        used[c.owner] = used.get(c.owner, 0) + c.tokens
+    return used
+
+
+def _take(
+    state: _Pass, candidates: Iterable[Candidate], level: int, step: int, policy: str = DEFAULT_POLICY
+) -> None:
+    for candidate in candidates:
+        if state.tokens <= level:
+            return
+        state.take(candidate, step, why(candidate, step, policy))
+
+
+def why(candidate: Candidate, step: int, policy: str = DEFAULT_POLICY) -> str:
+    """Why a step takes an item, in a few words."""
+    if step == LOGS:
+        return "log analysed"
+    if step == IMPORTANCE:
+        by = "oldest first" if policy == DEFAULT_POLICY else policy
+        work = "open work, " if candidate.open_work else ""
+        return f"{work}importance {candidate.importance}, {by}"[:_WHY]
+    return "superseded" if candidate.status not in FINISHED else candidate.status.lower()
+
+
+def finished_threads(space: Workspace, gone: set[int], need: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Threads worth a summary, by number, with the members it would stand for, in order of posting.
+
+    Such a thread is over and has more than `summarise_over` members left. No more threads are named than
+    it takes to free `need` tokens.
+    """
+    by_thread: dict[int, list[Candidate]] = {}
+    shown = (c for c in space.candidates if space.threads is None or c.thread in space.threads)
+    for candidate in sorted(shown, key=lambda c: c.number):
+        by_thread.setdefault(candidate.thread, []).append(candidate)
+    proposed: list[tuple[int, tuple[int, ...]]] = []
+    for thread, everyone in sorted(by_thread.items()):
+        if need <= 0:
+            break
+        left = [c for c in finished(everyone, space.protected) if c.number not in gone]
+        if len(left) > space.config.summarise_over:
+            proposed.append((thread, tuple(c.number for c in left)))
+            need -= freed_by_summary(left)
+    return tuple(proposed)

@@ -1,0 +1,274 @@
+"""The relay's side of HTTP: requests to one server, answers read as they come, each generation's headers.
+
+h11 speaks the protocol over asyncio's streams, so that a relay starts in a tenth of a second. A failure is one of two
+errors, told apart by whether anything was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import re
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import h11
+
+from ..access.identity import server_url
+
+CONNECT_SECONDS: Final = 5.0
+SILENCE_SECONDS: Final = 90.0
+WRITE_SECONDS: Final = 30.0
+IDLE_SECONDS: Final = 30.0
+MAX_IDLE: Final = 8
+
+_READ_BYTES: Final = 65_536
+_VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+_NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_HEADER_SAFE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+
+Message = dict[str, Any]
+
+
+class Unreachable(Exception):
+    """No connection to the server came about, so nothing was sent."""
+
+
+class Broken(Exception):
+    """The connection ended before the answer did."""
+
+
+class HttpClient:
+    """HTTP/1.1 to one server: kept-alive connections, as many as there are requests at a time."""
+
+    def __init__(self, url: str, headers: list[tuple[str, str]]) -> None:
+        parts = urlsplit(server_url(url))
+        self.url = f"{parts.scheme}://{parts.netloc}{parts.path}"
+        self._target = parts.path + (f"?{parts.query}" if parts.query else "")
+        self._address = (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
+        # The authorities that the system trusts; without TLS none are loaded.
+        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self._headers = [("Host", parts.netloc), ("Accept-Encoding", "identity"), *headers]
+        self._idle: list[_Connection] = []
+
+    @contextlib.asynccontextmanager
+    async def send(
+        self, method: str, headers: list[tuple[str, str]], body: bytes, *, patience: float = CONNECT_SECONDS
+    ) -> AsyncIterator[Response]:
+        """One request; the block reads the answer, and leaving it early closes the connection.
+
+        `patience` is how long to go on trying to connect, in seconds.
+
+        Raises:
+            Unreachable: nothing was sent.
+            Broken: the connection ended, in here or while the answer is read.
+        """
+        kinds = [] if method == "GET" else [("Accept", "application/json, text/event-stream")]
+        if body:
+            kinds.append(("Content-Type", "application/json"))
+        if method != "GET":
+            kinds.append(("Content-Length", str(len(body))))
+        connection = await self._kept() or await self._connected(patience)
+        try:
+            yield await connection.ask(method, self._target, [*self._headers, *kinds, *headers], body)
+        finally:
+            if connection.renew() and len(self._idle) < MAX_IDLE:
+                self._idle.append(connection)
+            else:
+                connection.close()
+
+    async def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+        await asyncio.sleep(0)  # transports end in the loop's next round
+
+    async def _kept(self) -> _Connection | None:
+        """A connection that an earlier request left open, the last used first."""
+        while self._idle:
+            connection = self._idle.pop()
+            if await connection.is_alive():
+                return connection
+            connection.close()
+        return None
+
+    async def _connected(self, patience: float) -> _Connection:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + patience
+        pause = 0.05
+        while True:
+            try:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    return _Connection(*await asyncio.open_connection(*self._address, ssl=self._tls))
+            except (OSError, UnicodeError) as exc:  # a time-out is an OSError too
+                if loop.time() + pause > deadline:
+                    raise Unreachable(_reason(exc)) from exc
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 1.0)
+
+
+class _Connection:
+    """One connection, which carries one request at a time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._http = h11.Connection(h11.CLIENT)
+        self._used = 0.0
+
+    async def ask(self, method: str, target: str, headers: list[tuple[str, str]], body: bytes) -> Response:
+        """Sends a request; the head of its answer.
+
+        Raises:
+            Broken: there was none.
+        """
+        sent = self._http.send(h11.Request(method=method, target=target, headers=headers)) or b""
+        if body:
+            sent += self._http.send(h11.Data(data=body)) or b""
+        sent += self._http.send(h11.EndOfMessage()) or b""
+        # A server may answer, and close, before it has read all.
+        with contextlib.suppress(ConnectionError):
+            self._writer.write(sent)
+            try:
+                async with asyncio.timeout(WRITE_SECONDS):
+                    await self._writer.drain()
+            except TimeoutError as exc:
+                raise Broken("it takes nothing more") from exc
+        while not isinstance(event := await self.event(), h11.Response):
+            if not isinstance(event, h11.InformationalResponse):
+                raise Broken("there is no answer")
+        return Response(event, self)
+
+    async def event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """What the server says next.
+
+        Raises:
+            Broken: it ended, said nothing for long, or does not speak HTTP.
+        """
+        try:
+            while (event := self._http.next_event()) is h11.NEED_DATA:
+                async with asyncio.timeout(SILENCE_SECONDS):
+                    self._http.receive_data(await self._reader.read(_READ_BYTES))
+        except (OSError, h11.RemoteProtocolError) as exc:
+            raise Broken(_reason(exc)) from exc
+        return event
+
+    def renew(self) -> bool:
+        """Makes it ready for another request; false when the last one is not over, or was the last."""
+        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            return False
+        self._http.start_next_cycle()
+        self._used = asyncio.get_running_loop().time()
+        return True
+
+    async def is_alive(self) -> bool:
+        """Whether it was used of late, and the server has neither closed it nor said something unasked."""
+        try:
+            async with asyncio.timeout(0):
+                await self._reader.read(1)
+        except TimeoutError:
+            return asyncio.get_running_loop().time() - self._used < IDLE_SECONDS
+        except OSError:
+            pass
+        return False
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class Response:
+    def __init__(self, head: h11.Response, connection: _Connection) -> None:
+        self.status = head.status_code
+        self.headers = {name.decode(): value.decode("latin-1") for name, value in head.headers}
+        self.kind = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        self._connection = connection
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        while isinstance(event := await self._connection.event(), h11.Data):
+            yield bytes(event.data)
+
+    async def body(self) -> bytes:
+        return b"".join([chunk async for chunk in self.chunks()])
+
+    async def finish(self) -> None:
+        """Read to the end, if it is near, so that the connection can be used again."""
+        with contextlib.suppress(Broken, TimeoutError):
+            async with asyncio.timeout(1.0):
+                await self.body()
+
+    async def events(self) -> AsyncGenerator[bytes, None]:
+        """The data of each server-sent event that has any."""
+        rest, data = b"", []
+        async for chunk in self.chunks():
+            *lines, rest = (rest + chunk).replace(b"\r\n", b"\n").split(b"\n")
+            for line in lines:
+                if line.startswith(b"data:"):
+                    data.append(line[5:].removeprefix(b" "))
+                elif not line and data:
+                    yield b"\n".join(data)
+                    data = []
+
+
+def _reason(exc: Exception) -> str:
+    return str(exc) or type(exc).__name__
+
+
+def modern_headers(message: Message) -> list[tuple[str, str]]:
+    """What the modern generation's headers repeat of the body; nothing for a message of the legacy one."""
+    params = params_of(message)
+    meta = params.get("_meta")
+    version = meta.get(_VERSION_KEY) if isinstance(meta, dict) else None
+    if not isinstance(version, str) or message["method"] == "initialize":
+        return []
+    headers = [("MCP-Protocol-Version", _header(version)), ("Mcp-Method", _header(message["method"]))]
+    name = params.get(_NAMED.get(message["method"], ""))
+    if isinstance(name, str):
+        headers.append(("Mcp-Name", _header(name)))
+    return headers
+
+
+class LegacySession:
+    """What the legacy generation remembers between requests."""
+
+    def __init__(self) -> None:
+        self.opening: Message | None = None
+        self.session_id: str | None = None
+        self.version: str | None = None
+        self.subscribed: set[str] = set()
+        self.renewing = asyncio.Lock()
+
+    def headers(self) -> list[tuple[str, str]]:
+        headers = []
+        if self.session_id is not None:
+            headers.append(("Mcp-Session-Id", self.session_id))
+            if self.version is not None:
+                headers.append(("MCP-Protocol-Version", self.version))
+        return headers
+
+    def note(self, request: Message, result: Message, session_id: str | None) -> None:
+        uri = params_of(request).get("uri")
+        if request["method"] == "initialize":
+            self.opening = request
+            self.session_id = session_id
+            version = result.get("protocolVersion")
+            self.version = version if isinstance(version, str) else None
+        elif request["method"] == "resources/subscribe" and isinstance(uri, str):
+            self.subscribed.add(uri)
+        elif request["method"] == "resources/unsubscribe" and isinstance(uri, str):
+            self.subscribed.discard(uri)
+
+
+def params_of(message: Message) -> Message:
+    params = message.get("params")
+    return params if isinstance(params, dict) else {}
+
+
+def _header(value: str) -> str:
+    """A header value, in base64 where it would not survive as it is."""
+    safe = not value or _HEADER_SAFE.fullmatch(value) is not None
+    if safe and not (value.startswith("=?base64?") and value.endswith("?=")):
+        return value
+    encoded = base64.b64encode(value.encode("utf-8", "replace")).decode()
+    return f"=?base64?{encoded}?="

@@ -1,0 +1,384 @@
+"""`blackboard-mcp connect URL`: a stdio server that is only a wire to a server over HTTP.
+
+Clients that can only start a process get the shared server this way, for the price of a small
+process each: nothing heavy is imported. Knows both protocol generations' HTTP wires, and of the
+messages only what decides their headers. Refuses to know what a board is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from ...protocols.names import check_name
+from ..access.identity import check_bearer, how_to_reach, name_header, read_token
+from ..mcp.lines import LineWriter, Oversized, read_lines
+from .http import (
+    CONNECT_SECONDS,
+    Broken,
+    HttpClient,
+    LegacySession,
+    Message,
+    Response,
+    Unreachable,
+    modern_headers,
+    params_of,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START_SECONDS: Final = 10.0
+NOTIFY_SECONDS: Final = 30.0
+DRAIN_SECONDS: Final = 2.0
+RECONNECT_SECONDS: Final = (0.1, 5.0)
+
+_DESCRIPTION: Final = (
+    "Join the blackboard server at URL, say http://127.0.0.1:8420/mcp, from a client that only starts local processes. "
+    "It ends when its input ends. A bearer token is taken from --token-file, else from BLACKBOARD_TOKEN."
+)
+_STARTING: Final = frozenset({"initialize", "server/discover"})
+_UNREACHABLE: Final = -32001
+_BROKEN: Final = -32002
+_REFUSED: Final = -32003
+_PARSE_ERROR: Final = -32700
+_INVALID_REQUEST: Final = -32600
+
+
+async def relay(
+    url: str,
+    *,
+    agent: str | None = None,
+    owner: str | None = None,
+    token: str | None = None,
+    input_fd: int = 0,
+    output_fd: int = 1,
+) -> None:
+    """Carry messages between two descriptors and the server at `url` until the input ends.
+
+    Raises:
+        InvalidInput: `agent` or `owner` is not a name, `url` is not a server's address, or the token would go over the
+            network in the clear.
+    """
+    headers = []
+    if agent:
+        headers.append(("X-Blackboard-Agent", name_header(check_name(agent))))
+    if owner:
+        headers.append(("X-Blackboard-Owner", name_header(check_name(owner))))
+    if token:
+        check_bearer(url, token)
+        headers.append(("Authorization", f"Bearer {token}"))
+    wire = _Relay(HttpClient(url, headers), input_fd, output_fd)
+    await wire.run()
+
+
+def main(url: str, agent: str | None = None, owner: str | None = None, token_file: Path | None = None) -> int:
+    """Run the relay as this process; the exit status.
+
+    The token is taken from `token_file`, else from BLACKBOARD_TOKEN; the agent's name and its owner's from
+    BLACKBOARD_AGENT and BLACKBOARD_OWNER unless given.
+    """
+    agent = agent or os.environ.get("BLACKBOARD_AGENT") or None
+    owner = owner or os.environ.get("BLACKBOARD_OWNER") or None
+    try:
+        token = read_token(token_file) if token_file else os.environ.get("BLACKBOARD_TOKEN") or None
+        asyncio.run(relay(url, agent=agent, owner=owner, token=token))
+    except KeyboardInterrupt:
+        return 130
+    except Exception as exc:
+        print(f"blackboard-mcp connect: {exc}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def run() -> None:
+    """The program `blackboard-mcp-connect`, which is installed without the server."""
+    from pathlib import Path
+
+    parser = argparse.ArgumentParser("blackboard-mcp-connect", description=_DESCRIPTION)
+    parser.add_argument("url", metavar="URL")
+    parser.add_argument("--agent", metavar="NAME", help="Your agent's name on the board.")
+    parser.add_argument("--owner", metavar="NAME", help="Whom your agent acts for (default itself).")
+    parser.add_argument(
+        "--token-file", type=Path, metavar="FILE", help="Holds the access token, for you alone."
+    )
+    given = parser.parse_args()
+    sys.exit(main(given.url, given.agent, given.owner, given.token_file))
+
+
+class _Relay:
+    def __init__(self, http: HttpClient, input_fd: int, output_fd: int) -> None:
+        self._http = http
+        self._input_fd = input_fd
+        self._output = LineWriter(output_fd)
+        self._writing = asyncio.Lock()
+        self._calls: dict[int | str, asyncio.Task[None]] = {}
+        self._gone = asyncio.Event()
+        self._legacy = LegacySession()
+        self._standing: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        reading = asyncio.create_task(self._read())
+        gone = asyncio.create_task(self._gone.wait())
+        try:
+            await asyncio.wait((reading, gone), return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                reading.result()
+                listening = {"subscriptions/listen"}
+                owed = [task for task in self._calls.values() if task.get_name() not in listening]
+                if owed:
+                    await asyncio.wait(owed, timeout=DRAIN_SECONDS)
+        finally:
+            await _stop(reading, gone, self._standing, *self._calls.values())
+            with contextlib.suppress(Unreachable, Broken, TimeoutError):
+                async with asyncio.timeout(DRAIN_SECONDS):
+                    await self._end_session()
+            await self._http.close()
+            self._output.close()
+
+    # From the client
+
+    async def _read(self) -> None:
+        async for line in read_lines(self._input_fd):
+            if isinstance(line, Oversized):
+                text = "the line is too long for the server and was refused; send less in one call"
+                await self._fail(line.request_id, _INVALID_REQUEST, text)
+            elif line.strip():
+                await self._take(line)
+
+    async def _take(self, line: bytes) -> None:
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            await self._fail(None, _PARSE_ERROR, "Parse error: the line is not JSON")
+            return
+        if not isinstance(message, dict):
+            await self._fail(None, _INVALID_REQUEST, "send one JSON-RPC message a line, no batches")
+            return
+        method, identifier = message.get("method"), message.get("id")
+        if isinstance(method, str) and isinstance(identifier, int | str):
+            if method == "initialize":
+                # What follows needs the session that the answer opens.
+                await self._call(message, line)
+                return
+            task = asyncio.create_task(self._call(message, line), name=method)
+            self._calls[identifier] = task
+            task.add_done_callback(lambda done: self._forget(identifier, done))
+        elif method == "notifications/cancelled" and self._legacy.opening is None:
+            # In the modern generation closing the answer's stream is how a call is cancelled.
+            task_or_none = self._calls.get(params_of(message).get("requestId", ""))
+            # Once: a second time would interrupt the closing.
+            if task_or_none is not None and not task_or_none.cancelling():
+                task_or_none.cancel()
+        else:
+            await self._notify(line)
+            if method == "notifications/initialized" and self._standing is None:
+                self._standing = asyncio.create_task(self._stand())
+
+    def _forget(self, identifier: int | str, task: asyncio.Task[None]) -> None:
+        if self._calls.get(identifier) is task:
+            del self._calls[identifier]
+        if not task.cancelled() and (exc := task.exception()) is not None:
+            sys.stderr.write(f"blackboard-mcp connect: {exc!r}\n")
+
+    async def _notify(self, line: bytes) -> None:
+        """One at a time, so that notifications keep their order."""
+        try:
+            async with asyncio.timeout(NOTIFY_SECONDS):
+                headers = await self._session_headers()
+                async with self._http.send("POST", headers, line) as response:
+                    await response.body()
+        except (Unreachable, Broken, TimeoutError) as exc:
+            sys.stderr.write(f"blackboard-mcp connect: a notification was lost: {exc}\n")
+
+    async def _call(self, message: Message, line: bytes) -> None:
+        """Bring the server's answer, or an error that says why there is none."""
+        identifier = message["id"]
+        try:
+            renewed = await self._exchange(message, line)
+            if renewed:
+                await self._exchange(message, line, last=True)
+        except Unreachable as exc:
+            advice = how_to_reach(str(exc)) or "; start one with: blackboard-mcp serve --transport http"
+            text = f"no blackboard server answers at {self._http.url} ({exc}); nothing was sent{advice}"
+            await self._fail(identifier, _UNREACHABLE, text)
+        except (Broken, TimeoutError) as exc:
+            text = (
+                f"the connection to {self._http.url} ended before the answer ({exc}); the call may have been "
+                "applied: read before repeating it, or repeat it with the same idempotency_key"
+            )
+            await self._fail(identifier, _BROKEN, text)
+        except Exception as exc:
+            await self._fail(identifier, _BROKEN, f"the relay could not carry the call: {exc!r}"[:300])
+
+    async def _exchange(self, message: Message, line: bytes, *, last: bool = False) -> bool:
+        """One request and its answer. True: the session was renewed, the request should be repeated."""
+        patience = START_SECONDS if message["method"] in _STARTING else CONNECT_SECONDS
+        headers = modern_headers(message) or await self._session_headers()
+        session = self._legacy.session_id
+        async with self._http.send("POST", headers, line, patience=patience) as response:
+            may_renew = not last and message["method"] != "initialize"
+            if response.status == 404 and session is not None and may_renew:
+                await response.body()
+                return await self._renew(session)
+            if response.status == 200 and response.kind == "text/event-stream":
+                async with contextlib.aclosing(response.events()) as events:
+                    async for data in events:
+                        answered = self._note(message, response, data)
+                        await self._write(data)
+                        if answered:
+                            await response.finish()
+                            return False
+                raise Broken("its stream ended")
+            body = await response.body()
+            document = _document(body)
+            if document is None or "jsonrpc" not in document:
+                await self._refused(message["id"], response.status, document, body)
+                return False
+            if document.get("id") is None:
+                document["id"] = message["id"]
+                body = json.dumps(document).encode()
+            self._note(message, response, body)
+            await self._write(body)
+            return False
+
+    async def _refused(
+        self, identifier: int | str, status: int, document: Message | None, body: bytes
+    ) -> None:
+        facts = document or {}
+        text = str(facts.get("message") or body[:200].decode("utf-8", "replace") or "no explanation")
+        await self._fail(
+            identifier, _REFUSED, f"the server answered {status}: {text}", {**facts, "status": status}
+        )
+
+    def _note(self, message: Message, response: Response, data: bytes) -> bool:
+        """Whether this is the answer to the request; what a legacy session needs of it is kept."""
+        document = _document(data)
+        if document is None or "method" in document or document.get("id") != message["id"]:
+            return False
+        result = document.get("result")
+        if isinstance(result, dict):
+            self._legacy.note(message, result, response.headers.get("mcp-session-id"))
+        return True
+
+    # The legacy session
+
+    async def _session_headers(self) -> list[tuple[str, str]]:
+        """The session's headers, once no renewal is under way that would leave them out."""
+        async with self._legacy.renewing:
+            return self._legacy.headers()
+
+    async def _renew(self, lost: str) -> bool:
+        """Open a new session in the place of one the server no longer knows; whether there is one."""
+        async with self._legacy.renewing:
+            if self._legacy.session_id != lost:
+                return self._legacy.session_id is not None
+            opening = self._legacy.opening
+            # The lost name stays until there is another: what fails in here is tried again by the next call.
+            if opening is None or not await self._quiet(opening, headers=[]):
+                return False
+            await self._quiet({"jsonrpc": "2.0", "method": "notifications/initialized"})
+            for number, uri in enumerate(sorted(self._legacy.subscribed)):
+                await self._quiet(
+                    {
+                        "jsonrpc": "2.0",
+                        "id": f"relay-{number}",
+                        "method": "resources/subscribe",
+                        "params": {"uri": uri},
+                    }
+                )
+            return self._legacy.session_id is not None
+
+    async def _quiet(self, message: Message, headers: list[tuple[str, str]] | None = None) -> bool:
+        """Send a message of the relay's own and swallow the answer; whether it was not an error."""
+        headers = self._legacy.headers() if headers is None else headers
+        line = json.dumps(message).encode()
+        async with asyncio.timeout(NOTIFY_SECONDS):
+            async with self._http.send("POST", headers, line) as response:
+                if response.kind != "text/event-stream":
+                    return response.status < 400 and self._note_quietly(
+                        message, response, await response.body()
+                    )
+                async with contextlib.aclosing(response.events()) as events:
+                    async for data in events:
+                        if self._note_quietly(message, response, data):
+                            return True
+        return False
+
+    def _note_quietly(self, message: Message, response: Response, data: bytes) -> bool:
+        return "id" not in message or self._note(message, response, data)
+
+    async def _stand(self) -> None:
+        """Keep the legacy generation's standing stream open, and pass on what it brings."""
+        shortest, longest = RECONNECT_SECONDS
+        pause, first = shortest, True
+        while (session := self._legacy.session_id) is not None:
+            headers = [*self._legacy.headers(), ("Accept", "text/event-stream")]
+            try:
+                async with self._http.send("GET", headers, b"") as response:
+                    if response.status == 405:
+                        return
+                    if response.status == 200:
+                        if not first:
+                            await self._tell_changed()
+                        first, pause = False, shortest
+                        async for data in response.events():
+                            await self._write(data)
+                    else:
+                        await response.body()
+                if response.status == 404:
+                    await self._renew(session)
+            except (Unreachable, Broken, TimeoutError):
+                pass
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, longest)
+
+    async def _tell_changed(self) -> None:
+        """After a gap in the stream: what was subscribed to may have changed unseen."""
+        for uri in sorted(self._legacy.subscribed):
+            notice = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}}
+            await self._write(json.dumps(notice).encode())
+
+    async def _end_session(self) -> None:
+        if self._legacy.session_id is not None:
+            async with self._http.send("DELETE", self._legacy.headers(), b"", patience=0.0) as response:
+                await response.body()
+
+    # To the client
+
+    async def _fail(
+        self, identifier: int | str | None, code: int, text: str, data: Message | None = None
+    ) -> None:
+        error: Message = {"code": code, "message": text}
+        if data is not None:
+            error["data"] = data
+        await self._write(json.dumps({"jsonrpc": "2.0", "id": identifier, "error": error}).encode())
+
+    async def _write(self, data: bytes) -> None:
+        line = data if b"\n" not in data and b"\r" not in data else json.dumps(json.loads(data)).encode()
+        async with self._writing:
+            try:
+                await self._output.write(line + b"\n")
+            except OSError:
+                self._gone.set()
+
+
+def _document(data: bytes) -> Message | None:
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) else None
+
+
+async def _stop(*tasks: asyncio.Task[Any] | None) -> None:
+    running = [task for task in tasks if task is not None and not task.done()]
+    for task in running:
+        task.cancel()
+    if running:
+        await asyncio.wait(running, timeout=DRAIN_SECONDS)

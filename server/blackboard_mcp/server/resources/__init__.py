@@ -1,0 +1,1 @@
+"""What clients list beside the tools: resources, menus and prompts of the boards."""

@@ -1,0 +1,252 @@
+"""Announcements: which resources a board's events change, told to who subscribed to them.
+
+A notification is a hint to read again; that a board's sequence alone moved is none. What is private is
+announced to its author alone, and what a team shares to those who are of it by then, so that nobody learns from the
+timing of hints what others note down.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from blackboard_mcp.protocols.errors import StoreClosed, StoreError
+from blackboard_mcp.protocols.events import SYSTEM, Event, EventType
+from blackboard_mcp.protocols.items import LETTERS, ItemType, Ref, Visibility
+from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.visibility import team_of, visibility_of
+
+from ..mcp.streams import RESOURCE_LIST
+
+if TYPE_CHECKING:
+    from ..mcp.server import BoardServer, Caller
+
+logger = logging.getLogger(__name__)
+
+COALESCE_SECONDS: Final = 0.02
+"""A burst is one notification a resource and reader in so much time."""
+_MOST: Final = 1_000
+"""Events looked at for one announcement; more than these change every resource of their board."""
+_LINKED: Final = 200
+"""Items whose edges are looked up for one announcement."""
+_FORGET_SECONDS: Final = 60.0
+_SLICE: Final = 2_000
+_BOARDS_SECONDS: Final = 1.0
+"""So often it is looked whether there are other boards, while somebody wants to hear of that and things change."""
+
+_LISTS: Final = {
+    "agenda": ItemType.PLAN,
+    "constraints": ItemType.CONSTRAINT,
+    "hot-issues": ItemType.HOT_ISSUE,
+    "answer": ItemType.ANSWER,
+}
+"""Resources that list items of one type."""
+_OF_ITEMS: Final = frozenset({"working", "outline", "threads"})
+_DEBATES: Final = frozenset(
+    {EventType.DEBATE_OPENED, EventType.DEBATE_JOINED, EventType.DEBATE_CLOSED, EventType.BOARD_CREATED}
+)
+"""Events that change what is said of items they do not name: the rest of the argument."""
+_TYPES: Final = {letter: type_ for type_, letter in LETTERS.items()}
+
+
+@dataclass(slots=True)
+class Changed:
+    """What a few events of one board have in common: enough to tell of any resource whether it changed."""
+
+    board: str
+    numbers: set[int] = field(default_factory=set)
+    types: set[ItemType] = field(default_factory=set)
+    core: bool = False
+    agents: bool = False
+    every_item: bool = False
+    everything: bool = False
+
+    @classmethod
+    def by(cls, board: str, events: Sequence[Event]) -> Changed:
+        changed = cls(board)
+        for event in events:
+            if event.item is not None:
+                changed.numbers.add(_number(event.item))
+            if event.type is not None:
+                changed.types.add(event.type)
+            changed.core = changed.core or event.event is EventType.CORE_CHANGED
+            changed.agents = changed.agents or event.agent != SYSTEM
+            changed.every_item = changed.every_item or event.event in _DEBATES
+            changed.everything = changed.everything or event.event is EventType.BOARD_CREATED
+        return changed
+
+    def cites(self, ids: Iterable[str]) -> None:
+        """Items that changed items lead to: they say what leads to them."""
+        for id_ in ids:
+            self.numbers.add(_number(id_))
+            self.types.add(_TYPES[id_.partition("-")[0]])
+
+    def affects(self, uri: str) -> bool:
+        """Whether the content of a resource changed, for somebody who may see the events."""
+        path = uri.split("?", 1)[0].removesuffix(".json")
+        base = f"board://{self.board}"
+        if path != base and not path.startswith(base + "/"):
+            return False
+        section, _, rest = path[len(base) + 1 :].partition("/")
+        if section == "protocols":
+            return False  # they are those of the launch
+        if self.everything:
+            return True
+        if section == "items":
+            rest = rest.removesuffix("/versions")
+            # What holds an item, or goes before it, may change with any event.
+            return self.every_item or "/" in rest or _number(rest.split("@", 1)[0]) in self.numbers
+        if section == "core":
+            return self.core
+        if section == "agents":
+            return self.agents
+        if section in _LISTS:
+            return (
+                _LISTS[section] in self.types
+                or (section == "constraints" and self.core)
+                or (section != "answer" and self.every_item)
+            )
+        return bool(self.numbers) if section in _OF_ITEMS else True
+
+
+def _number(id_: str) -> int:
+    """The number in an id as anybody spells it; 0 when there is none."""
+    number = id_.rsplit("-", 1)[-1]
+    return int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
+
+
+def may_hear(agent: str, uri: str) -> bool:
+    """Whether an agent may subscribe to a URI: to everything but another agent's view and the list of boards."""
+    if uri.startswith("boards://"):
+        return False
+    section, _, viewer = uri.split("?", 1)[0].removesuffix(".json").partition("/view/")
+    return not viewer or "/" in section.removeprefix("board://") or viewer == agent
+
+
+def board_of(uri: str) -> str:
+    """The board that a resource is of; of none that is there for a URI that is not of ours."""
+    return uri.split("?", 1)[0].removeprefix("board://").partition("/")[0].removesuffix(".json")
+
+
+class Announcer:
+    """Reads what happens on boards that somebody subscribed to resources of, and publishes what changed."""
+
+    def __init__(self, store: BoardStore, server: BoardServer) -> None:
+        self._store = store
+        self._server = server
+        self._places: dict[str, int] = {}
+        self._unheard: dict[str, float] = {}
+        self._boards: set[str] = set()
+        self._looked = -_BOARDS_SECONDS
+        self._to_look = False
+
+    async def welcome(self, caller: Caller, uri: str) -> bool:
+        """Whether the caller may subscribe; what is news on the board begins with its first subscriber."""
+        if not may_hear(caller.agent, uri):
+            return False
+        board = board_of(uri)
+        self._unheard.pop(board, None)
+        if board not in self._places:
+            found = await self._store.find_board(board)
+            self._places.setdefault(board, 0 if found is None else found.seq)
+        return True
+
+    async def run(self) -> None:
+        """Announces until it is cancelled."""
+        seen = self._store.changes()
+        while True:
+            hurried = any(uri != RESOURCE_LIST for uri in self._server.subscribed_uris())
+            patience = _BOARDS_SECONDS if self._to_look else _FORGET_SECONDS
+            seen = await self._store.wait_for_change(seen, patience, hurried=hurried)
+            # A burst is one notification.
+            await asyncio.sleep(COALESCE_SECONDS)
+            seen = self._store.changes()
+            try:
+                await self._look_for_boards()
+                while await self._round():
+                    pass
+            except StoreClosed:
+                raise
+            except StoreError as error:
+                # What could not be read is announced with the next change.
+                logger.warning("changes were not announced: %s", error.message)
+
+    async def _look_for_boards(self) -> None:
+        """Announces that lists of resources may have changed, where there are other boards than the last time."""
+        now = asyncio.get_running_loop().time()
+        wanted = RESOURCE_LIST in self._server.subscribed_uris()
+        self._to_look = wanted and now - self._looked < _BOARDS_SECONDS
+        if wanted and not self._to_look:
+            self._looked = now
+            before, self._boards = self._boards, {board.id for board in await self._store.boards()}
+            if self._boards != before:
+                await self._server.publish([RESOURCE_LIST])
+
+    async def _round(self) -> bool:
+        """Announces what came since the last round. Whether some boards had to be left for another one."""
+        subscribed = [uri for uri in self._server.subscribed_uris() if uri != RESOURCE_LIST]
+        by_board: dict[str, list[str]] = {}
+        for uri in subscribed:
+            by_board.setdefault(board_of(uri), []).append(uri)
+        self._forget(by_board)
+        places = {board: self._places[board] for board in by_board if board in self._places}
+        if not places:
+            return False
+        stretches = await self._store.stretches(places, _MOST)
+        for board, stretch in stretches.items():
+            whole = bool(stretch.events) and stretch.events[-1].seq == stretch.seq
+            audiences: dict[str | None, list[Event]] = {None: []}
+            for event in stretch.events:
+                audiences.setdefault(event.owner, []).append(event)
+            for mark, events in audiences.items():
+                if mark is None and not whole:
+                    await self._publish(Changed(board, everything=True), by_board[board], None)
+                    continue
+                for agent in await self._audience(mark) if events else ():
+                    changed = Changed.by(board, events)
+                    await self._look_up(changed, by_board[board], agent or "")
+                    await self._publish(changed, by_board[board], agent)
+            self._places[board] = stretch.seq
+        return sum(len(stretch.events) for stretch in stretches.values()) >= _MOST
+
+    async def _audience(self, mark: str | None) -> list[str | None]:
+        """The subscribers who see what bears the mark; `None` for all of them."""
+        if mark is None:
+            return [None]
+        if visibility_of(mark) is Visibility.PRIVATE:
+            return [mark]
+        owners = await self._store.owners_of(self._server.subscribed_agents())
+        return [agent for agent, owner in owners.items() if team_of(owner) == mark]
+
+    async def _look_up(self, changed: Changed, uris: Sequence[str], agent: str) -> None:
+        """Adds what the changed items lead to, where somebody heeds it."""
+        if changed.every_item or not changed.numbers or not any(_heeds_edges(uri) for uri in uris):
+            return
+        if len(changed.numbers) > _LINKED:
+            changed.every_item = True
+            return
+        found = await self._store.read(changed.board, agent, [Ref(n) for n in sorted(changed.numbers)], [])
+        for item in found.items:
+            changed.cites(id_ for _, id_ in item.cites)
+
+    async def _publish(self, changed: Changed, uris: Sequence[str], agent: str | None) -> None:
+        for start in range(0, len(uris), _SLICE):
+            heard = [uri for uri in uris[start : start + _SLICE] if changed.affects(uri)]
+            await self._server.publish(heard, agent=agent)
+            if start:
+                await asyncio.sleep(0)
+
+    def _forget(self, subscribed: Iterable[str]) -> None:
+        """Drops boards that nobody has subscribed to for a while; one that is just being joined stays."""
+        now = asyncio.get_running_loop().time()
+        for board in self._places.keys() - set(subscribed):
+            if now - self._unheard.setdefault(board, now) > _FORGET_SECONDS:
+                del self._places[board], self._unheard[board]
+
+
+def _heeds_edges(uri: str) -> bool:
+    _, _, path = uri.split("?", 1)[0].removesuffix(".json").removeprefix("board://").partition("/")
+    return path.startswith("items/") or path in _LISTS

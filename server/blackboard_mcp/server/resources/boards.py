@@ -1,0 +1,450 @@
+"""The resources: one board from many sides, as text for people and models, or as JSON (`….json`).
+
+Every resource is subscribable; `announcing` says which of them an event changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+from blackboard_mcp.protocols.answers import (
+    Page as ItemPage,
+)
+from blackboard_mcp.protocols.errors import UnknownReference
+from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.items import Item, ItemType, Status
+from blackboard_mcp.protocols.keys import parse_listing
+from blackboard_mcp.protocols.late_models import version_wire, wire
+from pydantic import Field
+
+from ..access.needs import READS
+from ..answers import statistics as figures
+from ..answers.explanations import wire_explained
+from ..answers.rendering import FOOTER_TOKENS, Rendering
+from ..mcp.answer_size import MAX_ANSWER_BYTES, too_long
+from ..mcp.server import BoardServer, Caller
+from ..plugins.protocols import Protocols
+from ..text.lines import visible_json
+from ..usecases.blackboard import Blackboard
+from ..usecases.growth_meter import Gauge
+
+BoardId = Annotated[str, Field(max_length=64)]
+Name = Annotated[str, Field(max_length=80)]
+After = Annotated[int, Field(ge=0, le=2**53)]
+
+_PAGE = 100
+_MOST = 1_000
+_MOST_CHARACTERS = 4_000_000
+"""Most that the texts of the items of one resource have, but for one page more."""
+"""Items of one answer; the answer says where to go on."""
+_EVENTS = 500
+
+Told = tuple[str, dict[str, Any]]
+"""A resource as text and as a JSON object."""
+Facts = tuple[str, dict[str, Any] | Callable[[], dict[str, Any]]]
+"""The same, or with what makes the object where somebody wants it."""
+Section = Callable[[str, str], Awaitable[Facts]]
+
+
+class Resources:
+    """Registers the resources of every board and completes their templates."""
+
+    def __init__(
+        self, board: Blackboard, rendering: Rendering, protocols: Protocols, gauge: Gauge | None = None
+    ) -> None:
+        self._board = board
+        self._say = rendering
+        self._known = protocols
+        self._gauge = gauge
+
+    def register(self, server: BoardServer) -> None:
+        sections: dict[str, tuple[Section, str]] = {
+            "": (self._overview, "The board: figures, core, and where to look next"),
+            "/core": (self._core, "Objective, constraints in order, flags: never pruned"),
+            "/working": (self._working, "Live items, newest first"),
+            "/agenda": (self._agenda, "Plan items, most important first"),
+            "/threads": (self._threads, "Conversations and debates"),
+            "/agents": (self._agents, "Who takes part"),
+            "/constraints": (self._constraints, "Active constraints, verbatim"),
+            "/hot-issues": (self._hot_issues, "Open hot issues, verbatim"),
+            "/answer": (self._answer, "The answer so far: the newest ANSWER"),
+            "/stats": (self._stats, "Figures: tokens against the budget, counts, what is protected"),
+            "/outline": (self._outline, "Every live item in a line, by thread"),
+            "/protocols": (self._protocols, "Communication protocols: their keys and who writes what"),
+        }
+        for suffix, (section, description) in sections.items():
+            name = suffix.strip("/") or "board"
+            for json_ in (False, True):
+                server.resource(
+                    f"board://{{board}}{suffix}{'.json' if json_ else ''}",
+                    self._serve(section, json_),
+                    name=name + ("-json" if json_ else ""),
+                    description=description,
+                    mime_type="application/json" if json_ else "text/markdown",
+                    needs=READS,
+                )
+        for json_ in (False, True):
+            ending, mime = (".json", "application/json") if json_ else ("", "text/markdown")
+            kind = "-json" if json_ else ""
+            server.resource(
+                f"board://{{board}}/view/{{agent}}{ending}",
+                self._serve_view(json_),
+                name=f"view{kind}",
+                description="The board as one agent sees it, within 1,500 tokens",
+                mime_type=mime,
+                needs=READS,
+            )
+            server.resource(
+                f"board://{{board}}/items/{{id}}{ending}",
+                self._serve_item(json_),
+                name=f"item{kind}",
+                description="One item, whole, with its history",
+                mime_type=mime,
+                needs=READS,
+            )
+            server.resource(
+                f"board://{{board}}/items/{{id}}/versions{ending}",
+                self._serve_versions(json_),
+                name=f"versions{kind}",
+                description="The versions of an item, newest first: who, when, tokens, sha256",
+                mime_type=mime,
+                needs=READS,
+            )
+            server.resource(
+                f"board://{{board}}/items/{{id}}/explain{ending}",
+                self._serve_explain(json_),
+                name=f"explain{kind}",
+                description="Why an item stays, what would take it and when, or why it left",
+                mime_type=mime,
+                needs=READS,
+            )
+            server.resource(
+                f"board://{{board}}/events{ending}{{?after}}",
+                self._serve_events(json_),
+                name=f"events{kind}",
+                description="The log after a sequence",
+                mime_type=mime,
+                needs=READS,
+            )
+        server.completion(self.complete)
+
+    def _serve(self, section: Section, json_: bool) -> Callable[..., Awaitable[str]]:
+        async def serve(caller: Caller, board: BoardId) -> str:
+            name = await self._board.board_of(board, caller.agent)
+            text, facts = await section(caller.agent, name)
+            if not json_:
+                return text
+            return _json(facts() if callable(facts) else facts)
+
+        return serve
+
+    def _serve_view(self, json_: bool) -> Callable[..., Awaitable[str]]:
+        async def serve(caller: Caller, board: BoardId, agent: Name) -> str:
+            if agent != caller.agent:
+                raise UnknownReference(
+                    f"There is no view of '{agent[:64]}' for you; yours is board://{board}/view/{caller.agent}"
+                )
+            view, snapshot = await self._board.view(caller.agent, board, reserve=FOOTER_TOKENS)
+            if not json_:
+                return view.text
+            return _json(
+                {
+                    "view": view.text,
+                    "tokens": view.tokens,
+                    "seq": snapshot.board.seq,
+                    "shown": list(view.shown),
+                    "stubs": list(view.stubs),
+                    "hidden": view.hidden,
+                }
+            )
+
+        return serve
+
+    def _serve_item(self, json_: bool) -> Callable[..., Awaitable[str]]:
+        async def serve(caller: Caller, board: BoardId, id: Name) -> str:
+            reading = await self._board.read(caller.agent, board, [id], [])
+            if not reading.found.items:
+                raise UnknownReference(f"There is no item '{id}' on board '{board}'.")
+            item = reading.found.items[0]
+            name = await self._board.board_of(board, caller.agent)
+            history = await self._board.store.history(name, caller.agent, item.number)
+            if json_:
+                said = await self._board.store.endorsements(name, caller.agent, item.number)
+                held = reading.protected.get(item.number)
+                return _json(
+                    {
+                        **_item(item),
+                        "protected": None if held is None else held.reason,
+                        "left": self._say.why(reading.left[item.number])
+                        if item.number in reading.left
+                        else None,
+                        "endorsements": [
+                            {"agent": e.agent, "at": e.at.isoformat(), "tags": e.tags, "metadata": e.metadata}
+                            for e in said
+                        ],
+                        "history": [wire.wire_event(e).model_dump(mode="json") for e in history],
+                    }
+                )
+            lines = [self._by(reading.board).whole(reading), "", "history, newest first:"]
+            lines += [self._say.event(e, {}) for e in history]
+            return "\n".join(lines)
+
+        return serve
+
+    def _serve_versions(self, json_: bool) -> Callable[..., Awaitable[str]]:
+        async def serve(caller: Caller, board: BoardId, id: Name) -> str:
+            if parse_listing(id) is None:
+                id = f"{id}@*"
+            reading = await self._board.read(caller.agent, board, [id], [])
+            if not reading.versions:
+                raise UnknownReference(f"There is no item '{id}' on board '{board}'.")
+            (listed,) = reading.versions
+            if json_:
+                return visible_json(version_wire.wire_versions(listed).model_dump_json())
+            return self._by(reading.board).whole(reading)
+
+        return serve
+
+    def _serve_explain(self, json_: bool) -> Callable[..., Awaitable[str]]:
+        async def serve(caller: Caller, board: BoardId, id: Name) -> str:
+            explained = await self._board.explain(caller.agent, board, [id])
+            if not explained.explanations:
+                raise UnknownReference(f"There is no item '{id}' on board '{board}'.")
+            if json_:
+                return visible_json(wire_explained(explained, self._say.now()).model_dump_json())
+            return self._say.explained(explained)
+
+        return serve
+
+    def _serve_events(self, json_: bool) -> Callable[..., Awaitable[str]]:
+        async def serve(caller: Caller, board: BoardId, after: After = 0) -> str:
+            name = await self._board.board_of(board, caller.agent)
+            await self._board.following.place(name, after)
+            log = await self._board.store.log(name, caller.agent, after, _EVENTS)
+            if json_:
+                return _json(
+                    {
+                        "events": [wire.wire_event(e).model_dump(mode="json") for e in log.events],
+                        "cursor": log.cursor,
+                        "seq": log.seq,
+                    }
+                )
+            lines = [self._say.event(e, {}) for e in log.events] or ["no events"]
+            if log.more:
+                lines.append(f"more: board://{name}/events?after={log.cursor}")
+            return "\n".join(lines)
+
+        return serve
+
+    def _by(self, board: str) -> Rendering:
+        return self._say.by(self._board.tokenizers.on(board))
+
+    # Sections
+
+    async def _items(
+        self, agent: str, board: str, *, most: int | None = _MOST, **conditions: Any
+    ) -> ItemPage:
+        """Items newest first, page by page until there are `most`, or all with `None`.
+
+        Fewer than `most` where their texts are long, so that no megabytes are read for a line each.
+        """
+        items: list[Item] = []
+        cursor: int | None = None
+        while True:
+            limit = _PAGE if most is None else min(_PAGE, most - len(items))
+            page = await self._board.store.query(
+                board, agent, ItemQuery(limit=limit, cursor=cursor, **conditions)
+            )
+            items += page.items
+            cursor = page.cursor
+            if cursor is None or (most is not None and (len(items) >= most or _long(items))):
+                return replace(page, items=tuple(items))
+
+    @staticmethod
+    def _page(page: ItemPage) -> dict[str, Any]:
+        """
+        Raises:
+            Refused: the items are far too long for one answer, which is known before they are written.
+        """
+        size = sum(len(item.text) for item in page.items)
+        if size > MAX_ANSWER_BYTES:
+            raise too_long(size)
+        return {
+            "items": [_item(i) for i in page.items],
+            "cursor": None if page.cursor is None else str(page.cursor),
+            "seq": page.seq,
+        }
+
+    @staticmethod
+    def _more(page: ItemPage) -> list[str]:
+        return [] if page.cursor is None else [f'more: query(limit=200, cursor="{page.cursor}")']
+
+    def _lines(self, items: Iterable[Item], nothing: str) -> str:
+        listed = list(items)
+        now = Blackboard.newest(listed)
+        return "\n".join(self._say.line(item, now) for item in listed) if now else nothing
+
+    async def _overview(self, agent: str, board: str) -> Facts:
+        stats_text, stats = await self._stats(agent, board)
+        core_text, core = await self._core(agent, board)
+        text = (
+            f"# {board}\n{core_text}\n{stats_text}\n"
+            f"board://{board}/view/{agent} working threads agenda agents events stats outline"
+        )
+        return text, {**stats, "core": core}
+
+    async def _core(self, agent: str, board: str) -> Told:
+        core = (await self._board.board(agent, board)).core
+        lines = self._say.core(core)
+        return "\n".join(lines), {
+            "objective": core.objective,
+            "constraints": list(core.constraints),
+            "flags": core.flags,
+            "version": core.version,
+        }
+
+    async def _working(self, agent: str, board: str) -> Facts:
+        page = await self._items(agent, board)
+        lines = [self._lines(page.items, "working memory is empty"), *self._more(page)]
+        return "\n".join(lines), lambda: self._page(page)
+
+    async def _agenda(self, agent: str, board: str) -> Facts:
+        page = await self._items(agent, board, types=(ItemType.PLAN,))
+        page = replace(page, items=tuple(sorted(page.items, key=lambda i: (-i.importance, i.number))))
+        lines = [self._lines(page.items, "no plan items"), *self._more(page)]
+        return "\n".join(lines), lambda: self._page(page)
+
+    async def _constraints(self, agent: str, board: str) -> Facts:
+        core = (await self._board.board(agent, board)).core
+        items = await self._open(agent, board, ItemType.CONSTRAINT)
+        lines = [line for text in core.constraints for line in self._say.labelled("core", text)]
+        lines += [line for i in items for line in self._say.labelled(f"{i.id} by {i.author}", i.text)]
+        facts = {"core": list(core.constraints), "items": [_item(i) for i in items]}
+        return "\n".join(lines) or "no constraints", facts
+
+    async def _hot_issues(self, agent: str, board: str) -> Facts:
+        items = await self._open(agent, board, ItemType.HOT_ISSUE)
+        lines = [line for i in items for line in self._say.labelled(f"{i.id} by {i.author}", i.text)]
+        return "\n".join(lines) or "no open hot issues", {"items": [_item(i) for i in items]}
+
+    async def _open(self, agent: str, board: str, kind: ItemType) -> list[Item]:
+        page = await self._items(
+            agent, board, most=None, types=(kind,), statuses=(Status.ACTIVE, Status.DEBATED)
+        )
+        return sorted(page.items, key=lambda i: i.number)
+
+    async def _answer(self, agent: str, board: str) -> Facts:
+        page = await self._board.store.query(
+            board, agent, ItemQuery(types=(ItemType.ANSWER,), statuses=(Status.ACTIVE,), zone=None, limit=1)
+        )
+        if not page.items:
+            return "no answer yet", {"item": None}
+        item = page.items[0]
+        lines = self._say.labelled(f"{item.id} by {item.author}", item.text)
+        return "\n".join(lines), {"item": _item(item)}
+
+    async def _agents(self, agent: str, board: str) -> Facts:
+        listed = await self._board.store.agents(board)
+        lines = [f"{a.name}: {a.posts} posts, last {a.last_seen:%Y-%m-%d %H:%M:%SZ}" for a in listed]
+        return "\n".join(lines) or "nobody yet", figures.agents(listed)
+
+    async def _threads(self, agent: str, board: str) -> Facts:
+        page = await self._items(agent, board)
+        threads: dict[str, list[Item]] = {}
+        for item in sorted(page.items, key=lambda i: i.number):
+            threads.setdefault(item.thread_id, []).append(item)
+        snapshot = await self._board.store.snapshot(board, agent)
+        known = {item.number: item for item in snapshot.items}
+        lines: list[str] = []
+        for debate in snapshot.debates:
+            lines += self._by(board).debate_lines(debate, known)
+        now = Blackboard.newest(page.items)
+        for root, members in threads.items():
+            if len(members) > 1 and now is not None:
+                lines.append(f"thread {root}: {len(members)} live")
+                lines += [f"  {self._say.line(item, now, 80)}" for item in members]
+        lines += self._more(page)
+        facts = {
+            "cursor": None if page.cursor is None else str(page.cursor),
+            "seq": page.seq,
+            "threads": {root: [i.id for i in members] for root, members in threads.items()},
+            "debates": [
+                wire.wire_debate(known[d.root].id, d, known, snapshot.board.seq).model_dump(mode="json")
+                for d in snapshot.debates
+            ],
+        }
+        return "\n".join(lines) or "no conversations", facts
+
+    async def _stats(self, agent: str, board: str) -> Told:
+        growth = None if self._gauge is None else self._gauge.latest()
+        told = figures.statistics(await self._board.store.statistics(board, agent), growth)
+        text = (
+            f"seq {told.seq} · {told.lifecycle}\n"
+            f"working {told.working_items} items, {told.working_tokens} of {told.target_tokens} tokens "
+            f"(passes start above {told.high_water_tokens}, end at {told.low_water_tokens})\n"
+            f"protected {told.protected_items} items, {told.protected_tokens} tokens; "
+            f"{told.open_debates} open debates\n"
+            f"archive {told.archived_items} items, {told.waiting_for_index} to be indexed"
+        )
+        if growth is not None:
+            text += f"\n{growth.short()}"
+        return text, told.model_dump(mode="json")
+
+    async def _protocols(self, agent: str, board: str) -> Facts:
+        return "\n".join(self._known.lines()), {"protocols": self._known.about}
+
+    async def _outline(self, agent: str, board: str) -> Facts:
+        page = await self._items(agent, board)
+        children: dict[str, list[Item]] = {}
+        for item in sorted(page.items, key=lambda i: i.number):
+            children.setdefault(item.thread_id, []).append(item)
+        now = Blackboard.newest(page.items)
+        lines: list[str] = []
+        for members in children.values():
+            for place, item in enumerate(members):
+                if now is not None:
+                    lines.append(("  " if place else "") + self._say.line(item, now, 60))
+        lines += self._more(page)
+        return "\n".join(lines) or "working memory is empty", {
+            "cursor": None if page.cursor is None else str(page.cursor),
+            "seq": page.seq,
+            "threads": [[i.id for i in members] for members in children.values()],
+        }
+
+    # Completion and notification
+
+    async def complete(
+        self, caller: Caller, ref: str, argument: str, partial: str, context: Mapping[str, str]
+    ) -> Sequence[str]:
+        """Values for a variable of a template or prompt that begin so; none of a board that is not there."""
+        store = self._board.store
+        if argument == "board":
+            names = {b.id for b in await store.boards()} | {self._board.default_board}
+            reached = self._board.rights.reached(caller.principal, sorted(names))
+            return [name for name in reached if name.startswith(partial)]
+        if argument == "agent":
+            return [caller.agent] if caller.agent.startswith(partial) else []
+        board = await store.find_board(context.get("board") or self._board.default_board)
+        if board is not None and argument in ("id", "thread"):
+            page = await self._items(caller.agent, board.id)
+            items = [i for i in page.items if ref != "decide" or i.status is Status.DEBATED]
+            ids = dict.fromkeys(i.thread_id if argument == "thread" else i.id for i in items)
+            return [id_ for id_ in ids if id_.casefold().startswith(partial.casefold())]
+        if board is not None and argument == "after":
+            return [str(board.seq)] if str(board.seq).startswith(partial) else []
+        return []
+
+
+def _long(items: Sequence[Item]) -> bool:
+    return sum(len(item.text) for item in items) > _MOST_CHARACTERS
+
+
+def _item(item: Item) -> dict[str, Any]:
+    return wire.wire_item(item).model_dump(mode="json")
+
+
+def _json(facts: dict[str, Any]) -> str:
+    return visible_json(json.dumps(facts, ensure_ascii=False, separators=(",", ":")))

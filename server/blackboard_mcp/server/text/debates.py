@@ -1,0 +1,306 @@
+"""Debates in words: how one stands, who is missing, what would close it, and what a duty asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from blackboard_mcp.protocols.answers import (
+    DebateView,
+)
+from blackboard_mcp.protocols.debates import (
+    Debate,
+    DebateState,
+    Decision,
+    Duty,
+    ObligationState,
+    Outcome,
+    StandingWatch,
+)
+from blackboard_mcp.protocols.events import SYSTEM
+from blackboard_mcp.protocols.items import Item, Status
+from blackboard_mcp.protocols.tokens import Tokenizer
+
+from .lines import ELLIPSIS, excerpt, fate, flat, one_line, relative_age, successor, word
+
+_STANDS = {
+    ObligationState.OUTSTANDING: "outstanding",
+    ObligationState.ACKNOWLEDGED: "done",
+    ObligationState.WAIVED: "no longer asked",
+}
+_NAMED = 12
+_ANSWERS = 2
+"""Answers that a line quotes; of more it says how many."""
+_REASON_TOKENS = 240
+"""A reason stands whole up to so many tokens."""
+_QUOTED_TOKENS = 60
+_TO_DO = {
+    Duty.RESPOND: "answer",
+    Duty.ACKNOWLEDGE: "acknowledge",
+    Duty.CONFIRM: "confirm a decision on",
+    Duty.ANSWER: "answer",
+    Duty.AGREE: "agree to",
+}
+
+
+def duty_line(
+    number: int,
+    duty: Duty,
+    debate: Debate | None,
+    items: Mapping[int, Item],
+    agent: str,
+    tokenizer: Tokenizer,
+    *,
+    quorum: int = 0,
+    tokens: int = _QUOTED_TOKENS,
+) -> str:
+    """What `agent` owes to item `number` in a debate (`None`: it watches the item alone), with every way to meet it.
+
+    `items` are those of the debate by number; texts are quoted with at most `tokens` tokens each.
+    """
+
+    def name(of: int) -> str:
+        return items[of].id if of in items else str(of)
+
+    def said(of: int) -> str:
+        return _quote(items[of].text, tokens, tokenizer) if of in items else '""'
+
+    def by(of: int) -> str:
+        return word(items[of].author) if of in items else "?"
+
+    id_ = name(number)
+    if duty is Duty.AGREE:
+        start = excerpt(items[number].text, tokens, tokenizer) if number in items else ""
+        cut = start.endswith(ELLIPSIS) and start != flat(items[number].text)
+        on = f'all of it: read(ids=["{id_}"]); ' if cut else ""
+        return (
+            f'{id_} by {by(number)} asks you to agree: {said(number)} → {on}agree: debate(op="agree", id="{id_}"); '
+            f'object: post(type="CRITIQUE", edges={{"critiques": ["{id_}"]}}, text="…")'
+        )
+    if duty is Duty.RESPOND and debate is not None:
+        return (
+            f"{id_} by {by(number)} criticises {name(debate.root)}: {said(number)} → answer: post("
+            f'type="REPLY", edges={{"replies_to": ["{id_}"]}}, text="…"); it is right: debate(op="concede", '
+            f'id="{name(debate.root)}", reason="…")'
+        )
+    if debate is None:
+        return f'you watch {id_} by {by(number)}: {said(number)} → seen enough: debate(op="acknowledge", id="{id_}")'
+    if duty is Duty.CONFIRM:
+        decisions = [d for d in debate.decisions if d.agent != agent] or list(debate.decisions)
+        told = [
+            f"{decided(d, id_, items)}: {_quote(d.reason, tokens, tokenizer)}" for d in decisions[:_ANSWERS]
+        ]
+        ways = [
+            f'agree: debate(op="confirm", id="{id_}", outcome="{d.outcome}")' for d in decisions[:_ANSWERS]
+        ]
+        ways.append(
+            f'not so: post a CRITIQUE, or debate(op="decide", id="{id_}", outcome="…", reason="…") otherwise'
+        )
+        return f"{'; '.join(told)} → {'; '.join(ways)}"
+    answers = dict(debate.answers)
+    mine = [c for c in answers if c in items and items[c].author == agent]
+    told = [
+        f"{name(answers[c])} by {by(answers[c])} answers {'your ' if c in mine else ''}{name(c)}: {said(answers[c])}"
+        for c in (mine or list(answers))[:_ANSWERS]
+    ]
+    if more := len(mine or answers) - len(told):
+        told.append(f"{more} more answers")
+    if not told:
+        told = [f"{id_} by {by(number)} is up for debate: {said(number)}"]
+    if quorum:
+        ways = [
+            f'{id_} stands: debate(op="vote", id="{id_}", reason="…")',
+            f'it falls: debate(op="vote", id="{id_}", approve=false, reason="…")',
+        ]
+    else:
+        agree = "satisfied" if mine else "agree that it stands"
+        ways = [
+            f'{agree}: debate(op="acknowledge", id="{id_}")',
+            f"{'not satisfied' if mine else 'not so'}: post {'another' if mine else 'a'} CRITIQUE",
+        ]
+    if mine:
+        ways.append(f'mistaken: debate(op="withdraw", id="{name(mine[0])}")')
+    return f"{'; '.join(told)} → {'; '.join(ways)}"
+
+
+def _quote(text: str, tokens: int, tokenizer: Tokenizer) -> str:
+    """The start of a text in quotation marks that it cannot end itself."""
+    start = excerpt(text, tokens, tokenizer).replace('"', "'")
+    return f'"{start}"'
+
+
+def decided(decision: Decision, id_: str, items: Mapping[int, Item]) -> str:
+    """`ana decides that H-1 falls`."""
+    return f"{word(decision.agent)} decides that {id_} {_becomes(decision.outcome, decision.to, items)}"
+
+
+def verdict(debate: Debate, id_: str, items: Mapping[int, Item]) -> str:
+    """What became of the item that a closed debate was about: `H-1 is amended to F-9`."""
+    if debate.outcome in (Outcome.OPEN, ""):
+        return f"{id_} is open again, without an answer"
+    then = successor(items[debate.root]) if debate.root in items else ""
+    return f"{id_} {_becomes(debate.outcome, debate.gave_way_to, items, then)}"
+
+
+def _becomes(outcome: str, to: int, items: Mapping[int, Item], then: str = "") -> str:
+    told = fate(outcome, items[to].id if to in items else "", items[to].author if to in items else "", then)
+    return f"is {told}" if outcome == Outcome.AMENDED else told
+
+
+def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -> list[str]:
+    """State, critiques with their answers, and what is or was owed, a line each."""
+
+    def name(number: int) -> str:
+        return items[number].id if number in items else str(number)
+
+    head = f"{name(debate.root)} debate {debate.state} opened by {debate.opened_by}"
+    if debate.closed_by is not None:
+        head = (
+            f"{verdict(debate, name(debate.root), items)}: debate {debate.state} opened by {debate.opened_by}"
+        )
+        head += f", closed by {debate.closed_by}"
+        head += f", confirmed by {debate.confirmed_by}" if debate.confirmed_by else ""
+        if debate.reason:
+            head += f": {excerpt(debate.reason, _REASON_TOKENS, tokenizer)}"
+    lines = [head]
+    lines += [
+        f"waits for another owner to confirm it: {decided(d, name(debate.root), items)}: "
+        f"{_quote(d.reason, _REASON_TOKENS, tokenizer)}"
+        for d in debate.decisions[:_NAMED]
+    ]
+    answers = dict(debate.answers)
+    if debate.critiques:
+        told = []
+        for n in debate.critiques[:_NAMED]:
+            told.append(f"{name(n)} by {items[n].author if n in items else '?'}")
+            if n in items and items[n].status is Status.WITHDRAWN:
+                told[-1] += " (withdrawn)"
+            elif n in answers:
+                told[-1] += f" (answered by {name(answers[n])})"
+            elif n in debate.unanswered and debate.state is DebateState.OPEN:
+                told[-1] += " (not answered)"
+        more = len(debate.critiques) - len(told)
+        lines.append("critiques " + ", ".join(told) + (f" +{more}" if more else ""))
+    for state in ObligationState:
+        owed = [o for o in debate.obligations if o.state is state]
+        if state is ObligationState.WATCHING and owed:
+            lines.append(f"watching, asked once every critique is answered: {_some(o.agent for o in owed)}")
+        elif owed:
+            acts = [(o.agent, f"{_TO_DO[o.duty]} {name(o.item)}") for o in owed]
+            done = state is ObligationState.ACKNOWLEDGED
+            listed = _some(f"{act} ({who})" if done else f"{who} to {act}" for who, act in acts)
+            lines.append(f"{_STANDS[state]}: {listed}")
+            if state is ObligationState.ACKNOWLEDGED:
+                lines += [
+                    f"{o.agent} agreed: {_quote(o.reason, _REASON_TOKENS, tokenizer)}"
+                    for o in owed
+                    if o.duty is Duty.ACKNOWLEDGE and o.reason
+                ][:_NAMED]
+    return lines
+
+
+def standing_lines(view: DebateView, tokenizer: Tokenizer, agent: str = "", last_seen: str = "") -> list[str]:
+    """All of that, with the votes that count and, of an open debate, what would close it and what the agent owes.
+
+    `last_seen` is the line on when those who are awaited were last seen.
+    """
+    debate = view.debate
+    lines = debate_lines(debate, view.items, tokenizer)
+    count = view.tally
+    if count.quorum or count.approving or count.rejecting:
+        sides = f"for: {_some(count.approving) or 'none'}; against: {_some(count.rejecting) or 'none'}"
+        lines.append(f"votes on version {count.version}: {sides}")
+    if closing := what_closes(view):
+        lines.append(closing)
+    if last_seen:
+        lines.append(last_seen)
+    lines += [
+        "you owe: " + duty_line(o.item, o.duty, debate, view.items, agent, tokenizer, quorum=count.quorum)
+        for o in debate.outstanding
+        if o.agent == agent
+    ]
+    return lines
+
+
+def withdrawn_line(view: DebateView, number: int, agent: str) -> str:
+    """What the agent took back by naming item `number`, and what became of the debate."""
+    debate, root = view.debate, view.root.id
+    gone = [
+        n
+        for n in debate.critiques
+        if n in view.items and view.items[n].status is Status.WITHDRAWN and view.items[n].author == agent
+    ]
+    gone = [number] if number in gone else gone
+    named = _some(view.items[n].id for n in gone)
+    if not gone:
+        what = f"withdrawn: your call for a debate on {root}"
+    else:
+        what = f"withdrawn: {named}, your critique{'s' if len(gone) > 1 else ''} of {root}"
+    if debate.state is not DebateState.OPEN:
+        ends = (
+            "that ends the debate" if debate.state is DebateState.WITHDRAWN else "the debate was over before"
+        )
+        return f"{what}; {ends}: {verdict(debate, root, view.items)}"
+    left = _some(
+        f"{view.items[n].id} by {word(view.items[n].author)}"
+        for n in debate.critiques
+        if n in view.items and view.items[n].status not in (Status.WITHDRAWN, Status.INVALIDATED)
+    )
+    return f"{what}; the debate on {root} goes on{f' over {left}' if left else f', opened by {word(debate.opened_by)}'}"
+
+
+def awaited(view: DebateView) -> list[str]:
+    """Whose act an open debate waits for, each once."""
+    if view.debate.state is not DebateState.OPEN:
+        return []
+    due = (ObligationState.OUTSTANDING, ObligationState.WATCHING)
+    return list(dict.fromkeys(o.agent for o in view.debate.obligations if o.state in due))
+
+
+def last_seen_line(names: Iterable[str], seen: Mapping[str, datetime], now: datetime) -> str:
+    """When those who are awaited made their last calls; empty where nobody is."""
+    told = [f"{word(name)} {relative_age(seen[name], now) if name in seen else 'never'}" for name in names]
+    return f"last seen: {_some(told)}" if told else ""
+
+
+def what_closes(view: DebateView) -> str:
+    """Who would have to do what to close an open debate; empty for a closed one."""
+    debate, count, id_ = view.debate, view.tally, view.root.id
+    if debate.state is not DebateState.OPEN:
+        return ""
+    if count.quorum:
+        how = f'with {count.quorum} owners\' votes on one side: debate(op="vote", id="{id_}", approve=true|false)'
+        how += f"; {count.author}, its author's owner, does not count"
+        if count.writers:
+            how += f", nor {_some(count.writers)}, who wrote this version"
+    else:
+        due = (ObligationState.OUTSTANDING, ObligationState.WATCHING)
+        missing = [o.agent for o in debate.obligations if o.state in due and o.duty is Duty.ACKNOWLEDGE]
+        who = _some(missing) or f"anybody not acting for {' or '.join((count.author, *count.writers))}"
+        how = f'when {who} acknowledged: agreed that {id_} stands (debate(op="acknowledge", id="{id_}"))'
+        if debate.unanswered:
+            names = _some(view.items[n].id if n in view.items else str(n) for n in debate.unanswered)
+            how = f"when {names} {'is' if len(debate.unanswered) == 1 else 'are'} answered, and then {how}"
+        if count.approving or count.rejecting:
+            how += " (votes alone close nothing: this board has no quorum)"
+    conceded = "" if count.author == SYSTEM else f"; or conceded by {count.author}"
+    return (
+        f'closes {how}; or decided: debate(op="decide", id="{id_}", outcome="stands|falls|amended", reason="…"), a '
+        f"critic's decision once another owner confirms it{conceded}; or when its critics withdraw"
+    )
+
+
+def watching(watches: Sequence[StandingWatch]) -> str:
+    """What an agent watches by topic."""
+    if not watches:
+        return "you watch no topics"
+    topics = ", ".join(one_line(watch.topic) for watch in watches)
+    return (
+        f"you watch {topics}: debates that open on matching items from now on need your acknowledgement once "
+        'every critique is answered; wait(filter={"mentions": true}) wakes you for new matching items'
+    )
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(dict.fromkeys(names))
+    return ", ".join(listed[:_NAMED]) + (f" +{len(listed) - _NAMED}" if len(listed) > _NAMED else "")

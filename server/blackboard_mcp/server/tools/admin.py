@@ -1,0 +1,147 @@
+"""The admin set: board, core, prune. For stewards; off unless chosen at launch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from blackboard_mcp.protocols.access import Role
+from blackboard_mcp.protocols.board import BoardChange, Lifecycle
+from blackboard_mcp.protocols.late_models import wire
+from pydantic import Field, WithJsonSchema
+
+from ..access.needs import TOOLS
+from ..answers.rendering import Rendering
+from ..input.posts import ExpectedVersion, check_text
+from ..mcp.server import Answer, BoardServer, Caller, ToolAnnotations
+from ..usecases.stewardship import (
+    MAX_CONSTRAINTS,
+    MAX_FLAGS,
+    MAX_MEMBERS_CHANGED,
+    Stewardship,
+    wire_board,
+    wire_core,
+    wire_pruned,
+)
+
+BoardId = Annotated[str, Field(max_length=64)]
+Line = Annotated[str, Field(min_length=1, max_length=2_000)]
+Members = Annotated[
+    dict[
+        Annotated[str, Field(max_length=64)],
+        Role | None,
+    ],
+    Field(max_length=MAX_MEMBERS_CHANGED),
+    WithJsonSchema({"type": "object", "description": "agent: role, or null"}),
+]
+Flags = Annotated[
+    dict[Annotated[str, Field(min_length=1, max_length=100)], bool],
+    Field(max_length=MAX_FLAGS),
+    WithJsonSchema({"type": "object", "description": "name: true or false"}),
+]
+ADMIN = ToolAnnotations(destructive_hint=False)
+
+
+class AdminTools:
+    """What a steward does to a board as a whole."""
+
+    def __init__(self, steward: Stewardship, rendering: Rendering) -> None:
+        self._steward = steward
+        self._say = rendering
+
+    def register(self, server: BoardServer) -> None:
+        server.tool(
+            self.core,
+            name="core",
+            title="Rules of the board",
+            description=(
+                "Read or replace the board's core (objective, constraints in order, flags): never pruned, in "
+                "every view. Writing needs the version you read."
+            ),
+            needs=TOOLS["core"],
+            annotations=ADMIN,
+            output=lambda: wire.CoreAnswer,
+        )
+        server.tool(
+            self.board,
+            name="board",
+            title="Settings of the board",
+            description=(
+                "Read or change the board: title, parent, lifecycle (a settled or closed board takes no posts), "
+                "settings (without arguments it says which there are, and how they stand)."
+            ),
+            needs=TOOLS["board"],
+            annotations=ADMIN,
+            output=lambda: wire.BoardAnswer,
+        )
+        server.tool(
+            self.prune,
+            name="prune",
+            title="Prune the board",
+            description="Prune down to the low-water mark now; dry_run=true only says what would go and why.",
+            needs=TOOLS["prune"],
+            annotations=ADMIN,
+            output=lambda: wire.PruneAnswer,
+        )
+
+    async def core(
+        self,
+        caller: Caller,
+        objective: Annotated[str, Field(max_length=20_000)] | None = None,
+        constraints: Annotated[list[Line], Field(max_length=MAX_CONSTRAINTS)] | None = None,
+        flags: Flags | None = None,
+        expected_version: ExpectedVersion | None = None,
+        board: BoardId | None = None,
+    ) -> Answer:
+        if objective is None and constraints is None and flags is None:
+            core, seq = await self._steward.core(caller.agent, board)
+        else:
+            core, seq = await self._steward.set_core(
+                caller.agent,
+                board,
+                expected_version or 0,
+                objective=objective,
+                constraints=constraints,
+                flags=flags,
+                once_key=caller.once_key,
+            )
+        return Answer(
+            self._say.with_footer("\n".join(self._say.core(core)), seq), lambda: wire_core(core, seq)
+        )
+
+    async def board(
+        self,
+        caller: Caller,
+        title: Annotated[str, Field(min_length=1, max_length=200)] | None = None,
+        parent: Annotated[str, Field(max_length=64)] | None = None,
+        lifecycle: Literal["open", "settled", "closed"] | None = None,
+        settings: Annotated[dict[str, Any], Field(max_length=16)] | None = None,
+        members: Members | None = None,
+        board: BoardId | None = None,
+    ) -> Answer:
+        if title is not None:
+            check_text(title)
+        if parent:
+            self._steward.check_parent(caller.principal, parent)
+        change = BoardChange(
+            title=title,
+            parent=parent,
+            lifecycle=None if lifecycle is None else Lifecycle(lifecycle),
+            settings=settings or {},
+            members=members or {},
+        )
+        once_key = None if change == BoardChange() else caller.once_key
+        state = await self._steward.change_board(caller.agent, board, change, once_key=once_key)
+        state = self._steward.as_reached(caller.principal, state)
+        given, access = await self._steward.members(state.id), self._steward.access(state)
+        return Answer(
+            self._say.with_footer(self._say.board(state, given, access), state.seq),
+            lambda: wire_board(state, given, access),
+        )
+
+    async def prune(self, caller: Caller, dry_run: bool = False, board: BoardId | None = None) -> Answer:
+        outcomes = await self._steward.prune(caller.agent, board, dry_run=dry_run)
+        text = self._say.pruned(outcomes, dry_run=dry_run)
+        if not outcomes:
+            _, seq = await self._steward.core(caller.agent, board)
+            text = self._say.with_footer(text, seq)
+        return Answer(text, lambda: wire_pruned(outcomes, dry_run))

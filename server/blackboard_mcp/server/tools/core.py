@@ -1,0 +1,467 @@
+"""The core set: post, read, query, query_archive, subscribe, wait, debate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from blackboard_mcp.protocols.answers import Attention
+from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.items import MAX_BATCH, Zone
+from blackboard_mcp.protocols.keys import MAX_KEY
+from blackboard_mcp.protocols.late_models import version_wire, wire
+from pydantic import Field, WithJsonSchema
+
+from ..access.needs import TOOLS
+from ..answers.explanations import wire_explained
+from ..answers.remarks import wire_remarks
+from ..answers.rendering import FOOTER_TOKENS, Rendering
+from ..input import posts as requests
+from ..input.agreement import Agree
+from ..input.arguments import UNLISTED, Arguments
+from ..input.posts import (
+    MOST_SECONDS,
+    ONE_OR_MORE,
+    AnyType,
+    Edges,
+    ExpectedVersion,
+    Hits,
+    Id,
+    Importance,
+    Key,
+    Metadata,
+    Page,
+    PostedType,
+    PostFields,
+    Sequence,
+    StatusName,
+    Tags,
+    Text,
+    Ttl,
+    VisibilityName,
+)
+from ..input.queries import archive_query, item_query
+from ..mcp.server import Answer, BoardServer, Caller, ToolAnnotations
+from ..text.lines import one_line
+from ..usecases.blackboard import VIEW_BUDGET, Blackboard
+from ..usecases.following import News
+from ..usecases.page_size import check_fits, fitting_found, fitting_page
+from ..usecases.redaction import wire_for
+from ..usecases.searching import ids_alone, wire_found
+from .debate import DebateTool
+
+ITEMS_BUDGET = 6_000
+MAX_BUDGET = 200_000
+EVENTS_PAGE = 50
+WAIT_SECONDS = 25.0
+
+KeyRef = Annotated[str, Field(max_length=MAX_KEY + 12)]
+"""A key, perhaps with a version after it."""
+BoardId = Annotated[str, Field(max_length=64)]
+Agent = Annotated[str, Field(max_length=64)]
+Words = Annotated[str, Field(max_length=2_000)]
+Name = Annotated[str, Field(max_length=64)]
+Instant = Annotated[str, Field(max_length=40)]
+Reason = Annotated[str, Field(max_length=2_000)]
+Budget = Annotated[
+    int,
+    Field(ge=1, le=MAX_BUDGET),
+    WithJsonSchema({"type": "integer", "description": "tokens"}),
+]
+Batch = Annotated[
+    list[Annotated[dict[str, Any], Field(max_length=16)]],
+    Field(max_length=MAX_BATCH),
+]
+_ARCHIVED = 3
+"""Archived items that a query names which found nothing on the board."""
+ZoneName = Literal["working", "archive", "all"]
+Cursor = Annotated[str, Field(max_length=20)]
+WaitSeconds = Annotated[float, Field(ge=0), WithJsonSchema({"type": "number", "maximum": MOST_SECONDS})]
+"""More than there may be is taken for as much: to wait again costs less than an error."""
+EventsPage = Annotated[int, Field(ge=1, le=200, json_schema_extra={UNLISTED: True})]
+_OTHER = Field(json_schema_extra={UNLISTED: True})
+"""What programs give, or another tool takes as well: no client pays for it in every session."""
+Filter = Annotated[
+    dict[str, Any],
+    Field(max_length=16, description="key event agent tags type thread mentions; all any not"),
+]
+
+# Only what differs from the protocol's defaults. Clients read these, models do not.
+READ = ToolAnnotations(read_only_hint=True)
+"""For tools that change nothing but what their caller was shown, which is noted for it alone."""
+WRITE = ToolAnnotations(destructive_hint=False)
+
+
+class CoreTools:
+    """The seven tools every client gets."""
+
+    def __init__(self, board: Blackboard, rendering: Rendering) -> None:
+        self._board = board
+        self._say = rendering
+        self._batch = Arguments("post.items", PostFields)
+
+    def register(self, server: BoardServer) -> None:
+        server.tool(
+            self.post,
+            name="post",
+            title="Post to the board",
+            description=(
+                "CRITIQUE of another's item opens debate. key: named entry (status DELETED). id: change your "
+                "item's tags, edges, importance, status (WITHDRAWN, RESOLVED), not its text."
+            ),
+            needs=TOOLS["post"],
+            annotations=WRITE,
+            output=lambda: wire.PostAnswer,
+        )
+        server.tool(
+            self.read,
+            name="read",
+            title="Read the board",
+            description=(
+                "Read the shared board: no arguments = your view; ids (H-17, H-17@2) or keys = items whole, "
+                "archived too; explain = why they stay or left (alone: the board); since = changes."
+            ),
+            needs=TOOLS["read"],
+            annotations=READ,
+            output=lambda: wire.ReadAnswer,
+        )
+        server.tool(
+            self.query,
+            name="query",
+            title="List items",
+            description="List items, newest first (also by any_tags, no_tags). key: glob, ** crosses segments.",
+            needs=TOOLS["query"],
+            annotations=READ,
+            output=lambda: wire.ItemsAnswer,
+        )
+        server.tool(
+            self.query_archive,
+            name="query_archive",
+            title="Search the archive",
+            description=(
+                "Search what was pruned by meaning and words (also by tags, author, thread, after, before). "
+                "restore=true brings it back."
+            ),
+            needs=TOOLS["query_archive"],
+            annotations=WRITE,
+            output=lambda: wire.SearchAnswer,
+        )
+        server.tool(
+            self.subscribe,
+            name="subscribe",
+            title="Follow events",
+            description=(
+                "Follow events durably: filter → subscription id for wait. unsubscribe=id ends one; no "
+                "arguments list yours."
+            ),
+            needs=TOOLS["subscribe"],
+            annotations=WRITE,
+            output=lambda: wire.SubscribeAnswer,
+        )
+        server.tool(
+            self.wait,
+            name="wait",
+            title="Wait for news",
+            description=(
+                "What others did and you were not shown: at once if it concerns you, else once it is quiet (numbers "
+                "left out: yours, bookkeeping). since: all after it; subscription: its matches."
+            ),
+            needs=TOOLS["wait"],
+            annotations=READ,
+            output=lambda: wire.EventsAnswer,
+        )
+        DebateTool(self._board, self._say).register(server)
+
+    async def post(
+        self,
+        caller: Caller,
+        text: Text | None = None,
+        type: PostedType | None = None,
+        importance: Importance | None = None,
+        tags: Tags | None = None,
+        edges: Edges | None = None,
+        key: Key | None = None,
+        expected_version: ExpectedVersion | None = None,
+        id: Id | None = None,
+        status: StatusName | None = None,
+        visibility: VisibilityName | None = None,
+        ttl_seconds: Ttl | None = None,
+        metadata: Metadata | None = None,
+        agree: Agree | None = None,
+        idempotency_key: Annotated[str, Field(min_length=1, max_length=200), _OTHER] | None = None,
+        items: Batch | None = None,
+        board: BoardId | None = None,
+    ) -> Answer:
+        # The adapter has checked every value already.
+        single = PostFields.model_construct(
+            text=text,
+            type=type,
+            importance=importance,
+            tags=tags,
+            edges=edges,
+            key=key,
+            expected_version=expected_version,
+            id=id,
+            status=status,
+            visibility=visibility,
+            ttl_seconds=ttl_seconds,
+            metadata=metadata,
+            agree=agree,
+        )
+        if items:
+            if single.digest_part():
+                given = ", ".join(single.digest_part())
+                raise InvalidInput(
+                    f"post takes either items or the fields of one post; with items leave out {given}. "
+                    "Nothing was changed."
+                )
+            posts = [self._batch_item(n, item) for n, item in enumerate(items, 1)]
+        else:
+            posts = [single]
+        if caller.once_key is not None and idempotency_key not in (None, caller.once_key):
+            raise InvalidInput(
+                "post has one idempotency_key as its argument and another in _meta. Nothing was changed; give one."
+            )
+        once_key = idempotency_key if caller.once_key is None else caller.once_key
+        posted = await self._board.post(caller.agent, board, posts, once_key)
+        wired = wire_for(caller.agent)
+        return Answer(
+            self._say.posted(posted, caller.agent, posts),
+            lambda: wire.PostAnswer(
+                items=[wired(item) for item in posted.items],
+                seq=posted.seq,
+                repeated=posted.repeated,
+                endorsed=[posted.items[place].id for place in posted.endorsed],
+                remarks=wire_remarks(posted),
+            ),
+            shortens=True,
+        )
+
+    def _batch_item(self, place: int, item: dict[str, Any]) -> PostFields:
+        try:
+            return PostFields.model_construct(**self._batch.check(item))
+        except InvalidInput as error:
+            raise InvalidInput(f"Item {place} of items: {error.message}", item=place, **error.facts) from None
+
+    async def read(
+        self,
+        caller: Caller,
+        ids: Annotated[list[Id], Field(max_length=100), ONE_OR_MORE] | None = None,
+        keys: Annotated[list[KeyRef], Field(max_length=100), ONE_OR_MORE] | None = None,
+        budget: Budget | None = None,
+        since: Sequence | None = None,
+        explain: bool | None = None,
+        board: BoardId | None = None,
+    ) -> Answer:
+        agent = caller.agent
+        if explain:
+            if since is not None or budget is not None:
+                raise InvalidInput("explain goes with ids or keys alone, without since and budget.")
+            explained = await self._board.explain(agent, board, ids or [], keys or [])
+            return Answer(self._say.explained(explained), lambda: wire_explained(explained, self._say.now()))
+        if since is not None:
+            if ids or keys:
+                raise InvalidInput("read takes since, or ids and keys, not both.")
+            news = await self._board.following.changes_since(agent, board, since, 200)
+            return self._news(caller, news, budget or VIEW_BUDGET)
+        if ids or keys:
+            reading = await self._board.read(agent, board, ids or [], keys or [])
+            found = reading.found
+            if caller.structured:
+                check_fits(found.items)
+            text, told = self._by(reading.board).reading(reading, budget or ITEMS_BUDGET)
+            shown = [item.number for item in found.items] if caller.structured else told
+            attention = self._board.looks.told(reading.board, agent, found.seq, found.attention, shown)
+            return Answer(
+                self._say.with_footer(text, found.seq, attention),
+                lambda: wire.ItemsAnswer(
+                    items=[wire.wire_item(item) for item in found.items],
+                    seq=found.seq,
+                    missing=list(found.missing),
+                    versions=[version_wire.wire_versions(listed) for listed in reading.versions],
+                ),
+            )
+        view, snapshot = await self._board.view(agent, board, budget or VIEW_BUDGET, reserve=FOOTER_TOKENS)
+        attention = self._board.looks.viewed(snapshot, agent, view)
+        text = self._say.with_footer(view.text, snapshot.board.seq, attention)
+        return Answer(
+            text,
+            lambda: wire.ViewAnswer(
+                view=text,
+                tokens=self._board.tokenizers.on(snapshot.board.id).count(text),
+                seq=snapshot.board.seq,
+                shown=list(view.shown),
+                stubs=list(view.stubs),
+                hidden=view.hidden,
+            ),
+        )
+
+    async def query(
+        self,
+        caller: Caller,
+        text: Words | None = None,
+        type: AnyType | None = None,
+        key: Annotated[str, Field(max_length=MAX_KEY)] | None = None,
+        tags: Tags | None = None,
+        author: Agent | None = None,
+        status: StatusName | None = None,
+        thread: Id | None = None,
+        zone: ZoneName | None = None,
+        limit: Page | None = None,
+        cursor: Cursor | None = None,
+        any_tags: Annotated[Tags, _OTHER] | None = None,
+        no_tags: Annotated[Tags, _OTHER] | None = None,
+        after: Instant | None = None,
+        before: Instant | None = None,
+        board: BoardId | None = None,
+    ) -> Answer:
+        wanted = item_query(
+            text=text,
+            type=type,
+            key=key,
+            tags=tags,
+            author=author,
+            status=status,
+            thread=thread,
+            zone=zone,
+            limit=limit,
+            cursor=cursor,
+            any_tags=any_tags,
+            no_tags=no_tags,
+            after=after,
+            before=before,
+        )
+        page = await self._board.query(caller.agent, board, wanted)
+        archived = None
+        if not (page.items or wanted.cursor or caller.structured) and wanted.zone is Zone.WORKING:
+            there = replace(wanted, zone=Zone.ARCHIVE, limit=_ARCHIVED)
+            archived = await self._board.query(caller.agent, board, there)
+        if caller.structured:
+            page = fitting_page(page)
+        return Answer(
+            self._say.page(page, archived, ids_alone(text or "")),
+            lambda: wire.ItemsAnswer(
+                items=[wire.wire_item(item) for item in page.items],
+                cursor=None if page.cursor is None else str(page.cursor),
+                seq=page.seq,
+            ),
+        )
+
+    async def query_archive(
+        self,
+        caller: Caller,
+        text: Words | None = None,
+        type: AnyType | None = None,
+        tags: Annotated[Tags, _OTHER] | None = None,
+        author: Annotated[Agent, _OTHER] | None = None,
+        after: Annotated[Instant, _OTHER] | None = None,
+        before: Annotated[Instant, _OTHER] | None = None,
+        limit: Hits | None = None,
+        restore: bool = False,
+        thread: Annotated[Id, _OTHER] | None = None,
+        neighbours: Annotated[bool, _OTHER] = False,
+        board: BoardId | None = None,
+    ) -> Answer:
+        query, words = archive_query(
+            text=text,
+            type=type,
+            tags=tags,
+            author=author,
+            after=after,
+            before=before,
+            limit=limit,
+            thread=thread,
+        )
+        found, waiting, seq = await self._board.search(
+            caller.agent,
+            board,
+            query,
+            words,
+            restore=restore,
+            neighbours=neighbours,
+            once_key=caller.once_key if restore else None,
+        )
+        if caller.structured and not restore:
+            found = fitting_found(found)
+        return Answer(
+            self._say.found(found, waiting, seq, restored=restore),
+            lambda: wire_found(
+                found, seq, {number: self._say.why(event) for number, event in found.left.items()}
+            ),
+            shortens=restore,
+        )
+
+    async def subscribe(
+        self,
+        caller: Caller,
+        filter: Filter | None = None,
+        name: Name | None = None,
+        unsubscribe: Annotated[str, Field(max_length=64)] | None = None,
+        board: BoardId | None = None,
+    ) -> Answer:
+        agent = caller.agent
+        if unsubscribe is not None:
+            if filter is not None or name is not None:
+                raise InvalidInput("subscribe takes unsubscribe alone. Nothing was changed.")
+            await self._board.following.unsubscribe(agent, board, unsubscribe, once_key=caller.once_key)
+            held, seq = await self._board.following.subscriptions(agent, board)
+            left = sum(s.expired_at is None for s in held)
+            text = f"ended {one_line(unsubscribe)}; {left} left"
+            return Answer(
+                self._say.with_footer(text, seq),
+                lambda: wire.wire_subscriptions(held, seq, ended=unsubscribe),
+            )
+        if filter is None and name is None:
+            held, seq = await self._board.following.subscriptions(agent, board)
+            return Answer(self._say.subscriptions(held, seq), lambda: wire.wire_subscriptions(held, seq))
+        if name is not None:
+            requests.check_text(name)
+        new, seq = await self._board.following.subscribe(
+            agent, board, filter or {}, name, once_key=caller.once_key
+        )
+        return Answer(self._say.subscribed(new), lambda: wire.wire_subscription(new, seq))
+
+    async def wait(
+        self,
+        caller: Caller,
+        subscription: Annotated[str, Field(max_length=64)] | None = None,
+        since: Sequence | None = None,
+        seconds: WaitSeconds | None = None,
+        limit: EventsPage | None = None,
+        board: BoardId | None = None,
+    ) -> Answer:
+        news = await self._board.following.wait(
+            caller.agent,
+            board,
+            subscription=subscription,
+            since=since,
+            seconds=WAIT_SECONDS if seconds is None else min(seconds, MOST_SECONDS),
+            limit=limit or EVENTS_PAGE,
+            report=caller.report,
+        )
+        shortened = seconds is not None and seconds > MOST_SECONDS
+        return self._news(caller, news, VIEW_BUDGET, shortened=shortened)
+
+    def _by(self, board: str) -> Rendering:
+        return self._say.by(self._board.tokenizers.on(board))
+
+    def _news(self, caller: Caller, news: News, budget: int, *, shortened: bool = False) -> Answer:
+        """Events in text and as facts; those that the answer has room for were shown then."""
+
+        def told(shown: list[int]) -> Attention:
+            if caller.structured:
+                shown = [event.seq for event in news.events]
+            return self._board.looks.delivered(news.board, caller.agent, news.seq, news.attention, shown)
+
+        text = self._by(news.board).news(news, caller.agent, budget, told)
+        if shortened:
+            text = f"a wait is {MOST_SECONDS} seconds at most; to go on, wait again\n{text}"
+        return Answer(
+            text,
+            lambda: wire.EventsAnswer(
+                events=[wire.wire_event(e) for e in news.events],
+                cursor=news.cursor,
+                seq=news.seq,
+                subscription=None if news.subscription is None else news.subscription.id,
+            ),
+        )

@@ -1,0 +1,135 @@
+"""The tool `debate`."""
+
+from __future__ import annotations
+
+from typing import Annotated, get_args
+
+from blackboard_mcp.protocols.answers import (
+    DebateView,
+)
+from blackboard_mcp.protocols.items import Item, ItemType, parse_ref
+from blackboard_mcp.protocols.late_models import wire
+from blackboard_mcp.protocols.topics import MAX_TOPIC, is_topic
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from ..access.needs import TOOLS
+from ..answers.rendering import Rendering
+from ..input import posts
+from ..input.arguments import UNLISTED
+from ..input.debates import DebateOp, OutcomeName, called
+from ..mcp.server import Answer, BoardServer, Caller, ToolAnnotations
+from ..text.debates import awaited, watching, what_closes, withdrawn_line
+from ..text.lines import agreement_line
+from ..usecases.blackboard import Blackboard
+
+ItemOrTopic = Annotated[str, Field(max_length=MAX_TOPIC)]
+Watchers = Annotated[
+    list[Annotated[str, Field(max_length=64)]], Field(max_length=32, json_schema_extra={UNLISTED: True})
+]
+Reason = Annotated[str, Field(max_length=2_000)]
+Op = Annotated[
+    DebateOp,
+    BeforeValidator(called),
+    WithJsonSchema({"type": "string", "enum": ["agree", *get_args(DebateOp)]}),
+]
+BoardId = Annotated[str, Field(max_length=64)]
+Outcome = Annotated[OutcomeName, WithJsonSchema({"type": "string", "maxLength": 16})]
+"""The description names them: a list of values in the schema would cost tokens twice."""
+
+
+class DebateTool:
+    """Debates on one item, and standing watches by topic."""
+
+    def __init__(self, board: Blackboard, rendering: Rendering) -> None:
+        self._board = board
+        self._say = rendering
+
+    def register(self, server: BoardServer) -> None:
+        server.tool(
+            self.debate,
+            name="debate",
+            title="Debate an item",
+            description=(
+                "agree (acknowledge): answers settle it, the item stands; or to a decision. concede: your item, "
+                "criticised or not, falls; `to`: what replaces it (yours: it is amended). withdraw: your CRITIQUE. "
+                "decide: outcome stands, falls or amended; reason. confirm: another's decision. open: without a "
+                "CRITIQUE. vote: where a quorum closes. status: who is missing. watch: id or topic "
+                "(key:plan:**, tag:db)."
+            ),
+            needs=TOOLS["debate"],
+            annotations=ToolAnnotations(destructive_hint=False),
+            output=lambda: wire.DebateResult,
+        )
+
+    async def debate(
+        self,
+        caller: Caller,
+        op: Op,
+        id: ItemOrTopic,
+        reason: Reason = "",
+        watchers: Watchers | None = None,
+        approve: bool | None = None,
+        outcome: Outcome | None = None,
+        to: Annotated[str, Field(max_length=40)] | None = None,
+        board: BoardId | None = None,
+    ) -> Answer:
+        posts.check_text(reason)
+        if is_topic(id) and op in ("watch", "unwatch", "status") and not watchers and approve is None:
+            once_key = None if op == "status" else caller.once_key
+            held, seq, attention = await self._board.watch_topic(
+                caller.agent, board, op, id, once_key=once_key
+            )
+            text = self._say.with_footer(watching(held), seq, attention)
+            return Answer(text, lambda: wire.WatchesAnswer(watches=[watch.topic for watch in held], seq=seq))
+        name, state = await self._board.debate(
+            caller.agent,
+            board,
+            op,
+            id,
+            reason=reason,
+            watchers=watchers or (),
+            approve=approve,
+            outcome=outcome,
+            to=to,
+            once_key=None if op == "status" else caller.once_key,
+        )
+        if isinstance(state, DebateView):
+            number = parse_ref(id).number
+            item = state.items[number].id if number in state.items else id
+            seen = await self._board.last_seen(name, awaited(state)) if op == "status" else None
+            first = withdrawn_line(state, number, caller.agent) if op == "withdraw" else ""
+            say = self._say.by(self._board.tokenizers.on(name))
+            return Answer(
+                say.debate(state, caller.agent, first=first, seen=seen),
+                lambda: wire.wire_debate(
+                    *(item, state.debate, state.items, state.seq),
+                    tally=state.tally,
+                    closes=what_closes(state),
+                    last_seen=seen,
+                ),
+            )
+        return await self._undebated(caller, name, state, op)
+
+    async def _undebated(self, caller: Caller, name: str, item: Item, op: str) -> Answer:
+        attention, seq = await self._board.attention(caller.agent, name)
+        text = {
+            "watch": f"you watch {item.id}: it stays on the board until you "
+            f'debate(op="acknowledge", id="{item.id}")',
+            "unwatch": f"you no longer watch {item.id}",
+            "acknowledge": f"you have seen {item.id} and watch it no more",
+            "withdraw": f"{item.id} {item.status}; no debate was open on it",
+        }.get(op, f"{item.id} was never debated")
+        if op == "status" and item.type is ItemType.QUESTION:
+            text += f'; read(ids=["{item.id}"]) says for whom it waits'
+        if item.agreement is not None and op in ("acknowledge", "status"):
+            agreed = caller.agent in item.agreement.agreed and op == "acknowledge"
+            text = f"{f'you agree to {item.id}' if agreed else item.id}: {agreement_line(item.agreement)}"
+            if item.agreement.reached:
+                text += "; nobody is missing, and its author counts as agreeing"
+            if op == "status" and not item.agreement.reached and item.agreement.waiting:
+                seen = await self._board.last_seen(name, item.agreement.waiting)
+                text += f"\n{self._say.last_seen(item.agreement.waiting, seen)}"
+        return Answer(
+            self._say.with_footer(text, seq, attention),
+            lambda: wire.DebateAnswer(item=item.id, state=None, seq=seq),
+        )

@@ -1,0 +1,550 @@
+"""The use cases: what an agent can do on a board, whatever it is connected by.
+
+Every method takes the agent's authenticated name and a board id. Nothing here knows MCP, HTTP or SQL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime
+from functools import partial
+from typing import TypedDict
+
+from blackboard_mcp.protocols.access import Action, Trust
+from blackboard_mcp.protocols.answers import (
+    Attention,
+    DebateView,
+    Once,
+    Posted,
+    Snapshot,
+)
+from blackboard_mcp.protocols.answers import (
+    Page as ItemPage,
+)
+from blackboard_mcp.protocols.archive import ArchiveQuery
+from blackboard_mcp.protocols.board import Board, BoardConfig
+from blackboard_mcp.protocols.debates import Outcome, StandingWatch
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, QuotaExceeded, UnknownReference
+from blackboard_mcp.protocols.explain import Explained
+from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.findings import FINDINGS, MAX_FINDING, fingerprint
+from blackboard_mcp.protocols.grants import GRANTED
+from blackboard_mcp.protocols.items import (
+    MAX_BATCH_EDGES,
+    MAX_BATCH_TEXT,
+    Draft,
+    Item,
+    ItemType,
+    parse_ref,
+)
+from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.topics import is_topic, parse_topic
+
+from ..access.judging import AccessJudge
+from ..access.registry import AccessPolicies
+from ..access.rights import Rights, there
+from ..input.debates import DebateOp, OutcomeName, check_debating
+from ..input.idempotency import check_once_key, once_of
+from ..input.posts import (
+    WATCHERS_INSTEAD,
+    PostFields,
+    check_addressed,
+    check_agent,
+    check_board,
+    digest,
+    draft,
+)
+from ..input.validation.checking import Validation, Validators
+from ..limits.limits import Limits
+from ..limits.rates import Quotas, size_of
+from ..limits.turns import in_thread
+from ..pruning.pruner import Pruner
+from ..text.tokens import Tokenizers
+from ..views import View, render_view
+from .activity import Activity
+from .conflicts import with_texts
+from .crossing_posts import with_crossing
+from .following import Following
+from .last_seen import Looks
+from .reading import Reader, Reading, check_explained
+from .redaction import readable
+from .searching import ArchiveSearch, Found, search, with_neighbours
+
+VIEW_BUDGET = 1_500
+_END = 1 << 62
+"""A sequence that no log reaches."""
+_SHORT = 40
+"""Items that are put into a view on the spot; more take long enough for others to wait."""
+_COUNTED_INLINE = 20_000
+_OWNERS = 10_000
+
+
+class _Debating(TypedDict):
+    """What every call in a debate takes."""
+
+    once: Once | None
+    look: int
+
+
+_BY_TOPIC = ("watch", "unwatch", "status")
+
+
+class Blackboard:
+    """Boards in a store, kept inside their budgets, searchable when pruned.
+
+    `deciders` and `stewards` are the agents that the launch names; with no deciders named, whoever may decide
+    debates decides those that they are no party to. `store` is one whose changes `access` judges.
+    """
+
+    def __init__(
+        self,
+        store: BoardStore,
+        *,
+        tokenizers: Tokenizers,
+        pruner: Pruner,
+        archive: ArchiveSearch,
+        activity: Activity,
+        config: BoardConfig,
+        default_board: str,
+        deciders: Sequence[str] = (),
+        stewards: Sequence[str] = (),
+        summarizes: bool = False,
+        validators: Validators | None = None,
+        access: AccessJudge | None = None,
+        responds: bool = False,
+    ) -> None:
+        self.store = store
+        self.tokenizers = tokenizers
+        self.pruner = pruner
+        self.archive = archive
+        self.activity = activity
+        self.config = config
+        self.default_board = check_board(default_board)
+        self.deciders = tuple(deciders)
+        self.rights = Rights(store, self.default_board, stewards=stewards, deciders=deciders)
+        self.rights.introduce = lambda who: self.introduce(who.agent, who.owner, who.trust)
+        self.validators = Validators() if validators is None else validators
+        self.access = AccessJudge(AccessPolicies()) if access is None else access
+        self.validation = Validation(store, self.validators, config, tokenizers)
+        self._summarizes = summarizes
+        self._responds = responds
+        self.looks = Looks(activity)
+        self._reader = Reader(store, self.looks, activity)
+        self.following = Following(store, self.looks, self.board_of, activity)
+        self._owners: dict[str, str] = {}
+        self._trusts: dict[str, Trust] = {}
+        self.quotas = Quotas()
+
+    async def introduce(self, agent: str, owner: str, trust: Trust = Trust.NORMAL) -> None:
+        """Records whom the agent acts for and how far it is relied on, once for as long as that is the same.
+
+        Raises:
+            InvalidInput: not a name.
+        """
+        if self._trusts.get(agent, Trust.NORMAL) is not trust or agent not in self._owners:
+            await self.store.set_trust(check_agent(agent), trust)
+            if len(self._trusts) >= _OWNERS:
+                self._trusts.pop(next(iter(self._trusts)))
+            self._trusts[agent] = trust
+        if self._owners.get(agent) == owner:
+            return
+        await self.store.set_owner(check_agent(agent), check_agent(owner))
+        if len(self._owners) >= _OWNERS:
+            self._owners.pop(next(iter(self._owners)))
+        self._owners[agent] = owner
+
+    def limit(self, limits: Limits) -> None:
+        """From now on what agents write and hold is bounded."""
+        self.quotas = self.following.quotas = Quotas(
+            limits, owner_of=lambda agent: self._owners.get(agent, agent)
+        )
+
+    async def board_of(self, board: str | None, agent: str) -> str:
+        """The board a call is about; the default board comes into being when who may post there first names it.
+
+        Raises:
+            InvalidInput: not a board id.
+            UnknownReference: no such board.
+        """
+        name = check_board(board) if board is not None else self.default_board
+        found = await self.store.find_board(name)
+        self.tokenizers.see(found)
+        if found is None:
+            if name != self.default_board or not _may_post():
+                raise UnknownReference(
+                    f"There is no board '{name}'. Nothing was changed; post(board='{name}', …) creates it, "
+                    f"the default board is '{self.default_board}'{there(await self._reached())}.",
+                    board=name,
+                )
+            await self.store.ensure_board(name, agent, self.config)
+        self.activity.seen(name, agent)
+        return name
+
+    async def _reached(self) -> list[str]:
+        """The boards that who calls may know of, the newest first."""
+        grant = GRANTED.get()
+        boards = sorted(await self.store.boards(), key=lambda board: board.created_at, reverse=True)
+        return [board.id for board in boards if grant is None or grant.reaches(board.id)]
+
+    # Posting
+
+    async def post(
+        self, agent: str, board: str | None, posts: Sequence[PostFields], idempotency_key: str | None = None
+    ) -> Posted:
+        """All of the posts or none."""
+        check_agent(agent)
+        name = check_board(board) if board is not None else self.default_board
+        self.quotas.charge(agent, name, len(posts), sum(size_of(post.text, post.metadata) for post in posts))
+        drafts = self.signed(agent, await self.drafts(name, posts))
+        once = None
+        if idempotency_key is not None:
+            once = Once(check_once_key(idempotency_key), digest(list(posts)))
+        try:
+            posted = await self.validation.write(
+                name,
+                agent,
+                drafts,
+                once,
+                lambda checked: self.store.post(
+                    name, agent, checked, config=self.config, once=once, look=self.looks.of(name, agent)
+                ),
+            )
+        except UnknownReference as error:
+            raise as_asked(error, posts) from None
+        except Conflict as error:
+            raise await with_texts(self.store, name, agent, error) from None
+        self.activity.seen(name, agent)
+        posted = replace(posted, attention=self.looks.told(name, agent, posted.seq, posted.attention))
+        new = [place for place, fields in enumerate(posts) if fields.id is None]
+        posted = readable(await with_crossing(self.store, name, agent, posted, new))
+        for fields in posts:
+            if fields.ttl_seconds is not None:
+                self.pruner.expect(fields.ttl_seconds)
+        if posted.board.pass_due:
+            self.pruner.kick(name)
+        return posted
+
+    async def drafts(self, board: str, posts: Sequence[PostFields]) -> list[Draft]:
+        """Checked and counted; long texts in a worker thread, so that nobody else waits for the count."""
+        tokenizer = self.tokenizers.on(board)
+
+        def check() -> list[Draft]:
+            made: list[Draft] = []
+            for place, fields in enumerate(posts):
+                try:
+                    self.quotas.check_text(len(fields.text or ""))
+                    made.append(draft(fields, tokenizer, place))
+                except (InvalidInput, QuotaExceeded) as error:
+                    if len(posts) == 1:
+                        raise
+                    words = f"Item {place + 1} of {len(posts)}: {error.message}"
+                    raise type(error)(words, **{"place": place + 1, **error.facts}) from None
+                if _may_be_found_again(fields):
+                    fingerprint(fields.text or "")  # remembered, so that the writer need not work it out
+            return made
+
+        characters = sum(len(fields.text or "") for fields in posts)
+        if characters > MAX_BATCH_TEXT:
+            raise InvalidInput(
+                f"The texts of a call have at most {MAX_BATCH_TEXT:,} characters in all, not {characters:,}. Nothing "
+                "was changed; post them in several calls."
+            )
+        edges = sum(len(targets) for fields in posts for targets in (fields.edges or {}).values())
+        if edges > MAX_BATCH_EDGES:
+            raise InvalidInput(
+                f"The posts of a call have at most {MAX_BATCH_EDGES:,} edges in all, not {edges:,}. Nothing was "
+                "changed; post them in several calls."
+            )
+        if characters > _COUNTED_INLINE:
+            return await asyncio.to_thread(check)
+        return check()
+
+    def signed(self, agent: str, drafts: Sequence[Draft]) -> list[Draft]:
+        """The drafts, which say of the agent that it decides nothing where deciders are named and it is none."""
+        grant = GRANTED.get()
+        decides = agent in self.deciders or (
+            grant is not None and Action.DECIDE in grant.powers.get(grant.member, frozenset())
+        )
+        if decides or not self.deciders:
+            return list(drafts)
+        return [replace(draft, undecided=True) for draft in drafts]
+
+    async def last_seen(self, board: str, names: Collection[str]) -> dict[str, datetime]:
+        """When agents made their last calls; without those who never did."""
+        if not names:
+            return {}
+        listed = {known.name: known.last_seen for known in await self.store.agents(board)}
+        listed |= self.activity.noted(board)
+        return {name: listed[name] for name in names if name in listed}
+
+    async def debate(
+        self,
+        agent: str,
+        board: str | None,
+        op: DebateOp,
+        id_: str,
+        *,
+        reason: str = "",
+        watchers: Sequence[str] = (),
+        approve: bool | None = None,
+        outcome: OutcomeName | None = None,
+        to: str | None = None,
+        once_key: str | None = None,
+    ) -> tuple[str, DebateView | Item]:
+        """Does `op` and answers with the board and the debate as it stands then."""
+        said = {"watchers": list(watchers) or None, "approve": approve, "outcome": outcome, "to": to}
+        check_debating(op, id_, said, reason)
+        if is_topic(id_):
+            raise InvalidInput(
+                f'op="{op}" takes the id of an item, say H-17; topics go with {", ".join(_BY_TOPIC)}. Nothing was '
+                "changed."
+            )
+        ref = parse_ref(id_)
+        number = ref.number
+        name = await self.board_of(board, agent)
+        check_agent(agent)
+        self.quotas.charge(agent, name, 0 if op == "status" else 1)
+        more_said = {name: value for name, value in (("outcome", outcome), ("to", to)) if value is not None}
+        once = once_of(
+            *(once_key, f"debate {op}"),
+            **{"id": id_, "reason": reason, "watchers": list(watchers), "approve": approve, **more_said},
+        )
+        ruling = None if outcome is None else Outcome(outcome)
+        other = None if to is None else parse_ref(to).number
+        more: _Debating = {"once": once, "look": self.looks.of(name, agent)}
+        store = self.store
+        match op:
+            case "open":
+                named = [check_addressed(watcher, WATCHERS_INSTEAD) for watcher in watchers]
+                state = await store.debate_open(name, agent, number, named, **more)
+            case "watch":
+                state = await store.debate_watch(name, agent, number, **more)
+            case "unwatch":
+                state = await store.debate_unwatch(name, agent, number, **more)
+            case "vote":
+                yes = approve is not False
+                state = await store.debate_vote(
+                    name, agent, number, approve=yes, reason=reason, version=ref.version, **more
+                )
+            case "acknowledge":
+                state = await store.debate_acknowledge(
+                    name, agent, number, reason=reason, version=ref.version, **more
+                )
+            case "withdraw":
+                state = await store.debate_withdraw(name, agent, number, reason, **more)
+            case "concede":
+                state = await store.debate_concede(name, agent, number, reason, to=other, **more)
+            case "decide":
+                named = list(self.deciders_for(agent))
+                state = await store.debate_decide(
+                    *(name, agent, number, reason, named),
+                    outcome=ruling,
+                    to=other,
+                    version=ref.version,
+                    **more,
+                )
+            case "confirm":
+                state = await store.debate_confirm(
+                    name, agent, number, self.deciders, outcome=ruling, version=ref.version, **more
+                )
+            case "status":
+                state = await store.debate_status(name, agent, number, look=more["look"])
+        if op != "status":
+            await self._prune_if_due(name)
+        if isinstance(state, DebateView):
+            state = replace(state, attention=self.looks.told(name, agent, state.seq, state.attention))
+        return name, state
+
+    async def watch_topic(
+        self,
+        agent: str,
+        board: str | None,
+        op: DebateOp,
+        topic: str,
+        *,
+        once_key: str | None = None,
+    ) -> tuple[list[StandingWatch], int, Attention]:
+        """Begins or ends a standing watch, or does neither; what the agent watches by topic then."""
+        named = parse_topic(topic)
+        name = await self.board_of(board, agent)
+        check_agent(agent)
+        self.quotas.charge(agent, name, 0 if op == "status" else 1)
+        once = once_of(once_key, f"{op} topic", topic=topic)
+        if op == "watch":
+            held = await self.store.watch_topic(name, agent, named, once=once)
+        elif op == "unwatch":
+            held = await self.store.unwatch_topic(name, agent, named, once=once)
+        else:
+            held = await self.store.watches(name, agent)
+        attention, seq = await self.attention(agent, name)
+        return held, seq, attention
+
+    async def attention(
+        self, agent: str, board: str, *, events: Iterable[int] = (), items: Iterable[int] = ()
+    ) -> tuple[Attention, int]:
+        """What waits for the agent on an existing board, and the board's sequence.
+
+        The agent is shown `events` by sequence and `items` by number now.
+        """
+        log = await self.store.log(board, agent, _END, 1, look=self.looks.of(board, agent))
+        left = self.looks.delivered(board, agent, log.seq, log.attention, events)
+        return self.looks.told(board, agent, log.seq, left, items), log.seq
+
+    def deciders_for(self, agent: str) -> tuple[str, ...]:
+        """The named deciders, to one of whom a debate's critique does not matter; none for who decides by a role."""
+        grant = GRANTED.get()
+        if grant is None or agent in self.deciders:
+            return self.deciders
+        return grant.deciders if grant.member is None else ()
+
+    async def _prune_if_due(self, board: str) -> None:
+        found = await self.store.find_board(board)
+        if found is not None and found.pass_due:
+            self.pruner.kick(board)
+
+    # Reading
+
+    async def view(
+        self, agent: str, board: str | None, budget: int = VIEW_BUDGET, *, reserve: int = 0
+    ) -> tuple[View, Snapshot]:
+        """The board as one agent sees it within a budget of tokens, of which `reserve` stay free."""
+        name = await self.board_of(board, agent)
+        snapshot = await self.store.snapshot(name, agent, look=self.looks.of(name, agent))
+        if not self._summarizes:
+            snapshot = replace(snapshot, summaries=())
+        render = partial(
+            render_view,
+            snapshot,
+            agent=agent,
+            budget=budget,
+            reserve=reserve,
+            tokenizer=self.tokenizers.on(name),
+            responds=self._responds,
+        )
+        view = await in_thread(render) if len(snapshot.items) > _SHORT else render()
+        return view, snapshot
+
+    async def read(self, agent: str, board: str | None, ids: Sequence[str], keys: Sequence[str]) -> Reading:
+        return await self._reader.read(agent, await self.board_of(board, agent), ids, keys)
+
+    async def explain(
+        self, agent: str, board: str | None, ids: Sequence[str], keys: Sequence[str] = ()
+    ) -> Explained:
+        """What protects each item, what would take it and when, or why it left; of none named, the board as a whole.
+
+        Raises:
+            InvalidInput: too much is named.
+        """
+        check_explained(ids, keys)
+        name = await self.board_of(board, agent)
+        if not ids and not keys:
+            leaving = (await self.pruner.upcoming(name)).moved
+            return await self._reader.explain_board(agent, name, [(id_, why) for id_, _, why in leaving])
+        return await self._reader.explain(agent, name, ids, keys)
+
+    async def query(self, agent: str, board: str | None, wanted: ItemQuery) -> ItemPage:
+        name = await self.board_of(board, agent)
+        page = await self.store.query(name, agent, wanted, look=self.looks.of(name, agent))
+        numbers = [item.number for item in page.items]
+        self.activity.read(name, numbers)
+        return replace(page, attention=self.looks.told(name, agent, page.seq, page.attention, numbers))
+
+    async def search(
+        self,
+        agent: str,
+        board: str | None,
+        query: ArchiveQuery,
+        words: ItemQuery,
+        *,
+        restore: bool,
+        neighbours: bool = False,
+        once_key: str | None = None,
+    ) -> tuple[Found, Attention, int]:
+        """The archive's answer; with `restore` what was found is back in working memory afterwards.
+
+        `once_key` goes with `restore`: used again, it names what came back then and searches no more.
+        """
+        name = await self.board_of(board, agent)
+        named = replace(query, board=name)
+        once = None
+        if restore:
+            # An archive without these items answers otherwise: what counts is what was asked for.
+            asked = asdict(replace(query, board="")) | {"neighbours": neighbours}
+            once = once_of(once_key, "restore", **asked)
+        if once is not None and await self.store.recall(name, agent, once) is not None:
+            return await self._restored_before(agent, name, once, neighbours=neighbours)
+        found = await search(self.store, self.archive, agent, named, words)
+        if neighbours:
+            found = await with_neighbours(self.store, name, agent, found)
+        look = self.looks.of(name, agent)
+        if restore and (found.items or once is not None):
+            check_agent(agent)
+            wanted = [item.number for item in found.items]
+            self.quotas.charge(agent, name, len(wanted))
+            back = await self.store.restore(name, agent, wanted, once=once, look=look)
+            if back.repeated:  # by the same call, at the same time
+                return await self._restored_before(agent, name, once, neighbours=neighbours)
+            if back.working_tokens > back.high_tokens:
+                self.pruner.kick(name)
+            by_number = {item.number: item for item in back.items}
+            items = tuple(by_number[item.number] for item in found.items)
+            attention = self.looks.told(name, agent, back.seq, back.attention, by_number)
+            return replace(found, items=items, seq=back.seq), attention, back.seq
+        log = await self.store.log(name, agent, _END, 1, look=look)
+        numbers = [item.number for item in found.items]
+        return found, self.looks.told(name, agent, log.seq, log.attention, numbers), log.seq
+
+    async def _restored_before(
+        self, agent: str, board: str, once: Once | None, *, neighbours: bool
+    ) -> tuple[Found, Attention, int]:
+        back = await self.store.restore(board, agent, [], once=once, look=self.looks.of(board, agent))
+        found = Found(back.items, "repeated", "", {}, back.seq)
+        if neighbours:
+            found = await with_neighbours(self.store, board, agent, found)
+        return found, back.attention, back.seq
+
+    # Figures
+
+    async def board(self, agent: str, board: str | None) -> Board:
+        name = await self.board_of(board, agent)
+        found = await self.store.find_board(name)
+        assert found is not None
+        return found
+
+    @staticmethod
+    def newest(items: Sequence[Item]) -> datetime | None:
+        return max((item.updated_at for item in items), default=None)
+
+
+def _may_post() -> bool:
+    """Whether the call under way is by somebody who may post, so that its board may come into being."""
+    grant = GRANTED.get()
+    return grant is None or Action.POST in grant.powers[None]
+
+
+def as_asked(error: UnknownReference, posts: Sequence[PostFields]) -> UnknownReference:
+    """The same error with items named as the caller named them."""
+    missing = error.facts.get("missing")
+    if not missing:
+        return error
+    named: dict[int, str] = {}
+    for fields in posts:
+        for id_ in (
+            *((fields.id,) if fields.id else ()),
+            *(i for ids in (fields.edges or {}).values() for i in ids),
+        ):
+            if not id_.startswith("$"):
+                named.setdefault(parse_ref(id_).number, id_)
+    asked = [named.get(number, str(number)) for number in missing]
+    text = error.message.replace(
+        "No item " + ", ".join(str(number) for number in missing[:5]), "No item " + ", ".join(asked[:5]), 1
+    )
+    return UnknownReference(text, **{**error.facts, "missing": asked})
+
+
+def _may_be_found_again(fields: PostFields) -> bool:
+    """Whether a second agent may post the same as this, to support it."""
+    kind = ItemType(fields.type or ItemType.FACT)
+    return kind in FINDINGS and fields.key is None and 0 < len(fields.text or "") <= MAX_FINDING

@@ -1,0 +1,73 @@
+"""Conflicts that carry the text a caller needs for another try, so that one more call does it."""
+
+from __future__ import annotations
+
+import json
+
+from blackboard_mcp.protocols.errors import BlackboardError, Conflict, InvalidInput
+from blackboard_mcp.protocols.grants import GRANTED
+from blackboard_mcp.protocols.items import Ref, parse_ref
+from blackboard_mcp.protocols.keys import parse_key
+from blackboard_mcp.protocols.store import BoardStore
+
+from ..text.lines import one_line, word
+
+SHORT = 300
+"""Most characters of texts that a conflict carries."""
+_MOST = 3
+_LONGEST = 690
+"""Most characters of a message, names and writers of the texts included."""
+
+
+async def with_texts(store: BoardStore, board: str, agent: str, error: Conflict) -> Conflict:
+    """The conflict with the present text, version and writer of what moved, as far as the caller may read it.
+
+    Only short texts of the first few; for one that is long, the call that reads it where there is
+    room, unless it is gone.
+    """
+    grant = GRANTED.get()
+    moved = error.facts.get("moved")
+    names = list(moved) if isinstance(moved, dict) else [error.facts.get("key") or error.facts.get("item")]
+    if "current_version" not in error.facts and not isinstance(moved, dict):
+        return error
+    if grant is not None and not grant.reads:
+        return error
+    ids: list[Ref] = []
+    keys: list[str] = []
+    for name in names[:_MOST]:
+        try:
+            ids.append(parse_ref(str(name)))
+        except InvalidInput:
+            try:
+                keys.append(parse_key(str(name))[0])
+            except InvalidInput:
+                continue
+    if not ids and not keys:
+        return error
+    try:
+        found = await store.read(board, agent, ids, keys)
+    except BlackboardError:
+        return error  # there is no such board yet, say: the conflict itself is the answer
+    said: list[str] = []
+    room = min(SHORT, _LONGEST - len(error.message) - 40 * _MOST)
+    texts: dict[str, dict[str, str | int]] = {}
+    for item in found.items:
+        if item.deleted:
+            continue
+        if len(item.text) > room:
+            call = f'read({"keys" if item.key else "ids"}=["{item.key or item.id}"]) shows it.'
+            if len(" ".join([error.message, *said, call])) <= _LONGEST:
+                said.append(call)
+            continue
+        room -= len(item.text)
+        name = item.key or item.id
+        by = item.updated_by or item.author
+        texts[name] = {"version": item.version, "by": by, "text": item.text}
+        # As JSON, so that no quotation mark in the text ends the quotation.
+        said.append(
+            f"{name}@{item.version} by {word(by)}: {json.dumps(one_line(item.text), ensure_ascii=False)}."
+        )
+    if not said:
+        return error
+    facts = {"current": texts} if texts else {}
+    return type(error)(f"{error.message} {' '.join(said)}", **error.facts, **facts)

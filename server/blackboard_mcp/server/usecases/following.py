@@ -1,0 +1,442 @@
+"""Following a board: durable subscriptions, and waiting for what comes after a place in its log.
+
+Every method takes the agent's authenticated name and a board id. Nothing here knows MCP, HTTP or SQL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import field, replace
+from datetime import timedelta
+from typing import Any, Final
+
+from blackboard_mcp.protocols.answers import MOST_UNSEEN, Attention, Log, Look, Subscription
+from blackboard_mcp.protocols.errors import BlackboardError, UnknownReference
+from blackboard_mcp.protocols.events import LEFT, Event, EventType
+from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter, rethreaded, threads
+from blackboard_mcp.protocols.items import Ref, parse_ref
+from blackboard_mcp.protocols.matching import Matcher, matcher
+from blackboard_mcp.protocols.names import mentions
+from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.values import dataclass
+
+from ..input.idempotency import once_of
+from ..limits.rates import Quotas
+from .activity import Activity
+from .last_seen import Looks
+from .lull import Lull, resting
+from .page_size import fitting_events
+from .tails import Heard, Tails
+from .viewers import Viewers
+
+_END: Final = 1 << 62
+"""A sequence that no log reaches."""
+_FRESH: Final = 0.05
+"""For so many seconds what was read of an agent's duties is fresh enough for the answer's footer."""
+_REPORT_EVERY: Final = 5.0
+_SKIPPED: Final = 256
+"""So many events that do not match are looked at again rather than that a call without news writes."""
+_USE_SECONDS: Final = 3_600.0
+"""A subscription's use is written down as seldom as this."""
+
+BEGUN: Final = frozenset({EventType.ITEM_POSTED, EventType.ITEM_VERSIONED, EventType.REQUEST_OPENED})
+"""Events that are told with the beginning of the version that they are about."""
+_MOST_TOLD: Final = 100
+"""Versions whose beginnings are read for one answer; its text holds no more."""
+_MOST_LEFT: Final = 200
+"""So many items that left are named in one answer."""
+
+Report = Callable[[float, float | None, str | None], Awaitable[None]]
+BoardOf = Callable[[str | None, str], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Events that were waited for, in order; `cursor` is where to go on."""
+
+    board: str
+    events: tuple[Event, ...]
+    cursor: int
+    seq: int
+    subscription: Subscription | None = None
+    texts: dict[tuple[int, int], str] = field(default_factory=dict)
+    """How the versions begin that were posted, by number and version, where the agent may see them."""
+    attention: Attention = field(default_factory=Attention)
+    exact: bool = True
+    """These are all that there is after a place, or that a filter matches: not what the agent was not shown alone."""
+
+
+class Following:
+    """What agents follow on the boards of a store.
+
+    `board_of` gives the board that a call is about, as `Blackboard.board_of` does.
+    """
+
+    def __init__(self, store: BoardStore, looks: Looks, board_of: BoardOf, activity: Activity) -> None:
+        self._store = store
+        self._looks = looks
+        self._board_of = board_of
+        self._activity = activity
+        self.quotas = Quotas()
+        self._returning: set[asyncio.Future[None]] = set()
+        self.viewers = Viewers(store)
+        self.tails = Tails(store, self.viewers)
+
+    async def subscribe(
+        self,
+        agent: str,
+        board: str | None,
+        filter_: dict[str, Any],
+        name: str | None,
+        *,
+        once_key: str | None = None,
+    ) -> tuple[Subscription, int]:
+        parse_event_filter(filter_)
+        board_id = await self._board_of(board, agent)
+        self.quotas.charge(agent, board_id)
+        once = once_of(once_key, "subscribe", filter=filter_, name=name)
+        filter_ = await with_threads(self._store, board_id, agent, filter_)
+        most = self.quotas.limits.subscriptions_per_agent
+        held = await self._store.subscribe(board_id, agent, name or "", filter_, once=once, most=most)
+        return held, held.cursor
+
+    async def unsubscribe(
+        self, agent: str, board: str | None, id_or_name: str, *, once_key: str | None = None
+    ) -> None:
+        name = await self._board_of(board, agent)
+        self.quotas.charge(agent, name)
+        once = once_of(once_key, "unsubscribe", subscription=id_or_name)
+        if not await self._store.unsubscribe(name, agent, id_or_name, once=once):
+            raise UnknownReference(
+                f"You hold no subscription '{id_or_name}' on '{name}'. Nothing was changed; subscribe() lists "
+                "yours."
+            )
+
+    async def subscriptions(self, agent: str, board: str | None) -> tuple[list[Subscription], int]:
+        name = await self._board_of(board, agent)
+        held = await self._store.subscriptions(name, agent)
+        found = await self._store.find_board(name)
+        return held, 0 if found is None else found.seq
+
+    async def changes_since(self, agent: str, board: str | None, since: int, limit: int) -> News:
+        """Events after `since`, all that the agent may see, without waiting."""
+        name = await self._board_of(board, agent)
+        place = await self.place(name, since)
+        log = await self._log(agent, name)
+        news = await self._whole(agent, name, place, log, limit)
+        self._activity.seen(name, agent)
+        return await self._with_texts(name, agent, news)
+
+    async def wait(
+        self,
+        agent: str,
+        board: str | None,
+        *,
+        subscription: str | None,
+        since: int | None,
+        seconds: float,
+        limit: int,
+        report: Report | None = None,
+    ) -> News:
+        """What is news to the agent, or what else there is after `seconds`.
+
+        News that ask something of the agent end the wait at once. After other news it stays for a lull, and all come
+        together. With neither a subscription nor `since` it is what the agent was not shown yet, or what comes from
+        now on where it was never answered before. With `since` it is every event after it; its own acts, bookkeeping
+        and what is between others end no wait. Where a footer gave `since` to the agent and it was not shown all
+        before it, that comes first: no number of a footer skips anything.
+
+        With a subscription it is every event that the filter matches, as soon as there is any, after `since`, else
+        after the subscription's cursor. Without `since` the cursor moves to the end of what is delivered: of two calls
+        at once, each event goes to one. `since` confirms what came before it: the cursor moves there, never back, and
+        what is delivered after it is delivered again until a later call confirms it. A cancelled call moves no cursor
+        by what it found.
+
+        Raises:
+            UnknownReference: no such subscription.
+            CursorExpired: the subscription was unused for too long, or `since` is no place of the log.
+        """
+        name = await self._board_of(board, agent)
+        deadline = asyncio.get_running_loop().time() + seconds
+        if subscription is None:
+            if since is not None:
+                await self.place(name, since)
+            news = await self._news(agent, name, since, deadline, seconds, limit, report)
+            self._activity.seen(name, agent)
+            return await self._with_texts(name, agent, news)
+        if since is not None:
+            await self.place(name, since)
+        while True:
+            held = await self._held(name, agent, subscription, since)
+            place = held.cursor if since is None else since
+            condition = parse_event_filter(held.filter, stored=True)
+            news = await self._watch(agent, name, condition, place, deadline, seconds, limit, report)
+            self._activity.seen(name, agent)
+            news = replace(await self._with_texts(name, agent, news), subscription=held)
+            if since is not None or (not news.events and news.cursor - place < _SKIPPED):
+                return news
+            if await self._deliver(name, agent, held, news.cursor):
+                return news
+            # Another call delivered these events meanwhile; go on after them.
+
+    async def _news(
+        self,
+        agent: str,
+        board: str,
+        since: int | None,
+        deadline: float,
+        seconds: float,
+        limit: int,
+        report: Report | None,
+    ) -> News:
+        log = await self._log(agent, board)
+        look = log.look
+        lull = Lull(agent, self.quotas.limits.lull_seconds)
+        viewer = await self.viewers.of(agent)
+
+        def fresh(event: Event) -> bool:
+            return event.is_news_to(agent) and event.seq not in look.above and event.visible_to(viewer)
+
+        if since is not None:
+            first: tuple[Event, ...] = ()
+            if since in look.told:
+                unseen = await self.tails.after(board, fresh, look, end=since, limit=limit, seconds=0.0)
+                first = tuple(event for event in unseen.events if event.seq <= since)
+            if len(first) == limit:
+                return News(board, first, since, log.seq, attention=log.attention)
+            *_, log = await self._hear(
+                agent,
+                board,
+                lambda event: event.is_news_to(agent) and event.visible_to(viewer),
+                since,
+                deadline,
+                seconds,
+                limit,
+                report,
+                log,
+                lull,
+                first,
+            )
+            news = await self._whole(agent, board, since, log, limit - len(first))
+            return replace(news, events=(*first, *news.events))
+        # Who was never answered here begins now; so does who was shown nothing of a long past: it has the view for it.
+        begins = look == Look() or (look.is_of_newcomer and log.attention.unseen >= MOST_UNSEEN)
+        place = log.seq if begins else int(look)
+        events, cursor, log = await self._hear(
+            agent, board, fresh, place, deadline, seconds, limit, report, log, lull
+        )
+        left = await self.tails.after(
+            board,
+            lambda event: event.event in LEFT and not fresh(event) and event.visible_to(viewer),
+            place,
+            end=cursor,
+            limit=_MOST_LEFT,
+            seconds=0.0,
+        )
+        gone = tuple(event for event in left.events if event.seq <= cursor and event.seq not in look.above)
+        told = tuple(sorted((*events, *gone), key=lambda event: event.seq))
+        return News(board, told, max(cursor, since or 0), log.seq, attention=log.attention, exact=False)
+
+    async def _log(self, agent: str, board: str) -> Log:
+        """Where the board stands, and what the agent was shown of it."""
+        return await self._store.log(board, agent, _END, 1, look=self._looks.of(board, agent))
+
+    async def _whole(self, agent: str, board: str, place: int, log: Log, limit: int) -> News:
+        """All events after a place that the agent may see, up to where the log was read."""
+        wanted = matcher(EventFilter(), await self.viewers.of(agent))
+        heard = await self.tails.after(board, wanted, place, end=log.seq, limit=limit, seconds=0.0)
+        events, cursor = _fitting(heard)
+        return News(board, events, cursor, max(log.seq, cursor), attention=log.attention)
+
+    async def place(self, board: str, since: int | None) -> int:
+        """`since` itself, or the present end.
+
+        Raises:
+            CursorExpired: `since` is no place of the log.
+        """
+        end = await self._store.end_of_log(board, since)
+        return end if since is None else since
+
+    async def resume(self, agent: str, board: str, subscription: str, since: int | None) -> Subscription:
+        """A subscription that a stream goes on with; a place that is named confirms what came before it.
+
+        Raises:
+            UnknownReference: no such subscription.
+            CursorExpired: the subscription was unused for too long, or the place is none of the log.
+        """
+        if since is not None:
+            await self.place(board, since)
+        return await self._held(board, agent, subscription, since)
+
+    async def _held(self, board: str, agent: str, subscription: str, since: int | None) -> Subscription:
+        """The subscription, confirmed up to `since`, and known to be in use."""
+        held = await self._store.find_subscription(board, agent, subscription)
+        if held is None:
+            raise UnknownReference(
+                f"You hold no subscription '{subscription[:40]}' on '{board}'; subscribe() lists yours."
+            )
+        found = await self._store.find_board(board)
+        lease = 0 if found is None else found.config.subscription_lease_seconds
+        stale = timedelta(seconds=min(_USE_SECONDS, lease / 10))
+        confirmed = max(held.cursor, since or 0)
+        if confirmed > held.cursor or (lease and self._activity.clock.now() - held.used_at > stale):
+            await self._store.move_cursor(board, agent, held.id, confirmed)
+        return replace(held, cursor=confirmed)
+
+    async def _deliver(self, board: str, agent: str, held: Subscription, cursor: int) -> bool:
+        """Moves the cursor for what is about to be delivered; false when it no longer stood where it did."""
+        moving = asyncio.ensure_future(
+            self._store.move_cursor(board, agent, held.id, cursor, since=held.cursor)
+        )
+        try:
+            return await asyncio.shield(moving)
+        except asyncio.CancelledError:
+            # Nobody gets what was found, and a write under way cannot be stopped.
+            returning = asyncio.ensure_future(self._return(moving, board, agent, held))
+            self._returning.add(returning)
+            returning.add_done_callback(self._returning.discard)
+            raise
+
+    async def _return(self, moving: asyncio.Future[bool], board: str, agent: str, held: Subscription) -> None:
+        with contextlib.suppress(BlackboardError):
+            if await moving:
+                await self._store.return_cursor(board, agent, held.id, held.cursor)
+
+    async def settle(self) -> None:
+        """Returns when what cancelled calls had taken is back in its place."""
+        while self._returning:
+            await asyncio.wait(list(self._returning))
+
+    async def _with_texts(self, board: str, agent: str, news: News) -> News:
+        told = [
+            (parse_ref(event.item).number, event.version or 1)
+            for event in news.events
+            if event.item is not None and event.event in BEGUN
+        ]
+        if not told:
+            return news
+        return replace(news, texts=await self._store.beginnings(board, agent, told[:_MOST_TOLD]))
+
+    async def watch(
+        self,
+        agent: str,
+        board: str,
+        condition: EventFilter,
+        since: int,
+        *,
+        seconds: float,
+        limit: int,
+        texts: bool = False,
+    ) -> News:
+        """Every event after `since` for which `condition` holds; with the beginnings of versions if `texts`."""
+        deadline = asyncio.get_running_loop().time() + seconds
+        news = await self._watch(agent, board, condition, since, deadline, seconds, limit, None)
+        self._activity.seen(board, agent)
+        self._looks.streamed(
+            board, agent, [event.seq for event in news.events], since, news.cursor, condition
+        )
+        return await self._with_texts(board, agent, news) if texts else news
+
+    async def _watch(
+        self,
+        agent: str,
+        board: str,
+        condition: EventFilter,
+        place: int,
+        deadline: float,
+        seconds: float,
+        limit: int,
+        report: Report | None,
+    ) -> News:
+        wanted = matcher(condition, await self.viewers.of(agent))
+        log = await self._log(agent, board)
+        events, cursor, log = await self._hear(
+            agent, board, wanted, place, deadline, seconds, limit, report, log
+        )
+        return News(board, events, cursor, log.seq, attention=log.attention)
+
+    async def _hear(
+        self,
+        agent: str,
+        board: str,
+        wanted: Matcher,
+        place: int,
+        deadline: float,
+        seconds: float,
+        limit: int,
+        report: Report | None,
+        log: Log,
+        lull: Lull | None = None,
+        before: tuple[Event, ...] = (),
+    ) -> tuple[tuple[Event, ...], int, Log]:
+        """What is wanted after a place, up to where that is all, and where the board stands then.
+
+        Without a lull the first of it ends the hearing. What was found `before` it counts for the lull.
+        """
+        loop = asyncio.get_running_loop()
+        started = looked = deadline - seconds
+        next_report = math.inf if report is None else loop.time() + _REPORT_EVERY
+        until = deadline
+        found: list[Event] = []
+        waits = lull is None  # what is there at the call comes first, as a lull counts from it
+        while True:
+            patience = max(0.0, min(until, next_report) - loop.time()) if waits else 0.0
+            room = limit - len(before) - len(found)
+            heard = await self.tails.after(board, wanted, place, end=log.seq, limit=room, seconds=patience)
+            place = heard.cursor
+            found += heard.events
+            news = heard.events if waits else (*before, *heard.events)
+            now = loop.time()
+            if lull is None:
+                until = now if news else until
+            elif news:
+                if waits:
+                    log, looked = await self._log(agent, board), now
+                named = await self._names(agent, board, resting(news, agent))
+                until = min(deadline, lull.hears(news, log.attention.owed, now, named=named))
+            elif not waits:
+                lull.begin(log.attention.owed)
+            waits = True
+            if now >= until or len(heard.events) == room or self.tails.released:
+                if place > log.seq or now - looked > _FRESH:
+                    log = await self._log(agent, board)
+                return (*_fitting(replace(heard, events=tuple(found))), log)
+            if report is not None and now >= next_report:
+                next_report = now + _REPORT_EVERY
+                await report(round(now - started, 1), seconds, "waiting for news")
+
+    async def _names(self, agent: str, board: str, versions: list[tuple[int, int]]) -> bool:
+        """Whether one of the texts names the agent."""
+        if not versions:
+            return False
+        texts = await self._store.beginnings(board, agent, versions[:_MOST_TOLD])
+        return any(agent in mentions(text) for text in texts.values())
+
+
+def _fitting(heard: Heard) -> tuple[tuple[Event, ...], int]:
+    """Events that fit into an answer, and up to where these are all."""
+    events = heard.events[: fitting_events(heard.events)]
+    return events, events[-1].seq if len(events) < len(heard.events) else heard.cursor
+
+
+async def with_threads(store: BoardStore, board: str, agent: str, filter_: dict[str, Any]) -> dict[str, Any]:
+    """A filter with each thread that was named by one of its members named by its first item.
+
+    Raises:
+        UnknownReference: an item that is not there, or not for the agent.
+    """
+    named = {number: number for number in threads(filter_)}
+    if not named:
+        return filter_
+    found = await store.read(board, agent, [Ref(number) for number in named], [])
+    if found.missing:
+        raise UnknownReference(
+            f"filter.thread: no item {', '.join(found.missing)} on board '{board}'. Nothing was changed; query() lists "
+            "what is there.",
+            missing=list(found.missing),
+        )
+    named_anew: dict[str, Any] = rethreaded(filter_, {item.number: item.thread for item in found.items})
+    return named_anew

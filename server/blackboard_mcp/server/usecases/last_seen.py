@@ -1,0 +1,103 @@
+"""What each agent was shown of each board: kept in memory for the calls to come, and by the store for good.
+
+The store joins what is noted here with what it has of other processes and of earlier days, so that nothing is
+read before an answer and nothing written on a caller's path. What a crash loses of it is shown again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from blackboard_mcp.protocols.answers import MOST_SHOWN, MOST_UNSEEN, Attention, Look, Snapshot
+from blackboard_mcp.protocols.events import EventType
+from blackboard_mcp.protocols.filters import EventFilter
+from blackboard_mcp.protocols.items import parse_ref
+
+from ..views import View
+from .activity import Activity
+
+_KEPT: Final = 10_000
+_WRITTEN: Final = (EventType.ITEM_POSTED, EventType.ITEM_VERSIONED)
+
+
+class Looks:
+    """What the last `_KEPT` agents were shown; `activity` has the store told of it."""
+
+    def __init__(self, activity: Activity) -> None:
+        self._activity = activity
+        self._seen: dict[tuple[str, str], Look] = {}
+
+    def of(self, board: str, agent: str) -> Look:
+        """What the agent was shown of the board as far as this process knows: what is given to the store."""
+        return self._seen.get((board, agent), _NOTHING)
+
+    def told(
+        self, board: str, agent: str, seq: int, attention: Attention, items: Iterable[int] = ()
+    ) -> Attention:
+        """The agent is answered as of `seq`, with `items` by number; what it was not shown after that.
+
+        What had been shown up to the first thing that it was not is one number from now on.
+        """
+        shown = {number for number in items if number}
+        return self._saw(
+            board, agent, seq, attention, {at for at, number in attention.fresh if number in shown}
+        )
+
+    def delivered(
+        self, board: str, agent: str, seq: int, attention: Attention, events: Iterable[int]
+    ) -> Attention:
+        """The agent is answered as of `seq` with events by sequence; what it was not shown after that."""
+        return self._saw(board, agent, seq, attention, set(events))
+
+    def viewed(self, snapshot: Snapshot, agent: str, view: View) -> Attention:
+        """The agent is shown a view; what it was not shown after that.
+
+        Items that stand there with text are shown, those folded into one of them too, of those that are only named
+        all but what was written, and what its lines of news tell of.
+
+        The first view of a board with a long past is where its news begins: that past is no news.
+        """
+        board, attention = snapshot.board, snapshot.attention
+        if snapshot.look.is_of_newcomer and attention.unseen >= MOST_UNSEEN:
+            attention = Attention(attention.owed, (), board.seq)
+        texts = {parse_ref(id_).number for id_ in (*view.shown, *view.excerpts, *view.folded)}
+        named = {parse_ref(id_).number for id_ in view.stubs}
+        told = [
+            event.seq
+            for event in snapshot.news.events
+            if event.event not in _WRITTEN
+            and event.item is not None
+            and parse_ref(event.item).number in named
+        ]
+        told += view.told
+        left = self.told(board.id, agent, board.seq, attention, texts)
+        return self.delivered(board.id, agent, board.seq, left, told)
+
+    def streamed(
+        self, board: str, agent: str, events: Iterable[int], after: int, upto: int, condition: EventFilter
+    ) -> None:
+        """Events went out to the agent by a stream, all for which the condition holds between two places."""
+        look = self.of(board, agent)
+        whole = condition == EventFilter() and after <= look
+        self._keep(board, agent, look.joined(Look(upto) if whole else Look(0, events)))
+
+    def _saw(self, board: str, agent: str, seq: int, attention: Attention, shown: set[int]) -> Attention:
+        left = replace(attention, fresh=tuple(one for one in attention.fresh if one[0] not in shown))
+        # What lies before the first thing unseen needs no list: all of it was shown, or is news to nobody.
+        now = Look(left.settled, (), [seq] if left.fresh else ())
+        look = self.of(board, agent).joined(Look(0, shown)).joined(now)
+        self._keep(board, agent, look)
+        return left
+
+    def _keep(self, board: str, agent: str, look: Look) -> None:
+        before = self._seen.pop((board, agent), None)
+        if len(self._seen) >= _KEPT:
+            self._seen.pop(next(iter(self._seen)))
+        self._seen[board, agent] = look.bounded(MOST_SHOWN)
+        if before is None or before != look:
+            self._activity.shown(board, agent, look)
+
+
+_NOTHING: Final = Look()

@@ -1,0 +1,182 @@
+"""Items read whole, with what protects them, why they left and the versions they had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from typing import Final
+
+from blackboard_mcp.protocols.answers import Found, Versions
+from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.explain import Explained, Outlook
+from blackboard_mcp.protocols.guard import Protection
+from blackboard_mcp.protocols.items import Item, Ref, Zone, is_misnamed, parse_ref
+from blackboard_mcp.protocols.keys import check_key, parse_key, parse_listing
+from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.values import dataclass
+
+from .activity import Activity
+from .last_seen import Looks
+
+MAX_EXPLAINED: Final = 20
+_LEAVING: Final = 8
+"""Of what would leave first so much is named."""
+_LOOKED_AT: Final = 200
+"""So far that is looked for among what the agent may see."""
+MAX_LISTED: Final = 10
+"""Items whose versions are listed in one call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Items read, with what the guard holds of them and why archived ones left."""
+
+    board: str
+    found: Found
+    protected: dict[int, Protection]
+    left: dict[int, Event]
+    versions: tuple[Versions, ...] = ()
+    """Lists of versions that were asked for, in that order, ids before keys."""
+    misnamed: Mapping[str, str] = field(default_factory=dict)
+    """Ids that were written with the letter of another type, with the right ones."""
+
+
+class Reader:
+    """Reads items on one board for an agent; `looks` and `activity` hear of each reading."""
+
+    def __init__(self, store: BoardStore, looks: Looks, activity: Activity) -> None:
+        self._store = store
+        self._looks = looks
+        self._activity = activity
+
+    async def read(self, agent: str, board: str, ids: Sequence[str], keys: Sequence[str]) -> Reading:
+        ids, keys = _apart(ids, keys)
+        versions, unseen, ids, keys = await self._versions(agent, board, ids, keys)
+        refs = [parse_ref(id_) for id_ in ids]
+        asked = {_plain(ref): id_ for ref, id_ in zip(refs, ids, strict=True)}
+        for key in keys:
+            parse_key(key)
+        found = await self._store.read(board, agent, refs, keys, look=self._looks.of(board, agent))
+        versioned = [ref.version is not None for ref in refs if _plain(ref) not in found.missing]
+        found = replace(found, items=await self._as_written(agent, board, found.items, versioned))
+        if found.missing or unseen:
+            found = replace(found, missing=(*unseen, *(asked.get(m, m) for m in found.missing)))
+        numbers = [item.number for item in found.items]
+        self._activity.read(board, numbers)
+        protected = await self._store.guarded(board, numbers) if numbers else {}
+        archived = [item.number for item in found.items if item.zone is Zone.ARCHIVE]
+        left = await self._store.why_left(board, agent, archived) if archived else {}
+        types = {item.number: item for item in found.items}
+        misnamed = {
+            asked[_plain(ref)]: types[ref.number].id
+            for ref in refs
+            if ref.number in types and is_misnamed(ref, types[ref.number].type)
+        }
+        return Reading(board, found, protected, left, versions, misnamed)
+
+    async def explain(
+        self, agent: str, board: str, ids: Sequence[str], keys: Sequence[str] = ()
+    ) -> Explained:
+        """What protects each item, what would take it and when, or why it left."""
+        ids, keys = _apart(ids, keys)
+        asked = {parse_ref(id_).number: id_ for id_ in ids}
+        numbers = list(asked)
+        unread: list[str] = []
+        if keys:
+            found = await self._store.read(board, agent, [], [parse_key(key)[0] for key in keys])
+            numbers += [item.number for item in found.items]
+            unread += found.missing
+        explained = await self._store.explain(board, agent, numbers, look=self._looks.of(board, agent))
+        shown = [explanation.item.number for explanation in explained.explanations]
+        attention = self._looks.told(board, agent, explained.seq, explained.attention, shown)
+        missing = (*unread, *(asked.get(int(number), number) for number in explained.missing))
+        return replace(explained, missing=missing, attention=attention)
+
+    async def explain_board(self, agent: str, board: str, leaving: Sequence[tuple[str, str]]) -> Explained:
+        """What of the board would leave first, `leaving` by id with why, and what is protected and why."""
+        look = self._looks.of(board, agent)
+        wanted = [parse_ref(id_) for id_, _ in leaving[:_LOOKED_AT]]
+        found = await self._store.read(board, agent, wanted, [])
+        seen = {item.id for item in found.items}
+        first = [(id_, why) for id_, why in leaving if id_ in seen][:_LEAVING]
+        snapshot = await self._store.snapshot(board, agent, look=look)
+        held = [item.number for item in snapshot.items if item.number in snapshot.protected]
+        figures = await self._store.statistics(board, agent)
+        numbers = [parse_ref(id_).number for id_, _ in first] + held[: MAX_EXPLAINED - len(first)]
+        explained = await self._store.explain(board, agent, list(dict.fromkeys(numbers)), look=look)
+        shown = [explanation.item.number for explanation in explained.explanations]
+        attention = self._looks.told(board, agent, explained.seq, explained.attention, shown)
+        outlook = Outlook(figures.protected_items, figures.protected_tokens, tuple(first))
+        return replace(explained, attention=attention, outlook=outlook)
+
+    async def _as_written(
+        self, agent: str, board: str, items: Sequence[Item], versioned: Sequence[bool]
+    ) -> tuple[Item, ...]:
+        """The items, of which the first may be `versioned`: those have the tags that their versions began with.
+
+        So it is as far as the list of changes goes back, and for the first `MAX_LISTED` that were changed.
+        """
+        shown = list(items)
+        changed = [
+            place
+            for place, asked in enumerate(versioned)
+            if asked and items[place].written_at != items[place].updated_at
+        ]
+        for place in changed[:MAX_LISTED]:
+            item = items[place]
+            listed = await self._store.versions(board, agent, item.number, limit=1)
+            for amendment in () if listed is None else listed.amendments:  # the newest comes first
+                began = item.version > 1 and amendment.at == item.written_at  # with the version itself
+                tags = (amendment.now if began else amendment.was).get("tags")
+                if amendment.version == item.version and isinstance(tags, list):
+                    shown[place] = replace(shown[place], tags=tuple(tags))
+        return tuple(shown)
+
+    async def _versions(
+        self, agent: str, board: str, ids: Sequence[str], keys: Sequence[str]
+    ) -> tuple[tuple[Versions, ...], list[str], list[str], list[str]]:
+        """The lists of versions that are asked for, those of what is not there, and the other ids and keys.
+
+        Raises:
+            InvalidInput: too many, or what is neither an id nor a key.
+        """
+        wanted: list[tuple[str, int | str, int | None]] = []
+        plain_ids: list[str] = []
+        plain_keys: list[str] = []
+        for names, plain in ((ids, plain_ids), (keys, plain_keys)):
+            for name in names:
+                listing = parse_listing(name)
+                if listing is None:
+                    plain.append(name)
+                    continue
+                of, upto = listing
+                wanted.append((name, parse_ref(of).number if plain is plain_ids else check_key(of), upto))
+        if len(wanted) > MAX_LISTED:
+            raise InvalidInput(f"read lists the versions (@*) of up to {MAX_LISTED} items at once.")
+        found = [(name, await self._store.versions(board, agent, of, upto=upto)) for name, of, upto in wanted]
+        listed = tuple(versions for _, versions in found if versions is not None)
+        return listed, [name for name, versions in found if versions is None], plain_ids, plain_keys
+
+
+def check_explained(ids: Sequence[str], keys: Sequence[str]) -> None:
+    """Refuses to explain more than `MAX_EXPLAINED` items.
+
+    Raises:
+        InvalidInput: too much is named.
+    """
+    if len(ids) + len(keys) > MAX_EXPLAINED:
+        raise InvalidInput(
+            f'explain takes up to {MAX_EXPLAINED} ids or keys, as in read(ids=["H-17"], explain=true); without any it '
+            "explains the board."
+        )
+
+
+def _apart(ids: Sequence[str], keys: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The ids and the keys: a key among the ids is read as what it is."""
+    return [id_ for id_ in ids if ":" not in id_], [*keys, *(id_ for id_ in ids if ":" in id_)]
+
+
+def _plain(ref: Ref) -> str:
+    """An item as the store names it when it is missing."""
+    return str(ref.number) if ref.version is None else f"{ref.number}@{ref.version}"

@@ -1,0 +1,233 @@
+"""Searching the archive: exact ids first, then the index, every hit confirmed against the store."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import field, replace
+from typing import Protocol
+
+from blackboard_mcp.protocols.archive import ArchiveAnswer, ArchiveQuery
+from blackboard_mcp.protocols.errors import ArchiveUnavailable
+from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.filters import ItemQuery
+from blackboard_mcp.protocols.items import LETTERS, Item, Ref, Zone
+from blackboard_mcp.protocols.late_models import wire
+from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.values import dataclass
+
+from ..limits.turns import in_thread
+from ..text.snippets import excerpt, is_close
+
+BEHIND = "The search index is behind or being rebuilt; these hits contain every word."
+"""The notice of an answer that the index had no part in."""
+FAR = "Nothing matches closely: none of these has half of the words, they are only the nearest there is."
+"""The notice of an answer that may have nothing to do with the query."""
+
+_IDS = re.compile(
+    rf"(?<![\w-])(?:[{''.join(sorted(LETTERS.values()))}])-([0-9]{{1,15}})(?![\w-])", re.IGNORECASE
+)
+_WORD = re.compile(r"\w")
+_NUMBERS = re.compile(r"\s*[0-9]{1,15}(?:[\s,;]+[0-9]{1,15})*\s*\Z")
+_VERSION = re.compile(r"@[0-9]{1,9}(?!\w)")
+_NAMED = 10
+_DEPTH = 4
+"""How many candidates are asked for per hit wanted: some may be gone or hidden."""
+_LOOKED_INTO_INLINE = 4_000
+"""Characters of hits that are looked into at once; more are in a thread, while others go on."""
+_DEEPEST = 1_000
+"""Most candidates that are asked for; what they hide is looked for in the store."""
+
+
+class ArchiveSearch(Protocol):
+    """The index as the server sees it."""
+
+    async def search(self, query: ArchiveQuery) -> ArchiveAnswer:
+        """Raises `ArchiveUnavailable` when it cannot answer now."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What stands before and after a hit in its thread, as far as the agent may see it."""
+
+    before: Item | None = None
+    after: Item | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Archived items, best first; `mode` says what answered, `left` why each left working memory.
+
+    `excerpts` are, by number, the parts of long texts that answer the query. `neighbours` are, by the
+    number of a hit, the items before and after it in its thread, where they are asked for.
+    """
+
+    items: tuple[Item, ...]
+    mode: str
+    notice: str
+    left: dict[int, Event]
+    seq: int
+    excerpts: dict[int, str] = field(default_factory=dict)
+    neighbours: dict[int, Around] = field(default_factory=dict)
+
+
+async def search(
+    store: BoardStore, archive: ArchiveSearch, agent: str, query: ArchiveQuery, words: ItemQuery
+) -> Found:
+    """What the agent may see of the archive for `query`; `words` is the same as a query of the store.
+
+    Without text it lists, newest first. Ids alone find those items and no others. When the index cannot
+    answer, the store is searched by words, and the notice says so.
+    """
+    board, limit = query.board, query.limit
+    if query.thread is not None:
+        # Any item names its thread; the index knows it by its first.
+        named = await store.read(board, agent, [Ref(query.thread)], [])
+        query = replace(query, thread=named.items[0].thread if named.items else query.thread)
+    if not query.text.strip():
+        page = await store.query(board, agent, words)
+        return await _with_reasons(store, board, agent, list(page.items), "listing", "", page.seq)
+    query = replace(query, text=_VERSION.sub("", query.text) if _IDS.search(query.text) else query.text)
+    if _NUMBERS.match(query.text):
+        numbers = list(dict.fromkeys(int(n) for n in re.findall("[0-9]+", query.text)))[:limit]
+        if exact := await _confirm(store, agent, query, numbers):
+            return await _with_reasons(store, board, agent, exact, "exact", "", 0)
+    exact = await _exact(store, agent, query)
+    if _IDS.search(query.text) and not _WORD.search(_IDS.sub(" ", query.text)):
+        notice = await _live(store, agent, query)
+        return await _with_reasons(store, board, agent, exact, "exact", notice, 0)
+    notice = ""
+    starts: dict[int, int] = {}
+    try:
+        depth = min(limit * _DEPTH, _DEEPEST)
+        known = {item.number for item in exact}
+        while True:
+            answer = await archive.search(replace(query, limit=depth))
+            ranked = [hit.number for hit in answer.hits if hit.number not in known]
+            items = [*exact, *await _first(store, agent, query, ranked, limit - len(exact))]
+            if len(items) >= limit or len(answer.hits) < depth or depth == _DEEPEST:
+                break
+            depth = min(depth * _DEPTH, _DEEPEST)  # what others keep private must not hide what is not
+        mode, notice = str(answer.mode), answer.notice
+        starts = {hit.number: hit.start for hit in answer.hits}
+        if len(items) < limit and len(answer.hits) >= depth:
+            page = await store.query(board, agent, words)
+            known |= {item.number for item in items}
+            items += [item for item in page.items if item.number not in known]
+    except ArchiveUnavailable:
+        page = await store.query(board, agent, words)
+        items = [*exact, *(i for i in page.items if i.number not in {e.number for e in exact})]
+        mode, notice = "lexical", BEHIND
+    items = items[:limit]
+
+    def looked_into() -> tuple[bool, dict[int, str]]:
+        far = not exact and not any(is_close(i.text, query.text, starts.get(i.number, 0)) for i in items)
+        parts = ((i.number, excerpt(i.text, query.text, starts.get(i.number))) for i in items)
+        return far, {number: part for number, part in parts if part is not None}
+
+    long = sum(len(item.text) for item in items) > _LOOKED_INTO_INLINE
+    far, excerpts = await in_thread(looked_into) if long else looked_into()
+    if items and far:
+        notice = f"{FAR} {notice}".strip()
+    found = await _with_reasons(store, board, agent, items, mode, notice, 0)
+    return replace(found, excerpts=excerpts)
+
+
+async def with_neighbours(store: BoardStore, board: str, agent: str, found: Found) -> Found:
+    """`found` with the items around each hit that the agent may see; hits are no neighbours of hits."""
+    hits = [item.number for item in found.items]
+    around = await store.around(board, agent, hits) if hits else {}
+    wanted = {n for pair in around.values() for n in pair if n is not None} - set(hits)
+    read = await store.read(board, agent, [Ref(n) for n in sorted(wanted)], []) if wanted else None
+    there = {item.number: item for item in read.items} if read is not None else {}
+    neighbours = {
+        number: Around(there.get(before or 0), there.get(after or 0))
+        for number, (before, after) in around.items()
+        if before in there or after in there
+    }
+    return replace(found, neighbours=neighbours)
+
+
+def wire_found(found: Found, seq: int, left: dict[int, str]) -> wire.SearchAnswer:
+    """What was found as structured results have it; `left` says by number why an item left."""
+    ids = {item.number: item.id for item in found.items}
+    neighbours = [
+        wire.WireNeighbour(of=ids[number], place=place, item=wire.wire_item(item))
+        for number in ids
+        for place, item in (
+            ("before", found.neighbours.get(number, Around()).before),
+            ("after", found.neighbours.get(number, Around()).after),
+        )
+        if item is not None
+    ]
+    return wire.SearchAnswer(
+        items=[wire.wire_item(item) for item in found.items],
+        seq=seq,
+        mode=found.mode,
+        notice=found.notice,
+        left={ids[number]: why for number, why in left.items() if number in ids},
+        excerpts={ids[number]: part for number, part in found.excerpts.items() if number in ids},
+        neighbours=neighbours,
+    )
+
+
+def ids_alone(text: str) -> list[str]:
+    """The ids that a text consists of, the first ten; none where it has other words as well."""
+    if _WORD.search(_IDS.sub(" ", _VERSION.sub("", text))):
+        return []
+    return list(dict.fromkeys(found.group().upper() for found in _IDS.finditer(text)))[:_NAMED]
+
+
+async def _exact(store: BoardStore, agent: str, query: ArchiveQuery) -> list[Item]:
+    named = list(dict.fromkeys(int(n) for n in _IDS.findall(query.text)))[: query.limit]
+    return await _confirm(store, agent, query, named) if named else []
+
+
+async def _live(store: BoardStore, agent: str, query: ArchiveQuery) -> str:
+    """Where those of the items that the query names are that are not in the archive to be found; or nothing."""
+    refs = [Ref(n) for n in dict.fromkeys(int(n) for n in _IDS.findall(query.text))][: query.limit]
+    found = await store.read(query.board, agent, refs, [])
+    live = [item.id for item in found.items if item.zone is not Zone.ARCHIVE]
+    deleted = [item.id for item in found.items if item.deleted and item.forgotten is None]
+    said = [f"not archived, read() has it: {', '.join(live)}"] if live else []
+    said += [f'deleted, read(ids=["{id_}@*"]) has its versions' for id_ in deleted]
+    gone = [item.id for item in found.items if item.forgotten is not None]
+    said += [f'{id_} was forgotten, read(ids=["{id_}"]) says by whose decision' for id_ in gone]
+    return "; ".join(said)
+
+
+async def _confirm(store: BoardStore, agent: str, query: ArchiveQuery, numbers: list[int]) -> list[Item]:
+    """Those that are archived now, visible, and within the filters, in the order given."""
+    if not numbers:
+        return []
+    found = await store.read(query.board, agent, [Ref(n) for n in numbers], [])
+    return [i for i in found.items if i.zone is Zone.ARCHIVE and not i.deleted and _fits(i, query)]
+
+
+async def _first(
+    store: BoardStore, agent: str, query: ArchiveQuery, numbers: list[int], wanted: int
+) -> list[Item]:
+    """As `_confirm`, until so many are found: most hits are what the index says."""
+    found: list[Item] = []
+    while numbers and len(found) < wanted:
+        found += await _confirm(store, agent, query, numbers[:wanted])
+        numbers = numbers[wanted:]
+    return found
+
+
+def _fits(item: Item, query: ArchiveQuery) -> bool:
+    return (
+        (not query.types or str(item.type) in query.types)
+        and set(query.tags) <= set(item.tags)
+        and query.author in (None, item.author)
+        and query.thread in (None, item.thread)
+        and (query.after is None or item.created_at >= query.after)
+        and (query.before is None or item.created_at < query.before)
+    )
+
+
+async def _with_reasons(
+    store: BoardStore, board: str, agent: str, items: list[Item], mode: str, notice: str, seq: int
+) -> Found:
+    left = await store.why_left(board, agent, [item.number for item in items]) if items else {}
+    return Found(tuple(items), mode, notice, left, seq)

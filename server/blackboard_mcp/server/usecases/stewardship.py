@@ -1,0 +1,270 @@
+"""What stewards do: the core, the board itself, a pruning pass by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+
+from blackboard_mcp.protocols.access import Principal, Role
+from blackboard_mcp.protocols.answers import (
+    Once,
+    Statistics,
+)
+from blackboard_mcp.protocols.board import Board, BoardChange, Core
+from blackboard_mcp.protocols.changes import Change, ChangeKind
+from blackboard_mcp.protocols.errors import Refused
+from blackboard_mcp.protocols.items import ItemType, Visibility, Zone, item_id, parse_ref
+from blackboard_mcp.protocols.late_models import wire
+from blackboard_mcp.protocols.pruning import PassOutcome
+
+from ..input.idempotency import once_of
+from ..input.posts import check_agent, check_board, check_member, check_text
+from ..input.validation.rules import shown
+from ..settings.boards import check_settings
+from .blackboard import Blackboard
+
+MAX_CONSTRAINTS = 100
+MAX_FLAGS = 100
+MAX_MEMBERS_CHANGED = 64
+"""Members in one call."""
+
+
+class Stewardship:
+    """Use cases for agents that look after a board; who may, `rights` has decided before."""
+
+    def __init__(self, board: Blackboard) -> None:
+        self._board = board
+
+    async def _done(self, board: str, agent: str, once: Once | None) -> bool:
+        """Whether the very call was made before: then it is checked no more."""
+        return once is not None and await self._board.store.recall(board, agent, once) is not None
+
+    def access(self, board: Board) -> tuple[str, ...]:
+        """The access policies that hold on a board, in the order in which they are asked."""
+        listed = self._board.access.policies.on(board.id, board.config.access)
+        return tuple(policy if isinstance(policy, str) else policy.name for policy in listed)
+
+    async def core(self, agent: str, board: str | None) -> tuple[Core, int]:
+        """The core and the board's sequence."""
+        found = await self._board.board(agent, board)
+        return found.core, found.seq
+
+    async def set_core(
+        self,
+        agent: str,
+        board: str | None,
+        expected_version: int,
+        *,
+        objective: str | None,
+        constraints: Sequence[str] | None,
+        flags: Mapping[str, bool] | None,
+        once_key: str | None = None,
+    ) -> tuple[Core, int]:
+        """The core with what is given replaced; compare-and-set on its version.
+
+        Raises:
+            Conflict: the core is at another version.
+            Refused: the core would outgrow its cap.
+        """
+        check_agent(agent)
+        found = await self._board.board(agent, board)
+        core = found.core
+        if objective is not None:
+            core = replace(core, objective=objective)
+        if constraints is not None:
+            core = replace(core, constraints=tuple(constraints))
+        if flags is not None:
+            core = replace(core, flags=dict(flags))
+        for text in (core.objective, *core.constraints, *core.flags):
+            check_text(text)
+        count = self._board.tokenizers.writing(found.id).count
+        tokens = sum(map(count, (core.objective, *core.constraints, *core.flags)))
+        once = once_of(
+            once_key,
+            "core",
+            expected_version=expected_version,
+            objective=objective,
+            constraints=None if constraints is None else list(constraints),
+            flags=None if flags is None else dict(flags),
+        )
+        if tokens > found.config.core_tokens and not await self._done(found.id, agent, once):
+            raise Refused(
+                f"The core would have {tokens} tokens; its cap is {found.config.core_tokens}. Nothing was changed; "
+                "shorten it, or post details as items.",
+                tokens=tokens,
+            )
+        fresh = await self._board.store.set_core(
+            found.id, agent, core, expected_version=expected_version, once=once
+        )
+        after = await self._board.board(agent, found.id)
+        return fresh, after.seq
+
+    async def change_board(
+        self, agent: str, board: str | None, change: BoardChange, *, once_key: str | None = None
+    ) -> Board:
+        """The board with a new title, parent, lifecycle or settings, at once; an empty change reads it.
+
+        Raises:
+            InvalidInput: an unknown setting, or values that do not go together.
+            Conflict: the lifecycle does not lead there.
+            Forbidden, Refused: members are changed in a way that the caller may not.
+        """
+        found = await self._board.board(agent, board)
+        if change == BoardChange():
+            return await self._as_seen(agent, found)
+        check_agent(agent)
+        change = replace(change, members=dict(check_member(*given) for given in change.members.items()))
+        given = asdict(change)
+        if not change.members:
+            del given["members"]
+        once = once_of(once_key, "board", **given)
+        if not await self._done(found.id, agent, once):
+            pruner = self._board.pruner
+            settings = check_settings(
+                found.config,
+                change.settings,
+                pruner.policies,
+                pruner.writer.configured,
+                self._board.validators.names,
+                self._board.access.policies,
+                self._board.tokenizers.names,
+            )
+            change = replace(change, settings=settings)
+        tokenizer = None
+        if "tokenizer" in change.settings:
+            tokenizer = self._board.tokenizers.find(change.settings["tokenizer"])
+        after = await self._board.store.change_board(
+            found.id, agent, change, count=None if tokenizer is None else tokenizer.count, once=once
+        )
+        if change.members:
+            self._board.rights.forget(found.id)
+        if after.pass_due:
+            self._board.pruner.kick(after.id)
+        return await self._as_seen(agent, after)
+
+    def check_parent(self, principal: Principal, parent: str) -> None:
+        """See that a board to come above another is one that the credential reaches; nobody looks whether it is there.
+
+        Raises:
+            InvalidInput: not a board id.
+            UnknownReference: it is not reached.
+        """
+        if principal.role_on(check_board(parent)) is None:
+            raise self._board.rights.absent(principal, parent)
+
+    @staticmethod
+    def as_reached(principal: Principal, board: Board) -> Board:
+        """The board without a parent that the credential does not reach."""
+        hidden = board.parent is not None and principal.role_on(board.parent) is None
+        return replace(board, parent=None) if hidden else board
+
+    async def members(self, board: str) -> dict[str, Role]:
+        """The agents that the board itself gives a role, by name."""
+        return await self._board.store.members(board)
+
+    async def _as_seen(self, agent: str, board: Board) -> Board:
+        """The board with the present figures of what the agent may see."""
+        figures = await self._board.store.statistics(board.id, agent)
+        items = dict.fromkeys(Zone, 0)
+        for (zone, _, _), (count, _) in figures.counts.items():
+            items[Zone(zone)] += count
+        return replace(
+            board,
+            working_items=items[Zone.WORKING],
+            working_tokens=figures.board.working_tokens - _hidden(figures),
+            archived_items=items[Zone.ARCHIVE],
+        )
+
+    async def prune(self, agent: str, board: str | None, *, dry_run: bool) -> list[PassOutcome]:
+        """A pass down to the low-water mark; with `dry_run`, which anybody may, what it would move.
+
+        Of what not everybody sees only what the agent sees is named and counted. Empty: another process is at it.
+        """
+        if not dry_run:
+            check_agent(agent)
+        found = await self._board.board(agent, board)
+        if not dry_run:
+            await self._board.access.ask(
+                self._board.store, agent, found.config.access, Change(found.id, ChangeKind.PRUNE)
+            )
+        pruner, store = self._board.pruner, self._board.store
+        figures = await store.statistics(found.id, agent)
+        outcomes = [await pruner.preview(found.id)] if dry_run else await pruner.run_pass(found.id)
+        moved = [parse_ref(id_) for outcome in outcomes for id_, _, _ in outcome.moved]
+        seen = {item.id: item for item in (await store.read(found.id, agent, moved, [])).items}
+        hidden, told = _hidden(figures), []
+        for outcome in outcomes:
+            lines = tuple(line for line in outcome.moved if line[0] in seen)
+            own = sum(seen[id_].tokens for id_, _, _ in lines if seen[id_].visibility is not Visibility.BOARD)
+            left = hidden - (outcome.private_freed - own)
+            told.append(
+                replace(
+                    outcome,
+                    moved=lines,
+                    tokens_before=outcome.tokens_before - hidden,
+                    tokens_after=outcome.tokens_after - left,
+                    private_freed=own,
+                )
+            )
+            hidden = left
+        after = figures if dry_run else await store.statistics(found.id, agent)
+        return [
+            replace(o, protected_items=after.protected_items, protected_tokens=after.protected_tokens)
+            for o in told
+        ]
+
+
+def _hidden(figures: Statistics) -> int:
+    """Tokens of working memory in items that the agent may not see."""
+    seen = sum(tokens for (zone, _, _), (_, tokens) in figures.counts.items() if zone == Zone.WORKING)
+    return figures.board.working_tokens - seen
+
+
+def wire_core(core: Core, seq: int) -> wire.CoreAnswer:
+    return wire.CoreAnswer(
+        objective=core.objective,
+        constraints=list(core.constraints),
+        flags=core.flags,
+        version=core.version,
+        seq=seq,
+    )
+
+
+def wire_board(board: Board, members: Mapping[str, Role], access: Sequence[str] = ()) -> wire.BoardAnswer:
+    return wire.BoardAnswer(
+        board=board.id,
+        title=board.title,
+        parent=board.parent,
+        lifecycle=str(board.lifecycle),
+        objective=board.core.objective,
+        target_tokens=board.config.target_tokens,
+        high_water=board.config.high_water,
+        low_water=board.config.low_water,
+        ceiling=board.config.ceiling,
+        hard_ceiling=board.config.hard_ceiling,
+        summarise_over=board.config.summarise_over,
+        settings=asdict(board.config) | {"validation": shown(board.config.validation)},
+        access=list(access),
+        pressure=None if board.pressure is None else item_id(ItemType.HOT_ISSUE, board.pressure),
+        working_items=board.working_items,
+        working_tokens=board.working_tokens,
+        archived_items=board.archived_items,
+        members={name: str(role) for name, role in members.items()},
+        seq=board.seq,
+    )
+
+
+def wire_pruned(outcomes: list[PassOutcome], dry_run: bool) -> wire.PruneAnswer:
+    moved = [line for outcome in outcomes for line in outcome.moved]
+    return wire.PruneAnswer(
+        dry_run=dry_run,
+        moved=[wire.MovedItem(id=i, step=s, why=w) for i, s, w in moved[: wire.MAX_MOVED]],
+        more=max(len(moved) - wire.MAX_MOVED, 0),
+        tokens_before=outcomes[0].tokens_before if outcomes else None,
+        tokens_after=outcomes[-1].tokens_after if outcomes else None,
+        protected_items=outcomes[-1].protected_items if outcomes else None,
+        protected_tokens=outcomes[-1].protected_tokens if outcomes else None,
+        seq=outcomes[-1].seq if outcomes else None,
+        policy=outcomes[-1].policy if outcomes else None,
+        warning=outcomes[-1].warning if outcomes else "",
+    )

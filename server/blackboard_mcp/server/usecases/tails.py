@@ -1,0 +1,498 @@
+"""The ends of the logs that somebody follows, read once for everybody who waits.
+
+Knows boards, sequences and events; refuses to know subscriptions, calls and wires. The store is the
+truth: an event is shown only as it was read there after its commit, in order, none left out.
+
+A log is held in pages of `PAGE` sequences. A finished page never changes, so those used last are kept for
+whoever reads behind the end; the unfinished one of each followed board grows at its end. Everything can
+be read again, so memory is bounded by dropping it. A reader has a place and nothing else here, and that
+only while it waits: how slow it is costs nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Coroutine, Sequence
+from time import thread_time
+from typing import Any, Final, TypeVar
+
+from blackboard_mcp.protocols.errors import StoreClosed, StoreError
+from blackboard_mcp.protocols.events import Event, EventType
+from blackboard_mcp.protocols.matching import Matcher
+from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.protocols.values import dataclass
+from blackboard_mcp.protocols.visibility import TEAM
+
+from ..limits.turns import resting
+from .viewers import Viewers
+
+PAGE: Final = 256
+"""Events of a page."""
+MAX_BYTES: Final = 24 << 20
+"""About so much memory is held for all boards together."""
+LINGER_SECONDS: Final = 5.0
+"""A board's end is kept so long after its last follower left: the next call of the same reader comes soon."""
+_ROUND: Final = 1_000
+"""Events read at once."""
+_TURN: Final = 0.002
+"""Seconds of asking filters before others get their turn."""
+_ASKED: Final = 4
+"""So many events are asked for before a look at the clock."""
+_LOOK_SECONDS: Final = 0.2
+"""A reader far behind looks so long, by CPU time of its own, through events that are not for it before it is told
+how far it got: a filter may take half a millisecond an event."""
+
+Page = Sequence[Event]
+T = TypeVar("T")
+
+
+class _Waiter:
+    """One call that waits: what it wants, and up to where nothing was."""
+
+    __slots__ = ("news", "place", "wanted")
+
+    def __init__(self, wanted: Matcher, place: int, news: asyncio.Future[None]) -> None:
+        self.wanted = wanted
+        self.place = place
+        self.news = news
+
+
+class _Tail:
+    """The end of one board's log: the events after `start`, up to `end`, all of one page."""
+
+    def __init__(self, board: str, end: int) -> None:
+        self.board = board
+        self.start = self.end = end
+        self.events: list[Event] = []
+        self.weight = 0
+        self.waiters: set[_Waiter] = set()
+        self.followers = 0
+        self.asked = False
+        """Whether the store was asked for it since it is followed: from then on those who read hear of changes."""
+        self.left = 0.0
+        """When the last follower left."""
+
+    def begin(self, end: int) -> None:
+        """Hold nothing, from a new end on."""
+        self.start = self.end = end
+        self.events = []
+        self.weight = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Events that were wanted, in order, and the sequence up to which the log was looked through."""
+
+    events: tuple[Event, ...]
+    cursor: int
+
+
+class Tails:
+    """The followed logs of a store. Belongs to one event loop; `close` ends its reading."""
+
+    def __init__(
+        self, store: BoardStore, viewers: Viewers | None = None, *, max_bytes: int = MAX_BYTES
+    ) -> None:
+        self._store = store
+        self._viewers = Viewers(store) if viewers is None else viewers
+        self._max_bytes = max_bytes
+        self._weight = 0
+        self._tails: dict[str, _Tail] = {}
+        self._pages: OrderedDict[tuple[str, int], tuple[Page, int]] = OrderedDict()
+        self._loading: dict[tuple[str, int], asyncio.Task[Page]] = {}
+        self._reading = asyncio.Lock()
+        self._waiting = 0
+        self._letting_go: set[asyncio.Future[Any]] = set()
+        self.released = False
+        """Whether nobody waits here any more."""
+        self._pump: asyncio.Task[None] | None = None
+        self._advancing: set[asyncio.Task[bool]] = set()
+        self._sweep: asyncio.TimerHandle | None = None
+
+    async def after(
+        self, board: str, wanted: Matcher, place: int, *, end: int, limit: int, seconds: float
+    ) -> Heard:
+        """Events after `place` that are wanted: at most `limit`, as soon as there are any, or none after `seconds`.
+
+        `wanted` says also whether the reader may see an event. `end` is where the board stood when the
+        caller looked: what came up to there is never missed, however short the time. Far behind the end, the
+        answer may be that there was nothing up to the cursor, sooner than after `seconds`.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        tail = self._follow(board, end)
+        try:
+            while True:
+                while tail.end < end:
+                    await self._catch_up(tail, end)
+                events, place = await self._collect(tail, wanted, place, limit)
+                if events or place < tail.end:
+                    return Heard(tuple(events), place)
+                if loop.time() >= deadline or self.released:
+                    return Heard((), place)
+                place = await self._wait(tail, wanted, place, deadline)
+        finally:
+            self._leave(tail)
+
+    async def close(self) -> None:
+        """End the reading; whoever waits gets `StoreClosed`, as everybody will from the store."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        tasks = [*self._advancing, *self._loading.values(), *((self._pump,) if self._pump else ())]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._tell(_closed())
+        self._tails.clear()
+        self._pages.clear()
+
+    def release(self) -> None:
+        """Let all go who wait, and whoever comes to wait, as if their time were over."""
+        self.released = True
+        for task in self._letting_go:
+            task.cancel()
+        for tail in self._tails.values():
+            for waiter in tail.waiters:
+                if not waiter.news.done():
+                    waiter.news.set_result(None)
+
+    async def unless_released(self, work: Coroutine[Any, Any, T], otherwise: T) -> T:
+        """What `work` answers; `otherwise`, and no more of `work`, once all who wait are let go."""
+        task = asyncio.ensure_future(work)
+        self._letting_go.add(task)
+        try:
+            async with resting():
+                await asyncio.wait([task])
+        finally:
+            self._letting_go.discard(task)
+            task.cancel()
+        return otherwise if task.cancelled() else task.result()
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes are held."""
+        return self._weight
+
+    # Followers
+
+    def _follow(self, board: str, end: int) -> _Tail:
+        tail = self._tails.get(board)
+        if tail is None:
+            tail = self._tails[board] = _Tail(board, end)
+        tail.followers += 1
+        return tail
+
+    def _leave(self, tail: _Tail) -> None:
+        tail.followers -= 1
+        if not tail.followers:
+            loop = asyncio.get_running_loop()
+            tail.left = loop.time()
+            if self._sweep is None:
+                self._sweep = loop.call_later(LINGER_SECONDS, self._forget_left)
+
+    async def _wait(self, tail: _Tail, wanted: Matcher, place: int, deadline: float) -> int:
+        """Waits for an event that is wanted, or the deadline; up to where there was none."""
+        waiter = _Waiter(wanted, place, asyncio.get_running_loop().create_future())
+        tail.waiters.add(waiter)
+        self._waiting += 1
+        if self._pump is None or self._pump.done():
+            self._pump = asyncio.create_task(self._run(), name="tails")
+        elif not tail.asked:
+            # What came since the caller looked may have been told before this board was one to ask for.
+            self._ask().add_done_callback(self._asked)
+        try:
+            async with resting():
+                await asyncio.wait(
+                    [waiter.news], timeout=max(0.0, deadline - asyncio.get_running_loop().time())
+                )
+            if waiter.news.done():
+                waiter.news.result()
+        finally:
+            self._waiting -= 1
+            tail.waiters.discard(waiter)
+        return waiter.place
+
+    async def _collect(self, tail: _Tail, wanted: Matcher, place: int, limit: int) -> tuple[list[Event], int]:
+        """What is wanted after a place, and up to where that is all; the tail's end, but for a full or long search.
+
+        Nothing is awaited between the last look at the end and the return.
+        """
+        left = _LOOK_SECONDS
+        found: list[Event] = []
+        while place < tail.end:
+            if place >= tail.start:
+                events: Page = tail.events
+            else:
+                events = await self._page(tail, place // PAGE)
+            turn = thread_time()
+            for asked, event in enumerate(tuple(events[_upto(events, place) :]), 1):
+                place = event.seq
+                if wanted(event):
+                    found.append(event)
+                    if len(found) == limit:
+                        return found, place
+                if asked % _ASKED == 0 and (took := thread_time() - turn) > _TURN:
+                    left -= took
+                    if left < 0:
+                        return found, place
+                    await asyncio.sleep(0)
+                    turn = thread_time()
+            left -= thread_time() - turn
+            if left < 0:
+                break
+        return found, place
+
+    # Reading the store
+
+    async def _catch_up(self, tail: _Tail, end: int) -> None:
+        """Brings a tail that nobody reads on to where its board is known to stand."""
+        if not tail.waiters and end - tail.end > _ROUND:
+            self._shed(tail)
+            tail.begin(end)
+            return
+        # A caller that is cancelled half-way must not leave others unasked.
+        await _result(self._ask())
+
+    def _ask(self) -> asyncio.Task[bool]:
+        """Reads on once, whatever becomes of whoever asked for it."""
+        task = asyncio.create_task(self._advance())
+        self._advancing.add(task)
+        task.add_done_callback(self._advancing.discard)
+        return task
+
+    def _asked(self, task: asyncio.Task[bool]) -> None:
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self._tell(error)
+
+    async def _run(self) -> None:
+        """Reads what comes for as long as anybody waits."""
+        try:
+            while self._waiting:
+                seen = self._store.changes()
+                if not await self._advance() and self._waiting:
+                    await self._store.wait_for_change(seen, LINGER_SECONDS)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            # Those who wait are told; the next one to wait begins anew.
+            self._tell(error)
+
+    def _tell(self, error: Exception) -> None:
+        for tail in self._tails.values():
+            for waiter in tail.waiters:
+                if not waiter.news.done():
+                    waiter.news.set_exception(error)
+
+    async def _advance(self) -> bool:
+        """Reads on where boards moved, and wakes whom it concerns. Whether there is more to read at once."""
+        async with self._reading:
+            followed = list(self._tails.values())
+            places = {one.board: one.end for one in followed}
+            stretches = await self._store.stretches(places, _ROUND)
+            if any(_of_team(event) for stretch in stretches.values() for event in stretch.events):
+                # Who waits may have come to act for somebody else since it began to.
+                await self._viewers.renew()
+            for one in followed:
+                one.asked = True
+            more = False
+            for board, stretch in stretches.items():
+                tail = self._tails.get(board)
+                if tail is None or tail.end != places[board]:
+                    more = True
+                    continue
+                if stretch.events:
+                    _check(stretch.events, tail.end)
+                    self._extend(tail, stretch.events)
+                    await self._wake(tail, stretch.events)
+                more = more or stretch.seq > tail.end
+            # Those that were not reached come first the next time.
+            for board in stretches:
+                if board in self._tails:
+                    self._tails[board] = self._tails.pop(board)
+            return more or sum(len(stretch.events) for stretch in stretches.values()) == _ROUND
+
+    async def _wake(self, tail: _Tail, events: Page) -> None:
+        """Wakes those who want one of the events that follow what they know; the others know them now."""
+        loop = asyncio.get_running_loop()
+        turn = loop.time() + _TURN
+        end = events[-1].seq
+        single = events[0] if len(events) == 1 else None
+        asked = 0
+        for waiter in list(tail.waiters):
+            place = waiter.place
+            if place >= end or waiter.news.done():
+                continue
+            # With every single event all who wait are asked: nothing is done here that one of them can do without.
+            if single is not None:
+                wants = waiter.wanted(single)
+            else:
+                wants = False
+                for start in range(_upto(events, place), len(events), _ASKED):
+                    wants = any(map(waiter.wanted, events[start : start + _ASKED]))
+                    if wants:
+                        break
+                    if loop.time() > turn:
+                        await asyncio.sleep(0)
+                        turn = loop.time() + _TURN
+                if waiter.news.done():
+                    continue
+            if wants:
+                waiter.news.set_result(None)
+            else:
+                waiter.place = end
+            asked += len(events)
+            if asked >= _ASKED:
+                asked = 0
+                if loop.time() > turn:
+                    await asyncio.sleep(0)
+                    turn = loop.time() + _TURN
+
+    async def _page(self, tail: _Tail, number: int) -> Page:
+        """A page, or as much of the unfinished one as lies before the tail; read once for all who ask at once."""
+        key = tail.board, number
+        kept = self._pages.get(key)
+        if kept is not None:
+            self._pages.move_to_end(key)
+            return kept[0]
+        loading = self._loading.get(key)
+        if loading is None:
+            loading = self._loading[key] = asyncio.create_task(self._load(tail, number))
+            loading.add_done_callback(lambda task: self._loaded(key, task))
+        return await _result(loading)
+
+    def _loaded(self, key: tuple[str, int], task: asyncio.Task[Page]) -> None:
+        del self._loading[key]
+        if not task.cancelled():
+            task.exception()
+
+    async def _load(self, tail: _Tail, number: int) -> Page:
+        first = number * PAGE
+        there = min(tail.start, first + PAGE)
+        stretches = await self._store.stretches({tail.board: first}, PAGE)
+        found = stretches[tail.board].events if tail.board in stretches else ()
+        if not found or found[-1].seq < there:
+            raise StoreError(f"The log of '{tail.board}' is shorter than it was.")
+        _check(found, first)
+        if len(found) == PAGE:
+            self._keep(tail.board, number, found)
+        elif first < tail.start <= found[-1].seq and self._tails.get(tail.board) is tail:
+            older = found[: _upto(found, tail.start)]
+            weight = _weight(older)
+            tail.events[:0] = older
+            tail.start = first
+            tail.weight += weight
+            self._weight += weight
+            self._trim()
+        return found
+
+    # Memory
+
+    def _extend(self, tail: _Tail, events: Page) -> None:
+        weight = _weight(events)
+        tail.events.extend(events)
+        tail.end = events[-1].seq
+        tail.weight += weight
+        self._weight += weight
+        while tail.end // PAGE > tail.start // PAGE:
+            number = tail.start // PAGE
+            after = (number + 1) * PAGE
+            length = _upto(tail.events, after)
+            page = tuple(tail.events[:length])
+            del tail.events[:length]
+            weight = _weight(page)
+            tail.weight -= weight
+            self._weight -= weight
+            if len(page) == PAGE:
+                self._keep(tail.board, number, page)
+            # Where numbers were left out, the next page may be far away.
+            tail.start = max(after, (tail.events[0].seq - 1) // PAGE * PAGE) if tail.events else after
+        self._trim()
+
+    def _keep(self, board: str, number: int, page: Page) -> None:
+        if (board, number) not in self._pages:
+            weight = _weight(page)
+            self._pages[board, number] = page, weight
+            self._weight += weight
+            self._trim()
+
+    def _trim(self) -> None:
+        while self._weight > self._max_bytes:
+            if self._pages:
+                _, (_, weight) = self._pages.popitem(last=False)
+                self._weight -= weight
+                continue
+            heaviest = max(self._tails.values(), key=lambda tail: tail.weight)
+            self._shed(heaviest)
+            heaviest.begin(heaviest.end)
+
+    def _shed(self, tail: _Tail) -> None:
+        self._weight -= tail.weight
+        tail.weight = 0
+
+    def _forget_left(self) -> None:
+        """Drops the boards that nobody has followed for a while, with their pages."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        self._sweep = None
+        gone = {
+            board
+            for board, tail in self._tails.items()
+            if not tail.followers and now - tail.left >= LINGER_SECONDS
+        }
+        for board in gone:
+            self._shed(self._tails.pop(board))
+        for key in [key for key in self._pages if key[0] in gone]:
+            self._weight -= self._pages.pop(key)[1]
+        left = [tail.left for tail in self._tails.values() if not tail.followers]
+        if left:
+            self._sweep = loop.call_at(min(left) + LINGER_SECONDS, self._forget_left)
+
+
+async def _result(reading: asyncio.Task[T]) -> T:
+    """What a reading gives that goes on without whoever waits for it here; `StoreClosed` when `close` ended it."""
+    try:
+        return await asyncio.shield(reading)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if reading.cancelled() and not (task is not None and task.cancelling()):
+            raise _closed() from None
+        raise
+
+
+def _of_team(event: Event) -> bool:
+    return event.owner is not None and event.owner.startswith(TEAM)
+
+
+def _closed() -> StoreClosed:
+    return StoreClosed("The store was closed while waiting for a change.")
+
+
+def _upto(events: Page, place: int) -> int:
+    """How many of the events come up to a place."""
+    if not events or events[0].seq > place:
+        return 0
+    return bisect_right(events, place, key=lambda event: event.seq)
+
+
+def _check(events: Page, after: int) -> None:
+    """Raises `StoreError` where events are missing: numbers that were left out are named by the event after them."""
+    if events[-1].seq == after + len(events):
+        return
+    for event in events:
+        restored = event.event is EventType.BOARD_RESTORED and event.data["after"] <= after
+        if event.seq != after + 1 and not restored:
+            raise StoreError(f"The log has a gap between {after} and {events[-1].seq}.")
+        after = event.seq
+
+
+def _weight(events: Page) -> int:
+    """About how many bytes the events take; short texts that many events share are counted for each."""
+    return sum(
+        800
+        + len(event.key or "")
+        + 60 * (len(event.tags) + len(event.concerns))
+        + sum(100 + len(str(value)) for value in event.data.values())
+        for event in events
+    )

@@ -1,0 +1,239 @@
+"""Transactions as callers ask for them: checked words become a transaction of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from blackboard_mcp.protocols.answers import (
+    Committed,
+)
+from blackboard_mcp.protocols.debates import DebateCall, DebateOp, Outcome
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, UnknownReference
+from blackboard_mcp.protocols.groups import check_group, parse_handle
+from blackboard_mcp.protocols.items import parse_ref
+from blackboard_mcp.protocols.late_models import wire
+from blackboard_mcp.protocols.transactions import (
+    MAX_WRITES,
+    Since,
+    Transaction,
+    check_transaction,
+)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from ..answers.remarks import wire_remarks
+from ..input.arguments import Arguments
+from ..input.debates import OutcomeName, called, check_debating
+from ..input.idempotency import once_of
+from ..input.posts import (
+    WATCHERS_INSTEAD,
+    Id,
+    PostFields,
+    check_addressed,
+    check_agent,
+    check_board,
+    check_text,
+)
+from ..limits.rates import size_of
+from ..text.lines import one_line
+from .blackboard import Blackboard, as_asked
+from .conflicts import with_texts
+
+_MOST = 2**53
+
+
+class DebateFields(BaseModel):
+    """One thing to do in a debate: the arguments of `debate` without `board`. `$1` is the first write."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    op: Annotated[
+        Literal[
+            "open", "acknowledge", "concede", "withdraw", "vote", "decide", "confirm", "watch", "unwatch"
+        ],
+        BeforeValidator(called),
+    ]
+    id: Id
+    reason: Annotated[str, Field(max_length=2_000)] = ""
+    watchers: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=32)] | None = None
+    approve: bool | None = None
+    outcome: OutcomeName | None = None
+    to: Id | None = None
+
+
+class Transactions:
+    """The use case: several reads and writes of one board, all or nothing."""
+
+    def __init__(self, board: Blackboard) -> None:
+        self._board = board
+
+    async def transact(
+        self,
+        agent: str,
+        board: str | None,
+        reads: Mapping[str, int | Since],
+        writes: Sequence[PostFields] = (),
+        debates: Sequence[DebateFields] = (),
+        idempotency_key: str | None = None,
+        *,
+        group: str | None = None,
+        ack: Sequence[str] = (),
+    ) -> Committed:
+        """Applies the writes, then the debates, if every read still holds, and acknowledges the events `ack` of `group`
+        with them; see `protocols.transactions`.
+
+        Raises:
+            Conflict: with `moved`, everything that was read or expected and is no longer so, with its version
+                or sequence now; or with `late`, what is to be acknowledged and is not the agent's any more.
+            InvalidInput, UnknownReference, Refused: as posts and debates raise them.
+        """
+        once = once_of(
+            idempotency_key,
+            "transaction",
+            reads={name: [read.seq] if isinstance(read, Since) else read for name, read in reads.items()},
+            writes=[fields.digest_part() for fields in writes],
+            debates=[fields.model_dump(exclude_defaults=True) for fields in debates],
+            group=group,
+            ack=list(ack) or None,
+        )
+        check_agent(agent)
+        if bool(ack) is not (group is not None):
+            raise InvalidInput(
+                'ack and group go together, as consume shows them: transaction(group="work", ack=["214.1"], …). '
+                "Nothing was changed."
+            )
+        handles = tuple(map(parse_handle, ack))
+        if group is not None:
+            check_group(group)
+        name = check_board(board) if board is not None else self._board.default_board
+        if len(writes) > MAX_WRITES:
+            raise InvalidInput(
+                f"A transaction takes at most {MAX_WRITES} writes, not {len(writes)}. Nothing was changed."
+            )
+        calls = [
+            _call(
+                *(fields, place, len(writes)),
+                self._board.deciders if fields.op == "confirm" else self._board.deciders_for(agent),
+            )
+            for place, fields in enumerate(debates, 1)
+        ]
+        wanted = Transaction(dict(reads), (), calls, group or "", handles)
+        check_transaction(wanted)
+        size = sum(size_of(write.text, write.metadata) for write in writes)
+        self._board.quotas.charge(agent, name, len(writes) + len(debates) + bool(ack), size)
+        wanted = replace(wanted, writes=self._board.signed(agent, await self._board.drafts(name, writes)))
+        look = self._board.looks.of(name, agent)
+        try:
+            done = await self._board.validation.write(
+                name,
+                agent,
+                wanted.writes,
+                once,
+                lambda checked: self._board.store.transact(
+                    name,
+                    agent,
+                    replace(wanted, writes=checked),
+                    config=self._board.config,
+                    once=once,
+                    look=look,
+                ),
+            )
+        except UnknownReference as error:
+            raise as_asked(error, writes) from None
+        except Conflict as error:
+            raise await with_texts(self._board.store, name, agent, error) from None
+        if done.board is not None:
+            self._board.activity.seen(name, agent)
+            if done.board.pass_due:
+                self._board.pruner.kick(name)
+            left = self._board.looks.told(name, agent, done.seq, done.attention)
+            done = replace(done, attention=left)
+        for fields in writes:
+            if fields.ttl_seconds is not None:
+                self._board.pruner.expect(fields.ttl_seconds)
+        return done
+
+
+def _call(fields: DebateFields, place: int, writes: int, deciders: Sequence[str]) -> DebateCall:
+    """
+    Raises:
+        InvalidInput: what does not go together, or names no item.
+    """
+    said = {
+        "watchers": fields.watchers or None,
+        "approve": fields.approve,
+        "outcome": fields.outcome,
+        "to": fields.to,
+    }
+    check_debating(fields.op, fields.id, said, fields.reason, f"Debate {place}: ")
+    check_text(fields.reason)
+    number, version = _named(fields.id, place, writes)
+    return DebateCall(
+        DebateOp(fields.op),
+        number,
+        version,
+        fields.reason,
+        tuple(check_addressed(watcher, WATCHERS_INSTEAD) for watcher in fields.watchers or ()),
+        fields.approve is not False,
+        tuple(deciders),
+        None if fields.outcome is None else Outcome(fields.outcome),
+        None if fields.to is None else _named(fields.to, place, writes)[0],
+    )
+
+
+def _named(id_: str, place: int, writes: int) -> tuple[int, int | None]:
+    """The number and version that an id names; of `$1` the place among the writes, below zero.
+
+    Raises:
+        InvalidInput: neither an id nor a place.
+    """
+    if not id_.startswith("$"):
+        ref = parse_ref(id_)
+        return ref.number, ref.version
+    number = -int(id_[1:]) if id_[1:].isdecimal() and len(id_) <= 4 else 0
+    if not -writes <= number < 0:
+        raise InvalidInput(
+            f"Debate {place}: '{id_[:10]}' must be $1 … ${writes or 'n'}, a write of this transaction. "
+            "Nothing was changed."
+        )
+    return number, None
+
+
+def read_of(name: str, given: Any) -> int | Since:
+    """A read as the tool takes it.
+
+    Raises:
+        InvalidInput: neither a version nor a sequence.
+    """
+    seq = given["seq"] if isinstance(given, dict) and given.keys() == {"seq"} else given
+    if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= _MOST:
+        raise InvalidInput(
+            f'reads.{one_line(name[:40])} is the version that was read (0: absent), or {{"seq": n}}, both numbers; of '
+            "a glob or $board the seq it was read at. Nothing was changed."
+        )
+    return given if seq is given else Since(seq)
+
+
+def checked(arguments: Arguments, what: str, place: int, given: dict[str, Any]) -> dict[str, Any]:
+    """The fields of one write or debate of the tool.
+
+    Raises:
+        InvalidInput: the place of what is off, and what it is.
+    """
+    try:
+        return arguments.check(given)
+    except InvalidInput as error:
+        raise InvalidInput(f"{what} {place}: {error.message}", place=place, **error.facts) from None
+
+
+def wire_committed(done: Committed, ack: Sequence[str] | None = None) -> wire.TransactionAnswer:
+    return wire.TransactionAnswer(
+        items=[wire.wire_item(item) for item in done.items],
+        debates=[wire.WireDebated(id=debated.id, state=debated.state) for debated in done.debates],
+        seq=done.seq,
+        repeated=done.repeated,
+        acknowledged=list(ack or ()),
+        endorsed=[done.items[place].id for place in done.endorsed],
+        remarks=wire_remarks(done),
+    )

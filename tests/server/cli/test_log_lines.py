@@ -1,0 +1,75 @@
+"""What strangers cause is told in a few lines, all else as it comes."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from blackboard_mcp.server.cli import log_lines
+from blackboard_mcp.server.cli.log_lines import AT_ONCE, OneLine, Summaries
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """What a handler writes, and the time it goes by."""
+    time, out = SimpleNamespace(now=0.0), io.StringIO()
+    filter_ = Summaries(monotonic=lambda: time.now)
+    monkeypatch.setattr(filter_, "_tell_later", lambda key: None)
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(OneLine("%(levelname)s %(message)s"))
+    handler.addFilter(filter_)
+    names = ("blackboard_mcp.server.http.x", "blackboard_mcp.server.pruning.pruner", log_lines.__name__)
+    for name in names:
+        logging.getLogger(name).addHandler(handler)
+    yield SimpleNamespace(
+        wire=logging.getLogger(names[0]),
+        own=logging.getLogger(names[1]),
+        filter=filter_,
+        time=time,
+        lines=lambda: out.getvalue().splitlines(),
+    )
+    for name in names:
+        logging.getLogger(name).removeHandler(handler)
+
+
+def test_the_first_lines_of_a_place_are_written_and_the_rest_counted(log: Any) -> None:
+    for round_ in range(2):
+        for n in range(500):
+            log.wire.warning("refused %d in %d", n, round_)
+        log.time.now += 61
+    assert len(log.lines()) == 2 * AT_ONCE + 1
+    assert log.lines()[AT_ONCE].endswith(
+        f"{500 - AT_ONCE} more lines of this kind within a minute were left out"
+    )
+
+
+def test_a_place_that_falls_silent_is_told_of_as_well(log: Any) -> None:
+    for n in range(30):
+        log.wire.warning("refused %d", n)
+    for key in list(log.filter._places):
+        log.filter._settle(key)
+    assert "20 more lines" in log.lines()[-1]
+    assert not log.filter._places
+
+
+def test_errors_tracebacks_and_what_the_server_does_itself_are_all_written(log: Any) -> None:
+    for n in range(30):
+        log.wire.error("failed %d", n)
+        log.own.warning("moved %d", n)
+        try:
+            raise ValueError("inside")
+        except ValueError:
+            log.wire.info("odd", exc_info=True)
+            log.wire.warning("odd", exc_info=True)
+    assert (
+        sum(line.startswith(("ERROR failed", "WARNING moved", "WARNING odd")) for line in log.lines()) == 90
+    )
+
+
+def test_a_record_is_one_line_whatever_it_repeats(log: Any) -> None:
+    log.wire.warning("a name: %s", "x\nERROR forged\x1b[2K\u2028y")
+    assert log.lines() == ["WARNING a name: x\\u000aERROR forged\\u001b[2K\\u2028y"]

@@ -1,0 +1,64 @@
+"""The table of limits: where it comes from, and what is no limit."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.server.limits.concurrency import Counted
+from blackboard_mcp.server.limits.limits import Limits, limits_of
+from blackboard_mcp.server.settings.server import load
+
+
+def test_every_default_is_a_value_that_may_be_said() -> None:
+    defaults = Limits()
+    said = {f.name: getattr(defaults, f.name) for f in fields(Limits)}
+    assert limits_of(said, "here") == defaults
+    assert all(f.metadata["meaning"] for f in fields(Limits))
+
+
+def test_each_limit_is_changed_alone_and_the_environment_comes_over_the_file(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text("[limits]\nheaders = 20\ncalls = 7\n", "utf-8")
+    environment = {"BLACKBOARD_LIMITS": '{"calls": 8, "head_seconds": 1}'}
+    limits = load({}, environment, tmp_path / "c.toml").limits
+    assert limits == Limits(headers=20, calls=8, head_seconds=1.0)
+
+
+@pytest.mark.parametrize("name", [f.name for f in fields(Limits)])
+def test_a_value_out_of_its_range_is_refused_with_the_range_and_the_name(name: str) -> None:
+    about = next(f for f in fields(Limits) if f.name == name).metadata
+    for value in (about["low"] - 1, about["high"] + 1, True, None, "9", [9], float("nan"), float("inf")):
+        with pytest.raises(InvalidInput, match=rf"^BLACKBOARD_LIMITS: {name} must be"):
+            limits_of({name: value}, "BLACKBOARD_LIMITS")
+    for value in (about["low"], about["high"]):
+        assert getattr(limits_of({name: value}, ""), name) == value
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("{", "is not JSON"),
+        ("[" * 100_000, "is not JSON"),
+        ("[]", "must be an object of limits"),
+        (7, "must be an object of limits"),
+        ('{"header": 3}', "names 'header'; there are: connections, "),
+    ],
+)
+def test_what_is_no_table_of_limits_is_refused_with_where_it_stands(given: Any, words: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        limits_of(given, "limits in c.toml")
+    assert caught.value.message.startswith("limits in c.toml")
+    assert words in caught.value.message
+
+
+def test_who_has_nothing_open_is_forgotten() -> None:
+    counted = Counted(2, 1)
+    assert [counted.enter(who) for who in ("a", "a", "b", "c")] == [None, "each", None, "all"]
+    counted.leave("a")
+    assert [counted.enter(who) for who in ("c", "a")] == [None, "all"]
+    counted.leave("b")
+    counted.leave("c")
+    assert (counted.open, len(counted), counted.of("a")) == (0, 0, 0)

@@ -1,0 +1,131 @@
+"""When passes run: the background side of pruning, against a store that only counts."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import pytest
+from blackboard_mcp.protocols.board import Board, BoardConfig, Core, Lifecycle
+from blackboard_mcp.protocols.pruning import PassOutcome
+from blackboard_mcp.protocols.store import BoardStore
+from blackboard_mcp.server.pruning import pruner as pruner_module
+from blackboard_mcp.server.pruning.pruner import Pruner
+from blackboard_mcp.server.text.tokens import Tokenizers
+from blackboard_mcp.storage.store import SqlBoardStore
+from blackboard_mcp.storage.testing.harness import draft
+from patience import PATIENCE
+
+NOTHING = PassOutcome((), 0, 0, 0, 0, (), 1)
+
+
+class Store:
+    """One board of so many tokens, and who asked what of it."""
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens = tokens
+        self.looks = 0
+        self.passes = 0
+        self.busy = 0
+        self.on_look: Callable[[], None] = lambda: None
+
+    async def find_board(self, board: str) -> Board:
+        self.looks += 1
+        self.on_look()
+        config = BoardConfig(target_tokens=1_000)
+        now = datetime(2026, 11, 21, tzinfo=UTC)
+        return Board(board, board, None, Lifecycle.OPEN, config, Core(), 1, now, 1, self.tokens, 0)
+
+    async def lease(self, name: str, holder: str, seconds: float) -> bool:
+        self.busy -= 1
+        return self.busy < 0
+
+    async def release(self, name: str, holder: str) -> None: ...
+
+    async def summary_requests(self, board: str) -> tuple[list[Any], int]:
+        return [], 0
+
+    async def summaries_due(self) -> list[Any]:
+        return []
+
+    async def prune(self, board: str, decide: Any, *, reaching: Any = None) -> PassOutcome:
+        self.passes += 1
+        self.tokens = 600
+        return NOTHING
+
+
+def pruner_of(store: Store) -> Pruner:
+    return Pruner(cast(BoardStore, store), Tokenizers(), "me")
+
+
+async def test_a_kick_in_the_moment_a_pass_ends_starts_another() -> None:
+    store = Store(tokens=0)
+    pruner = pruner_of(store)
+
+    looked_again = asyncio.Event()
+
+    def on_look() -> None:
+        if store.looks == 1:
+            # Runs after the step in which the pass ends, before anybody is told that it did.
+            asyncio.get_running_loop().call_soon(pruner.kick, "main")
+        else:
+            looked_again.set()
+
+    store.on_look = on_look
+    pruner.kick("main")
+    await asyncio.wait_for(looked_again.wait(), PATIENCE)
+    await pruner.settle()
+
+
+async def test_a_pass_that_is_due_waits_for_the_process_that_holds_the_lease(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pruner_module, "_RETRY_SECONDS", 0.0)
+    store = Store(tokens=900)
+    store.busy = 3
+    pruner = pruner_of(store)
+    pruner.kick("main")
+    async with asyncio.timeout(PATIENCE):
+        await pruner.settle()
+    assert store.passes == 1
+    assert store.looks == 6, "before each try, and twice by the pass itself"
+
+
+async def test_I9_a_long_pass_lets_others_write_between_its_transactions_and_ends_at_the_same_mark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pruner_module, "_PART", 20)
+    store = await SqlBoardStore.open(None)
+    config = BoardConfig(target_tokens=1_000)
+    await store.ensure_board("main", "ada", config)
+    for start in range(0, 400, 100):
+        drafts = [draft(f"step {n} of the test", "LOG") for n in range(start, start + 100)]
+        await store.post("main", "ada", drafts, config=config)
+    tokenizers = Tokenizers()
+    tokenizers.see(await store.find_board("main"))
+    prune, moved = store.prune, list[int]()
+
+    async def noted(*given: Any, **more: Any) -> PassOutcome:
+        outcome = await prune(*given, **more)
+        moved.append(len(outcome.moved))
+        await store.post("main", "bob", [draft(f"between {len(moved)}", "FACT")], config=config)
+        return outcome
+
+    monkeypatch.setattr(store, "prune", noted)
+    before = await store.find_board("main")
+    outcomes = await Pruner(store, tokenizers, "me").run_pass("main")
+    after = await store.find_board("main")
+    assert before is not None
+    assert after is not None
+    assert moved == [len(outcome.moved) for outcome in outcomes]
+    assert len(moved) > 4
+    assert moved[0] < sum(moved) / 2
+    assert all(later <= sooner for sooner, later in itertools.pairwise(moved))
+    assert outcomes[-1].tokens_after <= config.low_tokens
+    assert after.working_items == before.working_items - sum(moved) + len(moved)
+    log = await store.log("main", "ada", 0, 2_000)
+    assert [e.seq for e in log.events] == list(range(1, len(log.events) + 1))
+    await store.close()

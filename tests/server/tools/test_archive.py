@@ -1,0 +1,284 @@
+"""`query_archive`: long items, neighbours, filters, restore, and an index that is lost or rebuilt."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import threading
+from typing import Any
+
+import boards
+import pytest
+from blackboard_mcp.protocols.errors import ArchiveUnavailable
+from blackboard_mcp.protocols.items import MAX_TEXT
+from blackboard_mcp.server.usecases import searching
+from patience import PATIENCE
+
+board, mode = boards.board, boards.mode
+
+
+async def test_an_archive_whose_index_is_lost_answers_by_words_until_it_is_whole(board: Any) -> None:
+    alice, _ = await board.join("alice", "bob")
+    wanted = set()
+    for n in range(6):
+        old = (await alice.post(f"Rust on pump {n}."))["id"]
+        await alice.post("Clean.", edges={"supersedes": [old]})
+        wanted.add(old)
+    store, archive = board.opened.store, board.opened.archive
+    name = "main"
+    waiting = await store.waiting(name, 4)
+    assert [d.number for d in waiting.documents] == [11, 9, 7, 5]
+    assert waiting.more
+    assert await store.settled_keys() == {}
+    while not await archive.drain():
+        pass
+    assert await store.settled_keys() == await store.archived_keys()
+    assert await store.waiting(name, 4) == type(waiting)()
+
+    async def answer() -> dict[str, Any]:
+        found: dict[str, Any] = await alice.do("query_archive", text="rust", limit=50)
+        assert {i["id"] for i in found["items"]} == wanted
+        return found
+
+    whole = await answer()
+    assert "rebuilt" not in whole.get("notice", "")
+    shutil.rmtree(board.opened.settings.index)
+    lost = await answer()
+    assert lost["mode"] == "lexical"
+    assert "being rebuilt" in lost["notice"]
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            again = await answer()
+            if "rebuilt" not in again.get("notice", ""):
+                break
+            await asyncio.sleep(0.05)
+    assert again["mode"] == whole["mode"]
+
+
+async def test_excerpts_of_long_hits_are_made_while_others_go_on(
+    board: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, _ = await board.join("alice", "bob")
+    threads: list[int] = []
+    made = searching.excerpt
+
+    def noted(*given: Any) -> str | None:
+        threads.append(threading.get_ident())
+        return made(*given)
+
+    monkeypatch.setattr(searching, "excerpt", noted)
+    ids = await archived(alice, *(f"{'before ' * 300} pump {n} stands still" for n in range(3)))
+    text = await alice.say("query_archive", text="pump still", limit=50)
+    assert all(id_ in text for id_ in ids)
+    assert "stands still" in text
+    assert len(threads) >= len(ids)
+    assert threading.get_ident() not in threads
+    threads.clear()
+    await archived(alice, "short rotor, but longer than the width of what a line shows of it, " * 3)
+    await alice.do("query_archive", text="rotor", limit=1)
+    assert set(threads) == {threading.get_ident()}
+
+
+async def test_no_more_candidates_are_read_than_are_wanted_where_all_of_them_may_be_shown(
+    board: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await archived(alice, *(f"pump {n} stands still" for n in range(12)))
+    store = board.opened.blackboard.store
+    read, asked = store.read, list[int]()
+
+    async def noted(name: str, agent: str, refs: Any, keys: Any) -> Any:
+        asked.append(len(refs))
+        return await read(name, agent, refs, keys)
+
+    monkeypatch.setattr(store, "read", noted)
+    found = await bob.do("query_archive", text="pump still", limit=4)
+    assert (len(found["items"]), sum(asked)) == (4, 4)
+    await archived(alice, *(f"pump {n} of mine stands still" for n in range(6)), visibility="private")
+    asked.clear()
+    assert len((await bob.do("query_archive", text="pump still mine", limit=4))["items"]) == 4
+    assert 4 < sum(asked) <= 16
+
+
+async def archived(agent: Any, *texts: str, **more: Any) -> list[str]:
+    """Items of these texts that left working memory: each is superseded by a later one."""
+    ids = []
+    for text in texts:
+        ids.append((await agent.post(text, **more))["id"])
+        await agent.post("Done.", edges={"supersedes": [ids[-1]]})
+    return ids
+
+
+FILLER = "Routine entry about the weekly schedule of meetings, nothing came of it. "
+MIDDLE = "The turbine overheats because the coolant valve sticks below freezing."
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+async def test_the_largest_post_is_found_by_a_sentence_in_its_middle_and_shows_it(
+    board: Any, indexed: bool
+) -> None:
+    alice, bob = await board.join("alice", "bob")
+    half = FILLER * (MAX_TEXT // len(FILLER) // 2 - 1)
+    (long,) = await archived(alice, f"{half}{MIDDLE} {half}")
+    await archived(alice, *(f"Valve {n} of the turbine was painted." for n in range(5)))
+    if indexed:
+        while not await board.opened.archive.drain():
+            pass
+    for query in ("why does the coolant valve stick in frost?", "turbine overheats"):
+        found = await bob.do("query_archive", text=query)
+        assert long in [i["id"] for i in found["items"]]
+        assert "coolant valve" in found["excerpts"][long]
+        said = await bob.say("query_archive", text=query)
+        (line,) = (line for line in said.splitlines() if line.startswith(f"{long} "))
+        assert "coolant valve sticks" in line
+        assert boards.TOKENIZER.count(said) < 700
+
+
+async def test_the_store_itself_shows_the_excerpt_when_there_is_no_index(
+    board: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice = await board.join("alice")
+    (long,) = await archived(alice, f"{FILLER * 300}{MIDDLE} {FILLER * 300}")
+
+    async def down(query: Any) -> Any:
+        raise ArchiveUnavailable("gone", reason="damaged")
+
+    monkeypatch.setattr(board.opened.archive, "search", down)
+    found = await alice.do("query_archive", text="coolant valve")
+    assert [i["id"] for i in found["items"]] == [long]
+    assert MIDDLE in found["excerpts"][long]
+
+
+async def test_neighbours_of_a_hit_are_shown_on_request_as_far_as_one_may_see_them(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    root = (await alice.post("Pump seven"))["id"]
+    before = (await bob.post("It rattled all night", "REPLY", edges={"replies_to": [root]}))["id"]
+    hit = (await alice.post("Bearing grease was zirconium blue", "REPLY", edges={"replies_to": [root]}))["id"]
+    secret = (await bob.post("mine alone", "REPLY", edges={"replies_to": [root]}, visibility="private"))["id"]
+    after = (await bob.post("Ordered a new one", "REPLY", edges={"replies_to": [root]}))["id"]
+    await alice.post("Solved.", edges={"supersedes": [hit]})
+
+    plain = await alice.do("query_archive", text="zirconium")
+    assert plain["neighbours"] == []
+    found = await alice.do("query_archive", text="zirconium", neighbours=True)
+    assert [i["id"] for i in found["items"]] == [hit]
+    around = [(n["of"], n["place"], n["item"]["id"]) for n in found["neighbours"]]
+    assert around == [(hit, "before", before), (hit, "after", after)]
+    said = (await alice.say("query_archive", text="zirconium", neighbours=True)).splitlines()
+    assert said[1].startswith(f"  before it: {before} ")
+    assert said[2].startswith(f"  after it: {after} ")
+    mine = await bob.do("query_archive", text="zirconium", neighbours=True)
+    assert [n["item"]["id"] for n in mine["neighbours"]] == [before, secret]
+
+
+async def test_a_hit_is_no_neighbour_of_another_and_neighbours_are_not_restored(board: Any) -> None:
+    alice = await board.join("alice")
+    root = (await alice.post("Osmium one"))["id"]
+    second = (await alice.post("Osmium two", "REPLY", edges={"replies_to": [root]}))["id"]
+    third = (await alice.post("Three", "REPLY", edges={"replies_to": [root]}))["id"]
+    await alice.post("x", edges={"supersedes": [root, second]})
+    found = await alice.do("query_archive", text="osmium", neighbours=True, restore=True)
+    assert {i["id"] for i in found["items"]} == {root, second}
+    assert {i["zone"] for i in found["items"]} == {"working"}
+    assert [(n["of"], n["item"]["id"]) for n in found["neighbours"]] == [(second, third)]
+
+
+async def test_restore_works_by_search_and_by_id(board: Any) -> None:
+    alice = await board.join("alice")
+    one, two = await archived(alice, "Gallium melts in the hand", "Indium cries when it is bent")
+    back = await alice.do("query_archive", text=one, restore=True)
+    assert [(i["id"], i["zone"]) for i in back["items"]] == [(one, "working")]
+    assert back["mode"] == "exact"
+    back = await alice.do("query_archive", text="crying indium", limit=1, restore=True)
+    assert [(i["id"], i["zone"]) for i in back["items"]] == [(two, "working")]
+    assert (await alice.do("query_archive", text=f"{one} {two}"))["items"] == []
+
+
+async def test_filters_hold_whatever_answers_and_any_item_names_its_thread(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    root = (await alice.post("Cobalt in the glaze", tags=["kiln"]))["id"]
+    reply = (await bob.post("Cobalt, indeed", "REPLY", edges={"replies_to": [root]}))["id"]
+    other = (await bob.post("Cobalt elsewhere", "LOG", tags=["kiln", "lab"]))["id"]
+    board.clock.advance(3600)
+    late = (await bob.post("Cobalt late"))["id"]
+    await alice.post("x", edges={"supersedes": [root]})
+    await bob.post("y", edges={"supersedes": [reply, other, late]})
+    hour = board.clock.now().isoformat()
+    expected = [
+        ({"thread": reply}, {root, reply}),
+        ({"thread": root}, {root, reply}),
+        ({"author": "bob"}, {reply, other, late}),
+        ({"tags": ["kiln"]}, {root, other}),
+        ({"tags": ["kiln", "lab"]}, {other}),
+        ({"type": "LOG"}, {other}),
+        ({"after": hour}, {late}),
+        ({"before": hour}, {root, reply, other}),
+        ({"thread": other, "author": "alice"}, set()),
+    ]
+    for _ in range(2):
+        for filters, ids in expected:
+            found = await alice.do("query_archive", text="cobalt", **filters)
+            assert {i["id"] for i in found["items"]} == ids, filters
+        while not await board.opened.archive.drain():
+            pass
+
+
+async def test_the_same_question_has_the_same_answer_before_and_after_a_rebuild(board: Any) -> None:
+    """I37 through the tool: ids in order, excerpts and notices."""
+    alice = await board.join("alice")
+    metals = ("tin", "lead", "zinc", "iron")
+    await archived(alice, *(f"{metals[n % 4]} alloy, sample {n % 7}, melts" for n in range(24)))
+    while not await board.opened.archive.drain():
+        pass
+    queries = ("tin", "alloy sample 3", "melting metals", "a soft grey element")
+
+    async def answers() -> list[Any]:
+        found = [await alice.do("query_archive", text=q, limit=30) for q in queries]
+        return [([i["id"] for i in f["items"]], f["mode"], f["notice"], f["excerpts"]) for f in found]
+
+    first = await answers()
+    assert await answers() == first
+    assert await board.opened.archive.rebuild() == 24
+    assert await answers() == first
+
+
+@pytest.mark.parametrize("notes", [60, 1_200])
+async def test_what_others_keep_private_does_not_hide_what_they_do_not(board: Any, notes: int) -> None:
+    alice, bob, eve = await board.join("alice", "bob", "eve")
+    (hit,) = await archived(alice, "The valve of the coolant circuit of plant seven sticks in hard frost.")
+    for start in range(0, notes, 50):
+        batch = [
+            {"text": f"coolant valve sticks {start + n}", "visibility": "private", "ttl_seconds": 1}
+            for n in range(min(50, notes - start))
+        ]
+        await bob.do("post", items=batch)
+    board.clock.advance(2)
+    await board.opened.store.expire()
+    found = await eve.do("query_archive", text="coolant valve sticks")
+    assert [i["id"] for i in found["items"]] == [hit]
+    own = await bob.do("query_archive", text="coolant valve sticks", limit=5)
+    assert {i["author"] for i in own["items"]} == {"bob"}
+
+
+async def test_long_items_leave_room_for_short_ones(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    short = await archived(
+        alice, *(f"Plant {n}: the valve of the coolant circuit sticks in frost." for n in range(3))
+    )
+    said = "coolant valve sticks yes "
+    long = await archived(bob, *(f"Report {n} {said * (MAX_TEXT // len(said) - 1)}" for n in range(3)))
+    while not await board.opened.archive.drain():
+        pass
+    found = await alice.do("query_archive", text="coolant valve sticks")
+    assert {i["id"] for i in found["items"]} >= {*short, *long}
+
+
+async def test_an_id_of_a_live_item_is_said_to_be_live(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    (old,) = await archived(alice, "Rust.")
+    secret = (await bob.post("mine alone", visibility="private"))["id"]
+    assert "read()" not in await alice.say("query_archive", text=old)
+    assert "restored 1" in await alice.say("query_archive", text=old, restore=True)
+    again = await alice.do("query_archive", text=f"{old} {secret}", restore=True)
+    assert (again["items"], again["mode"]) == ([], "exact")
+    assert again["notice"] == f"not archived, read() has it: {old}"

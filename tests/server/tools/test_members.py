@@ -1,0 +1,194 @@
+"""Members through clients: roles that a board gives, and what happens to calls under way when one is taken (F36)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import boards
+import pytest
+from blackboard_mcp.protocols.access import EVERY_BOARD, Principal, Role
+from blackboard_mcp.server.access import door, rights
+from blackboard_mcp.server.access.tables import access_tables
+from patience import PATIENCE
+
+board, mode, both = boards.board, boards.mode, boards.both
+pytestmark = pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lasts is looked at again at once, not within five seconds."""
+    assert door.RECHECK_SECONDS <= 2.5
+    monkeypatch.setattr(door, "RECHECK_SECONDS", 0.02)
+
+
+@both
+async def test_an_admin_gives_roles_and_takes_them_away(board: Any, mode: str) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("x", "LOG")
+    given = await alice.do("board", members={"bob": "observer", "eve": "steward"})
+    assert given["members"] == {"bob": "observer", "eve": "steward"}
+    assert "members: bob observer, eve steward" in await bob.say("board")
+    failure = await bob.fail("post", text="y")
+    assert (failure["error"], failure["action"], failure["can"]) == ("forbidden", "post", ["eve"])
+    assert (await bob.do("read", ids=["L-1"]))["items"]
+    after = await alice.do("board", members={"bob": None, "eve": "admin"})
+    assert after["members"] == {"eve": "admin"}
+    await bob.post("y", "LOG")
+    told = await bob.do("read", since=0)
+    assert [e["data"] for e in told["events"] if e["event"] == "member.changed"] == [
+        {"member": "bob", "role": "observer", "was": None},
+        {"member": "eve", "role": "steward", "was": None},
+        {"member": "bob", "role": None, "was": "observer"},
+        {"member": "eve", "role": "admin", "was": "steward"},
+    ]
+
+
+async def test_what_is_no_role_or_no_agent_is_refused(board: Any) -> None:
+    alice = await board.join("alice")
+    await alice.post("x", "LOG")
+    before = await board.seq()
+    for members, word in (
+        ({"bob": "king"}, "observer"),
+        ({"bob": 1}, "members.bob"),
+        ({"two words": "observer"}, "two words"),
+        ({"": "observer"}, "name"),
+        ({"system": "admin"}, "system"),
+        (["bob"], "members"),
+        ({f"a{n}": "observer" for n in range(65)}, "members"),
+    ):
+        failure = await alice.fail("board", members=members)
+        assert (failure["error"], word in failure["message"]) == ("invalid", True), failure
+    assert await board.seq() == before
+
+
+async def test_members_changes_apply_once_under_an_idempotency_key(board: Any) -> None:
+    alice = await board.join("alice")
+    await alice.post("x", "LOG")
+    meta = {"blackboard/structured": True, "blackboard/idempotency_key": "k"}
+    for _ in range(2):
+        done = await alice.client.call_tool("board", {"members": {"bob": "observer"}}, meta=meta)
+        assert not done.is_error
+    assert [e.event for e in (await board.opened.store.log("main", "alice", 0, 50)).events].count(
+        "member.changed"
+    ) == 1
+
+
+async def test_a_role_given_a_moment_ago_counts_at_once(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("x", "LOG")
+    for role, works in (("observer", False), ("contributor", True), ("summariser", False), (None, True)) * 3:
+        await alice.do("board", members={"bob": role})
+        if works:
+            await bob.post("y", "LOG")
+        else:
+            assert (await bob.fail("post", text="z"))["error"] == "forbidden"
+
+
+async def test_f36_a_role_taken_away_between_check_and_commit_lets_no_post_through(
+    board: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await alice.post("x", "LOG")
+    await alice.do("board", members={"bob": "contributor"})
+    blackboard, let_in, taken = board.opened.blackboard, asyncio.Event(), asyncio.Event()
+    drafts = blackboard.drafts
+
+    async def late(name: str, posts: Any) -> Any:
+        let_in.set()
+        await taken.wait()
+        return await drafts(name, posts)
+
+    monkeypatch.setattr(blackboard, "drafts", late)
+    posting = asyncio.create_task(bob.fail("post", text="too late"))
+    await let_in.wait()
+    await alice.do("board", members={"bob": "observer"})
+    before = await board.seq()
+    taken.set()
+    failure = await posting
+    assert (failure["error"], failure["role"]) == ("forbidden", "observer")
+    assert "While this call was made" in failure["message"]
+    assert await board.seq() == before
+
+
+@pytest.mark.usefixtures("soon")
+@both
+async def test_a_waiting_call_ends_when_its_role_is_taken_away(
+    tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with boards.open_boards(tmp_path, mode, tools=("core", "admin", "messages")) as board:
+        alice, bob = await board.join("alice", "bob")
+        await alice.post("x", "LOG")
+        await bob.do("consume", group="g", filter={"type": "FACT"}, seconds=0)
+        waits, begun = door.Watch._wind, asyncio.Semaphore(0)
+
+        def winding(watch: Any) -> None:
+            waits(watch)
+            begun.release()
+
+        monkeypatch.setattr(door.Watch, "_wind", winding)
+        waiting = [
+            asyncio.create_task(bob.fail("consume", group="g", seconds=50)),
+            asyncio.create_task(bob.fail("respond", skills=["sql"], seconds=50)),
+        ]
+        for _ in waiting:
+            await begun.acquire()
+        await alice.do("board", members={"bob": "observer"})
+        async with asyncio.timeout(PATIENCE):
+            for failure in await asyncio.gather(*waiting):
+                assert failure["error"] == "forbidden"
+                assert failure["message"].startswith(
+                    "This call was ended; what it did before stands. You may not"
+                )
+                assert "Nothing was changed" not in failure["message"]
+        await alice.post("news", "FACT")
+        (state,) = (await alice.do("consume"))["groups"]
+        assert (state["in_flight"], state["backlog"]) == (0, 1)
+
+
+async def test_an_observer_brings_no_board_into_being(tmp_path: Path, mode: str) -> None:
+    async with boards.open_boards(tmp_path, mode) as there:
+        observers = {"olga": Principal("olga", "olga", {EVERY_BOARD: Role.OBSERVER}, via="token")}
+        there.server.identify = lambda info: observers.get(info.client_name or "", info.client_name or "")
+        olga, alice = await there.join("olga", "alice")
+        assert (await olga.fail("read"))["error"] == "not_found"
+        assert await there.opened.store.find_board("main") is None
+        await alice.do("read")
+        assert (await olga.do("read"))["seq"] == 1
+
+
+async def test_an_admins_token_administers_whatever_the_board_says_of_it(tmp_path: Path, mode: str) -> None:
+    async with boards.open_boards(tmp_path, mode) as there:
+        for via, kept in (("token", True), ("header", False)):
+            who = Principal("ada", "ada", {EVERY_BOARD: Role.ADMIN}, via=via)  # type: ignore[arg-type]
+            powers = there.opened.blackboard.rights.powers(who, "main")
+            assert (rights.Action.ADMINISTER in powers[Role.OBSERVER]) == kept
+            assert rights.Action.POST not in powers[Role.OBSERVER]
+
+
+async def test_a_call_without_a_board_goes_to_the_only_one_that_the_credential_reaches(
+    tmp_path: Path, mode: str
+) -> None:
+    async with boards.open_boards(tmp_path, mode) as there:
+        who = Principal("ann", "ann", {"side": Role.CONTRIBUTOR}, via="token")
+        there.server.identify = lambda info: who
+        ann = await there.join("ann")
+        await ann.post("here", "LOG")
+        assert (await ann.do("board"))["board"] == "side"
+        assert "here" in await ann.say("read", ids=["L-1"])
+        assert await there.opened.store.find_board("main") is None
+        (waited,) = (await ann.do("wait", since=1, seconds=0))["events"]
+        assert waited["item"] == "L-1"
+
+
+async def test_access_policies_go_by_the_role_that_the_board_gives(tmp_path: Path, mode: str) -> None:
+    rules = [{"types": ["DECISION"], "roles": ["decider"]}]
+    table = {"name": "table", "policy": "roles", "boards": ["main"], "rules": rules}
+    async with boards.open_boards(tmp_path, mode, access=access_tables([table], "access")) as there:
+        alice, bob = await there.join("alice", "bob")
+        await alice.post("x", "LOG")
+        assert (await bob.fail("post", text="so", type="DECISION"))["policy"] == "table"
+        await alice.do("board", members={"bob": "decider"})
+        await bob.post("so", "DECISION")

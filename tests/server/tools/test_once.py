@@ -1,0 +1,287 @@
+"""Every tool that changes something applies once by the idempotency key in the request's `_meta`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import boards
+import pytest
+from blackboard_mcp.server.settings.server import TOOL_SETS
+
+mode, both = boards.mode, boards.both
+
+KEY = "blackboard/idempotency_key"
+FILLER = "We looked at the seals, the flow and the price of every pump on the long list. " * 3
+BODY = "ada and bob looked at seals, flow and price of the pumps [R-3].\nDecided: 2 blue pumps of 60 litres [D-8]."
+
+Prepare = Callable[[Any, Any], Awaitable[dict[str, Any]]]
+"""With the boards and an agent `ada`, what bob's call needs; answers with arguments known only then."""
+
+
+async def nothing(at: Any, ada: Any) -> dict[str, Any]:
+    await ada.post("A claim.")
+    return {}
+
+
+async def debated(at: Any, ada: Any) -> dict[str, Any]:
+    """F-1, criticised by bob (C-2) and by carol (C-3)."""
+    await ada.post("A claim.")
+    bob, carol = await at.join("bob", "carol")
+    for critic in (bob, carol):
+        await critic.post(f"{critic.name} doubts it", "CRITIQUE", edges={"critiques": ["F-1"]})
+    return {}
+
+
+async def answered(at: Any, ada: Any) -> dict[str, Any]:
+    """The same, both critiques answered."""
+    await debated(at, ada)
+    for critique in ("C-2", "C-3"):
+        await ada.post(f"but {critique}", "REPLY", edges={"replies_to": [critique]})
+    return {}
+
+
+async def watched(at: Any, ada: Any) -> dict[str, Any]:
+    await ada.post("A claim.")
+    bob = await at.join("bob")
+    await bob.do("debate", op="watch", id="F-1")
+    await bob.do("debate", op="watch", id="tag:db")
+    return {}
+
+
+async def archived(at: Any, ada: Any) -> dict[str, Any]:
+    await ada.post("The pump leaks.")
+    await ada.post("Another matter.", edges={"supersedes": ["F-1"]})
+    return {}
+
+
+async def followed(at: Any, ada: Any) -> dict[str, Any]:
+    await ada.post("A claim.")
+    bob = await at.join("bob")
+    await bob.do("subscribe", filter={}, name="mine")
+    return {}
+
+
+async def shared(at: Any, ada: Any) -> dict[str, Any]:
+    await ada.post("A claim.")
+    bob = await at.join("bob")
+    await bob.do("consume", group="crew", filter={"type": "FACT", "event": "item.posted"}, limit=0)
+    await ada.post("A job.")
+    return {}
+
+
+async def finished(at: Any, ada: Any) -> dict[str, Any]:
+    on: dict[str, Any] = {"edges": {"replies_to": ["$1"]}}
+    replies = [{"text": f"Look {n}: {FILLER}", "type": "REPLY", **on} for n in range(6)]
+    decision = {"text": "We take 2 blue pumps of 60 litres.", "type": "DECISION", **on}
+    await ada.do("post", items=[{"text": "Which pump?", "type": "QUESTION"}, *replies, decision])
+    await ada.do("post", items=[{"text": f"{n} {FILLER}", "type": "LOG"} for n in range(4)])
+    await at.opened.pruner.run_pass("main")
+    return {}
+
+
+async def taken(at: Any, ada: Any) -> dict[str, Any]:
+    await finished(at, ada)
+    bob = await at.join("bob")
+    return {"lease": (await bob.do("summarize", thread="Q-1"))["lease"]}
+
+
+async def at_work(at: Any, ada: Any) -> dict[str, Any]:
+    """A group of bob's in which he holds the first job, and there are two more."""
+    await ada.post("A claim.")
+    bob = await at.join("bob")
+    await bob.do("consume", group="crew", filter={"type": "PLAN", "event": "item.posted"}, limit=0)
+    for n in range(3):
+        await ada.post(f"job {n}", "PLAN")
+    await bob.do("consume", group="crew", seconds=0)
+    return {}
+
+
+async def asked(at: Any, ada: Any) -> dict[str, Any]:
+    """Q-1, from ada to bob."""
+    await ada.do("request", text="Which pump?", to="bob", seconds=0)
+    return {}
+
+
+async def asking(at: Any, ada: Any) -> dict[str, Any]:
+    """Q-1, from bob to ada."""
+    bob = await at.join("bob")
+    await bob.do("request", text="Which pump?", to="ada", seconds=0)
+    return {}
+
+
+CALLS: list[tuple[str, dict[str, Any], Prepare]] = [
+    ("request", {"text": "Which pump?", "to": "ada", "seconds": 0}, nothing),
+    ("request", {"id": "Q-1", "cancel": True}, asking),
+    ("respond", {"id": "Q-1"}, asked),
+    ("respond", {"id": "Q-1", "text": "A part.", "partial": True}, asked),
+    ("respond", {"id": "Q-1", "text": "The blue one."}, asked),
+    ("respond", {"id": "Q-1", "text": "No idea.", "decline": True}, asked),
+    ("post", {"text": "x"}, nothing),
+    ("post", {"text": "x", "key": "k:v", "expected_version": 0}, nothing),
+    ("post", {"items": [{"text": "x"}, {"text": "y", "edges": {"supports": ["$1"]}}]}, nothing),
+    ("debate", {"op": "open", "id": "F-1", "watchers": ["carol"]}, nothing),
+    ("debate", {"op": "watch", "id": "F-1"}, nothing),
+    ("debate", {"op": "watch", "id": "tag:db"}, nothing),
+    ("debate", {"op": "unwatch", "id": "F-1"}, watched),
+    ("debate", {"op": "unwatch", "id": "tag:db"}, watched),
+    ("debate", {"op": "acknowledge", "id": "F-1"}, answered),
+    ("debate", {"op": "vote", "id": "F-1", "approve": False}, debated),
+    ("debate", {"op": "withdraw", "id": "C-2"}, debated),
+    ("debate", {"op": "decide", "outcome": "stands", "id": "C-2", "reason": "so be it"}, debated),
+    ("query_archive", {"text": "pump", "restore": True}, archived),
+    ("subscribe", {"filter": {"type": "FACT"}, "name": "mine"}, nothing),
+    ("subscribe", {"unsubscribe": "mine"}, followed),
+    ("transaction", {"writes": [{"text": "x", "key": "a:b"}]}, nothing),
+    ("core", {"objective": "win", "constraints": ["by the rules"]}, nothing),
+    ("board", {"title": "A title", "settings": {"quorum": 2}}, nothing),
+    ("summarize", {"thread": "Q-1"}, finished),
+    ("summarize", {"thread": "Q-1", "text": BODY}, taken),
+    ("consume", {"group": "crew", "seconds": 0, "ack": ["4.1"]}, at_work),
+    ("consume", {"group": "other", "seconds": 0, "limit": 0, "filter": {}}, nothing),
+    ("consume", {"group": "crew", "op": "set", "filter": {}}, at_work),
+    ("consume", {"group": "crew", "op": "end"}, at_work),
+]
+CALLS += [
+    ("transaction", {"reads": {"k": 0}, "writes": [{"key": "k", "text": "v"}]}, nothing),
+    ("consume", {"group": "crew", "filter": {"type": "FACT"}, "limit": 0}, nothing),
+    ("consume", {"group": "crew", "limit": 1, "seconds": 0}, shared),
+]
+WITHOUT = {
+    "prune": "a pass is idempotent: run again it finds nothing to do",
+}
+"""Tools that change something and take no key, and why they need none."""
+ASKER = {"decide": "dave"}
+"""Who calls, where it is not bob."""
+
+
+@pytest.fixture
+async def at(tmp_path: Path, mode: str) -> Any:
+    settings = {"summariser": "agent", "tools": TOOL_SETS, "target_tokens": 800}
+    async with boards.open_boards(tmp_path, mode, **settings) as opened:
+        opened.opened.pruner.kick = lambda _: None
+        yield opened
+
+
+async def call(agent: Any, tool: str, arguments: dict[str, Any], key: object) -> Any:
+    meta = {"blackboard/structured": True, KEY: key}
+    return await agent.client.call_tool(tool, arguments, meta=meta)
+
+
+def told(result: Any) -> tuple[bool, list[str], Any]:
+    """A result without its footer, and without what tells how and when it was come by."""
+    own = ("seq", "repeated", "mode", "left", "working_items", "working_tokens")
+    facts = {name: value for name, value in result.structured_content.items() if name not in own}
+    lines = boards.text_of(result).splitlines()[:-1]
+    for apart in (
+        r" \(posted before[^)]*\)",
+        r" \(left [^)]*\)",
+        r"^mode .*",
+        r"^working \d+ items, \d+ tokens",
+    ):
+        lines = [re.sub(apart, "", line) for line in lines]
+    return result.is_error, lines, facts
+
+
+NAMES = [" ".join(map(str, (tool, *arguments.values())))[:40] for tool, arguments, _ in CALLS]
+
+
+async def test_i24_every_tool_that_changes_something_takes_a_key(at: Any) -> None:
+    changing = {tool.name for tool in at.server.published_tools if not tool.annotations.read_only_hint}
+    assert changing == {tool for tool, _, _ in CALLS} | WITHOUT.keys()
+
+
+@both
+@pytest.mark.parametrize("place", range(len(CALLS)), ids=NAMES)
+async def test_i24_a_call_repeated_with_its_key_is_applied_once_and_answered_the_same(
+    at: Any, mode: str, place: int
+) -> None:
+    tool, arguments, prepare = CALLS[place]
+    ada = await at.join("ada")
+    arguments = {**arguments, **await prepare(at, ada)}
+    name = ASKER.get(str(arguments.get("op")), "bob")
+    first = await call(await at.join(name, mode=mode), tool, arguments, "try 1")
+    assert not first.is_error, boards.text_of(first)
+    await ada.post("Between them, of another matter.")
+    before = await at.seq()
+    other = await at.join(name, mode=boards.MODERN if mode == boards.LEGACY else boards.LEGACY)
+    again = await call(other, tool, arguments, "try 1")
+    assert await at.seq() == before
+    assert told(again) == told(first)
+    refused = await call(other, "post", {"text": "of something else"}, "try 1")
+    assert refused.is_error
+    assert "'try 1' was used" in boards.text_of(refused)
+
+
+@both
+async def test_a_call_that_failed_may_be_repeated_with_its_key_or_another_be_made(at: Any, mode: str) -> None:
+    ada = await at.join("ada", mode=mode)
+    assert (await call(ada, "post", {"text": "x", "edges": {"supports": ["F-9"]}}, "k")).is_error
+    assert not (await call(ada, "post", {"text": "x"}, "k")).is_error
+
+
+@both
+@pytest.mark.parametrize("key", ["", "k" * 201, 7, ["k"], True, "a\0b"])
+async def test_what_is_no_key_is_refused_and_nothing_is_changed(at: Any, mode: str, key: object) -> None:
+    ada = await at.join("ada", mode=mode)
+    await ada.post("A claim.")
+    before = await at.seq()
+    for tool, arguments in (
+        ("post", {"text": "x"}),
+        ("debate", {"op": "watch", "id": "F-1"}),
+        ("subscribe", {"filter": {}}),
+        ("core", {"objective": "x"}),
+    ):
+        refused = await call(ada, tool, arguments, key)
+        assert refused.is_error
+        assert refused.structured_content["error"] == "invalid"
+        assert "Nothing was changed" in boards.text_of(refused)
+    assert await at.seq() == before
+
+
+@both
+async def test_what_changes_nothing_does_not_look_at_the_key(at: Any, mode: str) -> None:
+    ada = await at.join("ada", mode=mode)
+    await ada.post("A claim.")
+    for tool, arguments in (
+        ("read", {}),
+        ("query", {}),
+        ("query_archive", {"text": "x"}),
+        ("subscribe", {}),
+        ("wait", {"seconds": 0}),
+        ("debate", {"op": "status", "id": "F-1"}),
+        ("debate", {"op": "status", "id": "tag:db"}),
+        ("core", {}),
+        ("board", {}),
+        ("prune", {"dry_run": True}),
+        ("summarize", {}),
+    ):
+        for key in (7, "k"):
+            assert not (await call(ada, tool, arguments, key)).is_error, tool
+    assert not (await call(ada, "post", {"text": "x"}, "k")).is_error, "the key is unused"
+
+
+async def test_post_takes_its_key_either_way_and_not_two_of_them(at: Any) -> None:
+    ada = await at.join("ada")
+    first = await ada.do("post", text="x", idempotency_key="k")
+    again = (await call(ada, "post", {"text": "x"}, "k")).structured_content
+    both_ways = (await call(ada, "post", {"text": "x", "idempotency_key": "k"}, "k")).structured_content
+    assert again == both_ways == {**first, "repeated": True}
+    before = await at.seq()
+    refused = await call(ada, "post", {"text": "x", "idempotency_key": "k"}, "other")
+    assert refused.is_error
+    assert "give one" in boards.text_of(refused)
+    assert await at.seq() == before
+
+
+async def test_nothing_found_to_restore_is_an_answer_that_is_kept(at: Any) -> None:
+    ada = await at.join("ada")
+    await ada.post("The pump leaks.")
+    query = {"text": "pump", "restore": True}
+    assert (await call(ada, "query_archive", query, "k")).structured_content["items"] == []
+    await ada.post("Another matter.", edges={"supersedes": ["F-1"]})
+    assert (await call(ada, "query_archive", query, "k")).structured_content["items"] == []
+    assert (await ada.item("F-1"))["zone"] == "archive"
+    assert (await call(ada, "query_archive", query, "k2")).structured_content["items"][0]["id"] == "F-1"

@@ -1,0 +1,110 @@
+"""When a wait ends that has heard of something: at once where something is asked, else after a lull."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from blackboard_mcp.protocols.answers import Owed
+from blackboard_mcp.protocols.debates import Duty
+from blackboard_mcp.protocols.events import Event, EventType
+from blackboard_mcp.protocols.items import ItemType
+from blackboard_mcp.server.usecases.lull import MOST_LINES, Lull, asks, resting
+
+AT = datetime(2026, 11, 22, tzinfo=UTC)
+OWED = Owed("C-3", Duty.RESPOND)
+
+
+def event(kind: EventType = EventType.ITEM_POSTED, **more: Any) -> Event:
+    given = {"item": "F-7", "version": 1, "type": ItemType.FACT, "concerns": (), "data": {}} | more
+    return Event(seq=9, event=kind, key=None, agent="ben", tags=(), at=AT, **given)
+
+
+def concerning(kind: EventType = EventType.ITEM_POSTED, **data: Any) -> Event:
+    return event(kind, concerns=("ada",), data=data)
+
+
+def test_news_that_ask_nothing_end_a_wait_after_some_quiet_and_never_later_than_three_lulls() -> None:
+    lull = Lull("ada", 5.0)
+    lull.begin([])
+    assert lull.hears([event()], [], 100.0) == 105.0
+    assert lull.hears([event()], [], 104.0) == 109.0, "each line asks for quiet anew"
+    assert lull.hears([event()], [], 109.0) == 114.0
+    assert lull.hears([event()], [], 113.0) == 115.0, "but nobody keeps it by writing"
+    assert lull.hears([event()], [], 114.9) == 115.0
+
+
+def test_without_a_lull_the_first_line_ends_a_wait() -> None:
+    assert Lull("ada", 0.0).hears([event()], [], 100.0) == 100.0
+
+
+def test_many_lines_end_a_wait_at_once_whenever_they_came() -> None:
+    lull = Lull("ada", 5.0)
+    assert lull.hears([event()] * (MOST_LINES - 1), [], 100.0) == 105.0
+    assert lull.hears([event()], [], 101.0) == 101.0
+
+
+def test_what_is_owed_ends_a_wait_at_the_call_and_later_only_if_it_is_new() -> None:
+    assert Lull("ada", 5.0).hears([event()], [OWED], 100.0) == 100.0
+    lull = Lull("ada", 5.0)
+    lull.begin([OWED])
+    assert lull.hears([event()], [OWED], 100.0) == 105.0
+    assert lull.hears([event()], [OWED, Owed("D-4", Duty.AGREE)], 101.0) == 101.0
+
+
+def test_who_is_named_hears_of_it_at_once() -> None:
+    assert Lull("ada", 5.0).hears([event()], [], 100.0, named=True) == 100.0
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        concerning(),
+        concerning(replies_to=["H-1"]),
+        concerning(critiques=["H-1"]),
+        concerning(supports=["H-1"], supersedes=["F-2"]),
+        concerning(supports=["H-1"], to="ada"),
+        concerning(EventType.DEBATE_CLOSED, state="CONSENSUS"),
+        concerning(EventType.AGREEMENT_REACHED),
+        concerning(EventType.REQUEST_ANSWERED),
+        concerning(EventType.ITEM_DOUBTED),
+        event(type=ItemType.HOT_ISSUE),
+        event(type=ItemType.CONSTRAINT),
+        event(EventType.CORE_CHANGED, item=None),
+        event(EventType.BOARD_CHANGED, item=None, data={"lifecycle": "closed"}),
+    ],
+)
+def test_what_asks_something_of_an_agent_or_settles_something_of_its_own_ends_its_wait(told: Event) -> None:
+    assert asks(told, "ada")
+    assert Lull("ada", 5.0).hears([event(), told], [], 100.0) == 100.0
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        event(),
+        event(EventType.DEBATE_CLOSED, data={"state": "CONSENSUS"}),
+        event(concerns=("cleo",)),
+        event(EventType.ITEM_CHANGED, type=ItemType.HOT_ISSUE),
+        concerning(supports=["H-1"]),
+        concerning(derived_from=["F-1"], supports=["H-1"]),
+        concerning(EventType.ITEM_VERSIONED),
+        concerning(EventType.ITEM_ENDORSED),
+        concerning(EventType.AGREEMENT_GIVEN, reason="yes"),
+        concerning(EventType.ITEM_ARCHIVED),
+        concerning(EventType.OBLIGATION_WAIVED, watcher="ada"),
+    ],
+)
+def test_what_asks_nothing_of_an_agent_waits_for_the_lull(told: Event) -> None:
+    assert not asks(told, "ada")
+
+
+def test_of_what_rests_on_an_agents_items_the_text_is_looked_at() -> None:
+    told = [
+        concerning(supports=["H-1"]),
+        event(concerns=("cleo",), data={"supports": ["H-2"]}),
+        concerning(critiques=["H-1"]),
+        event(EventType.ITEM_VERSIONED, item="P-8", version=3, concerns=("ada",)),
+    ]
+    assert resting(told, "ada") == [(7, 1), (8, 3)]
