@@ -42,10 +42,10 @@ from blackboard_mcp.server.mcp.server import BoardServer
 from blackboard_mcp.server.plugins import protocols as protocol_classes
 from blackboard_mcp.server.pruning.ordering import BUILT_IN
 from blackboard_mcp.server.settings import boards as board_settings
+from blackboard_mcp.server.settings import retention
 from blackboard_mcp.server.settings import server as settings
 from blackboard_mcp.server.settings.oauth import MEANINGS, OAuthSettings
 from blackboard_mcp.server.text import tokens
-from blackboard_mcp.server.usecases import retention
 from pydantic import BaseModel
 
 REFERENCE = Path(__file__).parent / "reference"

@@ -74,7 +74,7 @@ _made: list[Path] = []
 
 
 def _known(scripts: Any, owner: int) -> bool:
-    return REAL not in os.environ and owner == APPLICATION_ID and tuple(scripts) == tuple(migrations())
+    return REAL not in os.environ and owner == APPLICATION_ID and tuple(scripts) == migrations()
 
 
 def _lay(path: Path) -> None:

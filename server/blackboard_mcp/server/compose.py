@@ -243,7 +243,7 @@ def _key(variable: str, url: str, setting: str) -> str:
     if not (key.isascii() and key.isprintable() and " " not in key) and key:
         raise InvalidInput(f"{variable} has characters that no key has.")
     if key and url.startswith("http:"):
-        from .http.run import is_loopback
+        from .access.identity import is_loopback
 
         if not is_loopback(urlsplit(url).hostname or ""):
             raise InvalidInput(f"{variable} would go over the network in the clear: {setting} must be https.")

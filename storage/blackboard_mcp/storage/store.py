@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
@@ -86,11 +87,12 @@ _BURST_STEPS = 40
 """A burst of posts delays the indexer by ten seconds at most."""
 
 
-def migrations() -> list[str]:
+@cache
+def migrations() -> tuple[str, ...]:
     """The numbered migration scripts, in order."""
     folder = resources.files("blackboard_mcp.storage.sqlite").joinpath("migrations")
     scripts = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
-    return [script.read_text("utf-8") for script in scripts]
+    return tuple(script.read_text("utf-8") for script in scripts)
 
 
 class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, RetentionCalls, TokenCalls):

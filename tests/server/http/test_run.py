@@ -19,8 +19,9 @@ import mcp.types as types
 import pytest
 import sample_board
 from blackboard_mcp.protocols.errors import InvalidInput
+from blackboard_mcp.server.access.identity import is_loopback
 from blackboard_mcp.server.http import run
-from blackboard_mcp.server.http.run import is_loopback, serve_http
+from blackboard_mcp.server.http.run import serve_http
 from blackboard_mcp.server.limits.limits import Limits
 from blackboard_mcp.server.mcp import streams
 from mcp.client import Client

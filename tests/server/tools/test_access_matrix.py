@@ -30,6 +30,7 @@ from blackboard_mcp.server import compose
 from blackboard_mcp.server.access import rights
 from blackboard_mcp.server.access.door import Door
 from blackboard_mcp.server.access.needs import TOOLS, Needs
+from blackboard_mcp.server.http.application import build_application
 from blackboard_mcp.server.http.events import EventStreams
 from blackboard_mcp.server.mcp.server import ConnectionInfo
 from mcp.shared.exceptions import MCPError
@@ -279,7 +280,9 @@ async def test_f36_event_streams_are_for_readers_of_the_board(tmp_path: Path) ->
     async with gate(tmp_path) as there:
         streams = EventStreams(there.opened.blackboard)
         streams.close()  # those that are let in end at once
-        app = there.server.asgi(allowed_hosts=["h"], allowed_origins=[], routes=[streams.route()])
+        app = build_application(
+            there.server, allowed_hosts=["h"], allowed_origins=[], routes=[streams.route()]
+        )
         there.be("outsider", None, main=Role.OBSERVER)
         there.be("writer", Role.ADMIN, ALL_SCOPES - {Scope.READ})
         transport = httpx2.ASGITransport(app)

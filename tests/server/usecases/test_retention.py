@@ -15,8 +15,9 @@ from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.server import compose
 from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.input.posts import PostFields
+from blackboard_mcp.server.settings.retention import retention_of
 from blackboard_mcp.server.settings.server import Settings, load
-from blackboard_mcp.server.usecases.retention import Keeper, retention_of
+from blackboard_mcp.server.usecases.retention import Keeper
 from blackboard_mcp.storage.testing.harness import HandClock, Table
 from click.testing import CliRunner, Result
 from patience import PATIENCE

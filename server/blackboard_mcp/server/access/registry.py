@@ -10,7 +10,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.policy import AccessPolicy
 from blackboard_mcp.protocols.values import dataclass
 
-from ..pruning.policies import made
+from ..plugins.loading import load_instance
 from .tables import BUILT_IN, DENY_REST, READY, AccessTable
 
 MAX_CHOSEN: Final = 8
@@ -97,7 +97,7 @@ class AccessPolicies:
 
 def _made(table: AccessTable) -> AccessPolicy:
     try:
-        policy: AccessPolicy = made("Access policy", table.name, table.path, ("decide",))
+        policy: AccessPolicy = load_instance("Access policy", table.name, table.path, ("decide",))
     except InvalidInput as error:
         raise InvalidInput(f"{table.where}, class: {error.message}") from error
     return policy

@@ -16,7 +16,7 @@ from blackboard_mcp.protocols.keys import check_glob
 from blackboard_mcp.protocols.policy import AccessPolicy
 from blackboard_mcp.protocols.values import dataclass
 
-from ..pruning.policies import CLASS, NAME, NAMED
+from ..plugins.loading import CLASS, NAME, NAMED
 from .built_in import AGENT, OWNER, PATTERNS, WRITES, AllowAll, DenyRest, OwnerPrefixes, RoleRule, Roles
 
 ALLOW_ALL: Final = "allow-all"

@@ -50,6 +50,7 @@ from ..answers.assurance import unassured
 from ..answers.explanations import wire_explained
 from ..answers.remarks import wire_remarks
 from ..answers.rendering import Rendering
+from ..answers.transactions import wire_committed
 from ..compose import Installation
 from ..input.agreement import Agree
 from ..input.arguments import Arguments
@@ -90,7 +91,7 @@ from ..usecases.stewardship import (
     wire_core,
     wire_pruned,
 )
-from ..usecases.transactions import DebateFields, Transactions, checked, read_of, wire_committed
+from ..usecases.transactions import DebateFields, Transactions, checked, read_of
 from .caller import By
 from .local_asking import LocalAsking
 from .local_groups import Handles, LocalGroups

@@ -13,9 +13,10 @@ from blackboard_mcp.storage.operations.rows import micros
 from blackboard_mcp.storage.sqlite import examining
 
 from ..settings.server import Settings
-from ..usecases import growth
+from ..usecases.growth import Growth
 from . import boards, clients, exposure, folder, network, programs
 from .findings import Finding, Severity
+from .growth import look
 
 
 async def examine(
@@ -23,7 +24,7 @@ async def examine(
     *,
     whole: bool = True,
     clock: Clock | None = None,
-    grown: growth.Growth | None = None,
+    grown: Growth | None = None,
 ) -> list[Finding]:
     """What is wrong, problems first; nothing is changed. `whole` takes time that grows with the boards.
 
@@ -35,7 +36,7 @@ async def examine(
         found += folder.look(settings)
         found += [finding async for finding in boards.look(settings, clock or SystemClock(), whole=whole)]
         if grown is not None:
-            found += growth.look(grown, (clock or SystemClock()).now())
+            found += look(grown, (clock or SystemClock()).now())
     found += [finding async for finding in network.look(settings)]
     found += [finding async for finding in clients.look()]
     return sorted(found, key=lambda finding: finding.severity is not Severity.PROBLEM)

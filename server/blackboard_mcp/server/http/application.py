@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from blackboard_mcp.server.http.auth.failures import Failures
-from blackboard_mcp.server.http.auth.resource_metadata import ProtectedResource
-from blackboard_mcp.server.http.auth.step_up import NeedsOf, StepUp
+from blackboard_mcp.server.http.auth.step_up import StepUp
 from blackboard_mcp.server.http.bodies import Bodies
 from blackboard_mcp.server.http.front import FRONT_PATH
 from blackboard_mcp.server.http.gate import MCP_PATH, Gate
 from blackboard_mcp.server.http.identified import Identified
-from blackboard_mcp.server.http.open_requests import IdentifyHeaders, OpenRequests
-from blackboard_mcp.server.limits.limits import Limits
+from blackboard_mcp.server.http.open_requests import OpenRequests
+from blackboard_mcp.server.http.sessions import IdentifiedEndpoint
+from blackboard_mcp.server.mcp.server import BoardServer
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
 
 HEALTH_PATH: Final = "/healthz"
 LIVE_PATH: Final = "/livez"
@@ -30,45 +29,52 @@ _SERVING: Final = (None, "low", "full")
 
 
 def build_application(
-    endpoint: ASGIApp,
+    server: BoardServer,
     *,
-    identify: IdentifyHeaders,
-    is_ready: Callable[[], bool],
-    trouble: Callable[[], Awaitable[str | None]],
-    lifespans: Sequence[Callable[[], AbstractAsyncContextManager[None]]],
-    routes: Sequence[BaseRoute],
-    resource: ProtectedResource | None = None,
-    needs: NeedsOf,
     allowed_hosts: Collection[str],
     allowed_origins: Collection[str],
-    limits: Limits,
+    routes: Sequence[BaseRoute] = (),
+    lifespan: Callable[[], AbstractAsyncContextManager[None]] | None = None,
 ) -> Starlette:
-    """The application; `lifespans` are entered in order before the first request.
+    """An application with the MCP endpoint of both generations at `/mcp`, and `/healthz`; one a server.
 
-    `resource` is what the server is to an OAuth issuer; `needs` says what calls of a tool need.
-    `trouble` names what keeps the store from serving; see `Readiness`.
+    Hosts and origins are compared exactly, on every route, `routes` included. `lifespan` is
+    entered before requests are served and left after the last of them.
     """
+    sessions = server.http_sessions()
+    endpoint = IdentifiedEndpoint(sessions, server.limits)
+    requests = OpenRequests(server.principal_behind)
+    resource = server.protected
 
-    requests = OpenRequests(identify)
+    @contextlib.asynccontextmanager
+    async def readiness() -> AsyncIterator[None]:
+        server.ready = True
+        try:
+            yield
+        finally:
+            server.ready = False
+
+    first = [] if lifespan is None else [lifespan]
+    lifespans = [*first, *server.serving, sessions.run, readiness, requests.swept]
 
     async def healthz(request: Request) -> Response:
-        if not is_ready():
+        if not server.ready:
             return JSONResponse({"status": "unavailable"}, 503)
-        found = await trouble()
+        found = await server.trouble()
         return JSONResponse({"status": found or "ok"}, 200 if found in _SERVING else 503)
 
     async def livez(request: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
     @contextlib.asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+    async def serving(app: Starlette) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
-            for enter in (*lifespans, requests.swept):
+            for enter in lifespans:
                 await stack.enter_async_context(enter())
             yield
 
     metadata = [] if resource is None else resource.routes()
-    step_up = [] if resource is None else [Middleware(StepUp, resource=resource, needs=needs)]
+    step_up = [] if resource is None else [Middleware(StepUp, resource=resource, needs=server.needs_of)]
     return Starlette(
         routes=[
             Route(MCP_PATH, endpoint),
@@ -82,17 +88,17 @@ def build_application(
                 Gate,
                 allowed_hosts=allowed_hosts,
                 allowed_origins=allowed_origins,
-                limits=limits,
+                limits=server.limits,
             ),
             Middleware(
                 Identified,
                 requests=requests,
-                failures=Failures(limits.failures_per_minute),
+                failures=Failures(server.limits.failures_per_minute),
                 open_paths=(HEALTH_PATH, LIVE_PATH, *(() if resource is None else resource.paths)),
                 greeting_paths=(FRONT_PATH,),
             ),
-            Middleware(Bodies, limits=limits),
+            Middleware(Bodies, limits=server.limits),
             *step_up,
         ],
-        lifespan=lifespan,
+        lifespan=serving,
     )

@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.server.access.identity import is_loopback as is_loopback
+from blackboard_mcp.server.access.identity import is_loopback
 from blackboard_mcp.server.http import renewal
+from blackboard_mcp.server.http.application import build_application
 from blackboard_mcp.server.http.connections import bounded_protocol
 from blackboard_mcp.server.http.proxies import BehindProxies
 from starlette.routing import BaseRoute
@@ -72,7 +73,8 @@ async def serve_http(
         scheme = "http" if tls is None else "https"
         hosts, origins = _allowed(host, real_port, scheme, allowed_hosts, allowed_origins)
         url = f"{scheme}://{_url_host(host)}:{real_port}"
-        app: Any = server.asgi(
+        app: Any = build_application(
+            server,
             allowed_hosts=hosts,
             allowed_origins=origins,
             routes=routes,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,7 +17,8 @@ from blackboard_mcp.server.http.gate import ErrorAnswer, later
 from blackboard_mcp.server.http.identified import SESSION_HEADER
 from blackboard_mcp.server.limits.concurrency import Counted, counted_as
 from blackboard_mcp.server.limits.limits import Limits
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from blackboard_mcp.server.mcp.server import HttpSessions
+from starlette.types import Message, Receive, Scope, Send
 
 FRESH_SECONDS: Final = 60.0
 """A session used within this time is not ended to make room for somebody else's."""
@@ -70,28 +70,18 @@ class IdentifiedEndpoint:
 
     A principal with too many sessions loses the one it has not used for longest, since most were just left behind;
     where all are in use, or the server is full of sessions in use, no more are opened.
-
-    Args:
-        end_session: ends a legacy session by its id; unknown ids are fine.
-        is_live: whether a legacy session still exists.
-        opens_session: whether a request without a session would open one, by its protocol version's header.
     """
 
     def __init__(
         self,
-        endpoint: ASGIApp,
-        *,
-        end_session: Callable[[str], Awaitable[None]],
-        is_live: Callable[[str], bool],
-        opens_session: Callable[[str | None], bool],
-        gone_scope_key: str,
+        sessions: HttpSessions,
         limits: Limits,
     ) -> None:
-        self._endpoint = endpoint
-        self._end_session = end_session
-        self._is_live = is_live
-        self._opens_session = opens_session
-        self._gone_key = gone_scope_key
+        self._endpoint = sessions.endpoint
+        self._end_session = sessions.end
+        self._is_live = sessions.is_live
+        self._opens_session = sessions.opened_by
+        self._gone_key = sessions.gone_key
         # Least recently used first.
         self._sessions: dict[str, _Session] = {}
         self._counted = Counted(limits.sessions, limits.sessions_per_principal)

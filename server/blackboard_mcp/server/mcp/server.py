@@ -7,11 +7,12 @@ returns an `Answer`, a resource returns text, and a change is published once.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Literal
 
 from blackboard_mcp.protocols.access import Action, Principal
+from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.server.access.door import Door, EnterHook
 from blackboard_mcp.server.access.needs import Needs
 from blackboard_mcp.server.input.arguments import schema_tokens
@@ -55,8 +56,7 @@ from pydantic import BaseModel
 
 if TYPE_CHECKING:
     from blackboard_mcp.server.http.auth.resource_metadata import ProtectedResource
-    from starlette.applications import Starlette
-    from starlette.routing import BaseRoute
+    from starlette.types import ASGIApp
 
 __all__ = [
     "Answer",
@@ -68,6 +68,22 @@ __all__ = [
     "ToolAnnotations",
     "schema_tokens",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSessions:
+    """The SDK's endpoint for HTTP, and what may be asked of its sessions."""
+
+    endpoint: ASGIApp
+    run: Callable[[], AbstractAsyncContextManager[None]]
+    """Entered before the first request and left after the last."""
+    end: Callable[[str], Awaitable[None]]
+    """Ends the session of an id, if there is one."""
+    is_live: Callable[[str], bool]
+    opened_by: Callable[[str | None], bool]
+    """Whether a request of this protocol version opens a session."""
+    gone_key: str
+    """Where a request's scope says that its client is gone."""
 
 
 class BoardServer:
@@ -113,8 +129,8 @@ class BoardServer:
         self._hub = Hub(self.limits)
         self._subscriptions = Subscriptions(self._hub, self._callers, self._resources)
         self._closing: list[Callable[[], None]] = []
-        self._resource: ProtectedResource | None = None
-        self._serving: list[Callable[[], AbstractAsyncContextManager[None]]] = []
+        self.protected: ProtectedResource | None = None
+        self.serving: list[Callable[[], AbstractAsyncContextManager[None]]] = []
         self._sdk = sdk_server(
             self._tools,
             self._resources,
@@ -243,11 +259,11 @@ class BoardServer:
 
     def while_serving(self, work: Callable[[], AbstractAsyncContextManager[None]]) -> None:
         """Enter `work()` before the first HTTP request and leave it after the last."""
-        self._serving.append(work)
+        self.serving.append(work)
 
     def protect(self, resource: ProtectedResource) -> None:
         """Tell HTTP clients which issuer's tokens are taken here, and which scopes a call lacks."""
-        self._resource = resource
+        self.protected = resource
 
     async def publish(self, uris: Iterable[str], *, agent: str | None = None) -> None:
         """Tell the subscribers of both generations, or those of one agent, that these resources changed.
@@ -269,7 +285,7 @@ class BoardServer:
         """The SDK's server: for its in-memory client in tests, and for nothing else."""
         return self._sdk
 
-    def _needs_of(self, tool: str, arguments: Mapping[str, Any]) -> frozenset[Action]:
+    def needs_of(self, tool: str, arguments: Mapping[str, Any]) -> frozenset[Action]:
         """What a call of a tool needs, whatever its arguments are; nothing where there is no such tool."""
         needs = self.needs.get(tool)
         return frozenset() if needs is None else needs.of(arguments)
@@ -324,22 +340,8 @@ class BoardServer:
                 finally:
                     self.ready = False
 
-    def asgi(
-        self,
-        *,
-        allowed_hosts: Collection[str],
-        allowed_origins: Collection[str],
-        routes: Sequence[BaseRoute] = (),
-        lifespan: Callable[[], AbstractAsyncContextManager[None]] | None = None,
-    ) -> Starlette:
-        """An application with the MCP endpoint of both generations at `/mcp`, and `/healthz`.
-
-        Hosts and origins are compared exactly, on every route, `routes` included. `lifespan` is
-        entered before requests are served and left after the last of them. One application a server.
-        """
-        from blackboard_mcp.server.http.application import build_application
-        from blackboard_mcp.server.http.sessions import IdentifiedEndpoint
-
+    def http_sessions(self) -> HttpSessions:
+        """The SDK's endpoint for HTTP and its sessions; once a server."""
         self._sdk.streamable_http_app(
             transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
             max_request_body_size=self.limits.body_bytes,
@@ -348,43 +350,22 @@ class BoardServer:
         )
         manager = self._sdk.session_manager
 
-        async def end_session(session_id: str) -> None:
+        async def end(session_id: str) -> None:
             transport = manager._server_instances.get(session_id)
             if transport is not None:
                 await transport.terminate()
 
-        endpoint = IdentifiedEndpoint(
-            StreamableHTTPASGIApp(manager),
-            end_session=end_session,
+        return HttpSessions(
+            endpoint=StreamableHTTPASGIApp(manager),
+            run=manager.run,
+            end=end,
             is_live=lambda session_id: session_id in manager._server_instances,
-            opens_session=lambda version: version is None or version in HANDSHAKE_PROTOCOL_VERSIONS,
-            gone_scope_key=GONE_SCOPE_KEY,
-            limits=self.limits,
+            opened_by=lambda version: version is None or version in HANDSHAKE_PROTOCOL_VERSIONS,
+            gone_key=GONE_SCOPE_KEY,
         )
 
-        @asynccontextmanager
-        async def readiness() -> AsyncIterator[None]:
-            self.ready = True
-            try:
-                yield
-            finally:
-                self.ready = False
-
-        return build_application(
-            endpoint,
-            identify=self.principal_behind,
-            is_ready=lambda: self.ready,
-            trouble=self._in_trouble,
-            lifespans=[*([lifespan] if lifespan is not None else []), *self._serving, manager.run, readiness],
-            routes=routes,
-            resource=self._resource,
-            needs=self._needs_of,
-            allowed_hosts=allowed_hosts,
-            allowed_origins=allowed_origins,
-            limits=self.limits,
-        )
-
-    async def _in_trouble(self) -> str | None:
+    async def trouble(self) -> str | None:
+        """What keeps the store from serving, if anything does."""
         return None if self._trouble is None else await self._trouble()
 
     async def principal_behind(self, headers: Mapping[str, str]) -> Principal:

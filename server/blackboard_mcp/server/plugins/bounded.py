@@ -9,13 +9,18 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from ..pruning.ordering import OutOfOrder
-
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SECONDS = 2.0
 """How long a policy may think about one question."""
+
+
+class OutOfOrder(Exception):
+    """A policy of a user's named what it was not given, or something twice."""
+
+    def __str__(self) -> str:
+        return "named what it was not given, or something twice"
 
 
 class PolicyFailed(Exception):
@@ -74,5 +79,5 @@ class Bounded:
 
 def _words(error: BaseException) -> str:
     if isinstance(error, OutOfOrder):
-        return "named what it was not given, or something twice"
+        return str(error)
     return f"raised {type(error).__name__}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import re
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from blackboard_mcp.protocols.errors import InvalidInput
 
 from ..text.lines import one_line
+from .loading import CLASS, load
 
 if TYPE_CHECKING:
     from blackboard_mcp.protocols.messages.base import MessageProtocol
     from blackboard_mcp.protocols.messages.registry import Registry
 
-_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")
 _SHOWN = 300
 
 
@@ -72,15 +70,7 @@ class Protocols:
 
 
 def _found(path: str) -> type[MessageProtocol]:
-    if not _PATH.match(path):
+    if not CLASS.match(path):
         raise InvalidInput("not of the form package.module:Class.")
-    module, _, attributes = path.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-    except (Exception, SystemExit) as error:
-        raise InvalidInput(f"importing '{module}' failed: {type(error).__name__}: {error}.") from error
-    for attribute in attributes.split("."):
-        if not hasattr(found, attribute):
-            raise InvalidInput(f"'{module}' has no '{attributes}'.")
-        found = getattr(found, attribute)
-    return found  # type: ignore[no-any-return] # the registry looks what it is
+    found: type[MessageProtocol] = load(path)  # the registry looks what it is
+    return found

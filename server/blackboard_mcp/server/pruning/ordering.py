@@ -15,13 +15,11 @@ from blackboard_mcp.protocols.policy import EvictionPolicy
 from blackboard_mcp.protocols.pruning import Candidate
 from blackboard_mcp.protocols.values import dataclass
 
+from ..plugins.bounded import OutOfOrder
+
 Key = Callable[[Candidate], Any]
 Order = Callable[[Sequence[Candidate], Mapping[str, int]], list[Candidate]]
 """Candidates in the order in which they go, given the tokens of working memory by owner."""
-
-
-class OutOfOrder(Exception):
-    """A policy of a user's named what it was not given, or something twice."""
 
 
 def token_importance(candidate: Candidate) -> Any:

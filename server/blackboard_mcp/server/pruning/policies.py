@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -14,15 +12,13 @@ from blackboard_mcp.protocols.pruning import Candidate, Reach, Workspace
 from blackboard_mcp.protocols.values import dataclass
 
 from ..plugins.bounded import Bounded, PolicyFailed
+from ..plugins.loading import NAMED, load_instance
 from .ordering import BUILT_IN, DEFAULT, KEYS, SHARE, Composition, Key, Order, token_importance
 
 logger = logging.getLogger(__name__)
 
 MAX_NAME = 100
 """Longest composition, in characters."""
-NAME = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
-CLASS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")
-NAMED = re.compile(r"(?P<name>[a-z][a-z0-9-]{0,31})=(?P<path>[A-Za-z_][\w.]*:[A-Za-z_][\w.]*)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +62,7 @@ class Policies:
             name, path = match["name"], match["path"]
             if name in BUILT_IN or name in self._own:
                 raise InvalidInput(f"There is a policy '{name}' already; give yours another name.")
-            self._own[name] = made("Policy", name, path, ("key", "order"))
+            self._own[name] = load_instance("Policy", name, path, ("key", "order"))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -167,31 +163,3 @@ class Policies:
         if self.foreign(policy):
             return _instead(policy, "was chosen while the pass began")
         return Ranking(policy, self.composition(policy).order)
-
-
-def made(kind: str, name: str, path: str, methods: tuple[str, ...]) -> Any:
-    """An instance of the class at a path, which has one of the methods.
-
-    Raises:
-        InvalidInput: it cannot be imported or made, or has none of them.
-    """
-    module, _, attributes = path.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-    except Exception as error:
-        raise InvalidInput(f"{kind} '{name}': importing '{module}' failed: {error}.") from error
-    for attribute in attributes.split("."):
-        if not hasattr(found, attribute):
-            raise InvalidInput(f"{kind} '{name}': '{module}' has no '{attributes}'.")
-        found = getattr(found, attribute)
-    if not callable(found):
-        raise InvalidInput(f"{kind} '{name}': '{path}' is no class.")
-    try:
-        instance = found()
-    except Exception as error:
-        raise InvalidInput(f"{kind} '{name}' could not be made without arguments: {error}.") from error
-    if not any(callable(getattr(instance, method, None)) for method in methods):
-        raise InvalidInput(
-            f"{kind} '{name}' needs a method {' or '.join(methods)}; see the how-to on {kind.lower()}s."
-        )
-    return instance

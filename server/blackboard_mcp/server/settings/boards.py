@@ -13,7 +13,8 @@ from blackboard_mcp.protocols.summaries import AGENT, AS_LAUNCHED, EXTRACTIVE
 
 from ..access.registry import MAX_CHOSEN, AccessPolicies
 from ..input.validation.rules import check_rules
-from ..pruning.policies import NAME, Policies
+from ..plugins.loading import NAME
+from ..pruning.policies import Policies
 from ..text.tokens import VOCABULARIES, is_name
 
 FRACTIONS = {

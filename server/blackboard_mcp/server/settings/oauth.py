@@ -12,6 +12,8 @@ from blackboard_mcp.protocols.access import Role, Scope, Trust
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.values import dataclass
 
+from ..access.identity import is_loopback
+
 ALGORITHMS: Final = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA",
 )  # fmt: skip
@@ -101,15 +103,9 @@ def check_address(value: Any, where: str) -> str:
     plain = text.isascii() and text.isprintable() and not set(text) & set(' "\\<>#?@')
     if not (plain and parts.scheme in ("http", "https") and parts.hostname and len(text) <= 1_000):
         raise InvalidInput(f"{where} must be an https address without user, query and fragment.")
-    if parts.scheme == "http" and not _loopback(parts.hostname):
+    if parts.scheme == "http" and not is_loopback(parts.hostname):
         raise InvalidInput(f"{where} must be https: who listens in on http could sign in as anybody.")
     return text
-
-
-def _loopback(host: str) -> bool:
-    from ..http.run import is_loopback
-
-    return is_loopback(host)
 
 
 def _checked(name: str, value: Any, where: str) -> Any:

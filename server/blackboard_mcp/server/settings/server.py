@@ -22,9 +22,9 @@ from ..access.registry import AccessPolicies
 from ..access.tables import AccessTable, access_tables, named_classes
 from ..limits.limits import Limits, limits_of
 from ..pruning.policies import Policies
-from ..usecases.retention import retention_of
 from .boards import check_settings
 from .oauth import OAuthSettings, oauth_settings
+from .retention import retention_of
 
 PREFIX = "BLACKBOARD_"
 TOOL_SETS = ("core", "memory", "messages", "admin")

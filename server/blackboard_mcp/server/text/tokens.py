@@ -7,7 +7,6 @@ this package is supported. It lets other threads go on meanwhile. At worst (long
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import re
 import threading
@@ -21,6 +20,8 @@ from blackboard_mcp.protocols.board import Board
 from blackboard_mcp.protocols.errors import InvalidInput, Refused
 from blackboard_mcp.protocols.tokens import DEFAULT_TOKENIZER, Count, Tokenizer
 from blackboard_mcp.protocols.values import dataclass
+
+from ..plugins.loading import load, make
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
@@ -224,26 +225,11 @@ def load_tokenizer(name: str) -> Tokenizer:
     known = f"Known: {', '.join(VOCABULARIES)}, or an import path module:attribute of your own."
     if not _PATH.match(name):
         raise InvalidInput(f"'{name[:80]}' is not a tokenizer. {known}", value=name[:80])
-    module, _, path = name.partition(":")
-    try:
-        found: Any = importlib.import_module(module)
-    except Exception as error:
-        raise InvalidInput(
-            f"Tokenizer '{name}': importing '{module}' failed: {error}.", value=name
-        ) from error
-    for step in path.split("."):
-        if not hasattr(found, step):
-            raise InvalidInput(f"Tokenizer '{name}': '{module}' has no '{path}'.", value=name)
-        found = getattr(found, step)
+    found = load(name, f"Tokenizer '{name}': ", value=name)
     if isinstance(found, type) or not hasattr(found, "count"):
         if not callable(found):
             raise InvalidInput(f"Tokenizer '{name}' has no method count(text).", value=name)
-        try:
-            found = found()
-        except Exception as error:
-            raise InvalidInput(
-                f"Tokenizer '{name}' could not be made without arguments: {error}.", value=name
-            ) from error
+        found = make(found, f"Tokenizer '{name}' ", value=name)
     reason = unfit(found)
     if reason is not None:
         raise InvalidInput(f"Tokenizer '{name}' {reason}.", value=name)

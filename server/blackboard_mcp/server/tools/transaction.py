@@ -13,10 +13,11 @@ from pydantic import Field, WithJsonSchema
 
 from ..access.needs import TOOLS
 from ..answers.rendering import Rendering
+from ..answers.transactions import wire_committed
 from ..input.arguments import Arguments
 from ..input.posts import WriteFields
 from ..mcp.server import Answer, BoardServer, Caller, ToolAnnotations
-from ..usecases.transactions import DebateFields, Transactions, checked, read_of, wire_committed
+from ..usecases.transactions import DebateFields, Transactions, checked, read_of
 from .consume import HandleList
 
 _FIELDS = Annotated[dict[str, Any], Field(max_length=16)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -13,11 +12,9 @@ from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.storage.sqlite import examining, free_space
 
-from ..doctor.findings import Finding, warning
 from ..settings.server import Settings
 
 LOOK_BACK: Final = timedelta(days=7)
-SOON: Final = timedelta(days=30)
 _LEAST: Final = timedelta(days=1)
 _WRITERS: Final = 3
 _FAR: Final = timedelta(days=36_500)
@@ -95,19 +92,6 @@ def measure(settings: Settings, now: datetime) -> Growth | None:
         free_bytes=free,
         stops_at=now + timedelta(days=left) if left < _FAR.days else None,
     )
-
-
-def look(growth: Growth, now: datetime) -> Iterator[Finding]:
-    """A folder that will be full soon."""
-    if growth.stops_at is not None and growth.stops_at < now + SOON:
-        yield warning(
-            "storage-filling",
-            f"At the rate of the last {growth.days:.1f} days posts stop on {growth.stops_at:%Y-%m-%d}, for lack "
-            "of disk.",
-            "Enlarge the disk, move other files, have old items forgotten (`[retention]` of the settings), or lower "
-            "`owner_bytes` and `board_bytes` of the boards.",
-            **growth.facts(),
-        )
 
 
 def _size(path: Path) -> int:

@@ -13,7 +13,6 @@ from blackboard_mcp.protocols.debates import DebateCall, DebateOp, Outcome
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, UnknownReference
 from blackboard_mcp.protocols.groups import check_group, parse_handle
 from blackboard_mcp.protocols.items import parse_ref
-from blackboard_mcp.protocols.late_models import wire
 from blackboard_mcp.protocols.transactions import (
     MAX_WRITES,
     Since,
@@ -22,7 +21,6 @@ from blackboard_mcp.protocols.transactions import (
 )
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from ..answers.remarks import wire_remarks
 from ..input.arguments import Arguments
 from ..input.debates import OutcomeName, called, check_debating
 from ..input.idempotency import once_of
@@ -225,15 +223,3 @@ def checked(arguments: Arguments, what: str, place: int, given: dict[str, Any]) 
         return arguments.check(given)
     except InvalidInput as error:
         raise InvalidInput(f"{what} {place}: {error.message}", place=place, **error.facts) from None
-
-
-def wire_committed(done: Committed, ack: Sequence[str] | None = None) -> wire.TransactionAnswer:
-    return wire.TransactionAnswer(
-        items=[wire.wire_item(item) for item in done.items],
-        debates=[wire.WireDebated(id=debated.id, state=debated.state) for debated in done.debates],
-        seq=done.seq,
-        repeated=done.repeated,
-        acknowledged=list(ack or ()),
-        endorsed=[done.items[place].id for place in done.endorsed],
-        remarks=wire_remarks(done),
-    )

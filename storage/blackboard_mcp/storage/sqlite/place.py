@@ -107,17 +107,18 @@ def file_system(path: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> s
     except OSError:
         return ""
     folder = path.parent.resolve()
+    above = {str(folder), *map(str, folder.parents)}
     longest, kind = -1, ""
     for line in lines:
         fields, _, source = line.partition(" - ")
         try:
-            mount = Path(_unescape(fields.split(" ")[4]))
+            mount = _unescape(fields.split(" ")[4])
             named = source.split(" ")[0]
         except IndexError:
             continue
         # Later lines lie over earlier ones at the same place.
-        if (folder == mount or mount in folder.parents) and len(mount.parts) >= longest:
-            longest, kind = len(mount.parts), named
+        if mount in above and len(mount) >= longest:
+            longest, kind = len(mount), named
     return kind
 
 

@@ -24,7 +24,7 @@ from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from ...plugins.bounded import Bounded, PolicyFailed
-from ...pruning.policies import NAMED, made
+from ...plugins.loading import NAMED, load_instance
 from ...text.lines import one_line
 from ...text.tokens import Tokenizers
 from .rules import Fault, Looked, Rule, rules_of
@@ -59,7 +59,7 @@ class Validators:
             name = match["name"]
             if name in self._made:
                 raise InvalidInput(f"There is a validator '{name}' already; give yours another name.")
-            self._made[name] = made("Validator", name, match["path"], ("check",))
+            self._made[name] = load_instance("Validator", name, match["path"], ("check",))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,0 +1,22 @@
+"""Transactions as programs read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from blackboard_mcp.protocols.answers import Committed
+from blackboard_mcp.protocols.late_models import wire
+
+from .remarks import wire_remarks
+
+
+def wire_committed(done: Committed, ack: Sequence[str] | None = None) -> wire.TransactionAnswer:
+    return wire.TransactionAnswer(
+        items=[wire.wire_item(item) for item in done.items],
+        debates=[wire.WireDebated(id=debated.id, state=debated.state) for debated in done.debates],
+        seq=done.seq,
+        repeated=done.repeated,
+        acknowledged=list(ack or ()),
+        endorsed=[done.items[place].id for place in done.endorsed],
+        remarks=wire_remarks(done),
+    )
