@@ -29,7 +29,7 @@ from blackboard_mcp.protocols.board import BoardChange, BoardConfig
 from blackboard_mcp.protocols.guard import closure
 from blackboard_mcp.protocols.pruning import PassOutcome, Plan, Reach, Workspace
 from blackboard_mcp.server.pruning.steps import decide
-from blackboard_mcp.storage.operations.rows import Steps, edge_of, numbers, sql
+from blackboard_mcp.storage.operations.ledger.rows import Steps, edge_of, numbers, sql
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import Table, draft
 

@@ -16,8 +16,8 @@ from blackboard_mcp.server.pruning.pruner import Pruner
 from blackboard_mcp.server.pruning.steps import decide
 from blackboard_mcp.server.usecases.stewardship import Stewardship
 from blackboard_mcp.server.views import law, rendering
-from blackboard_mcp.storage.testing.machine import Outcome, walk
-from blackboard_mcp.storage.testing.walks import inline, stride
+from blackboard_mcp.storage.testing.walk.machine import Outcome, walk
+from blackboard_mcp.storage.testing.walk.walks import inline, stride
 from profiles import NIGHTLY
 
 WALKED = (2, 5, 6, 10, 12, 13, 17, 36)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from blackboard_mcp.storage.store import SqlBoardStore
-from blackboard_mcp.storage.testing.contending import Contender
+from blackboard_mcp.storage.testing.walk.contending import Contender
 
 
 async def contend(path: Path, name: str, transactions: int) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from blackboard_mcp.storage.testing.model import Model, Nope, Quarrel
+from blackboard_mcp.storage.testing.walk.model import Model, Nope, Quarrel
 from profiles import NIGHTLY
 
 ROOT = 1

@@ -6,7 +6,7 @@ import sqlite3
 from typing import Any
 
 import pytest
-from blackboard_mcp.storage.operations.rows import sql
+from blackboard_mcp.storage.operations.ledger.rows import sql
 from blackboard_mcp.storage.store import migrations
 
 

@@ -17,13 +17,13 @@ from blackboard_mcp.protocols.items import Ref
 from blackboard_mcp.storage import store as store_module
 from blackboard_mcp.storage.history.lines import BadLine
 from blackboard_mcp.storage.history.transfer import export_board, import_board, verify_board
-from blackboard_mcp.storage.operations.rows import Steps
+from blackboard_mcp.storage.operations.ledger.rows import Steps
 from blackboard_mcp.storage.sqlite import compacting, driver, examining
 from blackboard_mcp.storage.store import APPLICATION_ID, SqlBoardStore, migrations
-from blackboard_mcp.storage.testing.filling import filled
-from blackboard_mcp.storage.testing.forgetting import DAY, due, forget
 from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
-from blackboard_mcp.storage.testing.rebuilding import rebuilt
+from blackboard_mcp.storage.testing.kit.filling import filled
+from blackboard_mcp.storage.testing.kit.forgetting import DAY, due, forget
+from blackboard_mcp.storage.testing.walk.rebuilding import rebuilt
 
 SECRET = "quetzalcoatlus"
 
@@ -246,7 +246,7 @@ CHILD = """
 import asyncio, os, sys
 from pathlib import Path
 from blackboard_mcp.storage.store import SqlBoardStore
-from blackboard_mcp.storage.testing.forgetting import ALL
+from blackboard_mcp.storage.testing.kit.forgetting import ALL
 from blackboard_mcp.storage.testing.harness import HandClock
 
 async def run(path):

@@ -11,10 +11,10 @@ from blackboard_mcp.protocols.groups import Turn
 from blackboard_mcp.storage.history.transfer import export_board, verify_board
 from blackboard_mcp.storage.sqlite import compacting
 from blackboard_mcp.storage.store import SqlBoardStore
-from blackboard_mcp.storage.testing.asking import Asking
-from blackboard_mcp.storage.testing.forgetting import DAY, due, forget
 from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
-from blackboard_mcp.storage.testing.rebuilding import rebuilt
+from blackboard_mcp.storage.testing.kit.asking import Asking
+from blackboard_mcp.storage.testing.kit.forgetting import DAY, due, forget
+from blackboard_mcp.storage.testing.walk.rebuilding import rebuilt
 
 WORDS = (
     *("voted", "decided", "overruled", "conceded", "withdrew", "acknowledged", "agreed"),

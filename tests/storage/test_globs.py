@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.items import Status, Zone
-from blackboard_mcp.storage.operations import globbing, reading
+from blackboard_mcp.storage.operations.reading import globs as globbing
+from blackboard_mcp.storage.operations.reading import items as reading
 from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table, draft
-from blackboard_mcp.storage.testing.inline import inline_store
+from blackboard_mcp.storage.testing.walk.inline import inline_store
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

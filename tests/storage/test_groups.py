@@ -10,13 +10,15 @@ import pytest
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.groups import Handle, Turn
-from blackboard_mcp.storage.operations import consuming, rows, sight
+from blackboard_mcp.storage.operations.access import visibility
+from blackboard_mcp.storage.operations.ledger import rows
+from blackboard_mcp.storage.operations.messages import group_turns
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
-from blackboard_mcp.storage.testing.inline import InlineEngine, inline_store
-from blackboard_mcp.storage.testing.kit import BoardStoreKit
-from blackboard_mcp.storage.testing.walks import stride
-from blackboard_mcp.storage.testing.workers import walk_group
+from blackboard_mcp.storage.testing.kit.board_store import BoardStoreKit
+from blackboard_mcp.storage.testing.walk.inline import InlineEngine, inline_store
+from blackboard_mcp.storage.testing.walk.walks import stride
+from blackboard_mcp.storage.testing.walk.workers import walk_group
 from hypothesis import settings
 
 FAR = settings.get_current_profile_name() == "nightly"
@@ -121,28 +123,28 @@ def without(name: str, words: str, instead: str = "") -> Mutate:
 
 
 def never_late(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(consuming, "_lost", lambda handle, row, ledger: None)
+    patch.setattr(group_turns, "_lost", lambda handle, row, ledger: None)
 
 
 def late_is_good(patch: pytest.MonkeyPatch) -> None:
     """What is late holds as long as nobody else has it."""
-    honest = consuming._lost
+    honest = group_turns._lost
 
     def lost(handle: Handle, row: Any, ledger: Any) -> str | None:
         why = honest(handle, row, ledger)
         return None if why is not None and "its lease ended" in why else why
 
-    patch.setattr(consuming, "_lost", lost)
+    patch.setattr(group_turns, "_lost", lost)
 
 
 def everything_wanted(patch: pytest.MonkeyPatch) -> None:
-    def wants(self: consuming.GroupRow, event: Event) -> bool:
+    def wants(self: group_turns.GroupRow, event: Event) -> bool:
         return True
 
-    patch.setattr(consuming.GroupRow, "wants", wants)
+    patch.setattr(group_turns.GroupRow, "wants", wants)
 
 
-LEAK = "AND " + sight.expanded("VISIBLE(owner, ?3)")
+LEAK = "AND " + visibility.expanded("VISIBLE(owner, ?3)")
 
 BY_THE_KIT: list[tuple[str, Mutate, str, bool]] = [
     ("late acknowledgements hold", never_late, "test_a_late_acknowledgement_is_refused_and_says_why", True),

@@ -9,12 +9,12 @@ from typing import Any
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.guard import closure_of
 from blackboard_mcp.protocols.items import Edge, EdgeKind
-from blackboard_mcp.storage.operations.rows import Steps, sql
+from blackboard_mcp.storage.operations.ledger.rows import Steps, sql
 from blackboard_mcp.storage.sqlite.engine import SqliteEngine
 from blackboard_mcp.storage.store import APPLICATION_ID, SqlBoardStore, migrations
 from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
-from blackboard_mcp.storage.testing.inline import inline_store
-from blackboard_mcp.storage.testing.walking import grouped
+from blackboard_mcp.storage.testing.walk.inline import inline_store
+from blackboard_mcp.storage.testing.walk.walking import grouped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -23,10 +23,10 @@ from blackboard_mcp.storage.history.lines import BadLine
 from blackboard_mcp.storage.history.tables import TABLES, Role
 from blackboard_mcp.storage.history.transfer import export_board, import_board, verify_board
 from blackboard_mcp.storage.memory import open_memory_store
-from blackboard_mcp.storage.operations.rows import Steps
+from blackboard_mcp.storage.operations.ledger.rows import Steps
 from blackboard_mcp.storage.store import SqlBoardStore
-from blackboard_mcp.storage.testing.filling import DISTURBING, filled
 from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table, draft
+from blackboard_mcp.storage.testing.kit.filling import DISTURBING, filled
 from patience import PATIENCE
 
 Line = dict[str, Any]

@@ -15,8 +15,8 @@ from blackboard_mcp.storage.history.lines import BadLine
 from blackboard_mcp.storage.history.transfer import export_board, import_board, verify_board
 from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.store import SqlBoardStore
-from blackboard_mcp.storage.testing.filling import filled
 from blackboard_mcp.storage.testing.harness import HandClock, Table
+from blackboard_mcp.storage.testing.kit.filling import filled
 
 Line = dict[str, Any]
 

@@ -14,11 +14,13 @@ from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.storage.history import exporting, importing
 from blackboard_mcp.storage.history.lines import BadLine
 from blackboard_mcp.storage.history.tables import AT_END, OF_ITEMS, Table
-from blackboard_mcp.storage.operations import endorsing, guarding, retracting, rows
+from blackboard_mcp.storage.operations.items import endorsements, retraction
+from blackboard_mcp.storage.operations.leaving import guard_index
+from blackboard_mcp.storage.operations.ledger import rows
 from blackboard_mcp.storage.store import SqlBoardStore
-from blackboard_mcp.storage.testing.filling import filled
 from blackboard_mcp.storage.testing.harness import HandClock
-from blackboard_mcp.storage.testing.rebuilding import rebuilt
+from blackboard_mcp.storage.testing.kit.filling import filled
+from blackboard_mcp.storage.testing.walk.rebuilding import rebuilt
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
 
@@ -31,7 +33,7 @@ def full(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, datetime]:
     async def fill() -> None:
         opened = await SqlBoardStore.open(path, clock=clock, synchronous="NORMAL")
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(retracting, "AT_ONCE", 50)
+            patch.setattr(retraction, "AT_ONCE", 50)
             await filled(opened, clock, resting=1)
         await opened.close()
 
@@ -142,8 +144,8 @@ MUTANTS: dict[str, tuple[Mutate, str]] = {
     "what is analysed": (without("history_analysed"), "differs in analysed"),
     "what was debated": (without("history_debated"), "differs in debated"),
     "figures": (without("history_counters", 2), "the board differs"),
-    "findings": (computes_nothing(endorsing, "fill"), "finding "),
-    "what is held": (computes_nothing(guarding, "rebuild"), "held "),
+    "findings": (computes_nothing(endorsements, "fill"), "finding "),
+    "what is held": (computes_nothing(guard_index, "rebuild"), "held "),
     "whom it concerns": (concerns_nobody, "concern "),
     "how items stand": (stands_as_it_began, "differs in importance"),
 }

@@ -8,7 +8,7 @@ from blackboard_mcp.storage.history.forms import FLAG, INSTANT, TEXT, Form
 from blackboard_mcp.storage.history.lines import BadLine
 from blackboard_mcp.storage.history.tables import BY_NAME, TABLES, Role
 from blackboard_mcp.storage.memory import open_memory_store
-from blackboard_mcp.storage.operations.rows import Steps
+from blackboard_mcp.storage.operations.ledger.rows import Steps
 
 
 def schema() -> Steps[dict[str, set[str]]]:

@@ -16,8 +16,8 @@ from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.store import SqlBoardStore
-from blackboard_mcp.storage.testing.machine import Outcome, walk
-from blackboard_mcp.storage.testing.walks import stride, walk_far
+from blackboard_mcp.storage.testing.walk.machine import Outcome, walk
+from blackboard_mcp.storage.testing.walk.walks import stride, walk_far
 from profiles import HISTORIES, NIGHTLY, WALKED
 
 STEPS = 200_000 if NIGHTLY else 1_900

@@ -8,17 +8,17 @@ from blackboard_mcp.protocols.changes import EVERYWHERE
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.storage.memory import open_memory_store
-from blackboard_mcp.storage.testing.asking import RequestTests
-from blackboard_mcp.storage.testing.cancelling import CancellationTests
-from blackboard_mcp.storage.testing.debates import DebateTests
-from blackboard_mcp.storage.testing.deleting import DeletingTests
-from blackboard_mcp.storage.testing.fixtures import StoreFixtures
-from blackboard_mcp.storage.testing.judging import Judge
-from blackboard_mcp.storage.testing.posting import PostingTests
-from blackboard_mcp.storage.testing.repeating import RepeatingTests
-from blackboard_mcp.storage.testing.summarising import SummaryTests
-from blackboard_mcp.storage.testing.transacting import TransactionTests
-from blackboard_mcp.storage.testing.versions import VersionTests
+from blackboard_mcp.storage.testing.kit.asking import RequestTests
+from blackboard_mcp.storage.testing.kit.cancelling import CancellationTests
+from blackboard_mcp.storage.testing.kit.debates import DebateTests
+from blackboard_mcp.storage.testing.kit.deleting import DeletingTests
+from blackboard_mcp.storage.testing.kit.fixtures import StoreFixtures
+from blackboard_mcp.storage.testing.kit.judging import Judge
+from blackboard_mcp.storage.testing.kit.posting import PostingTests
+from blackboard_mcp.storage.testing.kit.repeating import RepeatingTests
+from blackboard_mcp.storage.testing.kit.summarising import SummaryTests
+from blackboard_mcp.storage.testing.kit.transacting import TransactionTests
+from blackboard_mcp.storage.testing.kit.versions import VersionTests
 from profiles import NIGHTLY
 
 

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from blackboard_mcp.protocols.changes import ChangeKind, Permit
 from blackboard_mcp.storage.memory import open_memory_store
-from blackboard_mcp.storage.operations import debate_calls, noting, permitting
-from blackboard_mcp.storage.operations.ledger import Ledger
-from blackboard_mcp.storage.operations.rows import Steps
+from blackboard_mcp.storage.operations.access import changes as noting
+from blackboard_mcp.storage.operations.access import permits
+from blackboard_mcp.storage.operations.debates import calls
+from blackboard_mcp.storage.operations.ledger.ledger import Ledger
+from blackboard_mcp.storage.operations.ledger.rows import Steps
 from blackboard_mcp.storage.testing.harness import HandClock, Table
-from blackboard_mcp.storage.testing.judging import JudgingTests
+from blackboard_mcp.storage.testing.kit.judging import JudgingTests
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
 KIT = JudgingTests()
@@ -38,7 +40,7 @@ def _proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         return
         yield
 
-    monkeypatch.setattr(permitting.Noted, "prove", prove)
+    monkeypatch.setattr(permits.Noted, "prove", prove)
 
 
 def _forgets_versions(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,8 +56,8 @@ def _forgets_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _takes_votes_for_watching(monkeypatch: pytest.MonkeyPatch) -> None:
-    kinds = dict.fromkeys(debate_calls._KINDS, ChangeKind.WATCH)
-    monkeypatch.setattr(debate_calls, "_KINDS", kinds)
+    kinds = dict.fromkeys(calls._KINDS, ChangeKind.WATCH)
+    monkeypatch.setattr(calls, "_KINDS", kinds)
 
 
 CASES: dict[str, tuple[Mutate, Callable[[Table], Any]]] = {

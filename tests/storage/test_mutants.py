@@ -23,37 +23,31 @@ from blackboard_mcp.protocols.guard import Hold, spread
 from blackboard_mcp.protocols.items import Draft, Edge, EdgeKind, Status, Zone
 from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Plan, Workspace
 from blackboard_mcp.storage.operation import Operation, Rows
-from blackboard_mcp.storage.operations import (
-    answering,
-    debate_calls,
-    debating,
-    deciding,
-    deleting,
-    endorsing,
-    guarding,
-    holding,
-    linking,
-    members,
+from blackboard_mcp.storage.operations.access import members, visibility
+from blackboard_mcp.storage.operations.debates import answers as answering
+from blackboard_mcp.storage.operations.debates import calls, decisions
+from blackboard_mcp.storage.operations.debates import debates as debating
+from blackboard_mcp.storage.operations.debates import votes as voting
+from blackboard_mcp.storage.operations.items import (
+    deletion,
+    endorsements,
     posting,
-    pruning,
     questions,
-    repeating,
-    retracting,
-    rows,
-    sight,
+    retraction,
     statuses,
-    summarising,
-    voting,
-    weighing,
 )
-from blackboard_mcp.storage.operations.ledger import Ledger, load_any, open_ledger
+from blackboard_mcp.storage.operations.items import edges as linking
+from blackboard_mcp.storage.operations.leaving import candidates, guard_index, pruning, summaries
+from blackboard_mcp.storage.operations.ledger import idempotency as repeating
+from blackboard_mcp.storage.operations.ledger import read_set, rows
+from blackboard_mcp.storage.operations.ledger.ledger import Ledger, load_any, open_ledger
 from blackboard_mcp.storage.sqlite import group
 from blackboard_mcp.storage.sqlite.engine import SqliteEngine
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import HandClock, Table
-from blackboard_mcp.storage.testing.kit import BoardStoreKit
-from blackboard_mcp.storage.testing.machine import walk
-from blackboard_mcp.storage.testing.walks import inline, stride
+from blackboard_mcp.storage.testing.kit.board_store import BoardStoreKit
+from blackboard_mcp.storage.testing.walk.machine import walk
+from blackboard_mcp.storage.testing.walk.walks import inline, stride
 from profiles import HISTORIES, WALKED
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
@@ -77,17 +71,17 @@ def one_hop(patch: pytest.MonkeyPatch) -> None:
         except StopIteration:
             return
 
-    patch.setattr(guarding, "spread", near)
+    patch.setattr(guard_index, "spread", near)
 
 
 def nothing_held(patch: pytest.MonkeyPatch) -> None:
     """Only what is owed is held: an answered critique leaves in the middle of its debate."""
-    patch.setattr(guarding, "spread", lambda starts: iter(()))
+    patch.setattr(guard_index, "spread", lambda starts: iter(()))
 
 
 def edges_later(patch: pytest.MonkeyPatch) -> None:
     """The guard's index is not told of edges that join what it holds to what it does not."""
-    patch.setattr(guarding, "steps", lambda edge, position: None)
+    patch.setattr(guard_index, "steps", lambda edge, position: None)
 
 
 def close_forgets(patch: pytest.MonkeyPatch) -> None:
@@ -97,7 +91,7 @@ def close_forgets(patch: pytest.MonkeyPatch) -> None:
         return
         yield  # a generator
 
-    patch.setattr(guarding, "_hold_again", again)
+    patch.setattr(guard_index, "_hold_again", again)
 
 
 def close_keeps(patch: pytest.MonkeyPatch) -> None:
@@ -107,7 +101,7 @@ def close_keeps(patch: pytest.MonkeyPatch) -> None:
         return
         yield  # a generator
 
-    patch.setattr(guarding, "release", release)
+    patch.setattr(guard_index, "release", release)
 
 
 def close_starts_anew(patch: pytest.MonkeyPatch) -> None:
@@ -201,7 +195,7 @@ def critics_agree_with_themselves(patch: pytest.MonkeyPatch) -> None:
         return []
         yield  # a generator
 
-    for module in (answering, debating, debate_calls):
+    for module in (answering, debating, calls):
         patch.setattr(module, "unanswered", unanswered)
 
 
@@ -239,7 +233,7 @@ def delete_what_is_held(patch: pytest.MonkeyPatch) -> None:
         return
         yield  # a generator
 
-    patch.setattr(deleting, "_free", free)
+    patch.setattr(deletion, "_free", free)
 
 
 def tombstones_as_live(patch: pytest.MonkeyPatch) -> None:
@@ -256,7 +250,7 @@ def supersede_unguarded(patch: pytest.MonkeyPatch) -> None:
         return set()
         yield  # a generator
 
-    patch.setattr(guarding, "protected_among", nothing)
+    patch.setattr(guard_index, "protected_among", nothing)
 
 
 def replies_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -267,7 +261,7 @@ def replies_ignored(patch: pytest.MonkeyPatch) -> None:
         return None if edge.kind is EdgeKind.REPLIES_TO else honest(edge, position)
 
     patch.setattr(guard, "steps", steps)
-    patch.setattr(guarding, "steps", steps)
+    patch.setattr(guard_index, "steps", steps)
 
 
 def summary_unchecked(patch: pytest.MonkeyPatch) -> None:
@@ -276,7 +270,7 @@ def summary_unchecked(patch: pytest.MonkeyPatch) -> None:
     def standing(no: int, thread: int, seen: Mapping[int, int]) -> rows.Steps[dict[int, rows.ItemRow] | None]:
         return (yield from load_any(no, seen)) or None
 
-    patch.setattr(summarising, "_standing", standing)
+    patch.setattr(summaries, "_standing", standing)
 
 
 def vote_for_each_agent(patch: pytest.MonkeyPatch) -> None:
@@ -297,7 +291,7 @@ def waive_silently(patch: pytest.MonkeyPatch) -> None:
             yield from debating.settle_duty(opened, row, ObligationState.WAIVED, reason)
 
     patch.setattr(debating, "waive", waive)
-    patch.setattr(debate_calls, "waive", waive)
+    patch.setattr(calls, "waive", waive)
 
 
 def supersede_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -314,24 +308,24 @@ def supersede_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def same_but_for_edges(patch: pytest.MonkeyPatch) -> None:
     """A finding that rests on something else is taken for the same."""
-    honest = endorsing.find
+    honest = endorsements.find
 
     def find(opened: Ledger, draft: Draft, edges: Any) -> rows.Steps[rows.ItemRow | None]:
         return (yield from honest(opened, draft, ()))
 
-    patch.setattr(endorsing, "find", find)
+    patch.setattr(endorsements, "find", find)
 
 
 def same_whatever_is_asked(patch: pytest.MonkeyPatch) -> None:
     """A question mark is taken for spelling."""
-    honest = endorsing.normal_form
-    patch.setattr(endorsing, "normal_form", lambda text: honest(text.rstrip("?")))
-    patch.setattr(endorsing, "fingerprint", lambda text: honest(text.rstrip("?")))
+    honest = endorsements.normal_form
+    patch.setattr(endorsements, "normal_form", lambda text: honest(text.rstrip("?")))
+    patch.setattr(endorsements, "fingerprint", lambda text: honest(text.rstrip("?")))
 
 
 def one_step(patch: pytest.MonkeyPatch) -> None:
     """Notices reach what cites the retracted item and go no further."""
-    patch.setattr(retracting, "_PASSED_ON", ())
+    patch.setattr(retraction, "_PASSED_ON", ())
     text = rows.sql("citing")
     statement(
         "citing", text.replace("WHERE board = ?1 AND target = ?2", "WHERE ?5 AND board = ?1 AND target = ?2")
@@ -345,7 +339,7 @@ def notices_for_all(patch: pytest.MonkeyPatch) -> None:
         return True
         yield  # a generator
 
-    patch.setattr(retracting, "_told", told)
+    patch.setattr(retraction, "_told", told)
 
 
 def opened(*names: str) -> Mutate:
@@ -371,7 +365,7 @@ def every_board_is_a_team(patch: pytest.MonkeyPatch) -> None:
 
 
 ANYBODY = re.compile(
-    re.escape(sight.expanded("VISIBLE(_, ?)"))
+    re.escape(visibility.expanded("VISIBLE(_, ?)"))
     .replace("_", "([a-z.]+)")
     .replace(r"\?", r"(\?\d)", 1)
     .replace(r"\?,", r"\?\d,")
@@ -425,13 +419,13 @@ ANY_EVENT = (
 
 def first_only(patch: pytest.MonkeyPatch) -> None:
     """A conflict names the first thing that moved."""
-    honest = holding.Moved.add
+    honest = read_set.Moved.add
 
-    def add(self: holding.Moved, name: str, present: int, words: str) -> None:
+    def add(self: read_set.Moved, name: str, present: int, words: str) -> None:
         if not self.now:
             honest(self, name, present, words)
 
-    patch.setattr(holding.Moved, "add", add)
+    patch.setattr(read_set.Moved, "add", add)
 
 
 def counted_anyhow(patch: pytest.MonkeyPatch) -> None:
@@ -456,7 +450,7 @@ def unchecked(patch: pytest.MonkeyPatch) -> None:
 
 def everything_amends(patch: pytest.MonkeyPatch) -> None:
     """Whatever a claim is conceded for, its author has reworded it."""
-    patch.setattr(deciding, "behind", lambda row: always({"alice"}))
+    patch.setattr(decisions, "behind", lambda row: always({"alice"}))
 
 
 def always(value: Any) -> rows.Steps[Any]:
@@ -469,25 +463,25 @@ def nobody(*given: Any) -> rows.Steps[tuple[str, ...]]:
     yield  # a generator
 
 
-def nothing_back(board: rows.BoardRow, since: weighing.Lately) -> rows.Steps[set[int]]:
+def nothing_back(board: rows.BoardRow, since: candidates.Lately) -> rows.Steps[set[int]]:
     return set()
     yield  # a generator
 
 
 def nothing_cited(
-    board: rows.BoardRow, since: weighing.Lately
+    board: rows.BoardRow, since: candidates.Lately
 ) -> rows.Steps[tuple[dict[int, str], frozenset[int]]]:
     return {}, frozenset()
     yield  # a generator
 
 
-_grounds = weighing.grounds
+_grounds = candidates.grounds
 
 
 def only_of_open_debates(
-    board: rows.BoardRow, since: weighing.Lately
+    board: rows.BoardRow, since: candidates.Lately
 ) -> rows.Steps[tuple[dict[int, str], frozenset[int]]]:
-    return (yield from _grounds(board, weighing.Lately(1 << 62, 1 << 62)))
+    return (yield from _grounds(board, candidates.Lately(1 << 62, 1 << 62)))
 
 
 def without_conditions(patch: pytest.MonkeyPatch) -> None:
@@ -708,7 +702,7 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
     ),
     (
         "a summary takes importance 5",
-        lambda patch: patch.setattr(summarising, "exempt", lambda status, importance: False),
+        lambda patch: patch.setattr(summaries, "exempt", lambda status, importance: False),
         "test_a_summary_never_stands_for_what_it_must_not",
         {"what": "important"},
     ),
@@ -720,25 +714,25 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
     ),
     (
         "what a debate cites leaves in mid-argument",
-        lambda patch: patch.setattr(weighing, "grounds", nothing_cited),
+        lambda patch: patch.setattr(candidates, "grounds", nothing_cited),
         "test_what_members_of_an_open_debate_cite_stays_with_them",
         {},
     ),
     (
         "what a debate rested on leaves as soon as it is settled",
-        lambda patch: patch.setattr(weighing, "grounds", only_of_open_debates),
+        lambda patch: patch.setattr(candidates, "grounds", only_of_open_debates),
         "test_what_a_settled_debate_rested_on_stays_a_while",
         {"clock": ...},
     ),
     (
         "what debates cite has no end",
-        lambda patch: patch.setattr(weighing, "GROUNDS_SHARE", 1),
+        lambda patch: patch.setattr(candidates, "GROUNDS_SHARE", 1),
         "test_what_debates_cite_stays_as_far_as_there_is_room_and_the_rest_is_named",
         {},
     ),
     (
         "what was restored leaves at once",
-        lambda patch: patch.setattr(weighing, "restored", nothing_back),
+        lambda patch: patch.setattr(candidates, "restored", nothing_back),
         "test_what_was_restored_stays_for_a_while",
         {"clock": ...},
     ),
@@ -928,7 +922,7 @@ BY_THE_WALK: list[tuple[str, Mutate, str]] = [
     ("a question that waits may leave", lambda patch: patch.setattr(questions, "ask", nobody), "guard"),
     (
         "what was restored leaves at once",
-        lambda patch: patch.setattr(weighing, "restored", nothing_back),
+        lambda patch: patch.setattr(candidates, "restored", nothing_back),
         "I12",
     ),
 ]

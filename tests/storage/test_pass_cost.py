@@ -9,9 +9,9 @@ from functools import partial
 import pytest
 from blackboard_mcp.protocols.pruning import PassOutcome, Reach
 from blackboard_mcp.server.pruning.steps import decide
-from blackboard_mcp.storage.operations import pruning
+from blackboard_mcp.storage.operations.leaving import pruning
 from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table, draft
-from blackboard_mcp.storage.testing.inline import inline_store
+from blackboard_mcp.storage.testing.walk.inline import inline_store
 
 SMALL, LARGE = 250, 1_000
 MOVED = 10

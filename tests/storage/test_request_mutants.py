@@ -13,13 +13,15 @@ import pytest
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.messages.base import States
 from blackboard_mcp.storage.memory import open_memory_store
-from blackboard_mcp.storage.operations import request_rows, requesting, rows
-from blackboard_mcp.storage.operations.ledger import Ledger
-from blackboard_mcp.storage.operations.request_rows import RequestRow
+from blackboard_mcp.storage.operations.ledger import rows
+from blackboard_mcp.storage.operations.ledger.ledger import Ledger
+from blackboard_mcp.storage.operations.messages import request_rows
+from blackboard_mcp.storage.operations.messages import requests as requesting
+from blackboard_mcp.storage.operations.messages.request_rows import RequestRow
 from blackboard_mcp.storage.store import SqlBoardStore
-from blackboard_mcp.storage.testing.asking import Asking
 from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table
-from blackboard_mcp.storage.testing.kit import BoardStoreKit
+from blackboard_mcp.storage.testing.kit.asking import Asking
+from blackboard_mcp.storage.testing.kit.board_store import BoardStoreKit
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
 

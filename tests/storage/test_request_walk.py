@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.storage.memory import open_memory_store
-from blackboard_mcp.storage.testing.asking import Asking
 from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table
+from blackboard_mcp.storage.testing.kit.asking import Asking
 from profiles import NIGHTLY
 
 AGENTS = ("alice", "bob", "carol")

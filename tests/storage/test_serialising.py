@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.protocols.transactions import Name, NameKind, Since
-from blackboard_mcp.storage.operations import holding, rows, transacting
-from blackboard_mcp.storage.operations.holding import Moved
+from blackboard_mcp.storage.operations.ledger import read_set, rows
+from blackboard_mcp.storage.operations.ledger import transactions as transacting
+from blackboard_mcp.storage.operations.ledger.read_set import Moved
 from blackboard_mcp.storage.store import SqlBoardStore
-from blackboard_mcp.storage.testing.contending import BOARD, Contender, invariants, set_up
 from blackboard_mcp.storage.testing.harness import HandClock, Table
-from blackboard_mcp.storage.testing.inline import inline_store
-from blackboard_mcp.storage.testing.interleaving import Step, interleave, steps
-from blackboard_mcp.storage.testing.serialising import Cell, History, Read, Record, Write, read_records
+from blackboard_mcp.storage.testing.walk.contending import BOARD, Contender, invariants, set_up
+from blackboard_mcp.storage.testing.walk.inline import inline_store
+from blackboard_mcp.storage.testing.walk.interleaving import Step, interleave, steps
+from blackboard_mcp.storage.testing.walk.serialising import Cell, History, Read, Record, Write, read_records
 from hypothesis import Phase, given, seed, settings
 from profiles import NIGHTLY
 
@@ -125,7 +126,7 @@ def keep(chosen: Callable[[str, int | Since, Name, set[str]], bool]) -> Mutate:
     """Only the chosen reads are held against the state."""
 
     def mutate(patch: pytest.MonkeyPatch) -> None:
-        honest: Hold = holding.hold
+        honest: Hold = read_set.hold
         written: set[str] = set()
         begun = transacting.check_transaction
 
@@ -154,13 +155,13 @@ def keep(chosen: Callable[[str, int | Since, Name, set[str]], bool]) -> Mutate:
 
 def deletions_pass(patch: pytest.MonkeyPatch) -> None:
     """What was deleted since it was read still holds."""
-    honest = holding._version
+    honest = read_set._version
 
     def version(name: str, entry: Any, read: int, moved: Moved, *, gone: bool) -> None:
         if entry is None or not entry.deleted:
             honest(name, entry, read, moved, gone=gone)
 
-    patch.setattr(holding, "_version", version)
+    patch.setattr(read_set, "_version", version)
 
 
 def foresight_is_trusted(patch: pytest.MonkeyPatch) -> None:

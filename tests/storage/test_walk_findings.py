@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import product
 
 from blackboard_mcp.protocols.findings import normal_form
-from blackboard_mcp.storage.testing.finding import CHANGED, RESPELT
-from blackboard_mcp.storage.testing.footing import spelt
+from blackboard_mcp.storage.testing.walk.finding import CHANGED, RESPELT
+from blackboard_mcp.storage.testing.walk.footing import spelt
 
 
 def test_the_model_finds_the_same_texts_alike_as_the_store_does() -> None:

@@ -26,7 +26,7 @@ from blackboard_mcp.server.usecases.blackboard import Blackboard
 from blackboard_mcp.server.usecases.stewardship import Stewardship
 from blackboard_mcp.server.views import View, render_view
 from blackboard_mcp.storage.testing.harness import draft
-from blackboard_mcp.storage.testing.machine import AGENTS, BoardMachine
+from blackboard_mcp.storage.testing.walk.machine import AGENTS, BoardMachine
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 

@@ -11,11 +11,9 @@ from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.grants import GRANTED
 
 from .operation import Operation
-from .operations import (
-    members,
-    repeating,
-)
-from .operations.rows import Steps, T, micros
+from .operations.access import members
+from .operations.ledger import idempotency as repeating
+from .operations.ledger.rows import Steps, T, micros
 from .sqlite.engine import SqliteEngine
 
 

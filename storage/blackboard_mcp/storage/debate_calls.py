@@ -13,14 +13,11 @@ from blackboard_mcp.protocols.items import Item
 from blackboard_mcp.protocols.topics import Topic
 
 from .calls import Calls
-from .operations import (
-    debate_calls,
-    debate_views,
-    lapsing,
-    repeating,
-    topics,
-)
-from .operations.rows import Steps
+from .operations.debates import calls as debate_calls
+from .operations.debates import standing_watches, views
+from .operations.leaving import lapses
+from .operations.ledger import idempotency
+from .operations.ledger.rows import Steps
 
 
 class DebateCalls(Calls):
@@ -143,21 +140,21 @@ class DebateCalls(Calls):
     ) -> DebateView | Item:
         def work(now: int) -> Steps[DebateView | Item]:
             yield from debate_calls.debate(board, agent, call, now)
-            return (yield from debate_views.debate_status(board, agent, call.number, look))
+            return (yield from views.debate_status(board, agent, call.number, look))
 
-        form = debate_views.kept_status(board, agent, call.number, look)
+        form = views.kept_status(board, agent, call.number, look)
         return await self._apply(board, agent, once, work, form)
 
     async def debate_status(self, board: str, agent: str, number: int, *, look: int = 0) -> DebateView | Item:
-        return await self.engine.read(lambda: debate_views.debate_status(board, agent, number, look))
+        return await self.engine.read(lambda: views.debate_status(board, agent, number, look))
 
     async def sweep_debates(self) -> list[str]:
         now = self._now()
-        due = await self.engine.read(lambda: lapsing.due(now))
+        due = await self.engine.read(lambda: lapses.due(now))
         return [board for board in due if await self._lapse(board, now)]
 
     async def _lapse(self, board: str, now: int) -> bool:
-        return await self._write(lambda: lapsing.lapse(board, now))
+        return await self._write(lambda: lapses.lapse(board, now))
 
     # Standing watches
 
@@ -165,19 +162,19 @@ class DebateCalls(Calls):
         self, board: str, agent: str, topic: Topic, *, once: Once | None = None
     ) -> list[StandingWatch]:
         def work(now: int) -> Steps[list[StandingWatch]]:
-            yield from topics.watch_topic(board, agent, topic, now)
-            return (yield from topics.watches(board, agent))
+            yield from standing_watches.watch_topic(board, agent, topic, now)
+            return (yield from standing_watches.watches(board, agent))
 
-        return await self._apply(board, agent, once, work, repeating.whole(list[StandingWatch]))
+        return await self._apply(board, agent, once, work, idempotency.whole(list[StandingWatch]))
 
     async def unwatch_topic(
         self, board: str, agent: str, topic: Topic, *, once: Once | None = None
     ) -> list[StandingWatch]:
         def work(now: int) -> Steps[list[StandingWatch]]:
-            yield from topics.unwatch_topic(board, agent, topic, now)
-            return (yield from topics.watches(board, agent))
+            yield from standing_watches.unwatch_topic(board, agent, topic, now)
+            return (yield from standing_watches.watches(board, agent))
 
-        return await self._apply(board, agent, once, work, repeating.whole(list[StandingWatch]))
+        return await self._apply(board, agent, once, work, idempotency.whole(list[StandingWatch]))
 
     async def watches(self, board: str, agent: str) -> list[StandingWatch]:
-        return await self.engine.read(lambda: topics.watches(board, agent))
+        return await self.engine.read(lambda: standing_watches.watches(board, agent))

@@ -24,13 +24,9 @@ from blackboard_mcp.protocols.groups import (
 )
 
 from .calls import Calls
-from .operations import (
-    consuming,
-    groups,
-    places,
-    repeating,
-    subscribing,
-)
+from .operations.ledger import idempotency, places
+from .operations.messages import group_turns, groups
+from .operations.messages import subscriptions as subscribing
 
 
 class FollowingCalls(Calls):
@@ -54,7 +50,7 @@ class FollowingCalls(Calls):
             agent,
             once,
             lambda now: subscribing.subscribe(board, agent, id_, name, filter_, now, most),
-            repeating.whole(Subscription),
+            idempotency.whole(Subscription),
         )
 
     async def unsubscribe(self, board: str, agent: str, id_or_name: str, *, once: Once | None = None) -> bool:
@@ -113,7 +109,7 @@ class FollowingCalls(Calls):
             agent,
             once,
             lambda now: groups.create(board, agent, name, filter_, since, max_attempts, now, most),
-            repeating.whole(Group),
+            idempotency.whole(Group),
         )
 
     async def change_group(
@@ -131,12 +127,12 @@ class FollowingCalls(Calls):
             agent,
             once,
             lambda now: groups.change(board, agent, name, filter_, max_attempts, now),
-            repeating.whole(Group),
+            idempotency.whole(Group),
         )
 
     async def end_group(self, board: str, agent: str, name: str, *, once: Once | None = None) -> int:
         return await self._apply(
-            board, agent, once, lambda now: groups.end(board, agent, name, now), repeating.whole(int)
+            board, agent, once, lambda now: groups.end(board, agent, name, now), idempotency.whole(int)
         )
 
     async def groups(self, board: str) -> tuple[list[GroupState], int]:
@@ -150,13 +146,13 @@ class FollowingCalls(Calls):
             board,
             agent,
             once,
-            lambda now: consuming.consume(board, agent, name, turn, now),
-            consuming.kept(board, turn),
+            lambda now: group_turns.consume(board, agent, name, turn, now),
+            group_turns.kept(board, turn),
         )
 
     async def group_outlook(self, board: str, name: str) -> Outlook:
         now = self._now()
-        return await self.engine.read(lambda: consuming.outlook(board, name, now))
+        return await self.engine.read(lambda: group_turns.outlook(board, name, now))
 
     async def dead_letters(
         self, board: str, name: str, *, after: int = 0, limit: int = MAX_TAKEN
@@ -171,14 +167,18 @@ class FollowingCalls(Calls):
             agent,
             once,
             lambda now: groups.retry(board, agent, name, wanted, now),
-            repeating.whole(int),
+            idempotency.whole(int),
         )
 
     async def drop_dead(
         self, board: str, agent: str, name: str, wanted: Sequence[Handle], *, once: Once | None = None
     ) -> int:
         return await self._apply(
-            board, agent, once, lambda now: groups.drop(board, agent, name, wanted, now), repeating.whole(int)
+            board,
+            agent,
+            once,
+            lambda now: groups.drop(board, agent, name, wanted, now),
+            idempotency.whole(int),
         )
 
     async def sweep_groups(self) -> list[str]:

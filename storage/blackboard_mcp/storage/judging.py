@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.changes import Judge, Permit
 from blackboard_mcp.protocols.errors import Conflict, Unpermitted
 
 from .operation import Operation, T
-from .operations.permitting import carried
+from .operations.access.permits import carried
 from .sqlite.engine import SqliteEngine
 
 _ATTEMPTS: Final = 8

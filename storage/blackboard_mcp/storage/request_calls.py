@@ -11,9 +11,9 @@ from blackboard_mcp.protocols.asking import AgentRequest, NewAnswer, NewRequest
 from blackboard_mcp.protocols.board import BoardConfig
 
 from .calls import Calls
-from .operations import requesting
-from .operations.repeating import recalled, whole
-from .operations.rows import Steps
+from .operations.ledger.idempotency import recalled, whole
+from .operations.ledger.rows import Steps
+from .operations.messages import requests as requesting
 
 
 class RequestCalls(Calls):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from blackboard_mcp.protocols.retention import Forgettable, Retention
 
 from .calls import Calls
-from .operations import forgetting
+from .operations.leaving import retention as forgetting
 
 
 class RetentionCalls(Calls):

@@ -44,30 +44,17 @@ from blackboard_mcp.protocols.transactions import Transaction
 from .debate_calls import DebateCalls
 from .following_calls import FollowingCalls
 from .judging import judging
-from .operations import (
-    boards,
-    endorsing,
-    explaining,
-    guarding,
-    indexing,
-    members,
-    places,
-    posting,
-    pressing,
-    principals,
-    pruning,
-    reading,
-    recounting,
-    repeating,
-    retracting,
-    summarising,
-    transacting,
-    trusting,
-    using,
-    versions,
-    viewing,
-)
-from .operations.rows import Steps, micros
+from .operations.access import members
+from .operations.items import endorsements as endorsing
+from .operations.items import posting, retraction, versions
+from .operations.items import trust as trusting
+from .operations.leaving import guard_index, pruning, summaries
+from .operations.leaving import pressure as pressing
+from .operations.ledger import boards, idempotency, places, principals, token_counts
+from .operations.ledger import transactions as transacting
+from .operations.ledger.rows import Steps, micros
+from .operations.reading import activity, explanations, index_feed, snapshots
+from .operations.reading import items as reading
 from .request_calls import RequestCalls
 from .retention_calls import RetentionCalls
 from .sqlite.engine import SqliteEngine
@@ -77,7 +64,7 @@ from .token_calls import TokenCalls
 APPLICATION_ID = 0x42424D43
 """Marks a SQLite file as a board file."""
 
-FILLS = {20: guarding.rebuild, 25: endorsing.fill}
+FILLS = {20: guard_index.rebuild, 25: endorsing.fill}
 """Work on the data of an older file, by the migration it belongs to."""
 
 _EXPIRY_BATCH = 200
@@ -163,7 +150,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Ret
             agent,
             once,
             lambda now: boards.set_core(board, agent, core, expected_version, now),
-            repeating.whole(Core),
+            idempotency.whole(Core),
         )
 
     async def change_board(
@@ -177,23 +164,23 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Ret
     ) -> Board:
         grant, counted = GRANTED.get(), dict[str, int]()
         if count is not None and (once is None or await self.recall(board, agent, once) is None):
-            place: recounting.Place | None = recounting.START
+            place: token_counts.Place | None = token_counts.START
             while place is not None:
                 texts, place = await self._texts(board, place)
                 new = {sha256: text for sha256, text in texts.items() if sha256 not in counted}
-                counted |= await asyncio.to_thread(recounting.counts, new, count)
+                counted |= await asyncio.to_thread(token_counts.counts, new, count)
         return await self._apply(
             board,
             agent,
             once,
             lambda now: boards.change(board, agent, change, now, grant, count, counted),
-            repeating.whole(Board),
+            idempotency.whole(Board),
         )
 
     async def _texts(
-        self, board: str, place: recounting.Place
-    ) -> tuple[dict[str, str], recounting.Place | None]:
-        return await self.engine.read(lambda: recounting.page(board, place))
+        self, board: str, place: token_counts.Place
+    ) -> tuple[dict[str, str], token_counts.Place | None]:
+        return await self.engine.read(lambda: token_counts.page(board, place))
 
     async def members(self, board: str) -> dict[str, Role]:
         return await self.engine.read(lambda: members.listed(board))
@@ -267,7 +254,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Ret
 
     async def recall(self, board: str, agent: str, once: Once) -> Any | None:
         now = self._now()
-        return await self.engine.read(lambda: repeating.recalled(board, agent, once, now))
+        return await self.engine.read(lambda: idempotency.recalled(board, agent, once, now))
 
     async def sweep_once(self) -> int:
         now, dropped = self._now(), 0
@@ -276,7 +263,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Ret
         return dropped
 
     async def _sweep_once(self, now: int) -> int:
-        return await self._write(lambda: repeating.sweep(now, _SWEEP_BATCH))
+        return await self._write(lambda: idempotency.sweep(now, _SWEEP_BATCH))
 
     # Reading
 
@@ -310,7 +297,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Ret
         return await self.engine.read(lambda: reading.history(board, agent, number, limit))
 
     async def snapshot(self, board: str, agent: str, *, look: int = 0) -> Snapshot:
-        return await self.engine.read(lambda: viewing.snapshot(board, agent, look))
+        return await self.engine.read(lambda: snapshots.snapshot(board, agent, look))
 
     async def statistics(self, board: str, agent: str) -> Statistics:
         return await self.engine.read(lambda: reading.statistics(board, agent))
@@ -327,7 +314,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Ret
     ) -> None:
         there = {agent: micros(at) for agent, at in seen.items()}
         read = {number: (times, micros(at)) for number, (times, at) in reads.items()}
-        await self._write(lambda: using.record(board, there, read, shown or {}))
+        await self._write(lambda: activity.record(board, there, read, shown or {}))
 
     async def tags(self, board: str, agent: str) -> list[str]:
         return await self.engine.read(lambda: reading.tags(board, agent))
@@ -353,7 +340,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Ret
 
     async def explain(self, board: str, agent: str, wanted: Sequence[int], *, look: int = 0) -> Explained:
         now = self._now()
-        return await self.engine.read(lambda: explaining.explain(board, agent, wanted, now, look))
+        return await self.engine.read(lambda: explanations.explain(board, agent, wanted, now, look))
 
     # Leaving and coming back
 
@@ -373,11 +360,11 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Ret
 
     async def thread_sources(self, board: str, members: Iterable[int]) -> list[Item]:
         numbers = tuple(members)
-        return await self.engine.read(lambda: summarising.thread_sources(board, numbers))
+        return await self.engine.read(lambda: summaries.thread_sources(board, numbers))
 
     async def apply_summary(self, board: str, summary: NewSummary) -> str | None:
         now = self._now()
-        return await self._write(lambda: summarising.apply_summary(board, summary, now))
+        return await self._write(lambda: summaries.apply_summary(board, summary, now))
 
     async def expire(self) -> list[str]:
         now = self._now()
@@ -403,7 +390,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Ret
 
     async def spread_retractions(self) -> list[str]:
         changed: list[str] = []
-        for board in await self.engine.read(retracting.boards_waiting):
+        for board in await self.engine.read(retraction.boards_waiting):
             while await self._spread(board):
                 pass
             changed.append(board)
@@ -411,7 +398,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Ret
 
     async def _spread(self, board: str) -> bool:
         now = self._now()
-        return await self._write(lambda: retracting.spread(board, now))
+        return await self._write(lambda: retraction.spread(board, now))
 
     async def restore(
         self,
@@ -445,15 +432,15 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Ret
         return await self.engine.read(lambda: reading.unindexed(board, agent, limit))
 
     async def outbox_batch(self, limit: int) -> OutboxBatch:
-        return await self.engine.read(lambda: indexing.outbox_batch(limit))
+        return await self.engine.read(lambda: index_feed.outbox_batch(limit))
 
     async def outbox_done(self, ids: Sequence[int]) -> None:
-        await self._write(lambda: indexing.outbox_done(ids))
+        await self._write(lambda: index_feed.outbox_done(ids))
 
     async def outbox_wait(self, seconds: float) -> None:
         # Indexing yields to posting: what waits is found by a search all the same.
         seen = self.engine.changes()
-        if await self.engine.read(indexing.outbox_empty):
+        if await self.engine.read(index_feed.outbox_empty):
             if await self.engine.wait_for_change(seen, seconds, hurried=False) == seen:
                 return
             seen = self.engine.changes()
@@ -464,39 +451,39 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Ret
             seen = now
 
     async def archived_keys(self) -> dict[tuple[str, int], int]:
-        return await self.engine.read(indexing.archived_keys)
+        return await self.engine.read(index_feed.archived_keys)
 
     async def settled_keys(self) -> dict[tuple[str, int], int]:
-        return await self.engine.read(indexing.settled_keys)
+        return await self.engine.read(index_feed.settled_keys)
 
     async def settled(self, most: int) -> Settled | None:
-        return await self.engine.read(lambda: indexing.settled(most))
+        return await self.engine.read(lambda: index_feed.settled(most))
 
     async def waiting(self, board: str, limit: int) -> Waiting:
-        return await self.engine.read(lambda: indexing.waiting(board, limit))
+        return await self.engine.read(lambda: index_feed.waiting(board, limit))
 
     async def archived_documents(self, batch: int = 500) -> AsyncIterator[tuple[ArchiveDocument, ...]]:
-        place: indexing.Place | None = (0, 0)
+        place: index_feed.Place | None = (0, 0)
         while place is not None:
             place, page = await self._archived_page(place, batch)
             if page:
                 yield page
 
     async def _archived_page(
-        self, after: indexing.Place, batch: int
-    ) -> tuple[indexing.Place | None, tuple[ArchiveDocument, ...]]:
-        return await self.engine.read(lambda: indexing.archived_page(after, batch))
+        self, after: index_feed.Place, batch: int
+    ) -> tuple[index_feed.Place | None, tuple[ArchiveDocument, ...]]:
+        return await self.engine.read(lambda: index_feed.archived_page(after, batch))
 
     async def documents(self, keys: Sequence[tuple[str, int]]) -> tuple[ArchiveDocument, ...]:
-        return await self.engine.read(lambda: indexing.documents(keys))
+        return await self.engine.read(lambda: index_feed.documents(keys))
 
     async def lease(self, name: str, holder: str, seconds: float) -> bool:
         now = self._clock.now()
         until = micros(now + timedelta(seconds=seconds))
-        return await self._write(lambda: indexing.lease(name, holder, until, micros(now)))
+        return await self._write(lambda: index_feed.lease(name, holder, until, micros(now)))
 
     async def release(self, name: str, holder: str) -> None:
-        await self._write(lambda: indexing.release(name, holder))
+        await self._write(lambda: index_feed.release(name, holder))
 
     async def close(self) -> None:
         await self.engine.close()

@@ -12,10 +12,8 @@ from blackboard_mcp.protocols.items import Item
 from blackboard_mcp.protocols.summaries import DueSummary, Ending, SummaryRequest
 
 from .calls import Calls
-from .operations import (
-    repeating,
-    summarising,
-)
+from .operations.leaving import summaries as summarising
+from .operations.ledger import idempotency
 
 
 class SummaryCalls(Calls):
@@ -59,7 +57,7 @@ class SummaryCalls(Calls):
             summary.author,
             once,
             lambda now: summarising.write(board, summary, lease, now),
-            repeating.whole(str),
+            idempotency.whole(str),
         )
 
     async def close_summary(self, board: str, thread: int, why: str) -> bool:

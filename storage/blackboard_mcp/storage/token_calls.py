@@ -8,8 +8,8 @@ from datetime import datetime
 from blackboard_mcp.protocols.credentials import AccessToken
 
 from .calls import Calls
-from .operations import tokens
-from .operations.rows import micros
+from .operations.access import tokens
+from .operations.ledger.rows import micros
 
 
 class TokenCalls(Calls):

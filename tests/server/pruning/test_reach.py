@@ -13,9 +13,9 @@ from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.pruning import PassOutcome, Plan, Workspace
 from blackboard_mcp.server.pruning.policies import Policies
 from blackboard_mcp.server.pruning.steps import decide
-from blackboard_mcp.storage.operations import weighing
+from blackboard_mcp.storage.operations.leaving import candidates as weighing
 from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
-from blackboard_mcp.storage.testing.inline import inline_store
+from blackboard_mcp.storage.testing.walk.inline import inline_store
 from profiles import NIGHTLY
 
 AGENTS = ("alice", "bob", "carol")

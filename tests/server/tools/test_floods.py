@@ -10,7 +10,7 @@ from typing import Any
 
 import boards
 import pytest
-from blackboard_mcp.storage.operations import accounting
+from blackboard_mcp.storage.operations.leaving import accounts
 
 mode = boards.mode
 
@@ -169,7 +169,7 @@ async def test_a_flood_that_nothing_bounds_is_caught(board: Any, monkeypatch: py
         return
         yield
 
-    monkeypatch.setattr(accounting, "check", never)
+    monkeypatch.setattr(accounts, "check", never)
     alice, bob, mallory = await board.join("alice", "bob", "mallory")
     ids = await notes(alice, bob)
     await flood(mallory, 150, importance=5)

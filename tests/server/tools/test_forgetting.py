@@ -9,8 +9,8 @@ import boards
 from blackboard_mcp.protocols.items import ItemType
 from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.server.usecases.retention import Keeper
-from blackboard_mcp.storage.testing.asking import Asking
 from blackboard_mcp.storage.testing.harness import Table
+from blackboard_mcp.storage.testing.kit.asking import Asking
 
 board, mode, both = boards.board, boards.mode, boards.both
 

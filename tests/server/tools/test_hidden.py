@@ -22,7 +22,8 @@ from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.server.cli import cli
 from blackboard_mcp.server.resources.announcements import Announcer
 from blackboard_mcp.server.settings.server import TOOL_SETS
-from blackboard_mcp.storage.operations import reading, rows
+from blackboard_mcp.storage.operations.ledger import rows
+from blackboard_mcp.storage.operations.reading import items as reading
 from click.testing import CliRunner
 from mcp.shared.exceptions import MCPError
 from patience import PATIENCE

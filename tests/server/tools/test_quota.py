@@ -8,7 +8,7 @@ from typing import Any
 
 import boards
 import pytest
-from blackboard_mcp.storage.operations import accounting
+from blackboard_mcp.storage.operations.leaving import accounts
 
 mode = boards.mode
 
@@ -159,7 +159,7 @@ async def test_a_guard_that_one_owner_can_fill_is_caught(
         return
         yield
 
-    monkeypatch.setattr(accounting, "check", never)
+    monkeypatch.setattr(accounts, "check", never)
     _, one, two = await held_by_mallory(board)
     with pytest.raises(AssertionError, match="nothing was refused"):
         await until_refused(flood(one, two))

@@ -8,7 +8,7 @@ from typing import Any
 import boards
 import pytest
 from blackboard_mcp.protocols.access import Trust
-from blackboard_mcp.storage.operations import trusting
+from blackboard_mcp.storage.operations.items import trust as trusting
 
 board, small, mode, both = boards.board, boards.small, boards.mode, boards.both
 

@@ -20,7 +20,7 @@ from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.visibility import Viewer
 from blackboard_mcp.server.usecases import tails as tails_module
 from blackboard_mcp.server.usecases.tails import Tails
-from blackboard_mcp.storage.operations import ledger
+from blackboard_mcp.storage.operations.ledger import ledger
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import Table, draft
 from patience import PATIENCE

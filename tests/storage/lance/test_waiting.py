@@ -10,7 +10,7 @@ import pytest
 from blackboard_mcp.protocols.archive import ArchiveIndex, ArchiveQuery
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.storage.lance.pending import search_archive
-from blackboard_mcp.storage.operations import indexing
+from blackboard_mcp.storage.operations.reading import index_feed
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import Table
 
@@ -41,8 +41,8 @@ async def test_of_long_texts_that_wait_a_search_reads_so_many_characters_and_say
     tracemalloc.stop()
     assert [d.number for d in waiting.documents] == sorted((i.number for i in [*items, short]), reverse=True)
     read = sum(len(document.text) for document in waiting.documents)
-    assert read <= indexing.WAITING_WHOLE + len(items) * indexing.WAITING_BEGINNING
-    assert peak < 3 * indexing.WAITING_WHOLE
+    assert read <= index_feed.WAITING_WHOLE + len(items) * index_feed.WAITING_BEGINNING
+    assert peak < 3 * index_feed.WAITING_WHOLE
     cut = [document for document in waiting.documents if document.number in waiting.shortened]
     assert len(cut) == 39
     assert max(d.number for d in cut) < min(d.number for d in waiting.documents if d not in cut)
@@ -59,7 +59,7 @@ async def test_of_long_texts_that_wait_a_search_reads_so_many_characters_and_say
 async def test_where_more_text_waits_than_a_search_looks_at_it_leaves_the_search_to_the_store(
     at: Table, lexical: ArchiveIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexing, "WAITING_READ", 1_000_000)
+    monkeypatch.setattr(index_feed, "WAITING_READ", 1_000_000)
     items: list[Any] = [await at.post("alice", f"{n} {LONG}", "LOG") for n in range(5)]
     await at.gone(*items)
     assert (await found(at, lexical, "filling"))[0]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from blackboard_mcp.protocols.board import BoardConfig, Core
 from blackboard_mcp.protocols.items import content_hash
-from blackboard_mcp.storage.operations.rows import Steps
+from blackboard_mcp.storage.operations.ledger.rows import Steps
 from blackboard_mcp.storage.sqlite.engine import SqliteEngine
 from blackboard_mcp.storage.store import APPLICATION_ID, SqlBoardStore, migrations
 from blackboard_mcp.storage.testing.harness import Table, draft

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from importlib import resources
 
 import pytest
-from blackboard_mcp.storage.operations.rows import sql
+from blackboard_mcp.storage.operations.ledger.rows import sql
 from blackboard_mcp.storage.sqlite import driver, migrate
 from blackboard_mcp.storage.store import APPLICATION_ID, migrations
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from blackboard_mcp.protocols.clock import Clock, SystemClock
 from blackboard_mcp.protocols.errors import ArchiveUnavailable, BlackboardError
-from blackboard_mcp.storage.operations.rows import micros
+from blackboard_mcp.storage.operations.ledger.rows import micros
 from blackboard_mcp.storage.sqlite import examining
 
 from ..settings.server import Settings

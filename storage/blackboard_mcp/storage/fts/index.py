@@ -34,7 +34,7 @@ from blackboard_mcp.storage.lance.fusion import Candidate, Corpus, Passage, fuse
 from blackboard_mcp.storage.lance.pending import WaitingTexts, candidates, glances, not_indexed, with_waiting
 from blackboard_mcp.storage.lance.words import beginnings, clean, windows, words
 from blackboard_mcp.storage.lance.workers import Workers
-from blackboard_mcp.storage.operations.rows import statements_of
+from blackboard_mcp.storage.operations.ledger.rows import statements_of
 from blackboard_mcp.storage.sqlite import driver
 
 NO_LANCE = "LanceDB is not installed here: matched by words only, with SQLite's full-text search."

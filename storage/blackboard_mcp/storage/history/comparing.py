@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
 
 from ..operation import Operation, T
-from ..operations.rows import Steps, dumps
+from ..operations.ledger.rows import Steps, dumps
 from .forms import ANY, OBJECT, TEXTS
 from .tables import TABLES, Role, Table
 

@@ -14,8 +14,8 @@ from typing import Any
 from blackboard_mcp.protocols.values import dataclass
 
 from ..operation import Rows
-from ..operations.ledger import get_board
-from ..operations.rows import Steps, numbers, sql
+from ..operations.ledger.ledger import get_board
+from ..operations.ledger.rows import Steps, numbers, sql
 from . import lines
 from .forms import ITEM, Form
 from .tables import AT_END, BOARD, CONTENT, EDGE, EVENT, ITEM_STANDING, OF_ITEMS, Table

@@ -14,7 +14,7 @@ from typing import Any
 
 from blackboard_mcp.protocols.values import dataclass
 
-from ..operations.rows import FORGOTTEN, dumps, instant, micros
+from ..operations.ledger.rows import FORGOTTEN, dumps, instant, micros
 
 _LARGEST = (1 << 63) - 1
 _FORGOTTEN = "forgotten"

@@ -30,9 +30,11 @@ from blackboard_mcp.protocols.keys import check_key
 from blackboard_mcp.protocols.tokens import Count
 from blackboard_mcp.protocols.values import dataclass
 
-from ..operations import endorsing, guarding, recounting
-from ..operations.ledger import get_board
-from ..operations.rows import FORGOTTEN, Steps, config_of, sql
+from ..operations.items import endorsements
+from ..operations.leaving import guard_index
+from ..operations.ledger import token_counts
+from ..operations.ledger.ledger import get_board
+from ..operations.ledger.rows import FORGOTTEN, Steps, config_of, sql
 from . import lines
 from .forms import ITEM
 from .lines import BadLine
@@ -140,8 +142,8 @@ def finish(progress: Progress, sha256: str, counting: Counting | None = None) ->
         yield sql(name), (no,)
     yield sql("history_counters"), (no, progress.seq)
     yield sql("history_looks"), (no, SYSTEM)
-    yield from endorsing.fill()
-    yield from guarding.rebuild()
+    yield from endorsements.fill()
+    yield from guard_index.rebuild()
     if rows := (yield sql("history_let_go"), (no,)):
         raise BadLine(last, f"item {rows[0][0]} is archived and protected, which cannot be")
     return recounted
@@ -156,7 +158,7 @@ def _recount(progress: Progress, counting: Counting) -> Steps[int]:
             f"the board counts tokens by {name[:80]}, which is not to be had here, so its figures cannot be checked: "
             f"set tokenizer to that",
         )
-    return (yield from recounting.renew(progress.no, count, {}))
+    return (yield from token_counts.renew(progress.no, count, {}))
 
 
 class _Line:

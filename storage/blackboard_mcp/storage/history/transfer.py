@@ -20,8 +20,8 @@ from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, StoreError
 from blackboard_mcp.protocols.values import dataclass
 
-from ..operations.ledger import find_board, get_board
-from ..operations.rows import Steps, sql
+from ..operations.ledger.ledger import find_board, get_board
+from ..operations.ledger.rows import Steps, sql
 from ..sqlite import driver
 from ..store import SqlBoardStore
 from . import exporting, importing, lines

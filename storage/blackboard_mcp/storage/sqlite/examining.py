@@ -17,7 +17,7 @@ from blackboard_mcp.protocols.errors import BlackboardError, StoreBusy, StoreDam
 from blackboard_mcp.protocols.items import content_hash, item_id
 from blackboard_mcp.protocols.values import dataclass
 
-from ..operations.rows import config_of, instant, micros, sql
+from ..operations.ledger.rows import config_of, instant, micros, sql
 from . import driver, migrate
 
 _FEW = 20

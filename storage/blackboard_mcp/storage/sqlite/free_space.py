@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from blackboard_mcp.storage.room import Room
+from blackboard_mcp.storage.disk_room import Room
 from blackboard_mcp.storage.sqlite.trouble import Trouble
 
 logger = logging.getLogger(__name__)

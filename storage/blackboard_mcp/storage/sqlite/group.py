@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from blackboard_mcp.protocols.errors import StoreBusy, StoreClosed, StoreError, StoreFull, StoreLow
+from blackboard_mcp.storage.disk_room import ROOM
 from blackboard_mcp.storage.operation import Operation, T
-from blackboard_mcp.storage.room import ROOM
 from blackboard_mcp.storage.sqlite import compacting, driver, migrate, place
 from blackboard_mcp.storage.sqlite.free_space import FreeSpace
 from blackboard_mcp.storage.sqlite.trouble import Trouble

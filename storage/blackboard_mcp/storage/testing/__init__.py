@@ -6,6 +6,8 @@ of `kit.BoardStoreKit` whose name begins with `Test` and that says how to open a
 
 import pytest
 
-_REWRITTEN = "debates events fixtures guarding handles harness leaving posting privacy reading versions"
+_REWRITTEN = "debates events fixtures guarding handles leaving posting privacy reading versions"
 
-pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _REWRITTEN.split()))
+pytest.register_assert_rewrite(
+    f"{__name__}.harness", *(f"{__name__}.kit.{module}" for module in _REWRITTEN.split())
+)

@@ -1,0 +1,61 @@
+"""What a post changes, noted for the access policies that are asked about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from blackboard_mcp.protocols.changes import ChangeKind
+from blackboard_mcp.protocols.items import Draft, EdgeKind, ItemType, Visibility
+
+from ..ledger.ledger import Ledger
+from ..ledger.rows import ItemRow
+
+
+def new(
+    ledger: Ledger, draft: Draft, edges: Sequence[tuple[EdgeKind, int]], targets: dict[int, ItemRow]
+) -> None:
+    """A new item, and the edges that it comes with."""
+    if ledger.changes is None or ledger.asking:
+        return
+    ledger.note(
+        ChangeKind.POST,
+        type=draft.type or ItemType.FACT,
+        key=draft.key,
+        author=ledger.agent,
+        visibility=draft.visibility or Visibility.BOARD,
+        status=draft.status,
+    )
+    for kind, target in edges:
+        ledger.note(ChangeKind.EDGE, targets[target], edge=kind)
+
+
+def written(
+    ledger: Ledger,
+    row: ItemRow,
+    draft: Draft,
+    edges: Sequence[tuple[EdgeKind, int]],
+    targets: dict[int, ItemRow],
+) -> None:
+    """What a draft changes of an item that is there."""
+    if ledger.changes is None or ledger.asking:
+        return
+    if draft.delete:
+        ledger.note(ChangeKind.DELETE, row)
+        return
+    if draft.text is not None:
+        ledger.note(ChangeKind.VERSION, row)
+    elif edges or any(
+        value is not None
+        for value in (draft.importance, draft.tags, draft.metadata, draft.ttl_seconds, draft.agree)
+    ):
+        ledger.note(ChangeKind.AMEND, row)
+    if draft.status is not None and draft.status != row.status:
+        ledger.note(ChangeKind.STATUS, row, status=draft.status)
+    for kind, target in edges:
+        ledger.note(ChangeKind.EDGE, targets[target], edge=kind)
+
+
+def also(ledger: Ledger, kind: ChangeKind, row: ItemRow) -> None:
+    """What a status does besides: whoever may not do it by its own call does not by a post either."""
+    if not ledger.asking:
+        ledger.note(kind, row)

@@ -1,0 +1,104 @@
+"""Changes inside a transaction: noted as they are made, and held to what was allowed before they are committed.
+
+A permit reaches an operation around its arguments (`carried`), so that none can forget to hand it on.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any
+
+from blackboard_mcp.protocols.access import Role
+from blackboard_mcp.protocols.changes import Change, ChangeKind, Permit
+from blackboard_mcp.protocols.errors import Unpermitted
+from blackboard_mcp.protocols.events import SYSTEM
+from blackboard_mcp.protocols.items import ItemType
+
+from ...operation import Operation, Rows, Statement
+from ..ledger.principals import owners_of
+from ..ledger.rows import BoardRow, ItemRow, Steps, T, sql
+
+_permit: ContextVar[Permit | None] = ContextVar("blackboard_permit", default=None)
+
+
+def carried(permit: Permit, operation: Operation[T]) -> Operation[T]:
+    """The operation with a permit, whatever thread or task runs its steps."""
+
+    def run() -> Steps[T]:
+        steps = operation()
+        rows: Rows | None = None
+        try:
+            while True:
+                token = _permit.set(permit)
+                try:
+                    statement: Statement = next(steps) if rows is None else steps.send(rows)
+                except StopIteration as stop:
+                    value: T = stop.value
+                    return value
+                finally:
+                    _permit.reset(token)
+                rows = yield statement
+        finally:
+            steps.close()
+
+    return run
+
+
+class Noted:
+    """What an agent changes on a board, in order."""
+
+    def __init__(self, board: BoardRow, permit: Permit | None) -> None:
+        self._board = board.id
+        self._access = board.config.access
+        self._permit = permit
+        self._made: list[Change] = []
+        self.place = 0
+        """That of the post or write which is under way, from 1; 0 where there are no several."""
+
+    def add(self, kind: ChangeKind, item: ItemRow | None, *, known: bool, **more: Any) -> None:
+        """A change; of an item that the same transaction made, which is not `known` yet, no id is said."""
+        if item is not None:
+            more = {
+                "type": ItemType(item.type),
+                "key": item.key,
+                "item": item.id if known else None,
+                "author": item.author,
+                "visibility": item.visibility,
+                **more,
+            }
+        self._made.append(Change(self._board, kind, place=self.place, **more))
+
+    def prove(self, agent: str) -> Steps[None]:
+        """
+        Raises:
+            Unpermitted: something was not allowed, or by policies that the board has no more.
+        """
+        if not self._made:
+            return
+        owners = yield from owners_of({agent, *(change.author for change in self._made)} - {""})
+        changes = [replace(change, owner=owners.get(change.author, "")) for change in self._made]
+        given = yield sql("member_role"), (self._board, agent)
+        role = Role(given[0][0]) if given else None
+        if self._permit is not None and self._permit.covers(
+            owners[agent], role, self._access, frozenset(changes)
+        ):
+            return
+        raise Unpermitted(
+            f"'{self._board}' has access policies, and this was not put before them. Nothing was changed.",
+            agent=agent,
+            owner=owners[agent],
+            role=role,
+            access=self._access,
+            changes=changes,
+        )
+
+
+def judged_here(board: BoardRow, agent: str) -> Noted | None:
+    """Where what an agent changes is noted; `None` on a board without policies, and for the server and its operator."""
+    permit = _permit.get()
+    if agent == SYSTEM:
+        return None
+    if board.config.access or (permit is not None and permit.concerns(board.id)):
+        return Noted(board, permit)
+    return None

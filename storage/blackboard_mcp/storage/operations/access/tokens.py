@@ -1,0 +1,108 @@
+"""Access tokens of the installation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from blackboard_mcp.protocols.access import Role, Scope, Trust
+from blackboard_mcp.protocols.credentials import AccessToken
+from blackboard_mcp.protocols.errors import Conflict, Refused, UnknownReference
+
+from ..ledger.principals import set_owner
+from ..ledger.rows import Steps, dumps, instant, micros, sql
+
+
+def any_() -> Steps[bool]:
+    return bool((yield sql("token_any"), ())[0][0])
+
+
+def add(token: AccessToken, now: int) -> Steps[None]:
+    if (yield from find(token.id)) is not None:
+        raise Conflict(f"There is a token {token.id} already. Nothing was changed.")
+    others = yield sql("token_owner_other"), (token.agent, token.owner, now)
+    if others:
+        other, owner = others[0]
+        raise Refused(
+            f"Token {other} has {token.agent} act for {owner}, and an agent acts for one owner: name {owner} again, "
+            f"give the new token another agent, or revoke {other} first. Nothing was changed."
+        )
+    others = yield sql("token_trust_other"), (token.agent, token.trust.value, now)
+    if others:
+        other, trust = others[0]
+        raise Refused(
+            f"Token {other} has {token.agent} relied on as {trust}, and what an agent posts is kept with one: say "
+            f"{trust} again, give the new token another agent, or revoke {other} first. Nothing was changed."
+        )
+    yield from _insert(token)
+    yield from set_owner(token.agent, token.owner)
+
+
+def keep(tokens: Sequence[AccessToken]) -> Steps[None]:
+    for token in tokens:
+        if (yield from find(token.id)) is None:
+            yield from _insert(token)
+            if token.revoked_at is None:
+                yield from set_owner(token.agent, token.owner)
+        if token.revoked_at is not None:
+            yield sql("token_revoke"), (token.id, micros(token.revoked_at))
+        if token.used_at is not None:
+            yield sql("token_used"), (token.id, micros(token.used_at))
+
+
+def _insert(token: AccessToken) -> Steps[None]:
+    expires = None if token.expires_at is None else micros(token.expires_at)
+    roles = dumps({board: role.value for board, role in sorted(token.roles.items())})
+    scopes = dumps(sorted(token.scopes))
+    yield (
+        sql("token_add"),
+        (
+            *(token.id, token.digest, token.agent, token.owner, roles, scopes, token.trust.value),
+            *(micros(token.created_at), expires),
+        ),
+    )
+
+
+def find(id_: str) -> Steps[AccessToken | None]:
+    rows = yield sql("token"), (id_,)
+    return _token(rows[0]) if rows else None
+
+
+def owner_of(agent: str, now: int) -> Steps[str | None]:
+    rows = yield sql("token_owner"), (agent, now)
+    return str(rows[0][0]) if rows else None
+
+
+def all_() -> Steps[list[AccessToken]]:
+    return [_token(row) for row in (yield sql("tokens"), ())]
+
+
+def revoke(id_: str, now: int) -> Steps[AccessToken]:
+    yield sql("token_revoke"), (id_, now)
+    token = yield from find(id_)
+    if token is None:
+        raise UnknownReference(f"There is no token {id_[:64]!a}. Nothing was changed.")
+    return token
+
+
+def used(at: Mapping[str, int]) -> Steps[None]:
+    for id_, when in at.items():
+        yield sql("token_used"), (id_, when)
+
+
+def _token(row: tuple[Any, ...]) -> AccessToken:
+    id_, digest, agent, owner, roles, scopes, trust, created, expires, revoked, used_ = row
+    return AccessToken(
+        id=id_,
+        digest=digest,
+        agent=agent,
+        owner=owner,
+        roles={board: Role(role) for board, role in json.loads(roles).items()},
+        scopes=frozenset(Scope(scope) for scope in json.loads(scopes)),
+        trust=Trust(trust),
+        created_at=instant(created),
+        expires_at=None if expires is None else instant(expires),
+        revoked_at=None if revoked is None else instant(revoked),
+        used_at=None if used_ is None else instant(used_),
+    )

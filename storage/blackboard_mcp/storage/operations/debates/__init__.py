@@ -1,0 +1,1 @@
+"""Debates: how they open, who owes what, votes, decisions, agreements, watches."""

@@ -1,0 +1,217 @@
+"""Agreement to items inside a transaction: who is asked, who agrees, and what ends the asking.
+
+Whoever is asked owes the item an answer (the duty `agree`), which holds it on the board; the item stays as it is.
+An acknowledgement of it agrees, and so does any post of theirs with a `supports` edge to it. A new version asks all
+of them again; what falls, is replaced, withdrawn or resolved asks nobody any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from blackboard_mcp.protocols.agreements import MOST_ASKED, Agreement, Ask
+from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.debates import Duty, ObligationState
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
+from blackboard_mcp.protocols.events import SYSTEM, EventType
+from blackboard_mcp.protocols.items import FINISHED, ItemType, Zone
+
+from ...operation import Rows
+from ..ledger.ledger import Ledger, load_any
+from ..ledger.principals import owner_of, owners_of
+from ..ledger.rows import MAX_REASON, ItemRow, Steps, cut, numbers, sql
+
+AWAY = "away"
+_ENOUGH = "enough agreed"
+_NEVER = frozenset({ItemType.QUESTION, ItemType.CRITIQUE, ItemType.REPLY, ItemType.LOG, ItemType.SUMMARY})
+_TOLD = 8
+_HERE = 900
+"""Seconds since the last call within which an agent is here, on a board where nobody is ever taken to be away."""
+
+
+def ask(ledger: Ledger, row: ItemRow, wanted: Ask) -> Steps[None]:
+    """The author asks for agreement; who agreed to this version before, or was asked, is not asked once more.
+
+    Raises:
+        Refused: the item is another's or not for everybody, or nobody is there to be asked.
+        InvalidInput: no such item is agreed to, or those who are asked are too few.
+        Conflict: the item does not stand any more.
+    """
+    if row.author != ledger.agent:
+        raise Refused(
+            f"Only {row.author}, its author, may ask for agreement to {row.id}. Nothing was changed."
+        )
+    if row.type in _NEVER or not row.public:
+        what = f"a {row.type}" if row.type in _NEVER else str(row.visibility)
+        raise InvalidInput(
+            f"{row.id} is {what}: agree goes with decisions, plans and findings that the board sees. "
+            "Nothing was changed."
+        )
+    if row.status in FINISHED:
+        raise Conflict(
+            f"{row.id} is {row.status}: there is nothing left to agree to. Nothing was changed.",
+            item=row.id,
+            status=row.status,
+        )
+    names = yield from _asked(ledger, row, wanted)
+    known = {r[1]: r for r in (yield sql("agreeing"), (ledger.no, numbers([row.number])))}
+    everyone = list(dict.fromkeys([*known, *names]))
+    owners = set((yield from owners_of(everyone)).values())
+    if wanted.enough > len(owners):
+        raise InvalidInput(
+            f"{wanted.enough} are to agree, and those asked count as {len(owners)} ({', '.join(everyone[:_TOLD])}). "
+            "Nothing was changed."
+        )
+    if row.zone == Zone.ARCHIVE:
+        yield from ledger.restore(row, why="agreement asked")
+    yield sql("agreement_put"), (ledger.no, row.number, ledger.agent, wanted.enough, ledger.now)
+    ledger.holding.add(row.number)
+    due = (ObligationState.OUTSTANDING, ObligationState.ACKNOWLEDGED)
+    fresh = [name for name in names if name not in known or known[name][3] not in due]
+    yield from _oblige(ledger, row, fresh, {"enough": wanted.enough} if wanted.enough else {})
+    yield from _settle(ledger, row)
+
+
+def _asked(ledger: Ledger, row: ItemRow, wanted: Ask) -> Steps[list[str]]:
+    own = yield from owner_of(row.author)
+    owners = yield from owners_of(wanted.names)
+    mine = [name for name in wanted.names if owners[name] == own or name == SYSTEM]
+    if mine:
+        raise InvalidInput(
+            f"{mine[0]} cannot agree to {row.id}: agreement is another owner's to give. Nothing was changed; "
+            "ask others."
+        )
+    names = list(dict.fromkeys(wanted.names))
+    if wanted.everybody:
+        since = ledger.now - (ledger.board.config.presence_seconds or _HERE) * 1_000_000
+        here = yield sql("present"), (ledger.no, since, own, SYSTEM, MOST_ASKED)
+        names += [name for (name,) in here if name not in names]
+    if not names:
+        raise Refused(
+            "Nobody else is on the board now whom you could ask to agree. Nothing was changed; name agents instead of "
+            '"all", or post without agree.'
+        )
+    return names
+
+
+def _oblige(ledger: Ledger, row: ItemRow, names: Sequence[str], more: dict[str, Any]) -> Steps[None]:
+    if not names:
+        return
+    for name in names:
+        yield sql("obligation_add"), (ledger.no, name, row.number, str(Duty.AGREE), 0, ledger.now)
+    data = {"agents": list(names[:_TOLD]), **more}
+    if len(names) > _TOLD:
+        data["more"] = len(names) - _TOLD
+    yield from ledger.emit(EventType.AGREEMENT_ASKED, row, data=data, concerns=names)
+
+
+def give(ledger: Ledger, item: ItemRow, reason: str = "") -> Steps[bool]:
+    """The ledger's agent agrees to the item as it stands; whether it was asked to, and had not yet.
+
+    Who was let off for being away may agree when it is back.
+    """
+    if item.status in FINISHED:
+        return False
+    rows: Rows = yield sql("agreeing"), (ledger.no, numbers([item.number]))
+    mine = [r for r in rows if r[1] == ledger.agent and r[3] != ObligationState.ACKNOWLEDGED]
+    if not mine or (mine[0][3] == ObligationState.WAIVED and mine[0][5] != AWAY):
+        return False
+    yield from _set(ledger, mine[0], ObligationState.ACKNOWLEDGED, f"version {item.version}")
+    data: dict[str, object] = {"version": item.version}
+    if reason:
+        data["reason"] = cut(reason, MAX_REASON)
+    yield from ledger.emit(EventType.AGREEMENT_GIVEN, item, data=data, concerns=[item.author])
+    yield from _settle(ledger, item)
+    return True
+
+
+def _set(ledger: Ledger, row: Sequence[Any], state: ObligationState, reason: str) -> Steps[None]:
+    item, agent, duty, _state, debate, *_ = row
+    yield sql("obligation_set"), (ledger.no, agent, item, duty, debate, str(state), reason)
+
+
+def _settle(ledger: Ledger, item: ItemRow) -> Steps[None]:
+    """Says that the item is agreed to once those who suffice agreed, and lets the others off."""
+    found = yield sql("agreements"), (ledger.no, numbers([item.number]))
+    rows: Rows = yield sql("agreeing"), (ledger.no, numbers([item.number]))
+    if not found or found[0][3]:
+        return
+    agreed = [r[1] for r in rows if r[3] == ObligationState.ACKNOWLEDGED]
+    left = [r for r in rows if r[3] == ObligationState.OUTSTANDING]
+    count = len(set((yield from owners_of(agreed)).values()))
+    enough = found[0][2]
+    if not count or (count < enough if enough else left):
+        return
+    yield sql("agreement_reached"), (ledger.no, item.number, 1)
+    yield from ledger.emit(
+        EventType.AGREEMENT_REACHED,
+        item,
+        data={"agreed": agreed[:_TOLD]},
+        concerns=[item.author, *(r[1] for r in rows)],
+    )
+    yield from _let_off(ledger, item, left, _ENOUGH)
+
+
+def _let_off(ledger: Ledger, item: ItemRow, rows: Rows, reason: str) -> Steps[None]:
+    for row in rows:
+        yield from _set(ledger, row, ObligationState.WAIVED, reason)
+        data = {"watcher": row[1], "duty": row[2], "reason": reason}
+        yield from ledger.emit(EventType.OBLIGATION_WAIVED, item, data=data, concerns=[row[1], item.author])
+
+
+def ask_again(ledger: Ledger, item: ItemRow) -> Steps[None]:
+    """The item has a new version: all who were asked are asked to agree to it."""
+    rows: Rows = yield sql("agreeing"), (ledger.no, numbers([item.number]))
+    if not rows:
+        return
+    yield sql("agreement_reached"), (ledger.no, item.number, 0)
+    ledger.holding.add(item.number)
+    yield from _oblige(ledger, item, [r[1] for r in rows], {"why": f"version {item.version}"})
+
+
+def end(ledger: Ledger, item: ItemRow, why: str) -> Steps[None]:
+    """Nobody needs to agree to the item any more; who did is kept."""
+    rows: Rows = yield sql("agreeing"), (ledger.no, numbers([item.number]))
+    left = [r for r in rows if r[3] == ObligationState.OUTSTANDING]
+    if left:
+        yield from _let_off(ledger, item, left, f"{item.id} {why.lower()}")
+
+
+def let_go(ledger: Ledger, since: int, most: int) -> Steps[None]:
+    """Goes on without those who were asked and are away since an instant, while who asked is there."""
+    rows: Rows = yield sql("agreeing_and_absent"), (ledger.no, since, most)
+    items = yield from load_any(ledger.no, {r[1] for r in rows})
+    for agent, number, *rest in rows:
+        yield from _let_off(ledger, items[number], [(number, agent, *rest)], AWAY)
+    for number in sorted(items):
+        yield from _settle(ledger, items[number])
+
+
+def boards_due(now: int, closed: str) -> Steps[list[str]]:
+    """Boards on which somebody who is away has been asked for long enough."""
+    return [
+        row[0] for row in (yield sql("agreements_lapsing"), (now, BoardConfig().presence_seconds, closed))
+    ]
+
+
+def standing(no: int, asked: Iterable[int]) -> Steps[dict[int, Agreement]]:
+    """How agreement to those of the items fares that it was asked to."""
+    listed = numbers(asked)
+    found = {row[0]: row for row in (yield sql("agreements"), (no, listed))}
+    if not found:
+        return {}
+    sides: dict[int, dict[str, list[str]]] = {number: {} for number in found}
+    for item, agent, _duty, state, _debate, reason, _since in (yield sql("agreeing"), (no, listed)):
+        if state != ObligationState.WAIVED or reason == AWAY:
+            sides.setdefault(item, {}).setdefault(state, []).append(agent)
+    return {
+        number: Agreement(
+            agreed=tuple(sides[number].get(ObligationState.ACKNOWLEDGED, ())),
+            waiting=tuple(sides[number].get(ObligationState.OUTSTANDING, ())),
+            away=tuple(sides[number].get(ObligationState.WAIVED, ())),
+            enough=row[2],
+            reached=bool(row[3]),
+        )
+        for number, row in found.items()
+    }

@@ -1,0 +1,409 @@
+"""Debates inside a transaction: how they open, who then owes what, and what closes them.
+
+Every way to close one ends in `settle` or is a decision, a withdrawal or an expiry; none counts the owner of
+the author under criticism. What an answer to a critique does is `answering`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from blackboard_mcp.protocols.debates import FELL, DebateState, Duty, ObligationState, Outcome
+from blackboard_mcp.protocols.errors import Conflict, Refused
+from blackboard_mcp.protocols.events import SYSTEM, EventType
+from blackboard_mcp.protocols.items import TRANSITIONS, ItemType, Status, Zone
+
+from ...operation import Rows
+from ..items import retraction
+from ..leaving import guard_index, pressure
+from ..ledger.ledger import Ledger, load_any, standing
+from ..ledger.principals import behind, owner_of, owners_of, writer_of
+from ..ledger.rows import MAX_REASON, ItemRow, Steps, cut, numbers, sql
+from .answers import ask_again, summon, unanswered
+from .standing_watches import watchers_of
+from .votes import decisions_of, tally
+
+_NAMED = 8
+MAX_BY_TOPIC = 64
+"""Most agents whom standing watches oblige in one debate: those who have watched longest."""
+DUE = (ObligationState.OUTSTANDING, ObligationState.WATCHING)
+"""What may still be asked for: now, or once every critique is answered."""
+TAKEN_BACK = (Status.WITHDRAWN, Status.INVALIDATED)
+"""What a critique is that nobody needs to answer any more."""
+AWAY = "away"
+"""Why somebody who made no call while others waited is waited for no more."""
+_UNFINISHED = (Status.ACTIVE, Status.RESOLVED)
+
+
+@dataclass(slots=True)
+class Open:
+    """An open debate inside a transaction."""
+
+    id: int
+    root: ItemRow
+    critiques: list[int]
+    explicit: bool
+    opened_by: str
+
+
+def _open_debates(no: int) -> Steps[list[Open]]:
+    rows = yield sql("debates_open"), (no,)
+    if not rows:
+        return []
+    critiques: dict[int, list[int]] = {}
+    for debate, critique, _answer, _left in (
+        yield sql("critiques_of"), (no, numbers(row[0] for row in rows))
+    ):
+        critiques.setdefault(debate, []).append(critique)
+    roots = yield from load_any(no, [row[1] for row in rows])
+    return [Open(row[0], roots[row[1]], critiques.get(row[0], []), bool(row[4]), row[3]) for row in rows]
+
+
+def open_debates(no: int, ids: Collection[int]) -> Steps[list[Open]]:
+    """Those of the debates that are open, oldest first."""
+    return [d for d in (yield from _open_debates(no)) if d.id in ids] if ids else []
+
+
+def _debates_about(no: int, item: ItemRow) -> Steps[list[Open]]:
+    """The open debates about an item, first the one that it is the root of, then those it is a critique in."""
+    listed = yield from _open_debates(no)
+    argued = [d for d in listed if item.number in d.critiques and d.root.number != item.number]
+    return [d for d in listed if d.root.number == item.number] + argued
+
+
+def debate_about(no: int, item: ItemRow) -> Steps[Open | None]:
+    """The first of them."""
+    listed = yield from _debates_about(no, item)
+    return listed[0] if listed else None
+
+
+def is_open(ledger: Ledger, item: ItemRow) -> Steps[bool]:
+    """Whether an open debate is about the item."""
+    return (yield from debate_about(ledger.no, item)) is not None
+
+
+def moved(ledger: Ledger, debate: int) -> Steps[None]:
+    """Something happened in the debate: where debates expire, its time begins again."""
+    yield sql("debate_moved"), (ledger.no, debate, ledger.now)
+
+
+def owe(ledger: Ledger, agent: str, item: int, duty: Duty, debate: int) -> Steps[None]:
+    yield sql("obligation_add"), (ledger.no, agent, item, str(duty), debate, ledger.now)
+
+
+def settle_duty(ledger: Ledger, row: Sequence[object], state: ObligationState, reason: str) -> Steps[None]:
+    agent, item, duty, _state, debate, _reason, _since = row
+    yield sql("obligation_set"), (ledger.no, agent, item, duty, debate, str(state), reason)
+
+
+def _begin(
+    ledger: Ledger, root: ItemRow, critique: ItemRow | None, watchers: Iterable[str], *, explicit: bool
+) -> Steps[Open]:
+    """Opens a debate on `root`; whoever watched the item, or what it is about, before watches the debate."""
+    if root.zone == Zone.ARCHIVE:
+        yield from ledger.restore(root, why="debate")
+    obliged = dict.fromkeys(watchers)
+    for row in (yield sql("obligations_of_item"), (ledger.no, root.number)):
+        if row[2] == Duty.ACKNOWLEDGE and row[4] == 0 and row[3] != ObligationState.WAIVED:
+            obliged[row[0]] = None
+    by_topic = yield from watchers_of(ledger.no, root)
+    obliged.update(dict.fromkeys(name for name in by_topic[:MAX_BY_TOPIC] if name != root.author))
+    if Status(root.status) in _UNFINISHED:
+        root.status = str(Status.DEBATED)
+    data: dict[str, object] = {"watchers": list(obliged)[:8]}
+    if len(by_topic) > MAX_BY_TOPIC:
+        data["not_obliged"] = len(by_topic) - MAX_BY_TOPIC
+    if critique is not None:
+        data["critique"] = critique.id
+    ledger.holding.add(root.number)
+    seq = yield from ledger.emit(
+        EventType.DEBATE_OPENED,
+        root,
+        data=data,
+        concerns=[root.author, *obliged],
+        told=critique is not None,
+    )
+    root.seq, root.updated_at = seq, ledger.now
+    yield sql("item_status"), (ledger.no, root.number, root.status, seq, ledger.now, ledger.agent)
+    yield sql("debate_add"), (ledger.no, seq, root.number, ledger.agent, int(explicit), ledger.now, "")
+    yield from guard_index.hold(ledger.no, seq, [root.number])
+    for watcher in obliged:
+        yield from owe(ledger, watcher, root.number, Duty.ACKNOWLEDGE, seq)
+    return Open(seq, root, [], explicit, ledger.agent)
+
+
+def critique(ledger: Ledger, item: ItemRow, target: ItemRow) -> Steps[None]:
+    """What a critique of somebody else's item does: opens a debate on it or joins the open one; of what fell, nothing.
+
+    Raises:
+        Conflict: the item was deleted.
+    """
+    if item.type != ItemType.CRITIQUE or not TRANSITIONS[Status(item.status)]:
+        return
+    if ledger.agent == target.author == (yield from writer_of(target)):
+        return
+    standing(target)
+    debate = yield from debate_about(ledger.no, target)
+    if debate is None and not TRANSITIONS[Status(target.status)]:
+        return  # it fell: there is nothing left to argue about
+    if target.zone == Zone.ARCHIVE:
+        yield from ledger.restore(target, why=f"critique {item.id}")
+    if debate is None:
+        debate = yield from _begin(ledger, target, item, [ledger.agent], explicit=False)
+    else:
+        yield from owe(ledger, ledger.agent, debate.root.number, Duty.ACKNOWLEDGE, debate.id)
+        yield from ledger.emit(
+            EventType.DEBATE_JOINED,
+            debate.root,
+            data={"critique": item.id},
+            concerns=[target.author, debate.root.author],
+            told=target.author == debate.root.author,
+        )
+        yield from moved(ledger, debate.id)
+    rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
+    for row in rows:  # who criticises on has said what it thinks of a decision
+        if row[0] == ledger.agent and row[2] == Duty.CONFIRM and row[3] == ObligationState.OUTSTANDING:
+            yield from settle_duty(ledger, row, ObligationState.ACKNOWLEDGED, "criticised instead")
+    yield sql("debate_critique_add"), (ledger.no, item.number, debate.id)
+    yield from guard_index.hold(ledger.no, debate.id, [item.number])
+    answers = target.author
+    if answers == ledger.agent:  # who doubts what another wrote into an entry of theirs
+        answers = yield from writer_of(target)
+    if answers not in (SYSTEM, ledger.agent):  # the server never answers
+        yield from owe(ledger, answers, item.number, Duty.RESPOND, debate.id)
+    yield from summon(ledger, debate.id, debate.root.number)
+
+
+def open_explicitly(ledger: Ledger, root: ItemRow, watchers: Sequence[str]) -> Steps[None]:
+    """Opens a debate by request, or adds the watchers to the open one."""
+    if not root.public:
+        raise Refused(
+            f"{root.id} is {root.visibility}: a debate, which another owner than its author's closes, needs an item "
+            "that the board sees. Nothing was changed."
+        )
+    debate = yield from debate_about(ledger.no, root)
+    if debate is None:
+        if Status(root.status) in (Status.WITHDRAWN, Status.INVALIDATED):
+            raise Conflict(
+                f"{root.id} is {root.status}, which is final: there is nothing left to debate. Nothing was "
+                "changed.",
+                item=root.id,
+                status=root.status,
+            )
+        everyone = list(watchers) if ledger.agent == root.author else [ledger.agent, *watchers]
+        yield from _begin(ledger, root, None, everyone, explicit=True)
+        return
+    for watcher in dict.fromkeys([ledger.agent, *watchers]):
+        yield from watch_debate(ledger, debate, watcher)
+
+
+def watch_debate(ledger: Ledger, debate: Open, watcher: str) -> Steps[None]:
+    rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
+    if any(r[0] == watcher and r[2] == Duty.ACKNOWLEDGE and r[3] in DUE for r in rows):
+        return
+    yield from owe(ledger, watcher, debate.root.number, Duty.ACKNOWLEDGE, debate.id)
+    yield from summon(ledger, debate.id, debate.root.number)
+    yield from ledger.emit(
+        EventType.OBLIGATION_ADDED, debate.root, data={"watcher": watcher}, concerns=[watcher]
+    )
+    yield from moved(ledger, debate.id)
+
+
+def new_version(ledger: Ledger, root: ItemRow) -> Steps[None]:
+    """What a new version of a debated entry does: agreement with the former text is asked for again."""
+    for debate in (yield from _debates_about(ledger.no, root)):
+        if debate.root.number != root.number:
+            yield from ask_again(ledger, root, debate.id, debate.root.number)
+            yield from moved(ledger, debate.id)
+            continue
+        for row in (yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))):
+            if row[2] == Duty.ACKNOWLEDGE and row[3] == ObligationState.ACKNOWLEDGED:
+                yield from owe(ledger, row[0], root.number, Duty.ACKNOWLEDGE, debate.id)
+                yield from ledger.emit(
+                    EventType.OBLIGATION_ADDED,
+                    root,
+                    data={"watcher": row[0], "why": f"version {root.version}"},
+                    concerns=[row[0]],
+                )
+        yield from summon(ledger, debate.id, root.number)
+        yield from _call_off(
+            ledger, debate.id, (yield sql("decisions_drop"), (ledger.no, debate.id, root.version))
+        )
+        yield from moved(ledger, debate.id)
+
+
+def _call_off(ledger: Ledger, debate: int, dropped: Rows) -> Steps[None]:
+    """Decisions are gone: where none is left, nobody needs to confirm any."""
+    if not dropped or (yield from decisions_of(ledger.no, [debate])):
+        return
+    rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate]))
+    asked = [row for row in rows if row[2] == Duty.CONFIRM and row[3] == ObligationState.OUTSTANDING]
+    yield from waive(ledger, asked, "the decision was taken back")
+
+
+def close(
+    ledger: Ledger,
+    debate: Open,
+    state: DebateState,
+    reason: str,
+    outcome: Outcome,
+    *,
+    to: ItemRow | None = None,
+    by: str = "",
+) -> Steps[None]:
+    """A final state: the item goes on, or is invalid, and what was still owed is waived, visibly.
+
+    `to` takes the place of an item that fell or is amended; `by` is whose decision the ledger's agent confirmed.
+    """
+    root = (yield from load_any(ledger.no, [debate.root.number]))[debate.root.number]
+    rows: Rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
+    left = [row for row in rows if row[3] in DUE]
+    if outcome in FELL and Status.INVALIDATED in TRANSITIONS[Status(root.status)]:
+        root.status = str(Status.INVALIDATED)
+    elif root.status == Status.DEBATED:
+        root.status = str(Status.ACTIVE)
+    data: dict[str, object] = {
+        "state": str(state),
+        "outcome": str(outcome),
+        "reason": cut(reason, MAX_REASON),
+    }
+    if to is not None:
+        data["gave_way_to"] = to.id
+    if by:
+        data["decided_by"] = by
+    seq = yield from ledger.emit(
+        EventType.DEBATE_CLOSED, root, data=data, concerns=[root.author, *(row[0] for row in rows)]
+    )
+    root.seq, root.updated_at = seq, ledger.now
+    yield sql("item_status"), (ledger.no, root.number, root.status, seq, ledger.now, ledger.agent)
+    yield (
+        sql("debate_close"),
+        (
+            *(ledger.no, debate.id, str(state), by or ledger.agent, ledger.now, reason, str(outcome)),
+            *(0 if to is None else to.number, ledger.agent if by else ""),
+        ),
+    )
+    yield sql("item_debated"), (ledger.no, root.number)
+    yield sql("watches_go_on"), (ledger.no, root.number)
+    yield from guard_index.release(ledger.no, debate.id)
+    yield from waive(ledger, left, f"debate {state}")
+    yield from pressure.resolve_if_over(ledger, root)
+    if outcome in FELL:
+        yield from retraction.retract(ledger, root, root.status, None if to is None else to.number)
+        yield from _leave_all(ledger, root, f"{root.id} fell")
+
+
+def waive(ledger: Ledger, rows: Rows, reason: str, told: Iterable[str] = ()) -> Steps[None]:
+    """What some agents owe lapses, with an event each, which concerns `told` as well."""
+    items = yield from load_any(ledger.no, [row[1] for row in rows])
+    for row in rows:
+        yield from settle_duty(ledger, row, ObligationState.WAIVED, reason)
+        yield from ledger.emit(
+            EventType.OBLIGATION_WAIVED,
+            items[row[1]],
+            data={"watcher": row[0], "duty": row[2], "reason": reason},
+            concerns=[row[0], *told],
+        )
+
+
+def settle(ledger: Ledger, debate: Open) -> Steps[bool]:
+    """Closes the debate when the board's rule is met: all watchers acknowledged, or the quorum voted."""
+    if ledger.board.config.quorum == 0:
+        return (yield from _settle_if_agreed(ledger, debate))
+    return (yield from _settle_if_voted(ledger, debate))
+
+
+def _settle_if_agreed(ledger: Ledger, debate: Open) -> Steps[bool]:
+    """CONSENSUS when every critique was answered and then every watcher acknowledged, one of them at least acting
+    neither for the author nor for who wrote the version.
+    """
+    if (yield from unanswered(ledger.no, debate.id)):
+        return False
+    rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
+    watching = [row for row in rows if row[2] == Duty.ACKNOWLEDGE]
+    if any(row[3] == ObligationState.OUTSTANDING for row in watching):
+        return False
+    agreed = [row[0] for row in watching if row[3] == ObligationState.ACKNOWLEDGED]
+    agreeing = set((yield from owners_of(agreed)).values())
+    if any(agreeing <= {own} for own in (yield from behind(debate.root))):
+        return False
+    names = ", ".join(agreed[:_NAMED]) + (f" +{len(agreed) - _NAMED}" if len(agreed) > _NAMED else "")
+    why = f"{'every critique was answered; ' if debate.critiques else ''}agreed: {names}"
+    yield from close(ledger, debate, DebateState.CONSENSUS, why, Outcome.STANDS)
+    return True
+
+
+def _settle_if_voted(ledger: Ledger, debate: Open) -> Steps[bool]:
+    """CONSENSUS when a quorum of owners voted one way on the present version, and fewer the other way."""
+    quorum = ledger.board.config.quorum
+    count = yield from tally(ledger.no, debate.id, debate.root, quorum)
+    in_favour, against = len(count.approving), len(count.rejecting)
+    if max(in_favour, against) < quorum or in_favour == against:
+        return False
+    outcome = Outcome.STANDS if in_favour > against else Outcome.FALLS
+    why = f"{outcome} by vote: {in_favour} in favour, {against} against"
+    yield from close(ledger, debate, DebateState.CONSENSUS, why, outcome)
+    return True
+
+
+def withdraw_critique(
+    ledger: Ledger, item: ItemRow, reason: str = "", status: Status = Status.WITHDRAWN
+) -> Steps[None]:
+    """The critique's own author takes it back; a debate with no critique left is WITHDRAWN.
+
+    Raises:
+        Conflict: its status is final.
+    """
+    if not TRANSITIONS[Status(item.status)]:
+        raise Conflict(
+            f"{item.id} is {item.status}, which is final. Nothing was changed.",
+            item=item.id,
+            status=item.status,
+        )
+    data: dict[str, object] = {"status": [item.status, str(status)]}
+    if reason:
+        data["reason"] = cut(reason, 100)
+    seq = yield from ledger.emit(EventType.ITEM_CHANGED, item, data=data, concerns=[item.author])
+    item.status, item.seq = str(status), seq
+    yield sql("item_status"), (ledger.no, item.number, item.status, seq, ledger.now, ledger.agent)
+    if item.zone == Zone.ARCHIVE:
+        yield sql("outbox_add"), (ledger.no, item.number)
+    yield from retraction.retract(ledger, item, item.status)
+    yield from _leave_all(ledger, item, reason)
+
+
+def _leave_all(ledger: Ledger, item: ItemRow, reason: str) -> Steps[None]:
+    """An item is taken back: no debate is about it as a critique any more."""
+    for debate in (yield from _debates_about(ledger.no, item)):
+        if item.number in debate.critiques:
+            yield from _leave(ledger, debate, item, reason)
+
+
+def _leave(ledger: Ledger, debate: Open, item: ItemRow, reason: str) -> Steps[None]:
+    """What a debate makes of a critique that was taken back."""
+    critics = yield from load_any(ledger.no, debate.critiques)
+    if all(row.status in TAKEN_BACK for row in critics.values()) and not debate.explicit:
+        why = f"{item.id} withdrawn" + (f": {reason}" if reason else "")
+        yield from close(ledger, debate, DebateState.WITHDRAWN, why, Outcome.STANDS)
+        return
+    rows = yield sql("obligations_of_debates"), (ledger.no, numbers([debate.id]))
+    still_critic = any(row.author == item.author and row.status not in TAKEN_BACK for row in critics.values())
+    for row in rows:
+        if row[3] not in DUE:
+            continue
+        answered_for = row[1] == item.number and row[2] == Duty.RESPOND
+        own_watch = row[0] == item.author and row[2] == Duty.ACKNOWLEDGE and not still_critic
+        if answered_for or own_watch:
+            yield from waive(ledger, [row], f"{item.id} withdrawn")
+    if not still_critic:
+        dropped = yield sql("decision_drop"), (ledger.no, debate.id, item.author)
+        yield from _call_off(ledger, debate.id, dropped)
+    yield from summon(ledger, debate.id, debate.root.number)
+    yield from moved(ledger, debate.id)
+    yield from settle(ledger, debate)
+
+
+def acts_for_author(ledger: Ledger, debate: Open) -> Steps[bool]:
+    """Whether the ledger's agent is the author under criticism or wrote the present version, or acts for them."""
+    return (yield from owner_of(ledger.agent)) in (yield from behind(debate.root))

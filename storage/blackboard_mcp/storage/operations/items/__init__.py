@@ -1,0 +1,1 @@
+"""Items: posting, entries and their versions, edges, statuses, claims, questions."""

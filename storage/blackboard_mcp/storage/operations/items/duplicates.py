@@ -1,0 +1,174 @@
+"""Duplicates: an agent's own post again is not stored twice, and what a new post repeats or joins is remarked on.
+
+A post is the same when type, text, edges and sight are, what it answers did not change since, and nothing is owed
+that it would meet. What happens may happen again in the same words: logs and results are never the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from blackboard_mcp.protocols.debates import Duty, ObligationState
+from blackboard_mcp.protocols.findings import FINDINGS, MAX_FINDING, fingerprint, outline
+from blackboard_mcp.protocols.items import TRANSITIONS, Draft, EdgeKind, Item, ItemType, Status, Visibility
+from blackboard_mcp.protocols.remarks import Remark, RemarkKind
+
+from ...operation import Rows
+from ..ledger.ledger import Ledger, load_any
+from ..ledger.principals import mark
+from ..ledger.rows import ItemRow, Steps, dumps, numbers, sql
+from ..reading.item_states import values
+from . import questions
+
+_AGAIN = frozenset({ItemType.LOG, ItemType.RESULT})
+_CRITIQUES = 5
+"""Most critiques that a remark names."""
+_BY_NUMBERS = 3
+"""Most remarks of a call on what differs in numbers only."""
+
+
+def find(ledger: Ledger, draft: Draft, edges: Sequence[tuple[EdgeKind, int]]) -> Steps[ItemRow | None]:
+    """The agent's own item that a draft says once more, if it stands and nothing happened to it since."""
+    kind = draft.type or ItemType.FACT
+    if (
+        draft.text is None
+        or kind in _AGAIN
+        or draft.key is not None
+        or draft.status is not None
+        or draft.expected_version is not None
+        or draft.ttl_seconds is not None
+    ):
+        return None
+    bears = yield from mark(ledger.agent, draft.visibility)
+    finding = draft.visibility in (None, Visibility.BOARD) and _is_finding(kind, draft.text)
+    said = fingerprint(draft.text) if finding and draft.text.strip() else ""
+    asked = (ledger.no, draft.sha256, ledger.agent, str(kind), bears, said)
+    listed = [row[0] for row in (yield sql("said_before"), asked)]
+    if not listed:
+        return None
+    leaving: dict[int, set[tuple[str, int]]] = {number: set() for number in listed}
+    for source, way, target in (yield sql("edges_touching"), (ledger.no, numbers(listed))):
+        if source in leaving:
+            leaving[source].add((way, target))
+    wanted = {(str(way), target) for way, target in edges}
+    same = [number for number in listed if leaving[number] == wanted]
+    return (yield from load_any(ledger.no, same[:1]))[same[0]] if same else None
+
+
+def repeat(ledger: Ledger, row: ItemRow, draft: Draft) -> Steps[tuple[str, ...]]:
+    """Brings the item back where it was archived; the fields of the draft that differ from it and are left alone."""
+    if row.zone == "archive":
+        yield from ledger.restore(row, why=f"posted again by {ledger.agent}")
+    differs = {
+        "importance": draft.importance not in (None, row.importance),
+        "tags": draft.tags is not None and dumps(list(draft.tags)) != row.tags,
+        "metadata": draft.metadata is not None and dumps(draft.metadata) != dumps(json.loads(row.metadata)),
+    }
+    return tuple(name for name, other in differs.items() if other)
+
+
+def remarks(
+    ledger: Ledger, items: Sequence[Item], endorsed: Iterable[int], same: Mapping[int, tuple[str, ...]]
+) -> Steps[tuple[Remark, ...]]:
+    """What there is to say of what was just written, in order."""
+    found: list[Remark] = []
+    old = {*endorsed, *same}
+    by_numbers = 0
+    for place, item in enumerate(items):
+        if place in same:
+            found.append(Remark(place, RemarkKind.SAME, (item,), fields=same[place]))
+        if place in old or item.number not in ledger.fresh or item.visibility is not Visibility.BOARD:
+            continue
+        found += yield from _claimed(ledger, place, item)
+        found += yield from _asking(ledger, place, item)
+        if item.type is ItemType.CRITIQUE:
+            found += yield from _criticised(ledger, place, item)
+        if item.key is None and _is_finding(item.type, item.text):
+            alike = yield from _alike(ledger, place, item, numbers_too=by_numbers < _BY_NUMBERS)
+            by_numbers += sum(remark.kind is RemarkKind.NUMBERS for remark in alike)
+            found += alike
+    return tuple(found)
+
+
+def repeated(items: Sequence[Item], same: Iterable[Sequence[Any]] = ()) -> tuple[Remark, ...]:
+    """What an idempotency key gives back of it: places and fields as they were remembered."""
+    return tuple(
+        Remark(place, RemarkKind.SAME, (items[place],), fields=tuple(fields)) for place, fields in same
+    )
+
+
+def _claimed(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
+    targets = [e.target for e in item.edges if e.kind in (EdgeKind.SUPERSEDES, EdgeKind.REFUTES)]
+    rows = yield from load_any(ledger.no, targets)
+    others = [n for n in dict.fromkeys(targets) if rows[n].author != item.author and rows[n].public]
+    if not others:
+        return []
+    return [Remark(place, RemarkKind.CLAIM, (yield from _shown(ledger, others)))]
+
+
+def _asking(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
+    """Whose answers a question waits for; of what the item replies to, what is over, questions that wait still or
+    waited for it, and critiques that wait for others."""
+    found: list[Remark] = []
+    asks = item.type is ItemType.QUESTION
+    if asks and (names := (yield from questions.waiting_for(ledger.no, item.number))):
+        found.append(Remark(place, RemarkKind.ASKS, (item,), fields=tuple(names)))
+    replied = [edge.target for edge in item.edges if edge.kind is EdgeKind.REPLIES_TO]
+    rows = yield from load_any(ledger.no, replied)
+    asked = [n for n in replied if not asks and rows[n].type == ItemType.QUESTION and rows[n].public]
+    for question in (yield from _shown(ledger, asked)) if asked else ():
+        names = yield from questions.waiting_for(ledger.no, question.number)
+        found.append(Remark(place, RemarkKind.ANSWERS, (question,), fields=tuple(names)))
+    over = [n for n in dict.fromkeys(replied) if rows[n].public and not TRANSITIONS[Status(rows[n].status)]]
+    if over:
+        found.append(Remark(place, RemarkKind.OVER, (yield from _shown(ledger, over[:_CRITIQUES]))))
+    for number in dict.fromkeys(replied):
+        if rows[number].type == ItemType.CRITIQUE and rows[number].public and number not in over:
+            duties: Rows = yield sql("obligations_of_item"), (ledger.no, number)
+            names = [d[0] for d in duties if d[2] == Duty.RESPOND and d[3] == ObligationState.OUTSTANDING]
+            if names:
+                about = yield from _shown(ledger, [number])
+                found.append(Remark(place, RemarkKind.ANSWERS, about, fields=tuple(names)))
+    return found
+
+
+def _criticised(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
+    targets = [edge.target for edge in item.edges if edge.kind is EdgeKind.CRITIQUES]
+    if not targets:
+        return []
+    if item.debate is None:
+        rows = yield from load_any(ledger.no, targets)
+        over = [
+            n for n in dict.fromkeys(targets) if rows[n].public and not TRANSITIONS[Status(rows[n].status)]
+        ]
+        return (
+            [Remark(place, RemarkKind.OVER, (yield from _shown(ledger, over[:_CRITIQUES])))] if over else []
+        )
+    asked = (ledger.no, numbers(targets), item.number, ledger.agent)
+    listed = [row[0] for row in (yield sql("critiques_before"), asked)]
+    if not listed:
+        return []
+    about = yield from _shown(ledger, listed[:_CRITIQUES])
+    return [Remark(place, RemarkKind.CRITICISED, about, max(0, len(listed) - _CRITIQUES))]
+
+
+def _alike(ledger: Ledger, place: int, item: Item, *, numbers_too: bool) -> Steps[list[Remark]]:
+    known = {edge.target for edge in item.edges}
+    said, but_for = fingerprint(item.text), outline(item.text) if numbers_too else ""
+    asked = (ledger.no, said, but_for, str(item.type), item.number)
+    for number, fell in (yield sql("findings_alike"), asked):  # what fell comes first
+        if number not in known:
+            kind = RemarkKind.FALLEN if fell else RemarkKind.NUMBERS
+            return [Remark(place, kind, (yield from _shown(ledger, [number])))]
+    return []
+
+
+def _shown(ledger: Ledger, wanted: Sequence[int]) -> Steps[tuple[Item, ...]]:
+    rows = yield from load_any(ledger.no, wanted)
+    return tuple((yield from values(ledger.board, [rows[number] for number in wanted], ledger.agent)))
+
+
+def _is_finding(kind: ItemType, text: str) -> bool:
+    return kind in FINDINGS and len(text) <= MAX_FINDING

@@ -1,0 +1,147 @@
+"""Endorsement: the same finding from another agent is support of the first, and is not stored twice."""
+
+from __future__ import annotations
+
+import json
+
+from blackboard_mcp.protocols.answers import (
+    Endorsement,
+)
+from blackboard_mcp.protocols.events import EventType
+from blackboard_mcp.protocols.findings import (
+    FINDINGS,
+    MAX_FINDING,
+    SHARED_EDGES,
+    fingerprint,
+    normal_form,
+    outline,
+)
+from blackboard_mcp.protocols.items import Draft, EdgeKind, ItemType, Visibility, Zone
+
+from ..ledger.ledger import Ledger, get_board, load, load_any
+from ..ledger.rows import ItemRow, Steps, dumps, instant, numbers, sql
+
+_TAGS_TOLD = 8
+_PAGE = 200
+
+
+def _comparable(kind: str, text: str) -> bool:
+    return kind in FINDINGS and len(text) <= MAX_FINDING
+
+
+def remember(ledger: Ledger, row: ItemRow) -> Steps[None]:
+    """Keeps what a new item says, where somebody else may come to find the same."""
+    if row.public and row.key is None and _comparable(row.type, row.text):
+        yield from _remember(ledger.no, row.number, row.text)
+
+
+def _remember(no: int, number: int, text: str) -> Steps[None]:
+    yield sql("finding_add"), (no, fingerprint(text), number)
+    if but_for := outline(text):
+        yield sql("finding_add"), (no, but_for, number)
+
+
+def forget(no: int, row: ItemRow) -> Steps[None]:
+    """Drops what is kept of what an item says."""
+    if row.public and row.key is None and _comparable(row.type, row.text):
+        for said in (fingerprint(row.text), outline(row.text)):
+            yield sql("finding_forget"), (no, said, row.number)
+
+
+def fill() -> Steps[None]:
+    """Keeps what the findings of an older file say."""
+    place = (0, 0)
+    while True:
+        rows = yield sql("findings_page"), (*place, dumps(sorted(FINDINGS)), _PAGE)
+        for board, number, text in rows:
+            if len(text) <= MAX_FINDING:
+                yield from _remember(board, number, text)
+        if len(rows) < _PAGE:
+            return
+        place = (rows[-1][0], rows[-1][1])
+
+
+def find(ledger: Ledger, draft: Draft, edges: tuple[tuple[EdgeKind, int], ...]) -> Steps[ItemRow | None]:
+    """The oldest finding of somebody else that says what the draft says and nothing less, if one stands.
+
+    The draft must be a plain finding: seen by the board, without key, status or time to live, and with
+    no edge that the other does not have or that answers, argues or replaces by itself.
+    """
+    kind = draft.type or ItemType.FACT
+    if (
+        draft.text is None
+        or not _comparable(kind, draft.text)
+        or draft.key is not None
+        or draft.status is not None
+        or draft.expected_version is not None
+        or draft.ttl_seconds is not None
+        or draft.agree is not None
+        or draft.visibility not in (None, Visibility.BOARD)
+        or any(k not in SHARED_EDGES for k, _ in edges)
+    ):
+        return None
+    listed = yield sql("same_findings"), (ledger.no, fingerprint(draft.text), str(kind), ledger.agent)
+    if not listed:
+        return None
+    rows = yield from load_any(ledger.no, [row[0] for row in listed])
+    said = normal_form(draft.text)
+    has: set[tuple[int, str, int]] = set()
+    if edges:
+        has = set((yield sql("edges_touching"), (ledger.no, numbers(rows))))
+    for number in sorted(rows):
+        same = normal_form(rows[number].text) == said
+        if same and all((number, str(k), target) in has for k, target in edges):
+            return rows[number]
+    return None
+
+
+def endorse(ledger: Ledger, row: ItemRow, draft: Draft) -> Steps[None]:
+    """Counts the agent once among those who say what `row` says; an archived finding comes back for it.
+
+    The item stays as it is: tags and metadata of the draft are kept with the endorsement.
+    """
+    tags = list(draft.tags or ())
+    first = yield (
+        sql("endorsement_add"),
+        (ledger.no, row.number, ledger.agent, dumps(tags), dumps(draft.metadata or {}), ledger.now),
+    )
+    if row.zone == Zone.ARCHIVE:
+        yield from ledger.restore(row, why=f"found again by {ledger.agent}")
+    if first:
+        data = {"tags": tags[:_TAGS_TOLD]} if tags else {}
+        yield from ledger.emit(EventType.ITEM_ENDORSED, row, data=data, concerns=[row.author])
+
+
+def listed(board: str, agent: str, number: int, limit: int) -> Steps[tuple[Endorsement, ...]]:
+    """Who said the same as an item, the first ones first; none of what the agent may not see."""
+    row = yield from get_board(board)
+    if not (yield from load(row.no, [number], agent)):
+        return ()
+    rows = yield sql("endorsements"), (row.no, number, limit)
+    return tuple(Endorsement(r[0], instant(r[3]), tuple(json.loads(r[1])), json.loads(r[2])) for r in rows)
+
+
+def stances(
+    no: int, asked: str, authors: dict[int, str]
+) -> Steps[dict[int, tuple[tuple[str, ...], tuple[str, ...]]]]:
+    """Supporters and opponents of the items that a JSON list names; `authors` says who wrote each.
+
+    One agent for each owner, the first to say so; nobody who acts for the author's owner. Whoever opposes
+    an item is not among its supporters.
+    """
+    rows = yield sql("stances"), (no, asked)
+    if not rows:
+        return {}
+    wanted = dumps(sorted({authors[row[0]] for row in rows}))
+    owners: dict[str, str] = dict((yield sql("owners_of"), (wanted,)))
+    sides: dict[int, tuple[dict[str, str], dict[str, str]]] = {}
+    for item, against, agent, owner in rows:
+        if owner != owners.get(authors[item], authors[item]):
+            sides.setdefault(item, ({}, {}))[against].setdefault(owner, agent)
+    return {
+        item: (
+            tuple(agent for owner, agent in supporting.items() if owner not in opposing),
+            tuple(opposing.values()),
+        )
+        for item, (supporting, opposing) in sides.items()
+    }

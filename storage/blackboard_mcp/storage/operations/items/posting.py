@@ -1,0 +1,533 @@
+"""Posting: new items, new versions of entries, and changes of what may change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from blackboard_mcp.protocols.access import Trust
+from blackboard_mcp.protocols.answers import (
+    Once,
+    Posted,
+)
+from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused, RulesMoved
+from blackboard_mcp.protocols.events import EventType
+from blackboard_mcp.protocols.items import (
+    IMPORTANCE,
+    Draft,
+    EdgeKind,
+    Item,
+    ItemType,
+    Status,
+    Visibility,
+    Zone,
+    item_id,
+)
+from blackboard_mcp.protocols.pruning import exempt
+from blackboard_mcp.protocols.visibility import visible_with
+
+from ..access import changes as noting
+from ..debates import agreements, debates
+from ..debates.standing_watches import watchers_of
+from ..leaving import pressure
+from ..ledger import idempotency
+from ..ledger.ledger import Ledger, attention, create_ledger, load_any, load_visible, standing
+from ..ledger.principals import mark, marks
+from ..ledger.rows import ItemRow, Steps, dumps, sql
+from ..messages import request_rows
+from ..reading.item_states import values
+from ..reading.items import at_version
+from . import additions, amendments, claims, deletion, duplicates, questions, retraction, statuses
+from . import edges as linking
+from . import endorsements as endorsing
+from . import trust as trusting
+from .ids import check_letters
+
+_MICROS = 1_000_000
+_CITED_IDS = 32
+"""Ids of each kind of edge that the event of a post has."""
+_SEEN_BY = {
+    Visibility.BOARD: "visible to the board",
+    Visibility.TEAM: "visible to your team",
+    Visibility.PRIVATE: "private",
+}
+
+
+@dataclass(slots=True)
+class Written:
+    """What drafts came to: in their order the number of the item that each made, changed, endorsed or repeated.
+
+    `endorsed` are the places (from 0) of those that endorsed an item, `same` of those that repeat one of the
+    agent's own, with the fields in which they differ from it.
+    """
+
+    placed: list[int] = field(default_factory=list)
+    endorsed: list[int] = field(default_factory=list)
+    same: dict[int, tuple[str, ...]] = field(default_factory=dict)
+
+
+def post(
+    board: str,
+    agent: str,
+    drafts: Sequence[Draft],
+    *,
+    now: int,
+    config: BoardConfig,
+    once: Once | None,
+    look: int,
+) -> Steps[Posted]:
+    """All of the drafts or none.
+
+    Raises:
+        UnknownReference: an edge or id names what is not there.
+        Conflict: an expected version or a status moved.
+        Refused: the board is closed, or the change is not this agent's to make.
+    """
+    ledger = yield from create_ledger(board, agent, now, config)
+    if once is not None:
+        kept = yield from idempotency.recall(ledger.board, agent, once, now)
+        if kept is not None:
+            return (yield from _repeated(ledger, kept, look))
+    written = yield from apply(ledger, drafts)
+    yield from ledger.close()
+    items = yield from _answer(ledger, drafts, written)
+    if once is not None:
+        listed = [[item.number, item.version] for item in items]
+        answer = [listed, ledger.board.seq, written.endorsed, list(written.same.items())]
+        yield from idempotency.remember(ledger.board, agent, once, answer, now)
+    return Posted(
+        tuple(items),
+        ledger.board.seq,
+        ledger.board.value(),
+        (yield from attention(ledger.no, agent, look)),
+        endorsed=tuple(written.endorsed),
+        remarks=(yield from duplicates.remarks(ledger, items, written.endorsed, written.same)),
+    )
+
+
+def apply(ledger: Ledger, drafts: Sequence[Draft]) -> Steps[Written]:
+    """Writes the drafts in order within an open ledger: what `post` does between opening and closing it.
+
+    Raises:
+        UnknownReference: an edge or id names what is not there.
+        Conflict: an expected version or a status moved.
+        RulesMoved: a draft was not checked against the board's rules of validation, or counted by its tokenizer.
+        Refused: the board is closed, or a change is not this agent's to make.
+    """
+    if ledger.board.lifecycle is not Lifecycle.OPEN:
+        raise Refused(
+            f"Board '{ledger.board.id}' is {ledger.board.lifecycle} and takes no posts. Nothing was changed."
+        )
+    rules, tokenizer = ledger.board.config.validation, ledger.board.config.tokenizer
+    if any((d.text is not None or d.add is not None) and d.counted_by != tokenizer for d in drafts):
+        raise RulesMoved(
+            f"What is to be written on '{ledger.board.id}' was not counted by its tokenizer, {tokenizer}. Nothing was "
+            "changed."
+        )
+    if rules and any(
+        (d.text is not None or d.add is not None or d.metadata is not None) and d.checked != rules
+        for d in drafts
+    ):
+        raise RulesMoved(
+            f"What is to be written on '{ledger.board.id}' was not checked against its present rules. Nothing was "
+            "changed."
+        )
+    written = Written()
+    placed = written.placed
+    first = ledger.board.last_number
+    for place, draft in enumerate(drafts, 1):
+        if ledger.changes is not None:
+            ledger.changes.place = place if len(drafts) > 1 else 0
+        try:
+            placed.append((yield from _place(ledger, draft, written)))
+        except (InvalidInput, Conflict, Refused) as error:
+            if len(drafts) == 1:
+                raise
+            words = f"Item {place} of {len(drafts)}: {error.message}"
+            raise type(error)(words, **{"place": place, **error.facts}) from error
+    if ledger.changes is not None:
+        ledger.changes.place = 0
+    # What not everybody sees is not counted where everybody looks.
+    shown = {
+        n
+        for n, d in zip(placed, drafts, strict=True)
+        if n > first and d.visibility in (None, Visibility.BOARD)
+    }
+    yield sql("agent_seen"), (ledger.no, ledger.agent, len(shown), ledger.now)
+    return written
+
+
+def _answer(ledger: Ledger, drafts: Sequence[Draft], written: Written) -> Steps[list[Item]]:
+    """The items as they stand now. New ones that cite nothing are as they were written: no need to look."""
+    placed = written.placed
+    if all(
+        n in ledger.fresh and not d.edges and d.status is None and not d.undecided and d.agree is None
+        for n, d in zip(placed, drafts, strict=True)
+    ):
+        relied = yield from trusting.trusts(ledger.no, placed)
+        return [
+            ledger.fresh[n].value(
+                ledger.board.id, (), (), None, ledger.fresh[n].id, trust=relied.get(n, Trust.NORMAL)
+            )
+            for n in placed
+        ]
+    rows = yield from load_any(ledger.no, placed)
+    return (yield from values(ledger.board, [rows[n] for n in placed], ledger.agent))
+
+
+def _repeated(ledger: Ledger, kept: Any, look: int) -> Steps[Posted]:
+    listed, seq, *more = kept  # older files have numbers alone, the oldest no endorsements
+    items = yield from as_written(
+        ledger, [pair if isinstance(pair, list) else [pair, None] for pair in listed]
+    )
+    waiting = yield from attention(ledger.no, ledger.agent, look)
+    endorsed, same = [*more, [], []][:2]
+    return Posted(
+        tuple(items),
+        seq,
+        ledger.board.value(),
+        waiting,
+        repeated=True,
+        endorsed=tuple(endorsed),
+        remarks=duplicates.repeated(items, same),
+    )
+
+
+def as_written(ledger: Ledger, named: Sequence[Sequence[Any]]) -> Steps[list[Item]]:
+    """Items, each by number and version, with that version; what else changed of them is shown as it is now.
+
+    Raises:
+        UnknownReference: one is not for the agent any more.
+    """
+    known = yield from load_visible(ledger.no, [number for number, _ in named], ledger.agent, ledger.board.id)
+    rows: list[ItemRow] = []
+    for number, version in named:
+        then = yield from at_version(ledger.no, known[number], version)
+        rows.append(then or known[number])
+    return (yield from values(ledger.board, rows, ledger.agent))
+
+
+def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
+    """The number of the item that the draft made, changed, endorsed or repeated."""
+    placed = written.placed
+    said = ((kind, target if target >= 0 else _earlier(placed, target)) for kind, target in draft.edges)
+    edges = tuple(dict.fromkeys(said))
+    wanted = {target for _, target in edges}
+    targets = yield from load_visible(ledger.no, wanted, ledger.agent, ledger.board.id)
+    check_letters(draft, targets)
+    if draft.target is not None:
+        found = yield from load_visible(ledger.no, [draft.target], ledger.agent, ledger.board.id)
+        check_letters(draft, found)
+        return (yield from _write(ledger, found[draft.target], draft, edges, targets))
+    if draft.key is not None:
+        existing = yield from _entry(ledger, draft.key, draft.visibility)
+        if existing is not None:
+            return (yield from _write(ledger, existing, draft, edges, targets))
+        if draft.delete:
+            raise deletion.missing(draft)
+        if draft.expected_version:
+            raise deletion.expected_none(draft)
+        if draft.add is not None:
+            raise additions.nothing_there(draft.key)
+    noting.new(ledger, draft, edges, targets)
+    own = yield from duplicates.find(ledger, draft, edges)
+    if own is not None:
+        written.same[len(placed)] = yield from duplicates.repeat(ledger, own, draft)
+        if draft.agree is not None:
+            yield from agreements.ask(ledger, own, draft.agree)
+        return own.number
+    same = yield from endorsing.find(ledger, draft, edges)
+    if same is not None:
+        yield from endorsing.endorse(ledger, same, draft)
+        written.endorsed.append(len(placed))
+        return same.number
+    return (yield from _create(ledger, draft, edges, targets))
+
+
+def _entry(ledger: Ledger, key: str, visibility: Visibility | None) -> Steps[ItemRow | None]:
+    """The entry that a post to a key is for.
+
+    Not said where: the agent's own private one before its team's before the shared one, and what stands before
+    tombstones, as in reading.
+    """
+    listed: list[tuple[int, int]] = []
+    for owner in (yield from marks(ledger.agent, visibility)):
+        listed += [
+            (deleted, number) for number, deleted in (yield sql("item_of_key"), (ledger.no, owner, key))
+        ]
+    if not listed:
+        return None
+    number = min(listed, key=lambda found: found[0])[1]
+    return (yield from load_any(ledger.no, [number]))[number]
+
+
+def _write(
+    ledger: Ledger,
+    row: ItemRow,
+    draft: Draft,
+    edges: tuple[tuple[EdgeKind, int], ...],
+    targets: dict[int, ItemRow],
+) -> Steps[int]:
+    """Changes an item that is there, or deletes it."""
+    draft = additions.summed(ledger, row, draft)
+    yield from request_rows.keep_off(ledger, draft, row)
+    noting.written(ledger, row, draft, edges, targets)
+    ledger.fresh.pop(row.number, None)
+    if draft.delete:
+        return (yield from deletion.delete(ledger, row, draft))
+    return (yield from _change(ledger, row, draft, edges, targets))
+
+
+def _earlier(placed: list[int], place: int) -> int:
+    index = -place - 1
+    if index >= len(placed):
+        raise InvalidInput(
+            f"'${index + 1}' names item {index + 1} of this batch, which does not come before the item that "
+            "cites it. Nothing was changed."
+        )
+    return placed[index]
+
+
+def _create(
+    ledger: Ledger, draft: Draft, edges: tuple[tuple[EdgeKind, int], ...], targets: dict[int, ItemRow]
+) -> Steps[int]:
+    kind = draft.type or ItemType.FACT
+    if draft.text is None:
+        raise InvalidInput("A new item needs text. Nothing was changed.")
+    yield from request_rows.keep_off(ledger, draft, None)
+    yield from pressure.admit(ledger, kind, draft.importance or IMPORTANCE[kind], edges)
+    ledger.board.last_number += 1
+    number = ledger.board.last_number
+    bears = yield from mark(ledger.agent, draft.visibility)
+    known = {t for t in targets if visible_with(targets[t].owner, bears)}
+    conversing = [t for k, t in edges if k in (EdgeKind.REPLIES_TO, EdgeKind.CRITIQUES) and t in known]
+    row = ItemRow(
+        board=ledger.no,
+        number=number,
+        type=str(kind),
+        key=draft.key,
+        version=1,
+        status=str(Status.ACTIVE),
+        zone=str(Zone.WORKING),
+        importance=draft.importance or IMPORTANCE[kind],
+        author=ledger.agent,
+        owner=bears,
+        text=draft.text,
+        tags=dumps(list(draft.tags or ())),
+        metadata=dumps(draft.metadata or {}),
+        tokens=draft.tokens,
+        sha256=draft.sha256,
+        thread=targets[conversing[0]].thread if conversing else number,
+        created_at=ledger.now,
+        updated_at=ledger.now,
+        ttl=_lasting(draft.ttl_seconds),
+        expires_at=_expiry(ledger.now, _lasting(draft.ttl_seconds)),
+        seq=ledger.next_seq,
+        updated_by=ledger.agent,
+    )
+    if kind in (ItemType.CONSTRAINT, ItemType.HOT_ISSUE) or exempt(row.status, row.importance):
+        ledger.holding.add(number)
+    concerns = [targets[t].author for _, t in edges] + questions.mentioned(draft.text)
+    concerns += yield from watchers_of(ledger.no, row)
+    data = {str(k): [item_id(targets[t].type, t) for kk, t in edges if kk == k] for k in dict(edges)}
+    if any(t not in known for _, t in edges):
+        data = {}  # the log says nothing of an item to those who may not see it
+    asks = yield from questions.whom(ledger, row, edges, targets)
+    if asks:
+        pressure.weigh_question(ledger)
+        data["asks"] = asks
+    to = {"to": ledger.addressed} if ledger.addressed else {}
+    yield from ledger.add(row, data={**_short(data), **to}, concerns=concerns)
+    yield from questions.ask(ledger, row, asks)
+    yield from endorsing.remember(ledger, row)
+    yield from claims.sign(ledger, row, undecided=draft.undecided)
+    replaced = yield from linking.connect(ledger, row, edges, targets)
+    if draft.status is not None and draft.status is not Status.ACTIVE:
+        yield from statuses.set_status(ledger, row, draft.status)
+    yield from linking.supersede(ledger, replaced)
+    if draft.agree is not None:
+        yield from agreements.ask(ledger, row, draft.agree)
+    return number
+
+
+def _short(data: dict[str, list[str]]) -> dict[str, list[str]]:
+    return {kind: ids[:_CITED_IDS] for kind, ids in data.items()}
+
+
+def _expiry(now: int, ttl: int | None) -> int | None:
+    return None if ttl is None else now + ttl
+
+
+def _lasting(seconds: float | None) -> int | None:
+    """A time to live in microseconds; 0 is said to end one."""
+    return None if not seconds else max(1, round(seconds * _MICROS))
+
+
+def _change(
+    ledger: Ledger,
+    row: ItemRow,
+    draft: Draft,
+    edges: tuple[tuple[EdgeKind, int], ...],
+    targets: dict[int, ItemRow],
+) -> Steps[int]:
+    """A new version of an entry, or another status, importance, tags, metadata, edges or time to live."""
+    pressure.keep_off(ledger, row)
+    deletion.expect(row, draft)
+    if draft.text is None:
+        standing(row)
+    if draft.target is not None and draft.key is not None and draft.key != row.key:
+        raise InvalidInput(
+            f"{row.id} has {f'the key {row.key!r}' if row.key else 'no key'}, and a key never changes. "
+            "Nothing was changed."
+        )
+    if draft.visibility not in (None, row.visibility):
+        raise InvalidInput(
+            f"{row.id} is {_SEEN_BY[row.visibility]}, and the visibility of an item never changes. Nothing was "
+            "changed; post a new item instead."
+        )
+    if draft.type is not None and draft.type != row.type:
+        if row.key is None or draft.text is None:
+            raise InvalidInput(f"{row.id} is a {row.type}; the type of an item never changes.")
+        raise InvalidInput(
+            f"Key '{row.key}' is the {row.type} {row.id}; the type of an entry never changes. Nothing was "
+            f"changed; leave type out or use {row.type}."
+        )
+    if draft.text is not None and row.key is None:
+        how = (
+            f'a new item takes its place: post(edges={{"supersedes": ["{row.id}"]}}, text="…")'
+            if row.author == ledger.agent
+            else f'answer it: post(type="REPLY", edges={{"replies_to": ["{row.id}"]}}, text="…")'
+        )
+        raise InvalidInput(
+            f"The text of {row.id} is fixed: only entries (items with a key) get new versions. Nothing was changed; "
+            f"{how}."
+        )
+    if row.author != ledger.agent and row.key is None:
+        mine = [
+            name
+            for name, value in (
+                ("importance", draft.importance),
+                ("tags", draft.tags),
+                ("metadata", draft.metadata),
+                ("ttl_seconds", draft.ttl_seconds),
+            )
+            if value is not None
+        ]
+        if mine:
+            raise Refused(
+                f"Only {row.author}, its author, may change {', '.join(mine)} of {row.id}. Nothing was changed; "
+                f"you may post a REPLY or a CRITIQUE of it."
+            )
+    if row.author != ledger.agent and any(kind is not EdgeKind.ANALYZED_BY for kind, _ in edges):
+        raise Refused(
+            f"Only {row.author}, its author, may add edges to {row.id} (anyone may add analyzed_by). "
+            "Nothing was changed; put the edges on a new item of yours."
+        )
+    if row.type == ItemType.SUMMARY:
+        _check_summary(row, draft, edges)
+    if draft.text is None:
+        edges = yield from linking.fresh(ledger, row, edges)
+    before: dict[str, int | str] = {"importance": row.importance, "tags": row.tags, "metadata": row.metadata}
+    tags = row.tags if draft.tags is None else dumps(list(draft.tags))
+    metadata = row.metadata if draft.metadata is None else dumps(draft.metadata)
+    importance = draft.importance or row.importance
+    if importance > row.importance:
+        yield from pressure.weigh(ledger, ItemType(row.type), importance)
+        ledger.holding.add(row.number)
+    versioned = draft.text is not None
+    if versioned or len(tags) + len(metadata) > len(row.tags) + len(row.metadata):
+        ledger.grown += 1
+    after: dict[str, int | str] = {"importance": importance, "tags": tags, "metadata": metadata}
+    changed = sorted(name for name in after if after[name] != before[name])
+    data: dict[str, Any] = {}
+    if changed:
+        data["was"] = {name: amendments.kept(before[name]) for name in changed}
+        data["now"] = {name: amendments.kept(after[name]) for name in changed}
+    if draft.ttl_seconds is not None:
+        changed.append("ttl")
+    if versioned:
+        assert draft.text is not None
+        if row.zone == Zone.ARCHIVE:
+            yield from ledger.restore(row, why="new version")
+        yield sql("version_keep"), (ledger.no, row.number)
+        yield from retraction.clear(ledger, row)
+        ledger.grow(row, draft.tokens - row.tokens)
+        if draft.tokens > row.tokens:
+            ledger.holding.add(row.number)
+        row.version += 1
+        row.deleted = 0
+        row.text, row.tokens, row.sha256 = draft.text, draft.tokens, draft.sha256
+        if row.status != Status.DEBATED:
+            row.status = str(Status.ACTIVE)
+    if draft.ttl_seconds is not None:
+        row.ttl = _lasting(draft.ttl_seconds)
+    if versioned or draft.ttl_seconds is not None:
+        row.expires_at = _expiry(ledger.now, row.ttl)
+    row.tags, row.metadata, row.importance = tags, metadata, importance
+    if versioned or changed or edges:
+        event = EventType.ITEM_VERSIONED if versioned else EventType.ITEM_CHANGED
+        concerns = [row.author, *questions.mentioned(draft.text or "")]
+        if versioned:
+            concerns += yield from watchers_of(ledger.no, row)
+        if changed and not versioned:
+            data["changed"] = changed
+        if edges and not versioned:
+            data["edges"] = [
+                f"{k} {targets[t].id}" for k, t in edges[:8] if visible_with(targets[t].owner, row.owner)
+            ]
+        if ledger.addressed:
+            data["to"] = ledger.addressed
+        row.seq = yield from ledger.emit(event, row, data=data, concerns=concerns)
+        row.updated_at, row.updated_by = ledger.now, ledger.agent
+        if versioned:
+            row.written_at, row.written_by = ledger.now, ledger.agent
+        yield (
+            sql("item_change"),
+            (
+                ledger.no,
+                row.number,
+                row.version,
+                row.status,
+                row.zone,
+                row.importance,
+                row.text,
+                row.tags,
+                row.metadata,
+                row.tokens,
+                row.sha256,
+                row.updated_at,
+                row.ttl,
+                row.expires_at,
+                row.seq,
+                ledger.agent,
+            ),
+        )
+        if row.zone == Zone.ARCHIVE:
+            yield sql("outbox_add"), (ledger.no, row.number)
+    if versioned:
+        yield from trusting.rewritten(ledger.no, row.number, ledger.agent)
+        yield from claims.sign(ledger, row, undecided=draft.undecided)
+        yield from debates.new_version(ledger, row)
+        yield from questions.ask(ledger, row, (yield from questions.whom(ledger, row, edges, targets)))
+        yield from agreements.ask_again(ledger, row)
+    replaced = yield from linking.connect(ledger, row, edges, targets)
+    if draft.status is not None and draft.status != row.status:
+        yield from statuses.set_status(ledger, row, draft.status)
+    yield from linking.supersede(ledger, replaced)
+    if draft.agree is not None:
+        yield from agreements.ask(ledger, row, draft.agree)
+    return row.number
+
+
+def _check_summary(row: ItemRow, draft: Draft, edges: Sequence[tuple[EdgeKind, int]]) -> None:
+    """A summary is what its sources made it: its author may take it back, and no more."""
+    fixed = [name for name in ("importance", "metadata") if getattr(draft, name) is not None]
+    if any(kind is not EdgeKind.ANALYZED_BY for kind, _ in edges):
+        fixed.append("edges")
+    if fixed:
+        raise Refused(
+            f"{row.id} is a summary: {', '.join(fixed)} of it never change. Nothing was changed; post an item of "
+            f'your own with edges {{"derived_from": ["{row.id}"]}}.'
+        )

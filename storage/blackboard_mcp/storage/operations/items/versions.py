@@ -1,0 +1,49 @@
+"""The versions of an item: who wrote each, when, and what it was, without the texts."""
+
+from __future__ import annotations
+
+import json
+
+from blackboard_mcp.protocols.answers import (
+    Version,
+    Versions,
+)
+from blackboard_mcp.protocols.items import Status
+
+from ..ledger.ledger import get_board, load
+from ..ledger.rows import FORGOTTEN, Steps, instant, sql
+from ..reading.items import entries
+from .amendments import amendments
+
+
+def versions(board: str, agent: str, of: int | str, upto: int | None, limit: int) -> Steps[Versions | None]:
+    """Versions of an item, newest first, from `upto` down; `None` where the agent sees no such item."""
+    row = yield from get_board(board)
+    if isinstance(of, str):
+        item = (yield from entries(row.no, agent, [of])).get(of)
+    else:
+        item = (yield from load(row.no, [of], agent)).get(of)
+    if item is None:
+        return None
+    top = item.version if upto is None else upto
+    rows = list((yield sql("version_now"), (row.no, item.number))) if top >= item.version else []
+    rows += yield sql("version_list"), (row.no, item.number, top, limit + 1 - len(rows))
+    listed = tuple(
+        Version(
+            version=r[0],
+            created_by=r[1],
+            created_at=instant(r[2]),
+            updated_by=r[3],
+            updated_at=instant(r[4]),
+            tokens=r[5],
+            sha256=r[6],
+            status=Status(r[7]) if r[7] else None,
+            deleted=bool(r[8]),
+            forgotten=r[8] == FORGOTTEN,
+            tags=tuple(json.loads(r[9])),
+        )
+        for r in rows[:limit]
+    )
+    more = rows[limit][0] if len(rows) > limit else None
+    amended = (yield from amendments(row.no, item.number, agent)) if upto is None else ()
+    return Versions(item.number, item.id, item.key, item.version, listed, more, row.seq, amended)

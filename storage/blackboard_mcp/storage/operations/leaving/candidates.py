@@ -1,0 +1,359 @@
+"""What a pass is shown of working memory: all of it, or no more than it takes to decide.
+
+A pass on a large board must not read it all inside the write transaction. Each step has an index that
+lists its candidates in the order in which it takes them, without what is protected, so that a pass reads
+as many as it moves. The protected are left out in SQL, by the view `protected`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from blackboard_mcp.protocols.events import SYSTEM
+from blackboard_mcp.protocols.guard import Protection
+from blackboard_mcp.protocols.items import ItemType, Status
+from blackboard_mcp.protocols.pruning import (
+    EXEMPT,
+    Candidate,
+    Reach,
+    Workspace,
+    beyond_shares,
+    finished,
+    freed_by_summary,
+)
+from blackboard_mcp.protocols.values import dataclass
+
+from ..ledger.principals import agents_of, owners_of
+from ..ledger.rows import BoardRow, Steps, instant, numbers, sql
+from . import guard_index
+
+_PAGE = 100
+_FIRST = 16
+"""Rows of the first page of what is dear to look at; each further one has twice as many, up to a page."""
+_THREADS = 16
+_ALL = 1 << 62
+RESTORED = "restored from the archive a while ago"
+GROUNDS = ("cited in an open debate", "cited in a debate that was settled a while ago")
+RESTORED_SHARE = GROUNDS_SHARE = 4
+"""What was restored stays within one in so many tokens of the target, the newest first; so does what open
+debates cite, then what settled ones do, the most important first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lately:
+    """From when on something was lately: the sequence of a change, the instant of a reading or citation."""
+
+    seq: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Staying:
+    """Why each of some items stays for a while, and what open debates cite that found no room."""
+
+    why: dict[int, str]
+    crowded: frozenset[int]
+
+
+def workspace(board: BoardRow, now: int, reach: Reach = Reach.ALL) -> Steps[Workspace]:
+    """Working memory as a pass sees it, oldest change first."""
+    threads: frozenset[int] | None = None
+    since = yield from lately(board, now)
+    stays = yield from staying(board, now)
+    if reach is Reach.ALL or (yield from _somebody_has_too_much(board)):
+        rows = yield sql("working"), (board.no,)
+        shown = [_candidate(row, now, since) for row in rows]
+    else:
+        search = _Search(board, now, since, set(stays.why))
+        wanted = yield from search.candidates(reach)
+        shown = sorted(wanted.values(), key=lambda c: (c.seq, c.number))
+        threads = frozenset(search.threads)
+    among = yield from guard_index.protected_among(board.no, [c.number for c in shown])
+    held = {
+        c.number: Protection(stays.why[c.number]) for c in shown if c.number in stays.why and not c.expired
+    }
+    held |= yield from guard_index.protections(board.no, among, most=0)
+    return Workspace(
+        config=board.config,
+        candidates=tuple(shown),
+        protected=held,
+        tokens=board.working_tokens,
+        threads=threads,
+        crowded=stays.crowded,
+    )
+
+
+def _somebody_has_too_much(board: BoardRow) -> Steps[bool]:
+    """Whether an owner has more of working memory than its share."""
+    by_agent = yield sql("shares"), (board.no,)
+    if len(by_agent) < 2:
+        return False
+    owners = yield from owners_of(agent for agent, _ in by_agent)
+    used: dict[str, int] = {}
+    for agent, tokens in by_agent:
+        used[owners[agent]] = used.get(owners[agent], 0) + tokens
+    return bool(beyond_shares(board.config, used)[1])
+
+
+def lately(board: BoardRow, now: int) -> Steps[Lately]:
+    """Where what is fresh begins."""
+    seconds = board.config.fresh_seconds
+    if not seconds:
+        return Lately(_ALL, _ALL)
+    at = now - seconds * 1_000_000
+    return Lately((yield from _first_since(board, at)), at)
+
+
+def _first_since(board: BoardRow, at: int) -> Steps[int]:
+    """The sequence of the first event at an instant or later. The log is in order of time: halving finds it."""
+    low, high = 1, board.seq + 1
+    while low < high:
+        middle = (low + high) // 2
+        rows = yield sql("event_from_at"), (board.no, middle)
+        if rows and rows[0][0] >= at:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _a_while_ago(board: BoardRow, now: int) -> Steps[Lately]:
+    """Where that begins for which `restored_seconds` and `restored_events` keep items."""
+    config = board.config
+    if not config.restored_seconds:
+        return Lately(_ALL, _ALL)
+    at = now - config.restored_seconds * 1_000_000
+    after = (yield from _first_since(board, at)) - 1
+    if config.restored_events:
+        rows = yield sql("event_of_agents"), (board.no, SYSTEM, config.restored_events, after)
+        after = rows[0][0] if rows else after
+    return Lately(after, at)
+
+
+def restored(board: BoardRow, since: Lately) -> Steps[set[int]]:
+    """What no pass takes because it came back from the archive a while ago; the guard and times to live aside.
+
+    What is hidden has the room that the rest leaves, so that it costs nobody theirs.
+    """
+    room = board.config.target_tokens // RESTORED_SHARE
+    stays: set[int] = set()
+    for number, tokens, _hidden, _seq in (yield sql("restored_since"), (board.no, since.seq, since.at)):
+        if tokens <= room:
+            room -= tokens
+            stays.add(number)
+    return stays
+
+
+def grounds(board: BoardRow, since: Lately) -> Steps[tuple[dict[int, str], frozenset[int]]]:
+    """What no pass takes because members of debates cite it, and why, times to live aside, and what open debates
+    cite that has no room there. A debate that was settled lately counts, so that who draws the conclusion still
+    has what it rests on."""
+    room = board.config.target_tokens // GROUNDS_SHARE
+    stays: dict[int, str] = {}
+    crowded: set[int] = set()
+    for number, tokens, settled in (yield sql("grounds_of_debates"), (board.no, since.seq, since.at)):
+        if tokens <= room:
+            room -= tokens
+            stays[number] = GROUNDS[settled]
+        elif not settled:
+            crowded.add(number)
+    return stays, frozenset(crowded)
+
+
+def staying(board: BoardRow, now: int) -> Steps[Staying]:
+    """What no pass takes though the guard does not hold it."""
+    since = yield from _a_while_ago(board, now)
+    back = yield from restored(board, since)
+    cited, crowded = yield from grounds(board, since)
+    return Staying(cited | dict.fromkeys(back, RESTORED), crowded - back)
+
+
+def candidates(board: BoardRow, wanted: Iterable[int], now: int) -> Steps[dict[int, Candidate]]:
+    """Those of the items that are in working memory, as a pass sees them."""
+    since = yield from lately(board, now)
+    rows = yield sql("working_among"), (board.no, numbers(wanted))
+    return {row[0]: _candidate(row, now, since) for row in rows}
+
+
+class _Search:
+    """Finds the candidates of one pass, step by step, until what was found would bring it to its level."""
+
+    def __init__(self, board: BoardRow, now: int, lately: Lately, back: set[int]) -> None:
+        self._board = board
+        self._now = now
+        self._lately = lately
+        self._back = back
+        self._left_out = numbers(back)
+        self._need = board.working_tokens - board.config.low_tokens
+        """Tokens still to be found."""
+        self._found: dict[int, Candidate] = {}
+        self.threads: set[int] = set()
+        """Those whose members were all found."""
+
+    def candidates(self, reach: Reach) -> Steps[dict[int, Candidate]]:
+        config, no = self._board.config, self._board.no
+        yield from self._take([row[0] for row in (yield sql("going_expired"), (no, self._now))])
+        if "resolved" in config.steps:
+            yield from self._page("going_done", 1)
+            yield from self._page("going_done", 0)
+        if "logs" in config.steps:
+            yield from self._page("going_logs")
+        early = set(self._found)
+        if self._need > 0 and "threads" in config.steps:
+            yield from self._finished_threads(early)
+        if self._need_after(early) > 0 and "importance" in config.steps:
+            yield from self._least(early, whole=reach is Reach.BAND)
+        return self._found
+
+    def _need_after(self, early: set[int]) -> int:
+        """What step 4 may have to take: a thread that is found need not end as a summary."""
+        taken = sum(self._found[number].tokens for number in early)
+        return self._board.working_tokens - self._board.config.low_tokens - taken
+
+    def _load(self, wanted: Iterable[int]) -> Steps[list[Candidate]]:
+        listed = [number for number in wanted if number not in self._found]
+        if not listed:
+            return []
+        rows = yield sql("working_among"), (self._board.no, numbers(listed))
+        return [_candidate(row, self._now, self._lately) for row in rows]
+
+    def _take(self, wanted: Iterable[int]) -> Steps[None]:
+        for candidate in (yield from self._load(wanted)):
+            self._found[candidate.number] = candidate
+            self._need -= candidate.tokens
+
+    def _page(self, name: str, *more: int) -> Steps[None]:
+        """What an early step takes, oldest change first."""
+        place = (0, 0)
+        while self._need > 0:
+            rows = yield sql(name), (self._board.no, *place, _PAGE, *more, self._left_out)
+            yield from self._take(_enough(rows, self._need, self._found))
+            if len(rows) < _PAGE:
+                return
+            place = (rows[-1][2], rows[-1][0])
+
+    def _finished_threads(self, early: set[int]) -> Steps[None]:
+        """Members of threads that are worth a summary, thread by thread."""
+        config, no, after = self._board.config, self._board.no, 0
+        while self._need > 0:
+            rows = yield sql("going_threads"), (no, after, config.summarise_over, _THREADS)
+            for (thread,) in rows:
+                members = [row[0] for row in (yield sql("thread_members"), (no, thread))]
+                everyone = yield from self._load(members)
+                everyone += [self._found[number] for number in members if number in self._found]
+                everyone.sort(key=lambda c: c.number)
+                held = (yield from guard_index.protected_among(no, members)) | self._back
+                known = finished(everyone, held)
+                left = [c for c in known if c.number not in early]
+                if len(left) <= config.summarise_over:
+                    continue
+                self._found.update((c.number, c) for c in everyone)
+                self.threads.add(thread)
+                self._need -= freed_by_summary(left)
+                if self._need <= 0:
+                    return
+            if len(rows) < _THREADS:
+                return
+            after = rows[-1][0]
+
+    def _least(self, early: set[int], *, whole: bool) -> Steps[None]:
+        """What step 4 may take: the band, or so much of it, in its order, that what nothing makes leave later is
+        enough. What leaves after other things of its owner comes with one of these, so that it is seen to wait."""
+        config = self._board.config
+        hard = min(config.hard_ceiling, EXEMPT - 1)
+        if whole:
+            band = yield sql("going_band"), (self._board.no, hard, self._left_out)
+            yield from self._add(row[0] for row in band)
+            return
+        soft = min(config.ceiling, hard)
+        need = self._need_after(early)
+        for stage in (range(1, soft + 1), range(soft + 1, hard + 1)):
+            places = [(fresh, importance) for fresh in (0, 1) for importance in stage]
+            waiting: set[str] = set()
+            for at, (fresh, importance) in enumerate(places):
+                place = (0, 0)
+                page = _FIRST
+                while need > 0:
+                    rows = yield sql("going_least"), (*self._bound(fresh, importance, place), page)
+                    chosen: list[int] = []
+                    for number, tokens, seq, author, is_open, bears in rows:
+                        chosen.append(number)
+                        place = (seq, number)
+                        if is_open:
+                            waiting.add(author)
+                        elif not bears and number not in early:
+                            need -= tokens
+                            if need <= 0:
+                                break
+                    yield from self._add(chosen)
+                    if need > 0 and len(rows) < page:
+                        break
+                    page = min(2 * page, _PAGE)
+                if need <= 0:
+                    yield from self._next_of(
+                        waiting, [(*places[at], *place), *((*p, 0, 0) for p in places[at + 1 :])]
+                    )
+                    return
+
+    def _next_of(self, authors: set[str], places: Sequence[tuple[int, int, int, int]]) -> Steps[None]:
+        """For each owner of these the next item, after a place, for which its open work waits."""
+        found = yield from owners_of(authors)
+        for owner in sorted(set(found.values())):
+            agents = yield from agents_of(owner)
+            for fresh, importance, seq, number in places:
+                bound = self._bound(fresh, importance, (seq, number))
+                firsts = []
+                for agent in agents:
+                    firsts += yield sql("going_plain"), (*bound, agent)
+                if firsts:
+                    yield from self._add([min(firsts, key=lambda row: (row[1], row[0]))[0]])
+                    break
+
+    def _bound(self, fresh: int, importance: int, place: tuple[int, int]) -> tuple[Any, ...]:
+        before = _ALL if fresh else self._lately.seq
+        lately = (self._lately.seq, self._lately.at)
+        return (self._board.no, importance, *place, before, fresh, *lately, self._left_out)
+
+    def _add(self, wanted: Iterable[int]) -> Steps[None]:
+        for candidate in (yield from self._load(wanted)):
+            self._found[candidate.number] = candidate
+
+
+def _enough(rows: Sequence[Sequence[Any]], need: int, found: dict[int, Candidate]) -> list[int]:
+    """The first of the rows that together have `need` tokens."""
+    chosen = []
+    for row in rows:
+        if need <= 0:
+            break
+        if row[0] not in found:
+            chosen.append(row[0])
+            need -= row[1]
+    return chosen
+
+
+def _candidate(r: Sequence[Any], now: int, lately: Lately) -> Candidate:
+    used = max(r[15] or 0, r[19] or 0)
+    return Candidate(
+        number=r[0],
+        type=ItemType(r[1]),
+        status=Status(r[2]),
+        importance=r[3],
+        tokens=r[4],
+        author=r[5],
+        thread=r[6],
+        private=bool(r[7]),
+        updated_at=instant(r[8]),
+        seq=r[9],
+        expired=r[10] is not None and r[10] <= now,
+        superseded=bool(r[11]),
+        analysed=bool(r[12]),
+        debated_before=bool(r[13]),
+        reads=r[14] or 0,
+        last_read=None if r[15] is None else instant(r[15]),
+        owner=r[16],
+        fresh=r[9] >= lately.seq or used >= lately.at,
+        open_work=bool(r[17]),
+        bears=tuple(sorted(json.loads(r[18]))) if r[18] else (),
+    )

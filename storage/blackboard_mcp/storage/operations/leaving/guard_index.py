@@ -1,0 +1,178 @@
+"""What the guard holds, kept in an index that every change of the graph brings up to date.
+
+`protocols.guard.closure` defines what open debates hold, over the edges that lead from an item to one that
+is seen by nobody who does not see the first: what is hidden holds nothing for others. `held` stores it, an
+item a row, with the edge over which it was first reached. New edges and new debates only ever add to it,
+and what they add is found by walking from what is new as far as the first item that is held already, so the
+cost follows what becomes held, not the board. When a debate closes, its rows go, and what other debates
+still reach is held again; that is also how an edge that is taken away would be handled, with the rows that
+hang on it.
+
+Whether an item may leave is asked of the view `protected`, which names every reason once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from blackboard_mcp.protocols.guard import Hold, Protection, spread, steps
+from blackboard_mcp.protocols.items import Edge, EdgeKind, item_id
+
+from ..ledger.rows import Steps, dumps, edge_of, numbers, sql
+
+SHORT_CHAIN = 12
+"""Edges of a chain that are told where nobody asked for all of it."""
+_TO_DO = {"respond": "answer", "acknowledge": "acknowledge", "agree": "agree to"}
+WHOLE_CHAIN = 1_000
+"""Edges of a chain that are told to who asks."""
+
+
+# Keeping the index
+
+
+def connect(no: int, source: int, edges: Sequence[tuple[EdgeKind, int]]) -> Steps[None]:
+    """Adds edges from an item, with all that the board keeps of them."""
+    for kind, target in edges:
+        yield sql("edge_add"), (no, source, str(kind), target)
+        if kind is EdgeKind.SUPERSEDES:
+            yield sql("item_superseded"), (no, target, source)
+        elif kind is EdgeKind.ANALYZED_BY:
+            yield sql("items_analysed"), (no, source, target)
+    followed = [e for e in (Edge(source, kind, target) for kind, target in edges) if steps(e, e.source)]
+    if not followed:
+        return
+    known = yield from _held(no, {source, *(edge.target for edge in followed)})
+    reached: list[tuple[int, int, Edge]] = []
+    for edge in followed:
+        for position in (edge.source, edge.target):
+            other = steps(edge, position) if position in known else None
+            if other is not None and other not in known:
+                reached.append((position, other, edge))
+    if not reached:
+        return
+    shared = set((yield sql("shared_pairs"), (no, dumps([pair[:2] for pair in reached]))))
+    starts: dict[int, Hold] = {}
+    for position, other, edge in reached:
+        if (position, other) in shared:
+            debate, depth = known[position]
+            starts.setdefault(other, Hold(other, debate, edge, depth + 1))
+    yield from _spread(no, starts.values())
+
+
+def hold(no: int, debate: int, about: Iterable[int]) -> Steps[None]:
+    """An open debate is about these items: they and all that they reach are held."""
+    wanted = set(about)
+    known = yield from _held(no, wanted)
+    yield from _spread(no, [Hold(number, debate) for number in sorted(wanted - known.keys())])
+
+
+def release(no: int, debate: int) -> Steps[None]:
+    """A debate is no longer open: what it held goes free, but for what other debates reach."""
+    dropped = [row[0] for row in (yield sql("held_drop"), (no, debate))]
+    yield from _hold_again(no, dropped)
+
+
+def rebuild() -> Steps[None]:
+    """Fills the index of every board anew from its open debates."""
+    boards: dict[int, list[Hold]] = {}
+    for no, number, debate in (yield sql("debated_anywhere"), ()):
+        boards.setdefault(no, []).append(Hold(number, debate))
+    yield sql("held_clear"), ()
+    for no, starts in boards.items():
+        yield from _spread(no, starts)
+
+
+def _hold_again(no: int, dropped: Collection[int]) -> Steps[None]:
+    """Holds those of the items that an open debate is about or that a held item leads to, and goes on."""
+    if not dropped:
+        return
+    listed = numbers(dropped)
+    starts = [Hold(number, debate) for number, debate in (yield sql("debated"), (no, listed))]
+    reached: list[Hold] = []
+    for row in (yield sql("edges_from_held"), (no, listed)):
+        edge, (origin, debate, depth) = edge_of(row), row[3:]
+        other = steps(edge, origin)
+        if other is not None:
+            reached.append(Hold(other, debate, edge, depth + 1))
+    reached.sort(key=lambda hold: hold.depth)
+    yield from _spread(no, [*starts, *reached])
+
+
+def _spread(no: int, starts: Iterable[Hold]) -> Steps[None]:
+    walk = spread(starts)
+    try:
+        layer = next(walk)
+        while True:
+            rows = [
+                (h.number, h.debate, *((0, "", 0) if h.edge is None else _plain(h.edge)), h.depth)
+                for h in layer
+            ]
+            yield sql("held_add"), (no, dumps(rows))
+            found = yield sql("edges_to_free"), (no, numbers(h.number for h in layer))
+            layer = walk.send([edge_of(row) for row in found])
+    except StopIteration:
+        return
+
+
+def _plain(edge: Edge) -> tuple[int, str, int]:
+    return edge.source, str(edge.kind), edge.target
+
+
+def _held(no: int, wanted: Iterable[int]) -> Steps[dict[int, tuple[int, int]]]:
+    """Those of the items that debates hold: the debate, and how many edges from it."""
+    rows = yield sql("held"), (no, numbers(wanted))
+    return {row[0]: (row[1], row[2]) for row in rows}
+
+
+# Asking it
+
+
+def protected_among(no: int, wanted: Iterable[int]) -> Steps[set[int]]:
+    """Those of the items that may not leave working memory, for whatever reason."""
+    rows = yield sql("protected_among"), (no, numbers(wanted))
+    return {row[0] for row in rows}
+
+
+def protected_figures(no: int, agent: str | None = None) -> Steps[tuple[int, int]]:
+    """How many items of working memory are protected and their tokens; of all, or of what an agent sees."""
+    if agent is None:
+        rows = yield sql("protected_figures"), (no,)
+    else:
+        rows = yield sql("protected_figures_visible"), (no, agent)
+    return rows[0][0], rows[0][1]
+
+
+def protections(no: int, wanted: Iterable[int], *, most: int = SHORT_CHAIN) -> Steps[dict[int, Protection]]:
+    """Why those of the items that are protected are: the first reason of debate, obligation, law.
+
+    At most `most` edges of a chain are there, those at the item.
+    """
+    listed = numbers(wanted)
+    held: dict[int, Protection] = {}
+    roots: dict[int, str] = {}
+    depths: dict[int, int] = {}
+    for number, depth, root, type_ in (yield sql("held_for"), (no, listed)):
+        roots[number], depths[number] = f"open debate on {item_id(type_, root)}", depth
+    for number, root, type_ in (yield sql("debated_for"), (no, listed)):
+        roots[number], depths[number] = f"open debate on {item_id(type_, root)}", 0
+    chains: dict[int, list[Edge]] = {}
+    deep = [number for number, depth in depths.items() if depth]
+    if deep and most:
+        for row in (yield sql("chains"), (no, numbers(deep), most)):
+            chains.setdefault(row[0], []).append(edge_of(row[1:]))
+    for number, reason in roots.items():
+        chain = tuple(chains.get(number, ()))
+        held[number] = Protection(reason, chain, depths[number] - len(chain))
+    for item, agent, duty in (yield sql("obligations_outstanding"), (no, listed)):
+        held.setdefault(item, Protection(f"{agent} has yet to {_TO_DO.get(duty, duty)} it"))
+    for number, agent, skill, holder in (yield sql("requests_among"), (no, listed)):
+        who = (
+            f"{holder or agent} has yet to answer"
+            if holder or agent
+            else f"nobody with the skill {skill} has taken"
+        )
+        held.setdefault(number, Protection(f"open request, which {who}"))
+    for number, type_ in (yield sql("law_among"), (no, listed)):
+        law = "active constraint" if type_ == "CONSTRAINT" else "open hot issue"
+        held.setdefault(number, Protection(law))
+    return held

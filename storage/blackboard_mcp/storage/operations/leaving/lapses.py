@@ -1,0 +1,84 @@
+"""What ends by time, as a board's settings say: the duties of who left, debates that stand still, answers awaited.
+
+Whoever owes something in a debate has left when it made no call for as long as `presence_seconds` says while
+another who takes part in the debate did; what it owed is waived, an answer as well, and the critique stays
+unanswered. A watcher of an item has left when it was away longer than the board's lease. Both count from when
+it was last there or was asked.
+"""
+
+from __future__ import annotations
+
+from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
+from blackboard_mcp.protocols.debates import DebateState, Outcome
+from blackboard_mcp.protocols.events import SYSTEM
+
+from ..debates import agreements, decisions
+from ..debates import answers as answering
+from ..debates import debates as debating
+from ..debates.standing_watches import end_watch
+from ..items import questions
+from ..ledger.ledger import Ledger, open_ledger
+from ..ledger.rows import Steps, sql
+
+LEFT = "lease ended"
+_BATCH = 200
+
+
+def due(now: int) -> Steps[list[str]]:
+    """Boards on which something has lapsed."""
+    usual = BoardConfig()
+    rows = yield (
+        sql("lapsing_boards"),
+        (
+            *(now, usual.watch_lease_seconds, usual.debate_expiry_seconds, str(Lifecycle.CLOSED)),
+            *(usual.question_expiry_seconds, usual.presence_seconds),
+        ),
+    )
+    asked = yield from agreements.boards_due(now, str(Lifecycle.CLOSED))
+    return sorted({row[0] for row in rows}.union(asked))
+
+
+def lapse(board: str, now: int) -> Steps[bool]:
+    """Lets lapse what is due on a board, at most some hundreds of things; whether anything was."""
+    ledger = yield from open_ledger(board, SYSTEM, now)
+    if presence := ledger.board.config.presence_seconds:
+        yield from _let_go(ledger, ledger.now - presence * 1_000_000)
+        yield from agreements.let_go(ledger, ledger.now - presence * 1_000_000, _BATCH)
+    if lease := ledger.board.config.watch_lease_seconds:
+        yield from _end_leases(ledger, now - lease * 1_000_000)
+    if expiry := ledger.board.config.debate_expiry_seconds:
+        yield from _expire(ledger, expiry)
+    if patience := ledger.board.config.question_expiry_seconds:
+        yield from questions.lapse(ledger, patience, _BATCH)
+    if ledger.board.seq < ledger.first_seq:
+        return False
+    yield from ledger.close()
+    return True
+
+
+def _let_go(ledger: Ledger, since: int) -> Steps[None]:
+    """Debates go on without those who are away while others wait for them."""
+    rows = yield sql("awaited_and_absent"), (ledger.no, since, _BATCH)
+    for debate in (yield from debating.open_debates(ledger.no, {row[4] for row in rows})):
+        names = [row[0] for row in (yield sql("parties"), (ledger.no, debate.id))]
+        left = [row for row in rows if row[4] == debate.id]
+        yield from debating.waive(ledger, left, debating.AWAY, names)
+        yield from answering.summon(ledger, debate.id, debate.root.number)
+        yield from decisions.ask_the_others(ledger, debate)
+        yield from debating.settle(ledger, debate)
+
+
+def _end_leases(ledger: Ledger, since: int) -> Steps[None]:
+    rows = yield sql("duties_of_the_absent"), (ledger.no, since, _BATCH)
+    yield from debating.waive(ledger, rows, LEFT)
+    for agent, topic in (yield sql("watches_of_the_absent"), (ledger.no, since, _BATCH)):
+        yield from end_watch(ledger, agent, topic, LEFT)
+    for debate in (yield from debating.open_debates(ledger.no, {row[4] for row in rows})):
+        yield from debating.settle(ledger, debate)
+
+
+def _expire(ledger: Ledger, expiry: int) -> Steps[None]:
+    rows = yield sql("debates_standing_still"), (ledger.no, ledger.now - expiry * 1_000_000, _BATCH)
+    for debate in (yield from debating.open_debates(ledger.no, {row[0] for row in rows})):
+        reason = f"nothing happened for {expiry} seconds"
+        yield from debating.close(ledger, debate, DebateState.EXPIRED, reason, Outcome.OPEN)

@@ -1,0 +1,189 @@
+"""Leaving working memory: passes, summaries, expiry; and coming back from the archive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from blackboard_mcp.protocols.answers import (
+    Restored,
+)
+from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.changes import ChangeKind
+from blackboard_mcp.protocols.events import SYSTEM, EventType
+from blackboard_mcp.protocols.items import Zone
+from blackboard_mcp.protocols.pruning import CROWDED, Decide, PassOutcome, Plan, Reach, Reaching, Workspace
+
+from ..items import questions
+from ..ledger.idempotency import Form
+from ..ledger.ledger import Ledger, attention, get_board, load, load_any, load_visible, open_ledger, standing
+from ..ledger.rows import ItemRow, Steps, sql
+from ..reading.item_states import values
+from . import guard_index
+from .candidates import workspace
+
+_NAMED = 20
+"""Most ids in the event of a pass."""
+
+
+def prune(
+    board: str, decide: Decide, now: int, *, apply: bool, reaching: Reaching | None = None
+) -> Steps[PassOutcome]:
+    """Decides and moves in one transaction; with `apply` false it only says what would go.
+
+    Whatever `decide` answers, an item that the guard holds stays.
+    """
+    ledger = yield from open_ledger(board, SYSTEM, now)
+    reach = Reach.ALL if reaching is None else reaching(ledger.board.config)
+    space = yield from workspace(ledger.board, now, reach)
+    plan = decide(space)
+    by_number = {c.number: c for c in space.candidates}
+    named = {m.number: m for m in reversed(plan.moves)}  # a policy may name an item twice
+    moves = [m for m in plan.moves if named.get(m.number) is m]
+    moves = [m for m in moves if m.number in by_number and m.number not in space.protected]
+    moves = [replace(m, why=f"{m.why}, {CROWDED}") if m.number in space.crowded else m for m in moves]
+    rows = yield from load_any(ledger.no, [m.number for m in moves])
+    moved: list[tuple[str, int, str]] = []
+    leaving: list[tuple[ItemRow, int]] = []
+    freed = 0
+    for move in moves:
+        row = rows[move.number]
+        if apply:
+            event = EventType.ITEM_EXPIRED if by_number[move.number].expired else EventType.ITEM_ARCHIVED
+            data = {"pass": ledger.first_seq, "step": move.step, "why": move.why}
+            concerns = (yield from _concerned(ledger, row)) if by_number[move.number].open_work else []
+            seq = yield from ledger.emit(event, row, data=data, concerns=concerns)
+            leaving.append((row, seq))
+        freed += row.tokens
+        moved.append((row.id, move.step, move.why))
+    if leaving:
+        yield from ledger.archive_all(leaving)
+    before = space.tokens
+    held, held_tokens = yield from guard_index.protected_figures(ledger.no)
+    if apply and moved:
+        yield from ledger.emit(
+            EventType.PASS_ENDED,
+            data=_public(ledger, rows.values()) | _told(plan) | _crowded(rows, space),
+        )
+        yield from ledger.close()
+    return PassOutcome(
+        moved=tuple(moved),
+        tokens_before=before,
+        tokens_after=before - freed,
+        protected_items=held,
+        protected_tokens=held_tokens,
+        threads=plan.threads,
+        seq=ledger.board.seq,
+        policy=plan.policy,
+        warning=plan.warning,
+        private_freed=sum(rows[move.number].tokens for move in moves if not rows[move.number].public),
+    )
+
+
+def _concerned(ledger: Ledger, row: ItemRow) -> Steps[list[str]]:
+    """Who is told that open work left: its author, whom it names, and who depends on it."""
+    rows = yield sql("authors_depending"), (ledger.no, row.number)
+    return [row.author, *questions.mentioned(row.text), *(name for (name,) in rows)]
+
+
+def _told(plan: Plan) -> dict[str, str]:
+    """Which policy decided, where it is not the one that every reader expects."""
+    said = {"policy": plan.policy} if plan.policy != BoardConfig().policy else {}
+    return said | ({"warning": plan.warning} if plan.warning else {})
+
+
+def _crowded(rows: Mapping[int, ItemRow], space: Workspace) -> dict[str, list[str]]:
+    """What open debates cite of what left, the first few by id."""
+    ids = [rows[number].id for number in sorted(space.crowded & rows.keys()) if rows[number].public]
+    return {"crowded": ids[:_NAMED]} if ids else {}
+
+
+def _public(ledger: Ledger, moved: Iterable[ItemRow]) -> dict[str, Any]:
+    """What everybody may know of a pass: figures of the items that everybody sees."""
+    gone = [row.tokens for row in moved if row.public]
+    before = ledger.board.working_tokens - ledger.board.private_tokens
+    return {"pass": ledger.first_seq, "moved": len(gone), "before": before, "after": before - sum(gone)}
+
+
+def expire(board: str, wanted: Iterable[int], now: int) -> Steps[int]:
+    """Archives those of the items whose time has come and that nothing holds; answers how many."""
+    ledger = yield from open_ledger(board, SYSTEM, now)
+    rows = yield from load_any(ledger.no, wanted)
+    due = [r for r in rows.values() if r.zone == Zone.WORKING and r.expires_at and r.expires_at <= now]
+    if not due:
+        return 0
+    held = yield from guard_index.protected_among(ledger.no, [row.number for row in due])
+    gone = 0
+    for row in sorted(due, key=lambda r: r.number):
+        if row.number not in held:
+            yield from ledger.archive(row, EventType.ITEM_EXPIRED, data={"why": "time to live ended"})
+            gone += 1
+    if gone:
+        yield from ledger.close()
+    return gone
+
+
+Due = tuple[int, int, int]
+"""A place among the expired items."""
+
+
+def expiring(now: int, limit: int, after: Due) -> Steps[tuple[Due | None, dict[str, list[int]]]]:
+    """A page of the items of working memory whose time has come and that nothing holds now, by board, and the
+    place the page ended at; no place at the end."""
+    rows = yield sql("expiring"), (now, limit, *after)
+    by_no: dict[int, list[int]] = {}
+    for _board, number, _at, no in rows:
+        by_no.setdefault(no, []).append(number)
+    by_board: dict[str, list[int]] = {}
+    for no, listed in by_no.items():
+        held = yield from guard_index.protected_among(no, listed)
+        if free := [number for number in listed if number not in held]:
+            by_board[next(row[0] for row in rows if row[3] == no)] = free
+    return ((rows[-1][2], rows[-1][3], rows[-1][1]) if len(rows) == limit else None), by_board
+
+
+def next_expiry(now: int) -> Steps[int | None]:
+    """When the time of the next item of any board comes, after now; `None` when none has one."""
+    rows = yield sql("next_expiry"), (now,)
+    return rows[0][0] if rows else None
+
+
+def restore(board: str, agent: str, wanted: Iterable[int], now: int, look: int) -> Steps[Restored]:
+    """Brings archived items back to working memory; those already there stay as they are.
+
+    Raises:
+        Conflict: one was deleted.
+    """
+    ledger: Ledger = yield from open_ledger(board, agent, now)
+    rows = yield from load_visible(ledger.no, wanted, agent, board)
+    for number in sorted(rows):
+        if standing(rows[number]).zone == Zone.ARCHIVE:
+            ledger.note(ChangeKind.RESTORE, rows[number])
+            yield from ledger.restore(rows[number], why=f"restored by {agent}")
+    if ledger.items:
+        yield sql("agent_seen"), (ledger.no, agent, 0, now)
+        yield from ledger.close()
+    items = yield from values(ledger.board, [rows[n] for n in sorted(rows)], agent)
+    waiting = yield from attention(ledger.no, agent, look)
+    board_now = ledger.board
+    return Restored(
+        tuple(items), board_now.seq, board_now.working_tokens, board_now.config.high_tokens, waiting
+    )
+
+
+def kept_restoring(board: str, agent: str, look: int) -> Form[Restored]:
+    """Keeps what came back; the items, and how full the board is, are shown as they are now."""
+
+    def keep(back: Restored) -> Any:
+        return [[item.number for item in back.items], back.seq]
+
+    def again(kept: Any) -> Steps[Restored]:
+        numbers, seq = kept
+        row = yield from get_board(board)
+        rows = yield from load(row.no, numbers, agent)  # of those, what the agent may see by now
+        items = yield from values(row, [rows[n] for n in numbers if n in rows], agent)
+        waiting = yield from attention(row.no, agent, look)
+        return Restored(tuple(items), seq, row.working_tokens, row.config.high_tokens, waiting, repeated=True)
+
+    return Form(keep, again)

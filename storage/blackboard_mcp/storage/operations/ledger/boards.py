@@ -1,0 +1,118 @@
+"""Boards: coming into being, core and configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from blackboard_mcp.protocols.board import NEXT, Board, BoardChange, BoardConfig, Core
+from blackboard_mcp.protocols.changes import ChangeKind
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput
+from blackboard_mcp.protocols.events import EventType
+from blackboard_mcp.protocols.grants import Grant
+from blackboard_mcp.protocols.tokens import Count
+
+from ..access import members
+from . import token_counts
+from .ledger import create_ledger, find_board, get_board, open_ledger
+from .rows import BoardRow, Steps, config_json, core_json, sql
+
+
+def ensure(board: str, agent: str, config: BoardConfig, now: int) -> Steps[Board]:
+    ledger = yield from create_ledger(board, agent, now, config)
+    if ledger.board.seq >= ledger.first_seq:
+        yield from ledger.close()
+    return ledger.board.value()
+
+
+def find(board: str) -> Steps[Board | None]:
+    row = yield from find_board(board)
+    return None if row is None else row.value()
+
+
+def list_all() -> Steps[list[Board]]:
+    return [BoardRow.of(row).value() for row in (yield sql("boards"), ())]
+
+
+def set_core(board: str, agent: str, core: Core, expected_version: int, now: int) -> Steps[Core]:
+    ledger = yield from open_ledger(board, agent, now)
+    current = ledger.board.core
+    if current.version != expected_version:
+        raise Conflict(
+            f"The core of '{board}' is at version {current.version}, and expected_version was "
+            f"{expected_version}. Nothing was changed.",
+            current_version=current.version,
+        )
+    ledger.note(ChangeKind.CORE)
+    fresh = replace(core, version=current.version + 1)
+    yield sql("board_core"), (ledger.no, core_json(fresh))
+    yield from ledger.emit(EventType.CORE_CHANGED, data={"version": fresh.version})
+    yield from ledger.close()
+    return fresh
+
+
+def change(
+    board: str,
+    agent: str,
+    wanted: BoardChange,
+    now: int,
+    grant: Grant | None = None,
+    count: Count | None = None,
+    counted: Mapping[str, int] | None = None,
+) -> Steps[Board]:
+    """`count` counts by the tokenizer that `wanted` names; what texts came out at before is in `counted`, by hash."""
+    ledger = yield from open_ledger(board, agent, now)
+    row = ledger.board
+    changed: dict[str, object] = {}
+    if wanted.lifecycle is not None and wanted.lifecycle is not row.lifecycle:
+        if wanted.lifecycle not in NEXT[row.lifecycle]:
+            allowed = ", ".join(sorted(NEXT[row.lifecycle])) or "none: a closed board stays closed"
+            raise Conflict(
+                f"Board '{board}' is {row.lifecycle} and cannot become {wanted.lifecycle}. Allowed: {allowed}. "
+                "Nothing was changed.",
+                lifecycle=str(row.lifecycle),
+            )
+        row.lifecycle = wanted.lifecycle
+        changed["lifecycle"] = str(row.lifecycle)
+    if wanted.title is not None and wanted.title != row.title:
+        row.title = wanted.title
+        changed["title"] = row.title[:80]
+    if wanted.parent is not None and wanted.parent != (row.parent or ""):
+        yield from _check_parent(board, wanted.parent)
+        row.parent = wanted.parent or None
+        changed["parent"] = True  # not which: who reads the log may not reach it
+    config = replace(row.config, **wanted.settings)
+    if config != row.config:
+        if (clash := config.clash()) is not None:
+            raise InvalidInput(f"{clash} Nothing was changed.")
+        changed["settings"] = sorted(wanted.settings)
+    if "tokenizer" in wanted.settings:
+        if count is None:
+            raise InvalidInput("Another tokenizer needs something that counts by it. Nothing was changed.")
+        # Named again, it mends counts that are of another one, as those of older versions may be.
+        if (yield from token_counts.recount(ledger, count, counted or {})) or config != row.config:
+            changed["settings"] = sorted(wanted.settings)
+            changed["tokenizer"] = [row.config.tokenizer, config.tokenizer]
+    row.config = config
+    for name in changed.keys() - {"settings"}:
+        ledger.note(ChangeKind.BOARD, name=name)
+    for name in wanted.settings if "settings" in changed else ():
+        ledger.note(ChangeKind.BOARD, name=name)
+    if changed:
+        yield (
+            sql("board_change"),
+            (row.no, row.title, row.parent, str(row.lifecycle), config_json(row.config)),
+        )
+        yield from ledger.emit(EventType.BOARD_CHANGED, data=changed)
+    if (yield from members.change(ledger, wanted.members, grant)) or changed:
+        yield from ledger.close()
+    return row.value()
+
+
+def _check_parent(board: str, parent: str) -> Steps[None]:
+    """A parent is there, and is not the board or below it."""
+    above: str | None = parent or None
+    while above is not None:
+        if above == board:
+            raise InvalidInput(f"'{parent}' lies below '{board}': a parent must not. Nothing was changed.")
+        above = (yield from get_board(above)).parent

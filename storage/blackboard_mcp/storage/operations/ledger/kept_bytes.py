@@ -1,0 +1,66 @@
+"""What stays for good is bounded: in bytes of an owner and of a board, and by the room on the disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from blackboard_mcp.protocols.board import RESERVE_BYTES
+from blackboard_mcp.protocols.errors import QuotaExceeded, StoreLow
+from blackboard_mcp.protocols.events import SYSTEM
+
+from ...disk_room import ROOM, Room
+from .rows import Steps, sql
+
+if TYPE_CHECKING:
+    from .ledger import Ledger
+
+_COUNTED = "texts, tags and metadata of every version, and 1,000 bytes for each"
+_STILL = "Still taken: debate(…), status RESOLVED, WITHDRAWN or DELETED, and an answer that you owe, posted by itself"
+
+
+def check(ledger: Ledger) -> Steps[None]:
+    """Refuses a transaction that adds to what is kept, where no more may be.
+
+    Of an answer that is owed, a little more is taken: nobody is kept from ending what was begun.
+
+    Raises:
+        StoreLow: the disk is nearly full.
+        QuotaExceeded: the agent's owner, or all together, would have more than the board allows.
+    """
+    if ledger.agent == SYSTEM:
+        return
+    owed = ledger.answering and ledger.grown == 1
+    if ROOM.get() is not Room.ALL and not owed:
+        raise StoreLow(
+            f"The server's disk is nearly full, so nothing new is taken. Nothing was changed. {_STILL}; reading goes "
+            "on. Who runs the server finds in its log what helps; send this again later."
+        )
+    config = ledger.board.config
+    if not config.owner_bytes and not config.board_bytes:
+        return
+    ((owner, own, every),) = yield sql("stored_here"), (ledger.no, ledger.agent)
+    beyond = RESERVE_BYTES if owed else 0
+    for limit, whose, most, has in (
+        ("owner_bytes", f"the agents of {owner} have written", config.owner_bytes, own),
+        ("board_bytes", "everybody has written", config.board_bytes, every),
+    ):
+        if most and has > most + beyond:
+            raise QuotaExceeded(
+                f"With this, what {whose} on '{ledger.board.id}' would have more than {most:,} bytes ({_COUNTED}; "
+                f"board setting {limit}). Nothing was changed. It all stays, so waiting does not help: post on another "
+                f"board, or ask an admin of '{ledger.board.id}' to allow more. {_STILL}.",
+                limit=limit,
+                most=most,
+            )
+
+
+def check_room() -> None:
+    """
+    Raises:
+        StoreLow: there is no room for anything that agents write.
+    """
+    if ROOM.get() is Room.NOTHING:
+        raise StoreLow(
+            "The server's disk is all but full, so it only reads. Nothing was changed. Who runs the server finds in "
+            "its log what helps; send this again later."
+        )

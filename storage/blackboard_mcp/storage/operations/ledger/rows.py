@@ -1,0 +1,338 @@
+"""Rows of the schema as values, and the statements by name."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from importlib import resources
+from typing import Any, Final, TypeVar
+
+from blackboard_mcp.protocols.access import Trust
+from blackboard_mcp.protocols.agreements import Agreement
+from blackboard_mcp.protocols.board import Board, BoardConfig, Core, Lifecycle
+from blackboard_mcp.protocols.events import Event, EventType
+from blackboard_mcp.protocols.items import (
+    FALLEN,
+    Contest,
+    Edge,
+    EdgeKind,
+    Forgotten,
+    Item,
+    ItemType,
+    Retraction,
+    Status,
+    Visibility,
+    Zone,
+    item_id,
+)
+from blackboard_mcp.protocols.visibility import visibility_of
+
+from ...operation import Rows, Statement
+from ..access.visibility import expanded
+
+T = TypeVar("T")
+Steps = Generator[Statement, Rows, T]
+"""An operation under way: yields statements, is sent rows, returns a `T`."""
+
+_COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+
+
+@cache
+def _statements() -> dict[str, str]:
+    named: dict[str, str] = {}
+    for file in resources.files("blackboard_mcp.storage.sqlite").joinpath("queries").iterdir():
+        for name, body in statements_of(file.read_text("utf-8")).items():
+            assert name not in named, name
+            named[name] = expanded(body)
+    return named
+
+
+def statements_of(text: str) -> dict[str, str]:
+    """The statements of a file by their names, without comments."""
+    parts = _NAME.split(text)[1:]
+    return {
+        name: _COMMENT.sub("", body).strip().rstrip(";")
+        for name, body in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+def sql(name: str) -> str:
+    """The text of a named statement, with the words of `sight` written out."""
+    return _statements()[name]
+
+
+def micros(at: datetime) -> int:
+    """Microseconds since 1970 of an aware instant."""
+    return (at - _EPOCH).days * 86_400_000_000 + (at - _EPOCH).seconds * 1_000_000 + at.microsecond
+
+
+def instant(at: int) -> datetime:
+    """The aware instant of microseconds since 1970."""
+    return datetime.fromtimestamp(at // 1_000_000, UTC).replace(microsecond=at % 1_000_000)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+MAX_REASON = 300
+"""Most characters of a reason that an event repeats."""
+
+
+def cut(text: str, most: int) -> str:
+    """The start of a text, and a sign that it goes on where it does."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def numbers(values: Iterable[int]) -> str:
+    """A JSON list of numbers, in order, for `json_each`."""
+    return "[" + ",".join(map(str, sorted(set(values)))) + "]"
+
+
+@dataclass(slots=True)
+class BoardRow:
+    no: int
+    id: str
+    title: str
+    parent: str | None
+    lifecycle: Lifecycle
+    config: BoardConfig
+    core: Core
+    seq: int
+    last_number: int
+    created_at: int
+    working_items: int
+    working_tokens: int
+    archived_items: int
+    private_items: int
+    private_tokens: int
+    """The part of working memory that not everybody sees."""
+    pressure: int
+    """The hot issue that tells of pressure; 0 where there is none."""
+    copied: int
+    """Whether it was put back from a copy and did not change since."""
+
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> BoardRow:
+        core = json.loads(row[6])
+        return cls(
+            no=row[0],
+            id=row[1],
+            title=row[2],
+            parent=row[3],
+            lifecycle=Lifecycle(row[4]),
+            config=config_of(row[5]),
+            core=Core(core["objective"], tuple(core["constraints"]), core["flags"], core["version"]),
+            seq=row[7],
+            last_number=row[8],
+            created_at=row[9],
+            working_items=row[10],
+            working_tokens=row[11],
+            archived_items=row[12],
+            private_items=row[13],
+            private_tokens=row[14],
+            pressure=row[15],
+            copied=row[16],
+        )
+
+    def value(self) -> Board:
+        return Board(
+            id=self.id,
+            title=self.title,
+            parent=self.parent,
+            lifecycle=self.lifecycle,
+            config=self.config,
+            core=self.core,
+            seq=self.seq,
+            created_at=instant(self.created_at),
+            working_items=self.working_items,
+            working_tokens=self.working_tokens,
+            archived_items=self.archived_items,
+            pressure=self.pressure or None,
+        )
+
+
+def core_json(core: Core) -> str:
+    return dumps(asdict(core))
+
+
+def config_json(config: BoardConfig) -> str:
+    return dumps(asdict(config))
+
+
+@lru_cache(maxsize=256)
+def config_of(stored: str) -> BoardConfig:
+    """The configuration as this version knows it; each text is parsed once, for every write asks.
+
+    What an older version did not write has its default; what a newer one wrote is left alone, and stays
+    where it is when the rest is changed.
+    """
+    given: dict[str, Any] = {}
+    for name, value in json.loads(stored).items():
+        if name in _SETTINGS:
+            given[name] = tuple(value) if isinstance(value, list) else value
+    return BoardConfig(**given)
+
+
+_SETTINGS = frozenset(field.name for field in fields(BoardConfig))
+
+
+FORGOTTEN: Final = 2
+"""What `deleted` says of a content that was forgotten."""
+
+Cited = tuple[Edge, str]
+"""An edge, and the id of its far end."""
+
+
+@dataclass(slots=True)
+class ItemRow:
+    """A row of `item`; instants in microseconds, JSON columns parsed on demand."""
+
+    board: int
+    number: int
+    type: str
+    key: str | None
+    version: int
+    status: str
+    zone: str
+    importance: int
+    author: str
+    owner: str
+    text: str
+    tags: str
+    metadata: str
+    tokens: int
+    sha256: str
+    thread: int
+    created_at: int
+    updated_at: int
+    ttl: int | None
+    expires_at: int | None
+    seq: int
+    updated_by: str
+    deleted: int = 0
+    """1 of a tombstone, 2 where the content was forgotten."""
+    written_by: str = ""
+    written_at: int = 0
+    """Of the version; its author and when it was posted, where they are not said."""
+
+    @property
+    def id(self) -> str:
+        return item_id(self.type, self.number)
+
+    @property
+    def visibility(self) -> Visibility:
+        return visibility_of(self.owner)
+
+    @property
+    def public(self) -> bool:
+        """Whether everybody may see it."""
+        return self.visibility is Visibility.BOARD
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether its content was removed by an operator's decision."""
+        return self.deleted == FORGOTTEN
+
+    def tag_list(self) -> tuple[str, ...]:
+        return tuple(json.loads(self.tags))
+
+    def value(
+        self,
+        board: str,
+        leaving: Sequence[Cited],
+        arriving: Sequence[Cited],
+        debate: str | None,
+        thread_id: str,
+        supporters: tuple[str, ...] = (),
+        opponents: tuple[str, ...] = (),
+        retracted: tuple[Retraction, ...] = (),
+        trust: Trust = Trust.NORMAL,
+        contested: tuple[Contest, ...] = (),
+        former: int = 0,
+        fell: tuple[str, ...] = (),
+        undecided: bool = False,
+        agreement: Agreement | None = None,
+        adopted_in: str | None = None,
+        outcome: str = "",
+        successions: Sequence[tuple[str, str]] = (),
+        forgotten: Forgotten | None = None,
+    ) -> Item:
+        return Item(
+            board=board,
+            number=self.number,
+            type=ItemType(self.type),
+            key=self.key,
+            version=self.version,
+            status=Status(self.status),
+            zone=Zone(self.zone),
+            importance=self.importance,
+            author=self.author,
+            text=self.text,
+            tags=self.tag_list(),
+            metadata=json.loads(self.metadata),
+            tokens=self.tokens,
+            sha256=self.sha256,
+            thread=self.thread,
+            visibility=self.visibility,
+            created_at=instant(self.created_at),
+            updated_at=instant(self.updated_at),
+            expires_at=None if self.expires_at is None else instant(self.expires_at),
+            seq=self.seq,
+            updated_by=self.updated_by,
+            written_by=self.written_by or self.author,
+            written_at=instant(self.written_at or self.created_at),
+            edges=tuple(edge for edge, _ in leaving),
+            incoming=tuple(edge for edge, _ in arriving),
+            debate=debate,
+            outcome=outcome,
+            gave_way_to=successions[0][0] if successions else "",
+            led_to=successions[-1][0] if len(successions) > 1 else "",
+            successor_fell=bool(successions) and successions[-1][1] in FALLEN,
+            cites=tuple((edge.kind, id_) for edge, id_ in leaving),
+            cited_by=tuple((edge.kind, id_) for edge, id_ in arriving),
+            thread_id=thread_id,
+            supporters=supporters,
+            opponents=opponents,
+            retracted=retracted,
+            deleted=bool(self.deleted),
+            trust=trust,
+            contested=contested,
+            former=former,
+            fell=fell,
+            undecided=undecided,
+            agreement=agreement,
+            adopted_in=adopted_in,
+            forgotten=forgotten,
+        )
+
+
+def edge_of(row: Sequence[Any]) -> Edge:
+    return Edge(row[0], EdgeKind(row[1]), row[2])
+
+
+def event_of(row: Sequence[Any]) -> Event:
+    """An event from the columns of `events_after`."""
+    return Event(
+        seq=row[0],
+        event=EventType(row[1]),
+        item=None if row[2] is None else item_id(row[3], row[2]),
+        key=row[4],
+        version=row[5],
+        agent=row[7],
+        tags=tuple(json.loads(row[8])),
+        at=instant(row[9]),
+        data=json.loads(row[10]),
+        owner=row[11] or None,
+        type=None if row[3] is None else ItemType(row[3]),
+        thread=row[6],
+        concerns=tuple(json.loads(row[12])),
+    )

@@ -1,0 +1,1 @@
+"""Messages between agents: requests, subscriptions, consumer groups."""

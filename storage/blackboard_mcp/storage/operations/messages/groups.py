@@ -1,0 +1,235 @@
+"""Consumer groups as a whole: coming into being, changing, ending; and their dead letters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
+from blackboard_mcp.protocols.changes import ChangeKind
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
+from blackboard_mcp.protocols.events import SYSTEM, EventType
+from blackboard_mcp.protocols.groups import (
+    MAX_DEAD,
+    MAX_GROUPS,
+    MAX_IN_FLIGHT,
+    MAX_TAKEN,
+    DeadLetter,
+    Group,
+    GroupState,
+    Handle,
+    group_filter,
+)
+
+from ..ledger.ledger import Ledger, get_board, open_ledger
+from ..ledger.rows import Steps, dumps, instant, sql
+from .group_turns import (
+    PAGE,
+    GroupRow,
+    bury,
+    check_attempts,
+    counts,
+    events_at,
+    find_group,
+    get_group,
+    make,
+    matching,
+)
+
+_BATCH = 100
+_NAMED = 10
+
+
+def create(
+    board: str,
+    agent: str,
+    name: str,
+    filter_: dict[str, Any],
+    since: int | None,
+    max_attempts: int,
+    now: int,
+    most: int = MAX_GROUPS,
+) -> Steps[Group]:
+    """A new group, from the present end of the log or from after `since`; at most `most` of one agent.
+
+    Raises:
+        InvalidInput: a filter or a number that cannot be.
+        Refused: too many groups, or the board is closed.
+        Conflict: there is a group of that name, with another filter.
+    """
+    ledger = yield from open_ledger(board, agent, now)
+    group = yield from make(ledger, name, filter_, since=since, max_attempts=max_attempts, most=most)
+    yield from _close(ledger)
+    return _group(group)
+
+
+def change(
+    board: str, agent: str, name: str, filter_: dict[str, Any] | None, max_attempts: int | None, now: int
+) -> Steps[Group]:
+    """Another filter for what is still to be handed out, or another number of attempts, by who made the group."""
+    if filter_ is not None:
+        group_filter(filter_)
+    if max_attempts is not None:
+        check_attempts(max_attempts)
+    ledger, group = yield from _own(board, agent, name, now)
+    changed: dict[str, Any] = {"group": name}
+    if filter_ is not None and json.loads(group.filter) != filter_:
+        group.filter, changed["filter"] = dumps(filter_), True
+    if max_attempts is not None and max_attempts != group.max_attempts:
+        group.max_attempts = changed["max_attempts"] = max_attempts
+        yield sql("deliveries_last"), (ledger.no, name, max_attempts)
+    if len(changed) > 1:
+        ledger.note(ChangeKind.CONSUME, name=name)
+        yield sql("group_change"), (ledger.no, name, group.filter, group.max_attempts)
+        yield from ledger.emit(EventType.GROUP_CHANGED, data=changed)
+        yield from ledger.close()
+    return _group(group)
+
+
+def end(board: str, agent: str, name: str, now: int) -> Steps[int]:
+    """Ends a group, by who made it; what was in flight is nobody's then. The board's sequence."""
+    ledger, _ = yield from _own(board, agent, name, now)
+    ledger.note(ChangeKind.CONSUME, name=name)
+    yield from _end(ledger, name, "ended")
+    return ledger.board.seq
+
+
+def listed(board: str, now: int) -> Steps[tuple[list[GroupState], int]]:
+    """The groups of a board, by name, and its sequence."""
+    row = yield from get_board(board)
+    states = []
+    for line in (yield sql("groups"), (row.no, MAX_GROUPS)):
+        group = GroupRow(*line)
+        found, _, more = yield from matching(row, group, PAGE + 1, PAGE)
+        held, waiting, dead = yield from counts(row.no, group.name, now)
+        states.append(GroupState(_group(group), len(found), more, held, waiting, dead))
+    return states, row.seq
+
+
+def dead_letters(board: str, name: str, after: int, limit: int) -> Steps[tuple[list[DeadLetter], int]]:
+    """Dead letters after a sequence, by sequence; and the board's sequence."""
+    row = yield from get_board(board)
+    yield from get_group(row.no, board, name)
+    rows = yield sql("dead_letters"), (row.no, name, after, limit)
+    events = yield from events_at(row.no, [line[0] for line in rows])
+    letters = [
+        DeadLetter(Handle(seq, attempt), events[seq], worker, why, instant(at))
+        for seq, attempt, worker, why, at in rows
+    ]
+    return letters, row.seq
+
+
+def retry(board: str, agent: str, name: str, wanted: Sequence[Handle], now: int) -> Steps[int]:
+    """Dead letters wait to be handed out again, as often as new events."""
+    ledger = yield from _dead(board, agent, name, wanted, now)
+    held, waiting, _ = yield from counts(ledger.no, name, now)
+    if held + waiting + len(wanted) > MAX_IN_FLIGHT:
+        raise Refused(
+            f"'{name}' has {held + waiting} events in flight, and {MAX_IN_FLIGHT} is the limit. Nothing was changed; "
+            "retry when some are acknowledged."
+        )
+    for handle in wanted:
+        yield sql("delivery_retry"), (ledger.no, name, handle.seq, now)
+    return (yield from _told(ledger, EventType.DELIVERY_RETRIED, name, wanted))
+
+
+def drop(board: str, agent: str, name: str, wanted: Sequence[Handle], now: int) -> Steps[int]:
+    """Dead letters are done with."""
+    ledger = yield from _dead(board, agent, name, wanted, now)
+    for handle in wanted:
+        yield sql("delivery_done"), (ledger.no, name, handle.seq)
+    return (yield from _told(ledger, EventType.DELIVERY_DROPPED, name, wanted))
+
+
+def due(now: int) -> Steps[tuple[list[tuple[str, str]], list[tuple[str, str]]]]:
+    """Groups, by board, with dead letters to be; and groups that nobody uses."""
+    usual = BoardConfig().subscription_lease_seconds
+    spent = yield sql("groups_spent"), (now, _BATCH)
+    unused = yield sql("groups_abandoned"), (now, usual, str(Lifecycle.CLOSED), _BATCH)
+    return [(row[0], row[1]) for row in spent], [(row[0], row[1]) for row in unused]
+
+
+def bury_spent(board: str, name: str, now: int) -> Steps[bool]:
+    """Buries what was handed out for the last time and is held no more; whether there was any."""
+    ledger = yield from open_ledger(board, SYSTEM, now)
+    group = yield from find_group(ledger.no, name)
+    if group is None:
+        return False
+    yield from bury(ledger, group, MAX_DEAD)
+    return (yield from _close(ledger))
+
+
+def abandon(board: str, name: str, now: int) -> Steps[bool]:
+    """Ends a group that nobody used for as long as a subscription may go unused; false when somebody did."""
+    ledger = yield from open_ledger(board, SYSTEM, now)
+    group = yield from find_group(ledger.no, name)
+    lease = ledger.board.config.subscription_lease_seconds * 1_000_000
+    if group is None or not lease or group.used_at > now - lease:
+        return False
+    yield from _end(ledger, name, "nobody used it")
+    return True
+
+
+def _group(row: GroupRow) -> Group:
+    return Group(
+        row.name,
+        json.loads(row.filter),
+        row.created_by,
+        instant(row.created_at),
+        row.cursor,
+        row.max_attempts,
+    )
+
+
+def _own(board: str, agent: str, name: str, now: int) -> Steps[tuple[Ledger, GroupRow]]:
+    ledger = yield from open_ledger(board, agent, now)
+    group = yield from get_group(ledger.no, board, name)
+    if group.created_by != agent:
+        raise Refused(
+            f"'{name}' is {group.created_by}'s, who made it: only they change or end it. Nothing was changed; another "
+            "name makes a group of yours.",
+            created_by=group.created_by,
+        )
+    return ledger, group
+
+
+def _end(ledger: Ledger, name: str, why: str) -> Steps[None]:
+    held, waiting, dead = yield from counts(ledger.no, name, ledger.now)
+    yield sql("deliveries_drop"), (ledger.no, name)
+    yield sql("group_drop"), (ledger.no, name)
+    data = {"group": name, "why": why, "in_flight": held + waiting, "dead": dead}
+    yield from ledger.emit(EventType.GROUP_ENDED, data=data)
+    yield from ledger.close()
+
+
+def _dead(board: str, agent: str, name: str, wanted: Sequence[Handle], now: int) -> Steps[Ledger]:
+    if not 0 < len(wanted) <= MAX_TAKEN or len(set(wanted)) < len(wanted):
+        raise InvalidInput(f"Name 1 to {MAX_TAKEN} dead letters, each once. Nothing was changed.")
+    ledger = yield from open_ledger(board, agent, now)
+    yield from get_group(ledger.no, board, name)
+    rows = yield sql("deliveries"), (ledger.no, name, dumps([handle.seq for handle in wanted]))
+    there = {Handle(row[0], row[1]) for row in rows if row[6]}
+    missing = [str(handle) for handle in wanted if handle not in there]
+    if missing:
+        raise Conflict(
+            f"{', '.join(missing[:_NAMED])}: no such dead letter of '{name}'. Nothing was changed; "
+            f'consume(group="{name}", op="dead") lists them.',
+            missing=missing,
+        )
+    return ledger
+
+
+def _told(ledger: Ledger, event: EventType, name: str, wanted: Sequence[Handle]) -> Steps[int]:
+    ledger.note(ChangeKind.CONSUME, name=name)
+    seqs = [handle.seq for handle in wanted]
+    yield from ledger.emit(event, data={"group": name, "events": seqs[:_NAMED], "count": len(seqs)})
+    yield from ledger.close()
+    return ledger.board.seq
+
+
+def _close(ledger: Ledger) -> Steps[bool]:
+    if ledger.board.seq < ledger.first_seq:
+        return False
+    yield from ledger.close()
+    return True

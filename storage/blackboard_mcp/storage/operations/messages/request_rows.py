@@ -1,0 +1,328 @@
+"""Requests inside a transaction: how each stands, along which states it moves, who may answer it, how it ends.
+
+Every change of a request goes through `move`, which checks the transition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from blackboard_mcp.protocols.asking import KEYS, AgentRequest
+from blackboard_mcp.protocols.changes import ChangeKind
+from blackboard_mcp.protocols.errors import Conflict, Refused, UnknownReference
+from blackboard_mcp.protocols.events import SYSTEM, EventType
+from blackboard_mcp.protocols.items import Draft, ItemType, Status, Zone, item_id
+from blackboard_mcp.protocols.messages.request_result import REQUEST_STATES, RequestState
+
+from ..ledger.ledger import Ledger, load_any
+from ..ledger.rows import BoardRow, ItemRow, Steps, instant, numbers, sql
+
+_MICROS = 1_000_000
+MAX_TOLD = 64
+"""Agents with a skill who are told of one request."""
+_ENDS = {
+    RequestState.ANSWERED: EventType.REQUEST_ANSWERED,
+    RequestState.DECLINED: EventType.REQUEST_DECLINED,
+    RequestState.CANCELLED: EventType.REQUEST_CANCELLED,
+    RequestState.EXPIRED: EventType.REQUEST_EXPIRED,
+}
+
+
+@dataclass(slots=True)
+class RequestRow:
+    """A row of `request`; instants in microseconds, empty and 0 for what is not there."""
+
+    number: int
+    asker: str
+    agent: str
+    skill: str
+    state: str
+    opened_at: int
+    deadline: int
+    holder: str
+    held_until: int
+    lease: int
+    parts: int
+    partial: int
+    answer: int
+    reason: str
+    ended_by: str
+    ended_at: int
+
+    @property
+    def id(self) -> str:
+        return item_id(ItemType.QUESTION, self.number)
+
+    @property
+    def live(self) -> bool:
+        return self.state in (RequestState.OPEN, RequestState.TAKEN)
+
+    @property
+    def whom(self) -> str:
+        """Whom it is for, in a word."""
+        return self.agent or f"skill:{self.skill}"
+
+
+def find(no: int, number: int) -> Steps[RequestRow | None]:
+    rows = yield sql("request_get"), (no, number)
+    return RequestRow(*rows[0]) if rows else None
+
+
+def get(board: BoardRow, number: int) -> Steps[RequestRow]:
+    """
+    Raises:
+        UnknownReference: no item of that number is a request.
+    """
+    row = yield from find(board.no, number)
+    if row is None:
+        raise UnknownReference(
+            f"No request {item_id(ItemType.QUESTION, number)} on board '{board.id}'. Nothing was changed; request() "
+            "lists yours, respond() what waits for you."
+        )
+    return row
+
+
+def value(board: BoardRow, row: RequestRow, now: int) -> Steps[AgentRequest]:
+    declined = yield sql("request_declines"), (board.no, row.number)
+    named = tuple(agent for agent, _ in declined)
+    others = 0
+    if row.live and row.skill:
+        offered = yield from offering(board, row.skill, now)
+        others = sum(agent not in (*named, row.asker) for agent in offered)
+    elif row.live:
+        others = len((yield sql("agent_there"), (board.no, row.agent)))
+    return AgentRequest(
+        board=board.id,
+        number=row.number,
+        id=row.id,
+        asker=row.asker,
+        to=row.agent,
+        skill=row.skill,
+        state=RequestState(row.state),
+        opened_at=instant(row.opened_at),
+        deadline=instant(row.deadline),
+        holder=row.holder or None,
+        held_until=instant(row.held_until) if row.holder else None,
+        lease=row.lease,
+        parts=row.parts,
+        partial=item_id(ItemType.RESULT, row.partial) if row.partial else None,
+        answer=item_id(ItemType.ANSWER, row.answer) if row.answer else None,
+        reason=row.reason,
+        ended_by=row.ended_by or None,
+        ended_at=instant(row.ended_at) if row.ended_at else None,
+        declined=named,
+        offering=others,
+        seq=board.seq,
+    )
+
+
+def offering(board: BoardRow, skill: str, now: int) -> Steps[list[str]]:
+    """Who offers a skill and was there within the lease, who has offered longest first."""
+    lease = board.config.skill_lease_seconds
+    since = now - lease * _MICROS if lease else -1
+    rows = yield sql("offering"), (board.no, skill, since, MAX_TOLD)
+    return [row[0] for row in rows]
+
+
+def move(ledger: Ledger, row: RequestRow, state: RequestState) -> Steps[None]:
+    """Writes the request, in a state that its present one leads to.
+
+    Raises:
+        Conflict: no declared transition leads there.
+    """
+    if state != row.state:
+        REQUEST_STATES.check(row.state, state)
+    row.state = str(state)
+    due = min(row.deadline, row.held_until) if row.holder else row.deadline
+    changed = (row.state, int(row.live), due, row.holder, row.held_until, row.lease, row.parts, row.partial)
+    ended = (row.answer, row.reason, row.ended_by, row.ended_at)
+    yield sql("request_set"), (ledger.no, row.number, *changed, *ended)
+
+
+def question(ledger: Ledger, row: RequestRow) -> Steps[ItemRow]:
+    return (yield from load_any(ledger.no, [row.number]))[row.number]
+
+
+# Who may do what
+
+
+def check_live(row: RequestRow) -> None:
+    """
+    Raises:
+        Conflict: the request has ended.
+    """
+    if row.live:
+        return
+    by = f" by {row.ended_by}" if row.ended_by not in ("", SYSTEM) else ""
+    why = f" ({row.reason})" if row.reason else ""
+    raise Conflict(
+        f"{row.id} was {row.state.lower()}{by} at {instant(row.ended_at):%H:%M:%SZ}{why}: it takes no answer any more. "
+        f'Nothing was changed; what others should know goes on the board: post(edges={{"replies_to": ["{row.id}"]}}, '
+        'text="…").',
+        state=row.state,
+        request=row.id,
+    )
+
+
+def check_mine(ledger: Ledger, row: RequestRow, lease: int | None) -> Steps[None]:
+    """
+    Raises:
+        Conflict: the request has ended, somebody else holds it, or the lease is not that of its last taking.
+        Refused: it is not this agent's to answer.
+    """
+    check_live(row)
+    agent = ledger.agent
+    if row.holder == agent:
+        # Of two processes of one agent, the one that took it last may answer what it took.
+        if (lease is not None and lease != row.lease) or (lease is None and row.skill):
+            said = f"lease {lease} is not" if lease is not None else "it takes the lease"
+            raise Conflict(
+                f'{row.id}: {said} that of its last taking. Nothing was changed; respond(id="{row.id}") takes it again '
+                "and says which lease to give.",
+                request=row.id,
+            )
+        return
+    if row.holder and row.held_until > ledger.now:
+        raise Conflict(
+            f"{row.holder} has {row.id} until {instant(row.held_until):%H:%M:%SZ}. Nothing was changed; respond() "
+            "lists what else waits.",
+            request=row.id,
+            holder=row.holder,
+        )
+    if lease is not None and (not row.lease or lease != row.lease):
+        raise Conflict(
+            f'Your lease {lease} of {row.id} has ended. Nothing was changed; respond(id="{row.id}") takes it again.',
+            request=row.id,
+        )
+    yield from check_for(ledger, row)
+
+
+def check_for(ledger: Ledger, row: RequestRow) -> Steps[None]:
+    """
+    Raises:
+        Refused: the request is to another agent, or for a skill that this one does not offer.
+    """
+    agent = ledger.agent
+    if row.asker == agent:
+        raise Refused(
+            f'You asked {row.id} yourself. Nothing was changed; request(id="{row.id}") waits for it.'
+        )
+    if row.agent:
+        if row.agent != agent:
+            raise Refused(
+                f"{row.id} is to {row.agent}. Nothing was changed; a REPLY with edges replies_to says what you know."
+            )
+        return
+    offered = [found[0] for found in (yield sql("skills_of"), (ledger.no, agent))]
+    if row.skill not in offered:
+        listed = ", ".join(f'"{skill}"' for skill in sorted({*offered, row.skill}))
+        raise Refused(
+            f"{row.id} is for the skill {row.skill}, which you do not offer. Nothing was changed; "
+            f"respond(skills=[{listed}]) does."
+        )
+
+
+def may_answer(ledger: Ledger, row: RequestRow) -> Steps[bool]:
+    """Whether an ANSWER that the agent posts by itself is the answer to the request."""
+    if not row.live:
+        return False
+    if row.holder == ledger.agent:
+        return True
+    if row.holder and row.held_until > ledger.now:
+        return False
+    try:
+        yield from check_for(ledger, row)
+    except Refused:
+        return False
+    return True
+
+
+# How it ends
+
+
+def end(
+    ledger: Ledger, row: RequestRow, state: RequestState, *, reason: str = "", answer: ItemRow | None = None
+) -> Steps[None]:
+    """The request has ended; its question leaves with the next pass, and what there was of another answer with it."""
+    concerned = [row.asker, row.agent, row.holder]
+    if state is RequestState.CANCELLED and row.skill and not row.holder:
+        concerned += yield from offering(ledger.board, row.skill, ledger.now)
+    row.reason, row.ended_by, row.ended_at = reason[:500], ledger.agent, ledger.now
+    if answer is not None:
+        row.answer = answer.number
+    left = row.partial if answer is None else 0
+    yield from move(ledger, row, state)
+    item = yield from question(ledger, row)
+    data: dict[str, Any] = {"asker": row.asker, "to": row.whom}
+    if answer is not None:
+        data["answer"] = answer.id
+    if reason:
+        data["reason"] = reason[:100]
+    named = [name for name in concerned if name]
+    yield from ledger.emit(_ENDS[state], item, data=data, concerns=named, told=answer is not None)
+    done = Status.RESOLVED if state is RequestState.ANSWERED else Status.WITHDRAWN
+    yield from _retire(ledger, item, done, row)
+    if left:
+        yield from drop_partial(ledger, left, row)
+
+
+def drop_partial(ledger: Ledger, number: int, row: RequestRow) -> Steps[None]:
+    """What there is of an answer that will not come leaves with the next pass."""
+    item = (yield from load_any(ledger.no, [number]))[number]
+    yield from _retire(ledger, item, Status.RESOLVED, row)
+
+
+def _retire(ledger: Ledger, item: ItemRow, status: Status, row: RequestRow) -> Steps[None]:
+    """Sets the status of what is over; what is debated, or was changed by hand, stays as it is."""
+    if item.status != Status.ACTIVE or item.zone != Zone.WORKING:
+        return
+    data = {"status": [item.status, str(status)], "to": row.asker}
+    seq = yield from ledger.emit(EventType.ITEM_CHANGED, item, data=data)
+    item.status, item.seq = str(status), seq
+    yield sql("item_status"), (ledger.no, item.number, item.status, seq, ledger.now, ledger.agent)
+
+
+# What posts do about requests
+
+
+def keep_off(ledger: Ledger, draft: Draft, row: ItemRow | None) -> Steps[None]:
+    """Requests and answers are written by requesting and responding alone.
+
+    `row` is the item that the draft would change, `None` for a new one.
+
+    Raises:
+        Refused: the draft would write under their keys, or change one that is open.
+    """
+    if ledger.asking:
+        return
+    key = draft.key if row is None else row.key
+    written = row is None or draft.text is not None or draft.delete
+    if written and key is not None and KEYS.parse(key) is not None:
+        raise Refused(
+            f"Keys {KEYS.pattern()} are written by request and respond alone. Nothing was changed; use a scope of "
+            "your own."
+        )
+    if row is None or row.type not in (ItemType.QUESTION, ItemType.RESULT):
+        return
+    if not written and draft.status is None and draft.ttl_seconds is None:
+        return
+    if (yield sql("requests_among"), (ledger.no, numbers([row.number]))):
+        raise Refused(
+            f"{row.id} belongs to an open request. Nothing was changed; its asker ends it with "
+            'request(id="…", cancel=true), who answers it with respond(id="…", text="…").'
+        )
+
+
+def answered_by_post(ledger: Ledger, row: ItemRow, cited: ItemRow) -> Steps[None]:
+    """An ANSWER posted as a reply to an open request is its answer, where the agent may give it."""
+    if ledger.asking or row.type != ItemType.ANSWER or cited.type != ItemType.QUESTION or not row.public:
+        return
+    asked = yield from find(ledger.no, cited.number)
+    if asked is None or not (yield from may_answer(ledger, asked)):
+        return
+    ledger.note(ChangeKind.RESPOND, cited)
+    left = asked.partial
+    yield from end(ledger, asked, RequestState.ANSWERED, answer=row)
+    if left:
+        yield from drop_partial(ledger, left, asked)

@@ -1,0 +1,404 @@
+"""Requests from agent to agent: asking, offering skills, taking under a lease, answering, and what ends by time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from blackboard_mcp.protocols.asking import (
+    KEYS,
+    MAX_OFFERS,
+    MAX_OPEN,
+    MAX_OPEN_OF_AGENT,
+    MAX_PARTS,
+    AgentRequest,
+    NewAnswer,
+    NewRequest,
+)
+from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
+from blackboard_mcp.protocols.changes import ChangeKind
+from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
+from blackboard_mcp.protocols.events import SYSTEM, EventType
+from blackboard_mcp.protocols.items import Draft, EdgeKind, ItemType, Visibility
+from blackboard_mcp.protocols.messages.request_result import RequestState
+
+from ..items import posting
+from ..ledger.idempotency import Form
+from ..ledger.ledger import Ledger, create_ledger, get_board, load_any, open_ledger
+from ..ledger.rows import Steps, sql
+from .request_rows import (
+    RequestRow,
+    check_live,
+    check_mine,
+    drop_partial,
+    end,
+    find,
+    get,
+    move,
+    offering,
+    question,
+    value,
+)
+
+_MICROS = 1_000_000
+_BATCH = 100
+LAPSED = "lease ended"
+UNDELIVERED = "the call that took it was cancelled"
+
+
+def _begin(board: str, agent: str, now: int) -> Steps[Ledger]:
+    """A ledger of an open board; who is there was there."""
+    ledger = yield from open_ledger(board, agent, now)
+    _check_open(ledger)
+    yield sql("agent_seen"), (ledger.no, agent, 0, now)
+    ledger.asking = True
+    return ledger
+
+
+def _check_open(ledger: Ledger) -> None:
+    state = ledger.board.lifecycle
+    if state is not Lifecycle.OPEN:
+        raise Refused(f"Board '{ledger.board.id}' is {state} and takes no posts. Nothing was changed.")
+
+
+def _post(
+    ledger: Ledger,
+    kind: ItemType,
+    key: str,
+    new: NewRequest | NewAnswer,
+    edges: Sequence[tuple[EdgeKind, int]] = (),
+    version: int = 0,
+) -> Steps[int]:
+    """Writes an item under a key of its own, or without one where a key of old files stands in its way."""
+    if not version and (yield sql("item_of_key"), (ledger.no, "", key)):
+        key = ""
+    draft = Draft(
+        text=new.text,
+        type=kind,
+        edges=tuple(edges),
+        key=key or None,
+        expected_version=version if key else None,
+        visibility=Visibility.BOARD,
+        tokens=new.tokens,
+        sha256=new.sha256,
+        counted_by=new.counted_by,
+        checked=ledger.board.config.validation,  # it has a form of its own, which rules are not about
+    )
+    return (yield from posting.apply(ledger, [draft])).placed[0]
+
+
+# Asking
+
+
+def open_request(board: str, agent: str, new: NewRequest, config: BoardConfig, now: int) -> Steps[int]:
+    if new.to == agent:
+        raise InvalidInput("You cannot ask yourself. Nothing was changed; name another agent or a skill.")
+    ledger = yield from create_ledger(board, agent, now, config)
+    _check_open(ledger)
+    ledger.asking = True
+    mine = yield sql("requests_asked"), (ledger.no, agent, MAX_OPEN_OF_AGENT)
+    if len(mine) >= MAX_OPEN_OF_AGENT:
+        raise Refused(
+            f"You have {MAX_OPEN_OF_AGENT} open requests on '{board}', which is the limit. Nothing was changed; "
+            'request(id="…", cancel=true) takes one back.'
+        )
+    live = yield sql("requests_live"), (ledger.no, MAX_OPEN)
+    if live[0][0] >= MAX_OPEN:
+        raise Refused(
+            f"'{board}' has {MAX_OPEN:,} open requests, which is the limit. Nothing was changed; try again later."
+        )
+    key = KEYS.request_key(str(ledger.board.last_number + 1))
+    ledger.addressed = new.to or f"skill:{new.skill}"
+    number = yield from _post(ledger, ItemType.QUESTION, key, new)
+    deadline = now + round(new.deadline_seconds * _MICROS)
+    yield (
+        sql("request_add"),
+        (ledger.no, number, agent, new.to, new.skill, str(RequestState.OPEN), now, deadline),
+    )
+    ledger.holding.add(number)
+    row = yield from get(ledger.board, number)
+    ledger.note(ChangeKind.REQUEST, type=ItemType.QUESTION, author=agent, name=row.whom)
+    told = [new.to] if new.to else (yield from offering(ledger.board, new.skill, now))
+    yield from ledger.emit(
+        EventType.REQUEST_OPENED,
+        (yield from question(ledger, row)),
+        data={"to": row.whom, "seconds": new.deadline_seconds},
+        concerns=told,
+        told=True,
+    )
+    yield from ledger.close()
+    return number
+
+
+def request(board: str, agent: str, number: int, now: int) -> Steps[AgentRequest]:
+    row = yield from get_board(board)
+    return (yield from value(row, (yield from get(row, number)), now))
+
+
+def waiting(
+    board: str, agent: str, limit: int, now: int
+) -> Steps[tuple[list[AgentRequest], list[AgentRequest]]]:
+    row = yield from get_board(board)
+    listed = [n for (n,) in (yield sql("requests_held"), (row.no, agent, limit))]
+    listed += [n for (n,) in (yield sql("requests_for"), (row.no, agent, limit))]
+    listed += [n for (n,) in (yield sql("requests_by_skill"), (row.no, agent, limit, now))]
+    asked = [n for (n,) in (yield sql("requests_asked"), (row.no, agent, limit))]
+    found: dict[int, AgentRequest] = {}
+    for number in dict.fromkeys([*listed[:limit], *asked]):
+        found[number] = yield from value(row, (yield from get(row, number)), now)
+    return [found[n] for n in dict.fromkeys(listed[:limit])], [found[n] for n in asked]
+
+
+def cancel(board: str, agent: str, number: int, reason: str, now: int) -> Steps[int]:
+    ledger = yield from _begin(board, agent, now)
+    row = yield from get(ledger.board, number)
+    if row.asker != agent:
+        raise Refused(f"{row.asker} asked {row.id}, and nobody else cancels it. Nothing was changed.")
+    check_live(row)
+    ledger.note(ChangeKind.REQUEST, (yield from question(ledger, row)))
+    yield from end(ledger, row, RequestState.CANCELLED, reason=reason)
+    yield from ledger.close()
+    return number
+
+
+# Offering
+
+
+def offer(board: str, agent: str, skills: Sequence[str], now: int) -> Steps[bool]:
+    ledger = yield from _begin(board, agent, now)
+    before = {row[0] for row in (yield sql("skills_of"), (ledger.no, agent))}
+    wanted = list(dict.fromkeys(skills))
+    fresh = [skill for skill in wanted if skill not in before]
+    total = yield sql("skills_on_board"), (ledger.no,)
+    if total[0][0] + len(fresh) - len(before - set(wanted)) > MAX_OFFERS:
+        raise Refused(
+            f"'{board}' has {MAX_OFFERS:,} offers of skills, which is the limit. Nothing was changed."
+        )
+    for skill in sorted(before ^ set(wanted)):
+        ledger.note(ChangeKind.RESPOND, name=f"skill:{skill}")
+    for skill in wanted:
+        yield sql("skill_add"), (ledger.no, agent, skill, now)
+    for skill in sorted(before - set(wanted)):
+        yield sql("skill_drop"), (ledger.no, agent, skill)
+    if fresh:
+        yield from ledger.emit(EventType.SKILL_OFFERED, data={"skills": wanted})
+    if gone := sorted(before - set(wanted)):
+        yield from ledger.emit(EventType.SKILL_ENDED, data={"agent": agent, "skills": gone})
+    yield from ledger.close()
+    return bool(fresh or gone)
+
+
+def skills(board: str, now: int) -> Steps[dict[str, tuple[str, ...]]]:
+    row = yield from get_board(board)
+    lease = row.config.skill_lease_seconds
+    found: dict[str, list[str]] = {}
+    for skill, agent in (yield sql("skills_offered"), (row.no, now - lease * _MICROS if lease else -1)):
+        found.setdefault(skill, []).append(agent)
+    return {skill: tuple(agents) for skill, agents in found.items()}
+
+
+# Taking and answering
+
+
+def take(board: str, agent: str, number: int, now: int) -> Steps[int]:
+    """The lease under which the agent has the request from now on."""
+    ledger = yield from _begin(board, agent, now)
+    row = yield from get(ledger.board, number)
+    if row.holder != agent:
+        yield from check_mine(ledger, row, None)
+    check_live(row)
+    ledger.note(ChangeKind.RESPOND, (yield from question(ledger, row)))
+    yield from _take(ledger, row)
+    yield from ledger.close()
+    return row.lease
+
+
+def next_for(board: str, agent: str, now: int) -> Steps[int | None]:
+    """The oldest request that waits for the agent and that nobody holds; `None` when there is none."""
+    row = yield from get_board(board)
+    if row.lifecycle is not Lifecycle.OPEN:
+        return None
+    named = [n for (n,) in (yield sql("requests_for"), (row.no, agent, 1))]
+    named += [n for (n,) in (yield sql("requests_by_skill"), (row.no, agent, 1, now))]
+    return min(named, default=None)
+
+
+def _taken_again(said: list[int]) -> Steps[tuple[int, int] | None]:
+    number, lease = said
+    return number, lease
+    yield  # a generator, like what reads rows for its answer
+
+
+TAKEN: Form[tuple[int, int] | None] = Form(lambda taken: taken and list(taken), _taken_again)
+"""How what `take_next` took is kept; that there was nothing is not."""
+
+
+def take_next(board: str, agent: str, now: int) -> Steps[tuple[int, int] | None]:
+    """Its number and its lease."""
+    number = yield from next_for(board, agent, now)
+    return None if number is None else (number, (yield from take(board, agent, number, now)))
+
+
+def _take(ledger: Ledger, row: RequestRow) -> Steps[None]:
+    """The ledger's agent has it from now on, under the sequence of this as its token.
+
+    It goes on with the parts that it wrote before; those of another agent go.
+    """
+    if row.holder and row.holder != ledger.agent:
+        yield from _release(ledger, row, LAPSED)
+    if row.partial:
+        partial = (yield from load_any(ledger.no, [row.partial]))[row.partial]
+        if partial.author != ledger.agent:
+            row.parts = row.partial = 0
+            yield from drop_partial(ledger, partial.number, row)
+    again = row.holder == ledger.agent
+    row.holder = ledger.agent
+    row.held_until = ledger.now + ledger.board.config.request_lease_seconds * _MICROS
+    item = yield from question(ledger, row)
+    row.lease = yield from ledger.emit(EventType.REQUEST_TAKEN, item, data={"again": True} if again else {})
+    yield from move(ledger, row, RequestState.TAKEN)
+
+
+def _release(ledger: Ledger, row: RequestRow, why: str, reason: str = "") -> Steps[None]:
+    """Nobody has it any more: it waits for whom it was for.
+
+    Whoever only was too slow, or never got it, may come back to the parts it wrote, until another takes it.
+    """
+    former = row.holder
+    left = 0 if why in (LAPSED, UNDELIVERED) else row.partial
+    row.holder, row.held_until = "", 0
+    if left:
+        row.parts = row.partial = 0
+    yield from move(ledger, row, RequestState.OPEN)
+    told = [row.agent] if row.agent else (yield from offering(ledger.board, row.skill, ledger.now))
+    data = {"from": former, "why": why, **({"reason": reason[:100]} if reason else {})}
+    item = yield from question(ledger, row)
+    yield from ledger.emit(EventType.REQUEST_RELEASED, item, data=data, concerns=[*told, former], told=True)
+    if left:
+        yield from drop_partial(ledger, left, row)
+
+
+def answer(board: str, agent: str, number: int, new: NewAnswer, now: int) -> Steps[int]:
+    ledger = yield from _begin(board, agent, now)
+    row = yield from get(ledger.board, number)
+    yield from check_mine(ledger, row, new.lease)
+    ledger.note(ChangeKind.RESPOND, (yield from question(ledger, row)))
+    if row.holder != agent:
+        yield from _take(ledger, row)
+    if new.seen != row.parts:
+        raise Conflict(
+            f"{row.id} has {row.parts} parts, not {new.seen}. Nothing was changed.",
+            request=row.id,
+            parts=row.parts,
+        )
+    ledger.addressed = row.asker
+    if new.partial:
+        yield from _add_part(ledger, row, new)
+    else:
+        ledger.answering = True
+        edges = [(EdgeKind.REPLIES_TO, number)]
+        if row.partial:
+            edges.append((EdgeKind.SUPERSEDES, row.partial))
+            held, row.partial = row.partial, 0
+            # The guard lets go of the parts, which the answer holds as well.
+            yield from move(ledger, row, RequestState.TAKEN)
+            row.partial = held
+        made = yield from _post(ledger, ItemType.ANSWER, KEYS.result_key(str(number)), new, edges)
+        item = (yield from load_any(ledger.no, [made]))[made]
+        yield from end(ledger, row, RequestState.ANSWERED, answer=item)
+    yield from ledger.close()
+    return number
+
+
+def _add_part(ledger: Ledger, row: RequestRow, new: NewAnswer) -> Steps[None]:
+    if row.parts >= MAX_PARTS:
+        raise Refused(
+            f"{row.id} has {MAX_PARTS} parts, which is the limit. Nothing was changed; end it with "
+            f'respond(id="{row.id}", text="…").'
+        )
+    if row.partial:
+        item = (yield from load_any(ledger.no, [row.partial]))[row.partial]
+        draft = Draft(
+            text=new.text,
+            key=item.key,
+            target=item.number,
+            expected_version=row.parts,
+            tokens=new.tokens,
+            sha256=new.sha256,
+            counted_by=new.counted_by,
+            checked=ledger.board.config.validation,
+        )
+        yield from posting.apply(ledger, [draft])
+    else:
+        key = KEYS.part_key(str(row.number), row.lease)
+        edges = [(EdgeKind.REPLIES_TO, row.number)]
+        row.partial = yield from _post(ledger, ItemType.RESULT, key, new, edges)
+    row.parts += 1
+    row.held_until = ledger.now + ledger.board.config.request_lease_seconds * _MICROS
+    yield from move(ledger, row, RequestState.TAKEN)
+
+
+def decline(board: str, agent: str, number: int, reason: str, lease: int | None, now: int) -> Steps[int]:
+    ledger = yield from _begin(board, agent, now)
+    row = yield from get(ledger.board, number)
+    yield from check_mine(ledger, row, lease)
+    ledger.note(ChangeKind.RESPOND, (yield from question(ledger, row)))
+    yield sql("request_decline"), (ledger.no, number, agent, reason[:500], now)
+    if row.agent:
+        yield from end(ledger, row, RequestState.DECLINED, reason=reason)
+    else:
+        if not row.holder:
+            row.holder = agent
+            yield from move(ledger, row, RequestState.TAKEN)
+        yield from _release(ledger, row, "declined", reason)
+    yield from ledger.close()
+    return number
+
+
+def release(board: str, agent: str, number: int, lease: int, now: int) -> Steps[bool]:
+    """Gives back what the agent took under that lease and never got; false where it does not hold it so."""
+    ledger = yield from open_ledger(board, agent, now)
+    ledger.asking = True
+    row = yield from find(ledger.no, number)
+    if row is None or not row.live or (row.holder, row.lease) != (agent, lease):
+        return False
+    yield from _release(ledger, row, UNDELIVERED)
+    yield from ledger.close()
+    return True
+
+
+# What ends by time
+
+
+def due(now: int) -> Steps[list[str]]:
+    """Boards on which a request or an offer is due."""
+    rows = list((yield sql("requests_due"), (now, str(Lifecycle.CLOSED))))
+    usual = BoardConfig().skill_lease_seconds
+    rows += yield sql("skills_lapsing"), (now, usual, str(Lifecycle.CLOSED))
+    return list(dict.fromkeys(row[0] for row in rows))
+
+
+def lapse(board: str, now: int) -> Steps[bool]:
+    """Ends what is due on a board, a bounded part of it; whether anything was."""
+    ledger = yield from open_ledger(board, SYSTEM, now)
+    ledger.asking = True
+    for (number,) in (yield sql("requests_due_on"), (ledger.no, now, _BATCH)):
+        row = yield from find(ledger.no, number)
+        assert row is not None
+        if row.deadline <= now:
+            yield from end(ledger, row, RequestState.EXPIRED, reason="its deadline passed")
+        else:
+            yield from _release(ledger, row, LAPSED)
+    if lease := ledger.board.config.skill_lease_seconds:
+        gone: dict[str, list[str]] = {}
+        rows = yield sql("skills_of_the_absent"), (ledger.no, now - lease * _MICROS, _BATCH)
+        for agent, skill in rows:
+            yield sql("skill_drop"), (ledger.no, agent, skill)
+            gone.setdefault(agent, []).append(skill)
+        for agent, skills_ in gone.items():
+            yield from ledger.emit(
+                EventType.SKILL_ENDED, data={"agent": agent, "skills": skills_[:8], "reason": LAPSED}
+            )
+    if ledger.board.seq < ledger.first_seq:
+        return False
+    yield from ledger.close()
+    return True

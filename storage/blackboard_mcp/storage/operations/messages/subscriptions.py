@@ -1,0 +1,166 @@
+"""Durable subscriptions: a filter and a place in the log, for as long as somebody uses them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from blackboard_mcp.protocols.answers import (
+    Subscription,
+)
+from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.errors import CursorExpired, QuotaExceeded, Refused
+
+from ..ledger.idempotency import Form, whole
+from ..ledger.ledger import get_board
+from ..ledger.places import check_place
+from ..ledger.rows import BoardRow, Steps, dumps, instant, sql
+
+MAX_SUBSCRIPTIONS = 100
+_BATCH = 200
+_FILTER_SHOWN = 200
+
+
+def _subscription(row: Sequence[Any]) -> Subscription:
+    expired = None if row[7] is None else instant(row[7])
+    return Subscription(
+        row[0], row[1], row[2], json.loads(row[3]), row[4], instant(row[5]), instant(row[6]), expired
+    )
+
+
+def subscribe(
+    board: str,
+    agent: str,
+    id_: str,
+    name: str,
+    filter_: dict[str, Any],
+    now: int,
+    most: int = MAX_SUBSCRIPTIONS,
+) -> Steps[Subscription]:
+    """A subscription from the present end of the log; a name is used once at a time."""
+    row = yield from get_board(board)
+    held = yield sql("subscriptions"), (row.no, agent)
+    most = min(most, MAX_SUBSCRIPTIONS)
+    if len(held) >= most:
+        raise QuotaExceeded(
+            f"You hold {len(held)} subscriptions on '{board}', and {most} is the limit (subscriptions_per_agent). "
+            "Nothing was changed; subscribe(unsubscribe=id) ends one.",
+            limit="subscriptions_per_agent",
+            most=most,
+        )
+    if name and any(name in (other[0], other[2]) for other in held):
+        raise Refused(
+            f"You already hold a subscription named '{name}'. Nothing was changed; "
+            f'subscribe(unsubscribe="{name}") ends it.'
+        )
+    yield sql("subscription_add"), (row.no, id_, agent, name, dumps(filter_), row.seq, now)
+    return Subscription(id_, agent, name, filter_, row.seq, instant(now), instant(now))
+
+
+def unsubscribe(board: str, agent: str, id_or_name: str) -> Steps[bool]:
+    row = yield from get_board(board)
+    for found, dropped in (
+        ("subscription", "subscription_drop"),
+        ("subscription_expired", "subscription_expired_drop"),
+    ):
+        held = yield sql(found), (row.no, agent, id_or_name)
+        if held:
+            yield sql(dropped), (row.no, agent, held[0][0])
+            return True
+    return False
+
+
+ENDED = Form(lambda done: done or None, whole(bool).again)
+"""Keeps that a subscription was ended; that there was none is found out again."""
+
+
+def subscriptions(board: str, agent: str) -> Steps[list[Subscription]]:
+    row = yield from get_board(board)
+    live = yield sql("subscriptions"), (row.no, agent)
+    expired = yield sql("subscriptions_expired"), (row.no, agent, MAX_SUBSCRIPTIONS)
+    return [_subscription(r) for r in (*live, *expired)]
+
+
+def find_subscription(board: str, agent: str, id_or_name: str) -> Steps[Subscription | None]:
+    """One of the agent's own.
+
+    Raises:
+        CursorExpired: it was unused for too long, or stands after the end of the log.
+    """
+    row = yield from get_board(board)
+    held = yield sql("subscription"), (row.no, agent, id_or_name)
+    if held:
+        found = _subscription(held[0])
+        if found.cursor > row.seq:
+            raise _ahead(row, found)
+        return found
+    gone = yield sql("subscription_expired"), (row.no, agent, id_or_name)
+    if gone:
+        raise _expired(row, _subscription(gone[0]))
+    return None
+
+
+def _named(held: Subscription) -> str:
+    return f"'{held.name}' ({held.id})" if held.name else f"'{held.id}'"
+
+
+def _anew(held: Subscription) -> str:
+    told = dumps(held.filter)
+    return f"subscribe(filter={told})" if len(told) <= _FILTER_SHOWN else "subscribe(filter={…})"
+
+
+def _expired(row: BoardRow, held: Subscription) -> CursorExpired:
+    return CursorExpired(
+        f"Your subscription {_named(held)} expired: it was last used {held.used_at:%Y-%m-%d %H:%M}Z. Nothing is lost, "
+        f"the log is kept whole: wait(since={held.cursor}) goes on from where it stood, to seq {row.seq} now; or "
+        f"read() shows the board as it is. {_anew(held)} begins anew from the present end.",
+        cursor=held.cursor,
+        seq=row.seq,
+    )
+
+
+def _ahead(row: BoardRow, held: Subscription) -> CursorExpired:
+    return CursorExpired(
+        f"Your subscription {_named(held)} stands at {held.cursor}, and the log of '{row.id}' ends at {row.seq}: it "
+        f"was restored from an older copy. read() shows the board as it is; then "
+        f'subscribe(unsubscribe="{held.id}") and {_anew(held)}.',
+        cursor=held.cursor,
+        seq=row.seq,
+    )
+
+
+def move_cursor(board: str, agent: str, id_: str, cursor: int, since: int | None, now: int) -> Steps[bool]:
+    row = yield from get_board(board)
+    yield from check_place(row, cursor)
+    if since is not None:
+        moved = yield sql("subscription_advance"), (row.no, agent, id_, cursor, now, since)
+        return bool(moved)
+    if not (yield sql("subscription"), (row.no, agent, id_)):
+        return False
+    yield sql("subscription_forward"), (row.no, agent, id_, cursor, now)
+    return True
+
+
+def return_cursor(board: str, agent: str, id_: str, cursor: int) -> Steps[None]:
+    row = yield from get_board(board)
+    yield sql("subscription_return"), (row.no, agent, id_, cursor)
+
+
+def abandoned(now: int) -> Steps[list[str]]:
+    """Boards where subscriptions are due to expire, or to be forgotten after that."""
+    usual = BoardConfig().subscription_lease_seconds
+    return [row[0] for row in (yield sql("subscriptions_abandoned_somewhere"), (now, usual))]
+
+
+def expire(board: str, now: int) -> Steps[None]:
+    """Lets expire what nobody used, and forgets what expired as long ago; some hundreds of each at most."""
+    row = yield from get_board(board)
+    if not (lease := row.config.subscription_lease_seconds):
+        return
+    before = now - lease * 1_000_000
+    for agent, id_ in (yield sql("subscriptions_long_expired"), (row.no, before, _BATCH)):
+        yield sql("subscription_expired_drop"), (row.no, agent, id_)
+    for agent, id_ in (yield sql("subscriptions_abandoned"), (row.no, before, _BATCH)):
+        yield sql("subscription_expire"), (row.no, agent, id_, now)
+        yield sql("subscription_drop"), (row.no, agent, id_)

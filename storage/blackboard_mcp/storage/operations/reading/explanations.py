@@ -1,0 +1,152 @@
+"""Why items stay, what would take them and when, why they left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from blackboard_mcp.protocols.board import DEFAULT_POLICY
+from blackboard_mcp.protocols.debates import Duty, Obligation, ObligationState
+from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.explain import (
+    DONE,
+    EXPIRY,
+    IMPORTANCE,
+    LOGS,
+    THREADS,
+    Explained,
+    Explanation,
+    Turn,
+)
+from blackboard_mcp.protocols.guard import Protection
+from blackboard_mcp.protocols.items import FINISHED, Item, ItemType, Zone, item_id
+from blackboard_mcp.protocols.pruning import EXEMPT, Candidate, finished
+
+from ..leaving import candidates as weighing
+from ..leaving import guard_index
+from ..ledger.ledger import attention, get_board, load
+from ..ledger.rows import BoardRow, Steps, event_of, instant, numbers, sql
+from .item_states import values
+from .items import shown
+
+COUNTED = 10_000
+"""Items before one that are counted."""
+
+
+def explain(board: str, agent: str, wanted: Sequence[int], now: int, look: int) -> Steps[Explained]:
+    """For each of the items that the agent may see, what holds it, its turn, or why it left."""
+    row = yield from get_board(board)
+    found = yield from load(row.no, wanted, agent)
+    asked = [number for number in dict.fromkeys(wanted) if number in found]
+    items = yield from values(row, [found[number] for number in asked], agent)
+    working = [item.number for item in items if item.zone is Zone.WORKING]
+    held = yield from guard_index.protections(row.no, working, most=guard_index.WHOLE_CHAIN)
+    held = yield from shown(row.no, agent, held)
+    candidates = yield from weighing.candidates(row, [n for n in working if n not in held], now)
+    stays = yield from weighing.staying(row, now)
+    held |= {n: Protection(stays.why[n]) for n, c in candidates.items() if n in stays.why and not c.expired}
+    explanations: list[Explanation] = []
+    for item in items:
+        if item.number in held:
+            cited = {n for e in held[item.number].chain for n in (e.source, e.target)}
+            types = yield sql("types"), (row.no, numbers(cited), agent)
+            names = {number: item_id(type_, number) for number, type_ in types}
+            root, waits = yield from _waits(row.no, item.number)
+            explanations.append(Explanation(item, held[item.number], names, root, waits))
+        elif item.zone is Zone.WORKING:
+            turn = yield from _turn(row, candidates[item.number], agent, now)
+            crowded = item.number in stays.crowded
+            explanations.append(Explanation(item, turn=replace(turn, crowded=crowded)))
+        else:
+            explanations.append(Explanation(item, left=(yield from _left(row.no, item))))
+    own = yield sql("own_notes"), (row.no, agent)
+    waiting = yield from attention(row.no, agent, look)
+    return Explained(
+        explanations=tuple(explanations),
+        missing=tuple(str(number) for number in dict.fromkeys(wanted) if number not in found),
+        config=row.config,
+        tokens=row.working_tokens - row.private_tokens + own[0][1],
+        seq=row.seq,
+        attention=waiting,
+    )
+
+
+def _waits(no: int, number: int) -> Steps[tuple[str | None, tuple[Obligation, ...]]]:
+    """The item whose debate holds an item, and what is outstanding there or owed to the item itself."""
+    holding = yield sql("holding"), (no, numbers([number]))
+    debate = holding[-1][1] if holding else 0
+    root: str | None = None
+    rows = list((yield sql("obligations_of_item"), (no, number)))
+    if debate:
+        about = yield sql("root_of_debate"), (no, debate)
+        root = item_id(about[0][1], about[0][0])
+        rows += yield sql("obligations_of_debates"), (no, numbers([debate]))
+    owed = {
+        tuple(r): Obligation(r[0], r[1], Duty(r[2]), ObligationState(r[3]), r[4], r[5], instant(r[6]))
+        for r in rows
+        if r[3] == ObligationState.OUTSTANDING
+    }
+    return root, tuple(owed.values())
+
+
+def _turn(board: BoardRow, item: Candidate, agent: str, now: int) -> Steps[Turn]:
+    """What would take an item that nothing holds, and how much goes before it."""
+    config, no = board.config, board.no
+    if item.expired:
+        return Turn(EXPIRY, 0, 0)
+    place = (item.seq, item.number)
+    done = item.status in FINISHED or item.superseded
+    early = [(0, 0)]
+    if DONE in config.steps:
+        early.append((yield from _ahead(no, "ahead_done", place if done else None, agent)))
+        if done:
+            return _turned(DONE, early)
+    if LOGS in config.steps:
+        log = item.type is ItemType.LOG and item.analysed
+        early.append((yield from _ahead(no, "ahead_logs", place if log else None, agent)))
+        if log:
+            return _turned(LOGS, early)
+    if THREADS in config.steps and (yield from _thread_is_over(board, item)):
+        return _turned(THREADS, early)
+    hard = min(config.hard_ceiling, EXEMPT - 1)
+    if IMPORTANCE not in config.steps or item.importance > hard:
+        return Turn(None)
+    if config.policy != DEFAULT_POLICY:
+        return Turn(IMPORTANCE)
+    if item.open_work or item.bears:
+        types = yield sql("types"), (no, numbers(item.bears), agent)
+        return Turn(IMPORTANCE, open_work=item.open_work, after=tuple(item_id(t, n) for n, t in types))
+    flags = (int(DONE in config.steps), int(LOGS in config.steps))
+    since = yield from weighing.lately(board, now)
+    above = int(item.importance > config.ceiling)
+    rank = (above, int(item.fresh), item.importance, *place)
+    bound = (no, config.ceiling, *rank, since.seq, since.at, COUNTED, *flags, agent, hard)
+    rows = yield sql("ahead_least"), bound
+    return _turned(IMPORTANCE, [*early, (rows[0][0], rows[0][1])])
+
+
+def _ahead(no: int, name: str, place: tuple[int, int] | None, agent: str) -> Steps[tuple[int, int]]:
+    """Items and tokens that a step takes before a place, or in all."""
+    rows = yield sql(name), (no, *(place or (1 << 62, 0)), COUNTED, agent)
+    return rows[0][0], rows[0][1]
+
+
+def _turned(takes: str, ahead: Sequence[tuple[int, int]]) -> Turn:
+    more = any(items >= COUNTED for items, _ in ahead)
+    return Turn(takes, sum(items for items, _ in ahead), sum(tokens for _, tokens in ahead), more)
+
+
+def _thread_is_over(board: BoardRow, item: Candidate) -> Steps[bool]:
+    """Whether a summary would stand for the item."""
+    members = [row[0] for row in (yield sql("thread_members"), (board.no, item.thread))]
+    if len(members) <= board.config.summarise_over:
+        return False
+    everyone = yield from weighing.candidates(board, members, 0)
+    held = yield from guard_index.protected_among(board.no, members)
+    covered = finished([everyone[number] for number in sorted(everyone)], held)
+    return len(covered) > board.config.summarise_over and item.number in {c.number for c in covered}
+
+
+def _left(no: int, item: Item) -> Steps[Event | None]:
+    listed = yield sql("pass_of_item"), (no, item.number)
+    return event_of(listed[0]) if listed else None

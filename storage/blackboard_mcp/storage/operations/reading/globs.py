@@ -1,0 +1,165 @@
+"""Entries whose keys match a glob, newest first, found by an index whatever else stands on the board.
+
+There are three ways, and which one is taken is counted out for each page, up to `_FEW` rows a way:
+
+- *by a part*: entries that have a literal segment of the glob, or as many colons as it has where it has no
+  `**`, newest first. `**:x` costs what has the segment `x`, and ends with the page.
+- *by the range* of keys that begin as the glob does, in working memory alone or everywhere: what does not fit
+  is passed over in the index, what fits is put into order.
+- *newest first* over all entries, for globs that say nothing that an index has, `**` or `*x*`.
+
+Where every way has many rows, the newest of the best are looked through first, and the range when these do not
+fill the page. So where much matches the page is full soon, and where little does it is found by its keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from blackboard_mcp.protocols.items import Zone
+from blackboard_mcp.protocols.keys import Glob, compile_glob, glob_prefix
+from blackboard_mcp.protocols.values import dataclass
+
+from ..access.visibility import TIMES, expanded
+from ..ledger.rows import Steps, dumps, sql
+
+_FEW = 2_000
+"""Rows that are looked through without looking for a better way; and to how many each way is counted."""
+_PARTS = 16
+"""Most parts of a glob that are counted."""
+_LAST = "\U0010ffff"
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What else must hold of an item: SQL over `item`, and what it binds."""
+
+    text: str
+    bound: Sequence[Any]
+    zone: Zone | None
+
+
+def matching(
+    no: int, agent: str, key: str, conditions: Conditions, before: int, most: int
+) -> Steps[tuple[list[int], int | None]]:
+    """At most `most` numbers below `before` of entries that match, newest first; and the number to go on below.
+
+    `None` when there are no more.
+    """
+    glob = compile_glob(key)
+    found: list[int] = []
+    parts = _parts(key)
+    way, few = yield from _fewest(no, agent, key, parts, conditions.zone, before)
+    if way is not None:
+        source, bound = _newest(way)
+        size, looked = 4 * (most + 1), 0
+        while few or looked < _FEW:
+            window = f"SELECT min(number), count(*) FROM ({source} LIMIT ?)"  # noqa: S608 - as below
+            low, count = (yield window, (no, *bound, before, size))[0]
+            listed = yield (
+                f"SELECT item.number, item.key FROM ({source}) p CROSS JOIN item "  # noqa: S608 - conditions are ours, every value is bound
+                "ON item.board = ? AND item.number = p.number "
+                f"WHERE p.number >= ? AND {conditions.text} ORDER BY p.number DESC",
+                (no, *bound, before, no, low or before, *conditions.bound),
+            )
+            found += [number for number, name in listed if glob.matches(name)]
+            if len(found) > most:
+                return found[:most], found[most - 1]
+            if count < size:
+                return found, None
+            before, looked, size = low, looked + size, 4 * size
+    more = yield from _range(no, agent, glob, parts, conditions, before, most + 1 - len(found))
+    found += more
+    return found[:most], (found[most - 1] if len(found) > most else None)
+
+
+def _newest(part: str) -> tuple[str, tuple[str, ...]]:
+    """All entries with a part in their keys, or all entries, below a number and newest first."""
+    if part:
+        by_part = (
+            "SELECT number FROM key_part WHERE board = ? AND part = ? AND number < ? ORDER BY number DESC"
+        )
+        return by_part, (part,)
+    everything = "SELECT number FROM item INDEXED BY item_keyed WHERE board = ? AND key IS NOT NULL"
+    return f"{everything} AND number < ? ORDER BY number DESC", ()
+
+
+def _parts(key: str) -> list[str]:
+    """What every key that matches has among its parts."""
+    parts = [segment for segment in dict.fromkeys(key.split(":")) if segment and "*" not in segment]
+    if "**" not in key:
+        parts.append(f":{key.count(':')}")
+    return parts[-_PARTS:]
+
+
+def _fewest(
+    no: int, agent: str, key: str, parts: Sequence[str], zone: Zone | None, before: int
+) -> Steps[tuple[str | None, bool]]:
+    """The part by which the fewest entries are looked at ('' for all of them), `None` where it is the range of
+    keys; and whether they are few."""
+    if "*" not in key:
+        return None, True
+    low = glob_prefix(key)
+    if zone is Zone.WORKING:
+        rows = yield sql("live_keys_counted"), (no, low, low + _LAST, _FEW)
+    else:
+        rows = yield sql("keys_counted"), (no, low, low + _LAST, agent, _FEW)
+    if rows[0][0] < _FEW and not parts:
+        return None, True
+    counted = yield sql("parts_counted"), (no, dumps(parts), before, _FEW)
+    part, least = min(counted, key=lambda row: row[1], default=("", _FEW))
+    if rows[0][0] < min(least, _FEW):
+        return None, True
+    return part, least < _FEW
+
+
+def _range(
+    no: int,
+    agent: str,
+    glob: Glob,
+    parts: Sequence[str],
+    conditions: Conditions,
+    before: int,
+    most: int,
+) -> Steps[list[int]]:
+    """The newest `most` matches below a number, by their keys."""
+    key = glob.text
+    bound: list[Any] = [no]
+    if conditions.zone is Zone.WORKING:
+        source = "item INDEXED BY item_live_key WHERE item.board = ? AND zone = 'working' AND key IS NOT NULL"
+    else:
+        seen = expanded("VISIBLE(item.owner, ?)")
+        source = f"item INDEXED BY item_key WHERE item.board = ? AND {seen} AND key IS NOT NULL"
+        bound += [agent] * TIMES
+    if "*" not in key:
+        source += " AND key = ?"
+        bound.append(key)
+    else:
+        low = glob_prefix(key)
+        source += " AND key >= ? AND key < ? AND key GLOB ?"
+        bound += [low, low + _LAST, _rough(key)]
+        if "**" not in key:
+            source += " AND length(key) - length(replace(key, ':', '')) = ?"
+            bound.append(key.count(":"))
+    found: list[int] = []
+    room = max(_FEW, most)
+    while True:
+        listed = yield (
+            f"SELECT item.number, item.key FROM {source} AND {conditions.text} AND item.number < ? "  # noqa: S608 - conditions are ours, every value is bound
+            "ORDER BY item.number DESC LIMIT ?",
+            (*bound, *conditions.bound, before, room),
+        )
+        found += [number for number, name in listed if glob.matches(name)]
+        if len(found) >= most or len(listed) < room:
+            return found[:most]
+        before = listed[-1][0]
+        room *= 8
+
+
+def _rough(key: str) -> str:
+    """A pattern for GLOB that every match of the glob fits, with three stars at most: it may backtrack."""
+    literal = re.split(r"\*+", key)
+    middle = max(literal[1:-1], key=len, default="")
+    return f"{literal[0]}*{middle}*{literal[-1]}" if middle else f"{literal[0]}*{literal[-1]}"

@@ -1,0 +1,151 @@
+"""What the archive's indexer works from: the outbox, the archive page by page, leases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from blackboard_mcp.protocols.archive import (
+    SUM_FACTOR,
+    SUM_MODULUS,
+    ArchiveDocument,
+    OutboxBatch,
+    Settled,
+    Sum,
+    Waiting,
+)
+from blackboard_mcp.protocols.items import Zone
+
+from ..ledger.ledger import find_board, load_any
+from ..ledger.rows import Steps, instant, numbers, sql
+
+WAITING_WHOLE = 4_000_000
+"""So many characters of what waits for the index are read whole for a search, the newest first."""
+WAITING_BEGINNING = 400
+"""So many characters of each further text, when those are used up."""
+WAITING_READ = 64_000_000
+"""Texts of so many characters together are looked at; where more wait, a search is told that there is more."""
+_PAGE = 20
+
+
+def _document(board: str, row: Sequence[Any]) -> ArchiveDocument:
+    number, seq, type_, author, thread, tags, created_at, text = row[:8]
+    return ArchiveDocument(
+        board, number, seq, type_, author, thread, tuple(json.loads(tags)), instant(created_at), text
+    )
+
+
+def outbox_batch(limit: int) -> Steps[OutboxBatch]:
+    rows = yield sql("outbox_oldest"), (limit,)
+    documents: dict[tuple[str, int], ArchiveDocument] = {}
+    removed: dict[tuple[str, int], None] = {}
+    for row in rows:
+        key = (row[1], row[2])
+        if row[10]:
+            documents[key] = _document(row[1], row[2:10])
+        else:
+            removed[key] = None
+    return OutboxBatch(tuple(r[0] for r in rows), tuple(documents.values()), tuple(removed))
+
+
+def outbox_done(ids: Sequence[int]) -> Steps[None]:
+    yield sql("outbox_done"), (numbers(ids),)
+
+
+def outbox_empty() -> Steps[bool]:
+    return bool((yield sql("outbox_empty"), ())[0][0])
+
+
+def archived_keys() -> Steps[dict[tuple[str, int], int]]:
+    return {(r[0], r[1]): r[2] for r in (yield sql("archived_keys"), ())}
+
+
+def settled_keys() -> Steps[dict[tuple[str, int], int]]:
+    return {(r[0], r[1]): r[2] for r in (yield sql("settled_keys"), ())}
+
+
+def settled(most: int) -> Steps[Settled | None]:
+    rows = yield sql("outbox_items"), (most + 1,)
+    if len(rows) > most:
+        return None
+    waiting: dict[str, list[int]] = {}
+    for board, number in rows:
+        waiting.setdefault(board, []).append(number)
+    sums = yield sql("settled_sums"), (SUM_FACTOR, SUM_MODULUS)
+    return Settled({r[0]: Sum(*r[1:]) for r in sums}, {b: tuple(n) for b, n in waiting.items()})
+
+
+def waiting(board: str, limit: int) -> Steps[Waiting]:
+    found = yield from find_board(board)
+    if found is None:
+        return Waiting()
+    listed = [row[0] for row in (yield sql("waiting_of_board"), (found.no, limit + 1))]
+    more, numbered = len(listed) > limit, listed[:limit]
+    documents: list[ArchiveDocument] = []
+    removed: list[int] = []
+    private: set[int] = set()
+    shortened: set[int] = set()
+    whole, read = WAITING_WHOLE, 0
+    for start in range(0, len(numbered), _PAGE):
+        page = numbers(numbered[start : start + _PAGE])
+        for row in (yield sql("waiting_items"), (found.no, page, max(whole, WAITING_BEGINNING))):
+            if row[9]:
+                private.add(row[0])
+            if not row[8]:
+                removed.append(row[0])
+                continue
+            text, length, kept = row[7], row[10], max(whole, WAITING_BEGINNING)
+            documents.append(_document(board, (*row[:7], text[:kept])))
+            if length > kept:
+                shortened.add(row[0])
+            whole, read = max(0, whole - length), read + length
+        if read > WAITING_READ:
+            more = True
+            break
+    return Waiting(tuple(documents), tuple(removed), frozenset(private), frozenset(shortened), more=more)
+
+
+Place = tuple[int, int]
+
+
+def archived_page(after: Place, limit: int) -> Steps[tuple[Place | None, tuple[ArchiveDocument, ...]]]:
+    """A page of the archive and the place it ended at; no place at the end."""
+    rows = yield sql("archived_page"), (after[0], after[1], limit)
+    documents = tuple(_document(r[1], r[2:]) for r in rows)
+    return ((rows[-1][0], rows[-1][2]) if len(rows) == limit else None), documents
+
+
+def documents(keys: Sequence[tuple[str, int]]) -> Steps[tuple[ArchiveDocument, ...]]:
+    by_board: dict[str, list[int]] = {}
+    for board, number in keys:
+        by_board.setdefault(board, []).append(number)
+    found: list[ArchiveDocument] = []
+    for board, wanted in by_board.items():
+        row = yield from find_board(board)
+        if row is None:
+            continue
+        for item in (yield from load_any(row.no, wanted)).values():
+            if item.zone == Zone.ARCHIVE and not item.deleted:
+                found.append(
+                    ArchiveDocument(
+                        board,
+                        item.number,
+                        item.seq,
+                        item.type,
+                        item.author,
+                        item.thread,
+                        item.tag_list(),
+                        instant(item.created_at),
+                        item.text,
+                    )
+                )
+    return tuple(found)
+
+
+def lease(name: str, holder: str, until: int, now: int) -> Steps[bool]:
+    return bool((yield sql("lease_take"), (name, holder, until, now)))
+
+
+def release(name: str, holder: str) -> Steps[None]:
+    yield sql("lease_release"), (name, holder)

@@ -1,0 +1,139 @@
+"""Items as an agent may see them: with all that other rows say of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from blackboard_mcp.protocols.access import Trust
+from blackboard_mcp.protocols.errors import StoreDamaged
+from blackboard_mcp.protocols.items import (
+    FALLEN,
+    Contest,
+    Edge,
+    EdgeKind,
+    Item,
+    ItemType,
+    content_hash,
+    item_id,
+)
+
+from ..debates import agreements
+from ..items import claims, endorsements, retraction, trust
+from ..leaving import retention
+from ..ledger.rows import BoardRow, Cited, ItemRow, Steps, numbers, sql
+
+
+def values(board: BoardRow, rows: Iterable[ItemRow], agent: str) -> Steps[list[Item]]:
+    """Items with their edges, the state of their newest debate, who stands for and against them, and what
+    they rest on that was retracted; in the order of `rows`.
+
+    Raises:
+        StoreDamaged: the text of one is not what was posted. No wrong text is ever shown.
+    """
+    listed = list(rows)
+    if not listed:
+        return []
+    for row in listed:
+        if not _is_intact(row):
+            raise StoreDamaged(
+                f"{row.id}@{row.version} on board '{board.id}' is damaged: its text is not what was posted, so nothing "
+                "is shown. Nothing was changed. Leave it out if you can, and tell who runs the server: `blackboard-mcp "
+                "doctor` names all that is damaged, and a backup has it.",
+                item=row.id,
+            )
+    asked = numbers(row.number for row in listed)
+    leaving: dict[int, list[Cited]] = {}
+    arriving: dict[int, list[Cited]] = {}
+    fell: dict[int, list[str]] = {}
+    touching = yield sql("edges_visible"), (board.no, asked, agent)
+    for source, kind, target, source_type, target_type, status in sorted(touching):
+        edge = Edge(source, EdgeKind(kind), target)
+        leaving.setdefault(source, []).append((edge, item_id(target_type, target)))
+        arriving.setdefault(target, []).append((edge, item_id(source_type, source)))
+        if status in FALLEN:
+            fell.setdefault(source, []).append(item_id(target_type, target))
+    states: dict[int, str] = {}
+    outcomes: dict[int, tuple[str, int]] = {}
+    for debate in (yield sql("debates_of_critiques"), (board.no, asked)):
+        states[debate[0]] = debate[1]
+    for debate in (yield sql("debates_on"), (board.no, asked)):
+        states[debate[1]] = debate[2]
+        outcomes[debate[1]] = (debate[9], debate[10])
+    successions: dict[int, list[tuple[str, str]]] = {}
+    if replaced := [number for number, (_, to) in outcomes.items() if to]:
+        for number, to, type_, status in (yield sql("successions"), (board.no, numbers(replaced), agent)):
+            successions.setdefault(number, []).append((item_id(type_, to), status))
+    threads = {row.number: row.id for row in listed}
+    begun = {row.thread for row in listed} - threads.keys()
+    if begun:
+        for number, type_ in (yield sql("types"), (board.no, numbers(begun), agent)):
+            threads[number] = item_id(type_, number)
+    stances = yield from endorsements.stances(board.no, asked, {row.number: row.author for row in listed})
+    retracted = yield from retraction.notices(board.no, asked, agent)
+    relied = yield from trust.trusts(board.no, [row.number for row in listed])
+    asked_for = yield from agreements.standing(board.no, [row.number for row in listed if row.public])
+    forgotten = yield from retention.told(board.no, listed)
+    said = yield from _claims(board.no, listed, leaving, arriving, agent)
+    return [
+        row.value(
+            board.id,
+            leaving.get(row.number, ()),
+            arriving.get(row.number, ()),
+            states.get(row.number),
+            threads.get(row.thread, str(row.thread)),
+            *stances.get(row.number, ((), ())),
+            tuple(retracted.get(row.number, ())),
+            relied.get(row.number, Trust.NORMAL),
+            said.contests.get(row.number, ()),
+            said.former.get(row.number, 0),
+            tuple(dict.fromkeys(fell.get(row.number, ()))),
+            row.number in said.undecided,
+            asked_for.get(row.number),
+            said.adopted.get(row.number),
+            outcomes.get(row.number, ("", 0))[0],
+            successions.get(row.number, ()),
+            forgotten.get((row.number, row.version)),
+        )
+        for row in listed
+    ]
+
+
+@dataclass(slots=True)
+class _Said:
+    contests: dict[int, tuple[Contest, ...]]
+    former: dict[int, int]
+    undecided: set[int]
+    adopted: dict[int, str]
+
+
+def _claims(
+    no: int,
+    rows: Sequence[ItemRow],
+    leaving: Mapping[int, Sequence[Cited]],
+    arriving: Mapping[int, Sequence[Cited]],
+    agent: str,
+) -> Steps[_Said]:
+    """What others say of the items and what became of them, asked for where an edge makes it possible."""
+
+    def touched(edges: Mapping[int, Sequence[Cited]], *kinds: EdgeKind) -> list[int]:
+        return [r.number for r in rows if any(edge.kind in kinds for edge, _ in edges.get(r.number, ()))]
+
+    said = _Said({}, {}, set(), {})
+    if decisions := [row.number for row in rows if row.type == ItemType.DECISION]:
+        said.undecided = yield from claims.undecided(no, numbers(decisions))
+    if about := touched(arriving, EdgeKind.SUPERSEDES, EdgeKind.REFUTES):
+        said.contests = yield from claims.contests(no, numbers(about), agent)
+    if newer := touched(leaving, EdgeKind.SUPERSEDES):
+        said.former = yield from claims.former(no, numbers(newer), agent)
+    replies = {row.number for row in rows if row.type == ItemType.REPLY}
+    if taken := replies.intersection(touched(arriving, EdgeKind.DERIVED_FROM)):
+        said.adopted = yield from claims.adopted(no, numbers(taken), agent)
+    return said
+
+
+def _is_intact(row: ItemRow) -> bool:
+    if row.forgotten:
+        return row.text == ""
+    # A damaged column may be of another type than its own.
+    return isinstance(row.text, str) and content_hash(row.text) == row.sha256

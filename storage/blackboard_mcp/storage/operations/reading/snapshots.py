@@ -1,0 +1,155 @@
+"""What a view is rendered from: the most important items, what is owed and debated, and what happened lately.
+
+Its cost does not grow with the board: every statement is bounded, and what it is bounded by is chosen among what
+the agent may see, so that nothing hidden from it changes an answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+
+from blackboard_mcp.protocols.answers import Archived, Look, News, Snapshot
+from blackboard_mcp.protocols.debates import Duty
+from blackboard_mcp.protocols.events import EventType
+from blackboard_mcp.protocols.items import EdgeKind, ItemType, Zone, item_id
+
+from ..debates import views
+from ..leaving import guard_index
+from ..leaving import summaries as summarising
+from ..ledger.ledger import attention_after, get_board, load, looked, owed_by
+from ..ledger.rows import FORGOTTEN, Steps, event_of, instant, numbers, sql
+from .item_states import values
+
+SNAPSHOT_ITEMS = 300
+MOST_REQUESTS = 3
+MOST_NEWS = 400
+_OF_TYPE = 40
+_ENDED = 12
+_ACTS = 200
+_ARCHIVED = 60
+_START = 160
+_TAGS = 8
+_OPEN_WORK = (
+    ItemType.QUESTION,
+    ItemType.PROBLEM,
+    ItemType.DECISION,
+    ItemType.PLAN,
+    ItemType.ANSWER,
+    ItemType.SUMMARY,
+)
+_UNFINISHED = json.dumps([*_OPEN_WORK[:-1]])
+"""Types that a view names from the archive, too, while they stand."""
+_LEFT = frozenset({EventType.ITEM_ARCHIVED, EventType.ITEM_EXPIRED})
+
+
+def snapshot(board: str, agent: str, look: int) -> Steps[Snapshot]:
+    row = yield from get_board(board)
+    no = row.no
+    law = [r[0] for r in (yield sql("law"), (no, agent))]
+    owed = tuple((r[0], Duty(r[1])) for r in (yield from owed_by(no, agent)))
+    running = yield sql("debates_open"), (no,)
+    ended = yield sql("debates_ended"), (no, agent, _ENDED)
+    debates = yield from views.debates(no, [*running, *ended])
+    current = len(running)
+    wanted = dict.fromkeys([*law, *(number for number, _ in owed)])
+    for debate in debates[:current]:
+        wanted.update(
+            dict.fromkeys([debate.root, *debate.critiques, *(answer for _, answer in debate.answers)])
+        )
+        wanted.update(dict.fromkeys(decision.to for decision in debate.decisions if decision.to))
+    wanted.update(dict.fromkeys(debate.root for debate in debates[current:]))
+    asked = yield from summarising.standing(row, MOST_REQUESTS)
+    wanted.update(dict.fromkeys(min(request.seen) for request in asked))
+    wanted.update(dict.fromkeys((yield from _most_important(no, agent))))
+    live, live_tokens, archived, unfinished = yield from _figures(no, agent)
+    wanted.update(dict.fromkeys(unfinished))
+    found = yield from load(no, wanted, agent)
+    items = yield from values(row, [found[n] for n in wanted if n in found], agent)
+    held = yield from guard_index.protections(no, found, most=0)
+    asking = [i.number for i in items if i.type in (ItemType.QUESTION, ItemType.PROBLEM)]
+    asked_of: dict[int, tuple[str, ...]] = {}
+    for number, name in (yield sql("asked_for_answers"), (no, numbers(asking))):
+        asked_of[number] = (*asked_of.get(number, ()), name)
+    superseded = (e.target for i in items for e in i.edges if e.kind is EdgeKind.SUPERSEDES)
+    replaceable = {*superseded, *(i.number for i in items)}
+    last = yield sql("last_acts"), (no, agent, row.seq, _ACTS)
+    known = yield from looked(no, agent, look)
+    waiting = yield from attention_after(no, agent, known)
+    return Snapshot(
+        board=row.value(),
+        items=tuple(items),
+        debates=tuple(d for d in debates[:current] if d.root in found),
+        ended=tuple(d for d in debates[current:] if d.root in found),
+        owed=owed,
+        protected=held,
+        hidden=sum(live.values()) - sum(item.zone is Zone.WORKING for item in items),
+        attention=waiting,
+        summaries=tuple(asked),
+        look=known,
+        at=instant(max(r[1] for r in last)) if last else None,
+        tokens=live_tokens,
+        here=tuple((r[0], instant(r[1])) for r in last),
+        news=(yield from _news(no, agent, known)),
+        types=live,
+        asked=asked_of,
+        answered=(yield from _sources("answers_to", no, asking, agent)),
+        replaced=(yield from _sources("replaced_by", no, replaceable, agent)),
+        archived=archived,
+    )
+
+
+def _most_important(no: int, agent: str) -> Steps[list[int]]:
+    """Numbers of working memory: some of each kind of open work, then the most important of all."""
+    chosen: dict[int, None] = {}
+    for type_ in _OPEN_WORK:
+        rows = yield sql("top_of_type"), (no, agent, str(type_), _OF_TYPE)
+        chosen.update(dict.fromkeys(r[0] for r in rows))
+    for (number,) in (yield sql("top"), (no, agent, SNAPSHOT_ITEMS)):
+        if len(chosen) == SNAPSHOT_ITEMS:
+            break
+        chosen[number] = None
+    return list(chosen)
+
+
+def _sources(name: str, no: int, targets: Iterable[int], agent: str) -> Steps[dict[int, str]]:
+    rows = yield sql(name), (no, numbers(targets), agent)
+    return {target: item_id(type_, source) for target, source, type_ in rows}
+
+
+def _news(no: int, agent: str, look: Look) -> Steps[News]:
+    if not look:
+        return News()
+    rows = yield sql("news"), (no, int(look), agent, MOST_NEWS + 1)
+    newest = (event_of(raw) for raw in reversed(rows[:MOST_NEWS]))
+    events = tuple(event for event in newest if event.seq not in look.above)
+    left = {int(e.item.partition("-")[2]) for e in events if e.item is not None and e.event in _LEFT}
+    authors: dict[str, str] = {}
+    gone: set[str] = set()
+    if left:
+        for number, type_, author, deleted in (yield sql("authors"), (no, numbers(left), agent)):
+            authors[item_id(type_, number)] = author
+            if deleted == FORGOTTEN:
+                gone.add(item_id(type_, number))
+    return News(events, len(rows) <= MOST_NEWS, authors, frozenset(gone))
+
+
+def _figures(no: int, agent: str) -> Steps[tuple[dict[ItemType, int], int, Archived, list[int]]]:
+    """Items of working memory by type, their tokens, what the archive has, and the unfinished work in it that is
+    newest."""
+    live: Counter[ItemType] = Counter()
+    gone: Counter[ItemType] = Counter()
+    tokens = 0
+    for zone, type_, _status, items, size in (yield sql("status_counts"), (no, agent)):
+        (live if zone == Zone.WORKING else gone)[ItemType(type_)] += items
+        tokens += size if zone == Zone.WORKING else 0
+    if not gone:
+        return dict(live), tokens, Archived(), []
+    newest = yield sql("newest_archived"), (no, agent, _ARCHIVED, _START, _UNFINISHED)
+    used = Counter(tag for tags, *_ in newest for tag in json.loads(tags))
+    tags = sorted((tag for tag, times in used.items() if times > 1), key=lambda tag: (-used[tag], tag))
+    types = tuple(sorted(gone.items(), key=lambda pair: (-pair[1], pair[0])))
+    unfinished = [number for _, _, number, open_ in newest if open_]
+    archived = Archived(types, tuple(tags[:_TAGS]), tuple(start for _, start, *_ in newest))
+    return dict(live), tokens, archived, unfinished

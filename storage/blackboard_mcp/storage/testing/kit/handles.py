@@ -1,0 +1,120 @@
+"""The kit on two stores over the same data, where a backend has that: what one writes the other reads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+from blackboard_mcp.protocols.answers import (
+    Once,
+)
+from blackboard_mcp.protocols.errors import Conflict
+from blackboard_mcp.protocols.items import Zone
+from blackboard_mcp.protocols.pruning import Move, Plan, Workspace
+
+from ..harness import PATIENCE, HandClock, Table, draft
+
+Handles = tuple[Table, Table]
+
+
+class HandleTests:
+    async def test_what_one_handle_wrote_the_other_reads_at_once(self, handles: Handles) -> None:
+        one, two = handles
+        for n in range(10):
+            writer, reader = (one, two) if n % 2 else (two, one)
+            item = await writer.post("alice", str(n))
+            assert await reader.item(item) == item
+            assert await reader.standing() == await writer.standing()
+
+    async def test_both_handles_write_one_gapless_log(self, handles: Handles) -> None:
+        one, two = handles
+        await asyncio.gather(*((one, two)[n % 2].post("alice", str(n)) for n in range(30)))
+        seqs = [event.seq for event in await one.events()]
+        assert seqs == list(range(1, 32))
+        assert sorted(await two.query(limit=100)) == list(range(1, 31))
+
+    async def test_of_writers_over_both_handles_one_wins(self, handles: Handles) -> None:
+        await handles[0].post("alice", "start", key="k")
+
+        async def attempt(n: int) -> bool:
+            try:
+                await handles[n % 2].post("alice", str(n), key="k", expected=1)
+            except Conflict:
+                return False
+            return True
+
+        assert sum(await asyncio.gather(*(attempt(n) for n in range(8)))) == 1
+
+    async def test_an_idempotency_key_holds_over_both_handles(self, handles: Handles) -> None:
+        tries = (handles[n % 2].batch("alice", draft("a"), once=Once("t", "d")) for n in range(8))
+        posted = await asyncio.gather(*tries)
+        assert {p.items[0].number for p in posted} == {1}
+        assert sum(not p.repeated for p in posted) == 1
+
+    async def test_the_same_finding_posted_by_both_at_once_is_one_item_with_support(
+        self, handles: Handles
+    ) -> None:
+        agents = [f"agent{n}" for n in range(8)]
+        posted = await asyncio.gather(
+            *(handles[n % 2].batch(agent, draft("the pool is full")) for n, agent in enumerate(agents))
+        )
+        assert {p.items[0].number for p in posted} == {1}
+        assert sum(not p.endorsed for p in posted) == 1
+        now = await handles[0].item(1)
+        assert {now.author, *now.supporters} == set(agents)
+
+    async def test_one_handle_wakes_the_other(self, handles: Handles) -> None:
+        one, two = handles
+        await one.post("alice", "a")
+        seen = two.store.changes()
+        waiting = asyncio.create_task(two.store.wait_for_change(seen, PATIENCE))
+        await one.post("alice", "b")
+        await asyncio.wait_for(waiting, PATIENCE)
+        assert (await two.item(2)).text == "b"
+
+    async def test_a_lease_excludes_over_both_handles(self, handles: Handles, clock: HandClock) -> None:
+        one, two = handles
+        assert await one.store.lease("index", "one", 10)
+        assert not await two.store.lease("index", "two", 10)
+        clock.advance(10)
+        assert await two.store.lease("index", "two", 10)
+        assert not await one.store.lease("index", "one", 10)
+
+    async def test_a_cursor_moved_here_is_moved_there(self, handles: Handles) -> None:
+        one, two = handles
+        await one.post("alice", "a")
+        made = await one.store.subscribe(one.board, "alice", "n", {})
+        await one.post("alice", "b")
+        assert await two.store.move_cursor(two.board, "alice", made.id, 3, since=made.cursor)
+        assert not await one.store.move_cursor(one.board, "alice", made.id, 3, since=made.cursor)
+        found = await one.store.find_subscription(one.board, "alice", "n")
+        assert found is not None
+        assert found.cursor == 3
+
+    async def test_a_critique_by_the_other_handle_during_a_pass_is_not_lost(self, handles: Handles) -> None:
+        one, two = handles
+        item = await one.post("alice", "a")
+        loop = asyncio.get_running_loop()
+        posted: list[Any] = []
+
+        def meanwhile(space: Workspace) -> Plan:
+            posting = two.post("bob", "no", "CRITIQUE", critiques=item)
+            posted.append(asyncio.run_coroutine_threadsafe(posting, loop))
+            with contextlib.suppress(TimeoutError):
+                posted[0].result(timeout=0.2)
+            return Plan(moves=(Move(item.number, 4, "free when it was looked at"),))
+
+        await one.prune(meanwhile)
+        await asyncio.wrap_future(posted[0])
+        now = await one.item(item)
+        assert (now.zone, now.debate) == (Zone.WORKING, "OPEN")
+
+    async def test_passes_of_both_handles_move_each_item_once(self, handles: Handles) -> None:
+        one, two = handles
+        await one.batch("alice", *(draft(str(n)) for n in range(20)))
+        outcomes = await asyncio.gather(*(handles[n % 2].prune() for n in range(4)))
+        assert sum(len(outcome.moved) for outcome in outcomes) == 20
+        board = await two.standing()
+        assert (board.working_items, board.archived_items, board.working_tokens) == (0, 20, 0)
+        assert len((await one.store.outbox_batch(100)).ids) == 20

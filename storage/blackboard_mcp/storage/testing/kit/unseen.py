@@ -1,0 +1,131 @@
+"""The kit on what agents were not shown yet: what counts, what is bounded, and what is kept of what they were."""
+
+from __future__ import annotations
+
+from blackboard_mcp.protocols.answers import MOST_SHOWN, MOST_UNSEEN, Attention, Log, Look
+from blackboard_mcp.protocols.store import BoardStore
+
+from ..harness import HandClock, Table
+from .filling import filled
+
+_END = 1 << 62
+
+
+async def log(at: Table, agent: str, look: int = 0) -> Log:
+    return await at.store.log(at.board, agent, _END, 1, look=look)
+
+
+async def unseen(at: Table, agent: str, look: int = 0) -> list[int]:
+    return [seq for seq, _ in (await log(at, agent, look)).attention.fresh]
+
+
+async def shown(at: Table, agent: str, look: Look) -> None:
+    await at.store.record_activity(at.board, {}, {}, {agent: look})
+
+
+class UnseenTests:
+    async def test_what_is_unseen_is_what_the_log_has_that_is_news_to_the_agent(
+        self, store: BoardStore, clock: HandClock
+    ) -> None:
+        at = await filled(store, clock, resting=0)
+        known = await log(at, "bob")
+        assert known.look == Look(7, [9], [11]), "what the board was filled with"
+        for agent in ("alice", "bob", "carol", "dora", "eve", "nobody"):
+            look = (await log(at, agent)).look
+            news = [
+                event.seq
+                for event in await at.events(agent)
+                if event.is_news_to(agent) and event.seq > look and event.seq not in look.above
+            ]
+            assert await unseen(at, agent) == news[:MOST_UNSEEN], agent
+            assert len(news) > 5
+
+    async def test_own_acts_and_bookkeeping_are_no_news(self, at: Table) -> None:
+        a = await at.post("alice", "a")
+        assert await unseen(at, "alice") == []
+        assert await unseen(at, "bob") == [a.seq]
+        critique = await at.post("bob", "no", "CRITIQUE", critiques=a)
+        await at.watch("carol", a)
+        reply = await at.answer("alice", critique)
+        await at.acknowledge("carol", a)
+        events = {event.seq: str(event.event) for event in await at.events("alice")}
+        assert [events[seq] for seq in await unseen(at, "alice", a.seq)] == ["item.posted", "debate.opened"]
+        assert {"obligation.added", "obligation.met"} <= set(events.values())
+        assert await unseen(at, "bob", a.seq) == [reply.seq], "the answer, not that the duty is met"
+
+    async def test_what_leaves_is_news_to_nobody_whom_it_does_not_concern(self, at: Table) -> None:
+        old = await at.post("alice", "old", "LOG")
+        seq = await at.seq()
+        await at.gone(old)
+        assert await at.seq() > seq
+        assert await unseen(at, "bob", seq) == []
+
+    async def test_what_one_may_not_see_is_not_unseen(self, at: Table) -> None:
+        await at.post("alice", "public")
+        before = await unseen(at, "bob")
+        await at.post("alice", "canary", private=True)
+        assert await unseen(at, "bob") == before
+
+    async def test_shown_sequences_are_left_out_and_the_place_is_the_first_that_was_not(
+        self, at: Table
+    ) -> None:
+        one, two, three = [await at.post("alice", text) for text in ("one", "two", "three")]
+        attention = (await log(at, "bob")).attention
+        assert attention.fresh == tuple((item.seq, item.number) for item in (one, two, three))
+        assert (attention.unseen, attention.settled) == (3, one.seq - 1)
+        left = (await log(at, "bob", Look(one.seq, [three.seq]))).attention
+        assert (left.fresh, left.settled) == (((two.seq, two.number),), two.seq - 1)
+        done = (await log(at, "bob", Look(one.seq, [two.seq, three.seq]))).attention
+        assert (done.fresh, done.settled) == ((), await at.seq())
+
+    async def test_no_more_than_so_many_are_counted_the_first_ones(self, at: Table) -> None:
+        items = [await at.post("alice", f"{n}") for n in range(MOST_UNSEEN + 5)]
+        attention = (await log(at, "bob")).attention
+        assert attention.fresh == tuple((item.seq, item.number) for item in items[:MOST_UNSEEN])
+        assert attention.settled == items[0].seq - 1
+        rest = (await log(at, "bob", items[MOST_UNSEEN - 1].seq)).attention
+        assert rest.unseen == 5
+
+    async def test_every_answer_says_what_is_unseen(self, at: Table) -> None:
+        a = await at.post("alice", "a")
+        found = await at.store.read(at.board, "bob", [], [])
+        snapshot = await at.store.snapshot(at.board, "bob")
+        posted = await at.post("bob", "b")
+        told: list[Attention] = [found.attention, snapshot.attention, (await log(at, "bob")).attention]
+        assert [one.fresh for one in told] == [((a.seq, a.number),)] * 3
+        assert posted.seq > a.seq
+
+    async def test_what_was_shown_adds_up_and_is_joined_with_what_a_caller_knows(self, at: Table) -> None:
+        items = [await at.post("alice", f"{n}") for n in range(6)]
+        seqs = [item.seq for item in items]
+        await shown(at, "bob", Look(seqs[0], [seqs[2]], [seqs[3]]))
+        assert await unseen(at, "bob") == [seqs[1], *seqs[3:]]
+        assert await unseen(at, "carol") == seqs, "what one was shown is nothing to another"
+        await shown(at, "bob", Look(0, [seqs[4]], [seqs[5]]))
+        known = (await log(at, "bob")).look
+        assert known == Look(seqs[0], [seqs[2], seqs[4]], [seqs[3], seqs[5]])
+        assert await unseen(at, "bob", Look(0, [seqs[1]])) == [seqs[3], seqs[5]]
+        await shown(at, "bob", Look(seqs[3]))
+        assert (await log(at, "bob")).look == Look(seqs[3], [seqs[4]], [seqs[5]])
+        await shown(at, "bob", Look(seqs[1]))
+        assert (await log(at, "bob")).look == Look(seqs[3], [seqs[4]], [seqs[5]]), "it never goes back"
+
+    async def test_what_is_kept_is_bounded_and_loses_the_last(self, at: Table) -> None:
+        await at.post("alice", "a")
+        await shown(at, "bob", Look(0, range(2, MOST_SHOWN + 50), range(2, MOST_SHOWN + 50)))
+        known = (await log(at, "bob")).look
+        assert known.above == frozenset(range(2, MOST_SHOWN + 2))
+        assert known.told == frozenset(range(50, MOST_SHOWN + 50))
+
+    async def test_what_was_shown_changes_no_board(self, at: Table) -> None:
+        await at.post("alice", "a")
+        before = await at.seq()
+        await shown(at, "bob", Look(1))
+        await at.store.record_activity("elsewhere", {}, {}, {"bob": Look(1)})
+        assert await at.seq() == before
+
+    async def test_another_handle_knows_what_was_shown(self, handles: tuple[Table, Table]) -> None:
+        one, other = handles
+        a = await one.post("alice", "a")
+        await shown(one, "bob", Look(a.seq))
+        assert await unseen(other, "bob") == []
