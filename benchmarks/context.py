@@ -27,8 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from blackboard_mcp.server.board.caller import By
-from blackboard_mcp.server.board.local_tools import LocalTools
+from blackboard_mcp.server.board.in_process import InProcess
 from blackboard_mcp.server.compose import Installation, installation
 from blackboard_mcp.server.demo.session import Session, examples, load_session
 from blackboard_mcp.server.settings.server import load
@@ -59,10 +58,10 @@ class Board:
 
     def __init__(self, opened: Installation) -> None:
         self._opened = opened
-        self._tools = LocalTools(opened)
+        self._tools = InProcess(opened)
 
     async def call(self, agent: str, tool: str, **arguments: Any) -> Any:
-        answer = await self._tools.call(tool, By(agent, "main", None), arguments)
+        answer = await self._tools.call(tool, agent, {**arguments, "board": "main"}, None)
         await self._opened.pruner.settle()
         return answer
 

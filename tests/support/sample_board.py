@@ -13,7 +13,9 @@ from typing import Annotated, Any, Literal
 from blackboard_mcp.protocols.errors import Conflict, UnknownReference
 from blackboard_mcp.server.access.identity import agent_from_headers
 from blackboard_mcp.server.access.needs import NOTHING
-from blackboard_mcp.server.mcp.server import Answer, BoardServer, Caller, ConnectionInfo, ToolAnnotations
+from blackboard_mcp.server.mcp.callers import ConnectionInfo
+from blackboard_mcp.server.mcp.server import BoardServer
+from blackboard_mcp.server.tools.tool import Answer, Caller, ToolSet
 from pydantic import BaseModel, Field
 
 Word = Annotated[str, Field(max_length=20)]
@@ -34,26 +36,23 @@ class Posted(BaseModel):
 class Sample:
     """The server, and what its tools were asked to do."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, *, prefix: str = "", **settings: Any) -> None:
         self.calls: list[dict[str, Any]] = []
         self.waiting = asyncio.Event()
         self.cancelled = asyncio.Event()
         self.identified: list[ConnectionInfo] = []
         self.server = BoardServer(
-            name="sample", version="1.2.3", instructions="Post.", identify=self.identify, **settings
+            name="sample",
+            version="1.2.3",
+            instructions="Post.",
+            identify=self.identify,
+            tools=ToolSet(prefix=prefix),
+            **settings,
         )
-        writes, reads = ToolAnnotations(read_only_hint=False), ToolAnnotations(read_only_hint=True)
-        server = self.server
-        server.tool(
-            self.post,
-            name="post",
-            description="Post.",
-            annotations=writes,
-            output=lambda: Posted,
-            needs=NOTHING,
-        )
-        server.tool(self.wait, name="wait", description="Wait.", annotations=reads, needs=NOTHING)
-        server.tool(self.publish, name="publish", description="Tell.", annotations=writes, needs=NOTHING)
+        server, tools = self.server, self.server.tools
+        tools.add(self.post, name="post", description="Post.", output=lambda: Posted, needs=NOTHING)
+        tools.add(self.wait, name="wait", description="Wait.", read_only=True, needs=NOTHING)
+        tools.add(self.publish, name="publish", description="Tell.", needs=NOTHING)
         resources: dict[str, Callable[..., Awaitable[str]]] = {
             "board://{board}/events{?after}": self.events,
             "board://{board}/items/{id}": self.item,

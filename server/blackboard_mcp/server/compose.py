@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -41,11 +41,14 @@ from .usecases.readiness import Readiness
 from .usecases.retention import Keeper
 
 if TYPE_CHECKING:
+    from .answers.rendering import Rendering
     from .http.auth.authenticating import Authenticator
     from .http.auth.jwt_verifier import JwtVerifier
     from .http.auth.resource_metadata import ProtectedResource
     from .http.auth.stored import StoredTokens
-    from .mcp.server import BoardServer, Caller, ConnectionInfo, Identify
+    from .mcp.callers import ConnectionInfo, Identify
+    from .mcp.server import BoardServer
+    from .tools.tool import Caller, ToolSet
     from .usecases.growth import Growth
 
 logger = logging.getLogger(__name__)
@@ -250,6 +253,40 @@ def _key(variable: str, url: str, setting: str) -> str:
     return key
 
 
+def tool_set(
+    opened: Installation, sets: Collection[str], rendering: Rendering, *, prefix: str = ""
+) -> ToolSet:
+    """The core tools over an open installation, and those of the sets that are named (`TOOL_SETS`)."""
+    from .tools.core import CoreTools
+    from .tools.tool import ToolSet
+
+    tools = ToolSet(prefix=prefix)
+    tools.door.enter = opened.blackboard.rights.enter
+    CoreTools(opened.blackboard, rendering).register(tools)
+    if "admin" in sets:
+        from .tools.admin import AdminTools
+        from .tools.transaction import TransactionTool
+        from .usecases.stewardship import Stewardship
+        from .usecases.transactions import Transactions
+
+        AdminTools(Stewardship(opened.blackboard), rendering).register(tools)
+        TransactionTool(Transactions(opened.blackboard), rendering).register(tools)
+    if "memory" in sets:
+        from .tools.memory import MemoryTools
+        from .usecases.summaries import SummaryRequests
+
+        MemoryTools(SummaryRequests(opened.blackboard), rendering).register(tools)
+    if "messages" in sets:
+        from .tools.consume import ConsumeTool
+        from .tools.messages import MessageTools
+        from .usecases.groups import Consumers
+        from .usecases.requests import Messaging
+
+        MessageTools(Messaging(opened.blackboard), rendering, opened.protocols).register(tools)
+        ConsumeTool(Consumers(opened.blackboard), rendering).register(tools)
+    return tools
+
+
 def build_server(opened: Installation, *, identify: Identify | None = None) -> BoardServer:
     """The MCP server over an open installation: tools, resources, identity.
 
@@ -261,10 +298,10 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
     from .resources.boards import Resources
     from .resources.menu import Menu
     from .resources.prompts import Prompts
-    from .tools.core import CoreTools
 
     settings = opened.settings
     opened.blackboard.limit(settings.limits)
+    rendering = Rendering(opened.blackboard.tokenizers.launched, opened.clock)
     stored = StoredTokens(opened.store, opened.clock)
     resource, issued = issuer(settings, opened.clock)
     identity = _Identity(settings, authenticator(settings, stored, opened.clock, resource, issued))
@@ -274,7 +311,7 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
         instructions=INSTRUCTIONS,
         identify=identify or identity.identify,
         structured="always" if settings.structured == "always" else "ask",
-        tool_prefix=settings.tool_prefix,
+        tools=tool_set(opened, settings.tools, rendering, prefix=settings.tool_prefix),
         limits=settings.limits,
     )
     server.while_serving(stored.recording)
@@ -283,29 +320,6 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
         server.while_serving(issued.in_use)
     server.on_close(lambda: opened.blackboard.following.tails.release())
     server.on_health(Readiness(opened.store, settings.board).trouble)
-    rendering = Rendering(opened.blackboard.tokenizers.launched, opened.clock)
-    CoreTools(opened.blackboard, rendering).register(server)
-    if "admin" in settings.tools:
-        from .tools.admin import AdminTools
-        from .tools.transaction import TransactionTool
-        from .usecases.stewardship import Stewardship
-        from .usecases.transactions import Transactions
-
-        AdminTools(Stewardship(opened.blackboard), rendering).register(server)
-        TransactionTool(Transactions(opened.blackboard), rendering).register(server)
-    if "memory" in settings.tools:
-        from .tools.memory import MemoryTools
-        from .usecases.summaries import SummaryRequests
-
-        MemoryTools(SummaryRequests(opened.blackboard), rendering).register(server)
-    if "messages" in settings.tools:
-        from .tools.consume import ConsumeTool
-        from .tools.messages import MessageTools
-        from .usecases.groups import Consumers
-        from .usecases.requests import Messaging
-
-        MessageTools(Messaging(opened.blackboard), rendering, opened.protocols).register(server)
-        ConsumeTool(Consumers(opened.blackboard), rendering).register(server)
     Resources(opened.blackboard, rendering, opened.protocols, opened.gauge).register(server)
     Menu(opened.blackboard).register(server)
     Prompts(server).register(server)
@@ -326,7 +340,6 @@ def build_server(opened: Installation, *, identify: Identify | None = None) -> B
         attention, seq = await opened.blackboard.attention(caller.agent, name)
         return rendering.footer(seq, attention)
 
-    server.on_enter(opened.blackboard.rights.enter)
     server.on_call(introduce)
     server.on_error(footer)
     return server

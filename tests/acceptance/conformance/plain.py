@@ -8,20 +8,20 @@ from typing import Annotated
 
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.server.access.needs import NOTHING
-from blackboard_mcp.server.mcp.server import Answer, BoardServer, Caller, ToolAnnotations
+from blackboard_mcp.server.mcp.server import BoardServer
+from blackboard_mcp.server.tools.tool import Answer, Caller
 from pydantic import Field
 
 Word = Annotated[str, Field(max_length=200)]
 
 
 def add_plain(server: BoardServer) -> None:
-    reads = ToolAnnotations(read_only_hint=True)
-    server.tool(simple_text, name="test_simple_text", description="Text.", annotations=reads, needs=NOTHING)
-    server.tool(
-        error_handling, name="test_error_handling", description="Fails.", annotations=reads, needs=NOTHING
+    server.tools.add(simple_text, name="test_simple_text", description="Text.", read_only=True, needs=NOTHING)
+    server.tools.add(
+        error_handling, name="test_error_handling", description="Fails.", read_only=True, needs=NOTHING
     )
-    server.tool(
-        progress, name="test_tool_with_progress", description="Reports.", annotations=reads, needs=NOTHING
+    server.tools.add(
+        progress, name="test_tool_with_progress", description="Reports.", read_only=True, needs=NOTHING
     )
     for uri, fn, mime_type in (
         ("test://static-text", static_text, "text/plain"),

@@ -12,7 +12,8 @@ import mcp.types as types
 import pytest
 import sample_board
 from blackboard_mcp.server.access.needs import NOTHING
-from blackboard_mcp.server.mcp.server import Answer, BoardServer, Caller, ToolAnnotations
+from blackboard_mcp.server.mcp.server import BoardServer
+from blackboard_mcp.server.tools.tool import Answer, Caller
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourceUpdated
@@ -189,7 +190,7 @@ async def test_progress_reaches_a_client_that_asked_for_it(mode: str) -> None:
 
 @both
 async def test_a_tool_prefix_stands_before_names_and_in_refusals(mode: str) -> None:
-    async with client(sample_board.Sample(tool_prefix="board_"), mode) as alice:
+    async with client(sample_board.Sample(prefix="board_"), mode) as alice:
         assert [t.name for t in (await alice.list_tools()).tools] == [
             "board_post",
             "board_wait",
@@ -407,9 +408,9 @@ def test_a_name_is_served_once() -> None:
         return Answer("", {})
 
     server = BoardServer(name="s", version="1", instructions="", identify=lambda info: "a")
-    server.tool(fn, name="t", description="", annotations=ToolAnnotations(), needs=NOTHING)
+    server.tools.add(fn, name="t", description="", needs=NOTHING)
     with pytest.raises(ValueError, match="exists already"):
-        server.tool(fn, name="t", description="", annotations=ToolAnnotations(), needs=NOTHING)
+        server.tools.add(fn, name="t", description="", needs=NOTHING)
 
 
 def test_a_resource_takes_exactly_what_its_template_has() -> None:

@@ -23,7 +23,7 @@ from .surface import BoardAccess
 if TYPE_CHECKING:
     from ..compose import Installation
     from .calls import EventSource
-    from .local_tools import LocalTools
+    from .in_process import InProcess
 
 _LONG = 3_600.0
 """How long one look for news lasts; the next one follows at once."""
@@ -106,9 +106,7 @@ class Board(BoardAccess):
     async def _reach(
         self, tool: str, arguments: dict[str, Any], answer: type[A], *, once: str | None = None
     ) -> A:
-        from .caller import By
-
-        told = await self._opening.tools.call(tool, By(self.agent, self.name, once), arguments)
+        told = await self._opening.tools.call(tool, self.agent, {**arguments, "board": self.name}, once)
         return cast(A, told)
 
     async def _figures(self, section: str) -> Mapping[str, Any]:
@@ -116,7 +114,7 @@ class Board(BoardAccess):
 
         blackboard = self._opening.opened.blackboard
         if section == "boards":
-            from .local_tools import of_this_process
+            from .in_process import of_this_process
 
             principal, rights = of_this_process(self.agent), blackboard.rights
             return boards(await rights.readable(principal), rights.default_board(principal))
@@ -139,12 +137,12 @@ class _Opening:
         self._data = data
         self._settings = settings
         self._clock = clock
-        self._opened: tuple[Installation, LocalTools] | None = None
+        self._opened: tuple[Installation, InProcess] | None = None
 
     async def enter(self, stack: AsyncExitStack) -> None:
         from ..compose import installation
         from ..settings.server import NAMES, load
-        from .local_tools import LocalTools
+        from .in_process import InProcess
 
         if self._opened is not None:
             raise StoreClosed("This board is open already; as_agent() gives another agent's.")
@@ -156,7 +154,7 @@ class _Opening:
         opened = await stack.enter_async_context(
             installation(settings, eager_index=False, clock=self._clock, memory=self._data is None)
         )
-        self._opened = opened, LocalTools(opened)
+        self._opened = opened, InProcess(opened)
         stack.callback(self._close)
 
     def _close(self) -> None:
@@ -169,7 +167,7 @@ class _Opening:
         return self._opened[0]
 
     @property
-    def tools(self) -> LocalTools:
+    def tools(self) -> InProcess:
         self.opened  # noqa: B018
         assert self._opened is not None
         return self._opened[1]
@@ -179,9 +177,9 @@ class _Given(_Opening):
     """An installation that is open already, and stays open when the board is closed."""
 
     def __init__(self, opened: Installation) -> None:
-        from .local_tools import LocalTools
+        from .in_process import InProcess
 
-        self._opened = opened, LocalTools(opened)
+        self._opened = opened, InProcess(opened)
 
     async def enter(self, stack: AsyncExitStack) -> None:
         """There is nothing to open or close."""

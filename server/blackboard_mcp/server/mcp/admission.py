@@ -14,8 +14,9 @@ from blackboard_mcp.protocols.errors import RateLimited
 from blackboard_mcp.server.limits.concurrency import Counted, counted_as
 from blackboard_mcp.server.limits.limits import Limits
 from blackboard_mcp.server.limits.turns import Turns
-from blackboard_mcp.server.mcp.callers import Caller, Callers
+from blackboard_mcp.server.mcp.callers import Callers
 from blackboard_mcp.server.mcp.errors import protocol_error
+from blackboard_mcp.server.tools.tool import Caller
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
 T = TypeVar("T")

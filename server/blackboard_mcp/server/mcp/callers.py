@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from blackboard_mcp.protocols.access import EVERY_BOARD, Principal, Role
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.server.access.identity import PRINCIPAL_SCOPE_KEY
-from blackboard_mcp.server.input.idempotency import check_once_key
+from blackboard_mcp.server.tools.tool import Caller
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.types import INTERNAL_ERROR, INVALID_PARAMS
@@ -36,38 +36,6 @@ class ConnectionInfo:
     transport: Literal["stdio", "http"]
     headers: Mapping[str, str]
     client_name: str | None
-
-
-@dataclass(frozen=True)
-class Caller:
-    """Who is calling, from the connection, never from arguments.
-
-    `report(progress, total, message)` tells the client how far a long call is; without effect when
-    the client asked for no progress.
-    """
-
-    principal: Principal
-    transport: Literal["stdio", "http"]
-    structured: bool
-    headers: Mapping[str, str]
-    """Those of this request; empty over stdio."""
-    report: Callable[[float, float | None, str | None], Awaitable[None]]
-    asked_once: object = None
-    """What the request's `_meta` has as idempotency key, unchecked."""
-
-    @property
-    def agent(self) -> str:
-        """The name that stands on what the caller posts."""
-        return self.principal.agent
-
-    @property
-    def once_key(self) -> str | None:
-        """The idempotency key of this request; for tools that change something, the others need not look.
-
-        Raises:
-            InvalidInput: it is none.
-        """
-        return None if self.asked_once is None else check_once_key(self.asked_once)
 
 
 Identified = Principal | str

@@ -49,8 +49,8 @@ def internal_error(what: str) -> tuple[str, str]:
     logger.exception("internal error %s in %s", reference, what)
     return (
         reference,
-        f"Internal error (reference {reference}; the server's log has the cause). What was to be written may or may "
-        "not stand: look before you write it again. Where it comes again, tell who runs the server.",
+        f"Internal error (reference {reference}); the server's log has its cause. A write may or may not stand: look "
+        "before you repeat it.",
     )
 
 

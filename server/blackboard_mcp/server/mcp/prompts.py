@@ -11,9 +11,10 @@ from blackboard_mcp.protocols.grants import under
 from blackboard_mcp.server.access.door import Door
 from blackboard_mcp.server.access.needs import READS, Needs
 from blackboard_mcp.server.input.arguments import Arguments, refuse_monsters
-from blackboard_mcp.server.mcp.callers import Caller, Callers
+from blackboard_mcp.server.mcp.callers import Callers
 from blackboard_mcp.server.mcp.errors import internal_error, protocol_error, sendable
 from blackboard_mcp.server.mcp.resources import MAX_URI_LENGTH
+from blackboard_mcp.server.tools.tool import Caller
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.types import (

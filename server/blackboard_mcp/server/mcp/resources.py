@@ -13,8 +13,9 @@ from blackboard_mcp.server.access.needs import Needs
 from blackboard_mcp.server.answers.assurance import to_reader
 from blackboard_mcp.server.input.arguments import Arguments, is_clean_text
 from blackboard_mcp.server.mcp.answer_size import MAX_ANSWER_BYTES, json_bytes, too_long
-from blackboard_mcp.server.mcp.callers import Caller, Callers
+from blackboard_mcp.server.mcp.callers import Callers
 from blackboard_mcp.server.mcp.errors import internal_error, protocol_error, sendable
+from blackboard_mcp.server.tools.tool import Caller
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.shared.exceptions import MCPError

@@ -13,33 +13,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from blackboard_mcp.protocols.access import Action, Principal
 from blackboard_mcp.protocols.values import dataclass
-from blackboard_mcp.server.access.door import Door, EnterHook
+from blackboard_mcp.server.access.door import EnterHook
 from blackboard_mcp.server.access.needs import Needs
 from blackboard_mcp.server.input.arguments import schema_tokens
 from blackboard_mcp.server.limits.limits import Limits
 from blackboard_mcp.server.mcp.admission import Admission
-from blackboard_mcp.server.mcp.callers import (
-    Caller,
-    Callers,
-    ConnectionInfo,
-    Identify,
-    one_client,
-    principal_of,
-)
+from blackboard_mcp.server.mcp.callers import Callers, ConnectionInfo, Identify, one_client, principal_of
 from blackboard_mcp.server.mcp.prompts import CompletionFunction, Completions, PromptFunction, ServedPrompts
-from blackboard_mcp.server.mcp.resources import Listed, ListHook, ResourceFunction, ServedResources
+from blackboard_mcp.server.mcp.resources import ListHook, ResourceFunction, ServedResources
 from blackboard_mcp.server.mcp.sdk import sdk_server
 from blackboard_mcp.server.mcp.stdio import stdio_streams
 from blackboard_mcp.server.mcp.streams import Hub
 from blackboard_mcp.server.mcp.subscriptions import HubBus, SubscribeHook, Subscriptions
-from blackboard_mcp.server.mcp.tools import (
-    GONE_SCOPE_KEY,
-    Answer,
-    CallHook,
-    FooterHook,
-    ServedTools,
-    ToolFunction,
-)
+from blackboard_mcp.server.mcp.tools import GONE_SCOPE_KEY, CallHook, FooterHook, ServedTools
+from blackboard_mcp.server.tools.tool import ToolSet
 from mcp.server.mcpserver import MCPServer
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
 from mcp.server.transport_security import TransportSecuritySettings
@@ -49,25 +36,12 @@ from mcp.types import (
     Resource,
     ResourceTemplate,
     Tool,
-    ToolAnnotations,
 )
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
-from pydantic import BaseModel
 
 if TYPE_CHECKING:
     from blackboard_mcp.server.http.auth.resource_metadata import ProtectedResource
     from starlette.types import ASGIApp
-
-__all__ = [
-    "Answer",
-    "BoardServer",
-    "Caller",
-    "ConnectionInfo",
-    "Identify",
-    "Listed",
-    "ToolAnnotations",
-    "schema_tokens",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +68,7 @@ class BoardServer:
             route but `/healthz`, before anything else, and what it raises is the HTTP answer; over stdio once.
         structured: `"ask"` sends structured content to requests whose `_meta` has
             `"blackboard/structured": true`; `"always"` to all, with output schemas.
-        tool_prefix: stands before every tool name.
+        tools: what it serves; more may be added until it is served.
         limits: bounds of requests, streams and sessions.
     """
 
@@ -106,24 +80,22 @@ class BoardServer:
         instructions: str,
         identify: Identify,
         structured: Literal["ask", "always"] = "ask",
-        tool_prefix: str = "",
+        tools: ToolSet | None = None,
         limits: Limits | None = None,
     ) -> None:
         self.name = name
         self.version = version
         self.instructions = instructions
         self.identify = identify
-        self.tool_prefix = tool_prefix
+        self.tools = tools or ToolSet()
         self.limits = limits or Limits()
         self.ready = False
         self._trouble: Callable[[], Awaitable[str | None]] | None = None
         always = structured == "always"
         self._callers = Callers(lambda connection: self.identify(connection), always_structured=always)
         admission = Admission(self._callers, self.limits)
-        self._door = Door()
-        self._tools = ServedTools(
-            self._callers, admission, self._door, prefix=tool_prefix, output_schemas=always
-        )
+        self._door = self.tools.door
+        self._tools = ServedTools(self.tools, self._callers, admission, output_schemas=always)
         self._resources = ServedResources(self._callers, self._door)
         self._prompts = ServedPrompts(self._callers, self._door)
         self._hub = Hub(self.limits)
@@ -145,41 +117,6 @@ class BoardServer:
         self._subscriptions.register(self._sdk._lowlevel_server)
 
     # What is served
-
-    def tool(
-        self,
-        fn: ToolFunction,
-        *,
-        name: str,
-        description: str,
-        annotations: ToolAnnotations,
-        needs: Needs,
-        output: Callable[[], type[BaseModel]] | None = None,
-        title: str | None = None,
-        ends_with_client: bool = False,
-    ) -> None:
-        """Serve `async def fn(caller, <annotated parameters>) -> Answer`, to those who may do what it `needs`.
-
-        The argument `board` names the board that they need it on. A call that waits (it has an
-        argument `seconds`) ends when they may no more.
-
-        A call that `ends_with_client` is cancelled when its client drops, as those of tools that only read are;
-        others go on to their end in the legacy generation.
-
-        Raises:
-            TypeError: a parameter without an annotation, or a string or list without a bound.
-            ValueError: the name is taken.
-        """
-        self._tools.add(
-            fn,
-            name=name,
-            title=title,
-            description=description,
-            annotations=annotations,
-            output=output,
-            ends_with_client=ends_with_client,
-            needs=needs,
-        )
 
     def resource(
         self,

@@ -15,9 +15,10 @@ from typing import Any, Final
 
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.server.limits.concurrency import counted_as
-from blackboard_mcp.server.mcp.callers import Caller, Callers
+from blackboard_mcp.server.mcp.callers import Callers
 from blackboard_mcp.server.mcp.resources import ServedResources
 from blackboard_mcp.server.mcp.streams import RESOURCE_LIST, Hub, Subscriber, TooManySubscriptions
+from blackboard_mcp.server.tools.tool import Caller
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.server.session import ServerSession

@@ -1,137 +1,94 @@
-"""Tools as they are served: published, called with checked arguments, answered in text and facts."""
+"""Tools as MCP serves them: published, called with checked arguments, answered in text and facts."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
 from blackboard_mcp.protocols.errors import BlackboardError, RateLimited
-from blackboard_mcp.protocols.grants import under
-from blackboard_mcp.server.access.acting import acting, as_member
-from blackboard_mcp.server.access.door import Door
 from blackboard_mcp.server.access.needs import Needs
 from blackboard_mcp.server.answers.assurance import to_reader
-from blackboard_mcp.server.input.arguments import Arguments, compact_schema
+from blackboard_mcp.server.input.arguments import compact_schema
 from blackboard_mcp.server.mcp.admission import Admission
 from blackboard_mcp.server.mcp.answer_size import fitted
-from blackboard_mcp.server.mcp.callers import Caller, Callers
+from blackboard_mcp.server.mcp.callers import Callers
 from blackboard_mcp.server.mcp.errors import error_result, internal_error, sendable
+from blackboard_mcp.server.tools.tool import WAITING_ARGUMENT, Caller, Tool, ToolSet
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp.types import INVALID_PARAMS, CallToolResult, TextContent, Tool, ToolAnnotations
+from mcp.types import INVALID_PARAMS, CallToolResult, TextContent, ToolAnnotations
+from mcp.types import Tool as PublishedTool
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
 logger = logging.getLogger(__name__)
 
 GONE_SCOPE_KEY: Final = "blackboard.gone"
-WAITING_ARGUMENT: Final = "seconds"
-"""A tool that takes this waits for so long, unless it is 0."""
 _FOOTER_SECONDS: Final = 2.0
 _REQUEST_CANCELLED: Final = -32800
 
-
-@dataclass(frozen=True)
-class Answer:
-    """What a tool returns: compact text for the model, and the same facts for programs.
-
-    The facts may be a function, called only when the request wants them. Where they are too long for one answer
-    it is an error, unless `shortens`: then the texts of their `items` are left out, and `cut` says so. That is for
-    what has changed something.
-    """
-
-    text: str
-    structured: BaseModel | Mapping[str, Any] | Callable[[], BaseModel]
-    shortens: bool = False
+# Only what differs from the protocol's defaults. Clients read these, models do not.
+READ_ONLY: Final = ToolAnnotations(read_only_hint=True)
+"""For tools that change nothing but what their caller was shown, which is noted for it alone."""
+ADDS: Final = ToolAnnotations(destructive_hint=False)
 
 
-ToolFunction = Callable[..., Awaitable[Answer]]
 CallHook = Callable[[Caller], Awaitable[None]]
 FooterHook = Callable[[Caller, Mapping[str, Any]], Awaitable[str]]
 
 
-@dataclass(frozen=True)
-class _Served:
-    fn: ToolFunction
-    arguments: Arguments
-    published: Tool
-    ends_with_client: bool
-    waits: bool
-    needs: Needs
-
-
 class ServedTools:
-    """The tools of one server, by name.
+    """A set of tools as one server serves it.
 
     `before_call` is awaited before each tool's work; what it raises is the call's answer. `error_footer`
     gives the last line of an error's text from the caller and the arguments as they came.
 
     Args:
-        prefix: stands before every name.
         output_schemas: publish them; for servers that always send structured content.
     """
 
     def __init__(
-        self, callers: Callers, admission: Admission, door: Door, *, prefix: str, output_schemas: bool
+        self, tools: ToolSet, callers: Callers, admission: Admission, *, output_schemas: bool
     ) -> None:
         self.before_call: CallHook | None = None
         self.error_footer: FooterHook | None = None
+        self._tools = tools
         self._callers = callers
         self._admission = admission
-        self._door = door
-        self._prefix = prefix
         self._output_schemas = output_schemas
-        self._served: dict[str, _Served] = {}
-
-    def add(
-        self,
-        fn: ToolFunction,
-        *,
-        name: str,
-        title: str | None,
-        description: str,
-        annotations: ToolAnnotations,
-        output: Callable[[], type[BaseModel]] | None,
-        ends_with_client: bool,
-        needs: Needs,
-    ) -> None:
-        full_name = f"{self._prefix}{name}"
-        if full_name in self._served:
-            raise ValueError(f"tool {full_name!r} exists already")
-        arguments = Arguments(full_name, fn)
-        published = Tool(
-            name=full_name,
-            title=title,
-            description=description,
-            input_schema=arguments.schema,
-            annotations=annotations,
-            output_schema=_output_schema(output()) if self._output_schemas and output is not None else None,
-        )
-        self._served[full_name] = _Served(
-            fn,
-            arguments,
-            published,
-            ends_with_client or annotations.read_only_hint is True,
-            waits=WAITING_ARGUMENT in arguments.names,
-            needs=needs,
-        )
+        self._published: dict[str, PublishedTool] = {}
 
     @property
     def needs(self) -> dict[str, Needs]:
         """What calls need, by the tool's name."""
-        return {name: tool.needs for name, tool in self._served.items()}
+        return {tool.name: tool.needs for tool in self._tools}
 
     @property
-    def published(self) -> list[Tool]:
-        return [tool.published for tool in self._served.values()]
+    def published(self) -> list[PublishedTool]:
+        return [self._publish(tool) for tool in self._tools]
+
+    def _publish(self, tool: Tool) -> PublishedTool:
+        if tool.name not in self._published:
+            output = tool.output if self._output_schemas else None
+            self._published[tool.name] = PublishedTool(
+                name=tool.name,
+                title=tool.title,
+                description=tool.description,
+                input_schema=tool.arguments.schema,
+                annotations=READ_ONLY if tool.read_only else ADDS,
+                output_schema=None if output is None else _output_schema(output()),
+            )
+        return self._published[tool.name]
 
     def whole_schema(self, name: str) -> dict[str, Any]:
         """The schema of every argument of a tool, those that its published one leaves out as well."""
-        return self._served[name].arguments.whole_schema
+        tool = self._tools.find(name)
+        if tool is None:
+            raise KeyError(name)
+        return tool.arguments.whole_schema
 
     async def call(
         self, name: str, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]
@@ -141,10 +98,10 @@ class ServedTools:
         Raises:
             MCPError: there is no such tool, or nobody to call it.
         """
-        tool = self._served.get(name)
+        tool = self._tools.find(name)
         if tool is None:
             raise MCPError(
-                INVALID_PARAMS, f"unknown tool {name[:64]!a}; the tools are: {', '.join(self._served)}"
+                INVALID_PARAMS, f"unknown tool {name[:64]!a}; the tools are: {', '.join(self._tools.names)}"
             )
         caller = await self._callers.of(ctx)
         gone = _gone_event(ctx) if tool.ends_with_client else None
@@ -172,7 +129,7 @@ class ServedTools:
             raise MCPError(_REQUEST_CANCELLED, "the client is gone")
         return result
 
-    async def _run(self, tool: _Served, caller: Caller, arguments: Mapping[str, Any]) -> CallToolResult:
+    async def _run(self, tool: Tool, caller: Caller, arguments: Mapping[str, Any]) -> CallToolResult:
         try:
             admitted = self._admission.of_call(
                 caller, waits=tool.waits and arguments.get(WAITING_ARGUMENT) != 0
@@ -182,10 +139,10 @@ class ServedTools:
                     await self.before_call(caller)
                 checked = tool.arguments.check(arguments)
                 answer = await self._admission.in_turn(
-                    caller, tool.published.name, lambda: self._answer(tool, caller, checked)
+                    caller, tool.name, lambda: self._tools.call(tool, caller, checked)
                 )
-            structured = _document(answer.structured) if caller.structured else None
-            text, structured = fitted(sendable(answer.text), structured, shortens=answer.shortens)
+            structured = _document(answer.facts) if caller.structured else None
+            text, structured = fitted(sendable(answer.words), structured, shortens=answer.shortens)
         except MCPError:
             raise
         except RateLimited as exc:  # to say no must cost next to nothing: no footer
@@ -194,7 +151,7 @@ class ServedTools:
         except BlackboardError as exc:
             code, message, facts = exc.code, _told(tool, arguments, exc), exc.facts
         except Exception:
-            reference, message = internal_error(f"tool {tool.published.name}")
+            reference, message = internal_error(f"tool {tool.name}")
             code, facts = "internal", {"reference": reference}
         else:
             return CallToolResult(
@@ -202,19 +159,6 @@ class ServedTools:
             )
         footer = await self._footer(caller, arguments)
         return error_result(code, message, facts, structured=caller.structured, footer=footer)
-
-    async def _answer(self, tool: _Served, caller: Caller, arguments: dict[str, Any]) -> Answer:
-        """The tool's answer, for a caller who is let in; its writes are made under the grant."""
-        board = arguments.get("board")
-        grant = await self._door.let_in(caller.principal, tool.needs.of(arguments), board)
-        if grant is not None and board is None and "board" in arguments:
-            arguments["board"] = grant.board
-        with under(grant), acting(as_member(caller.principal, grant)):
-            if not tool.waits:
-                return await tool.fn(caller, **arguments)
-            async with self._door.watch(caller.principal, grant):
-                return await tool.fn(caller, **arguments)
-        raise AssertionError("unreachable")
 
     async def _footer(self, caller: Caller, arguments: Mapping[str, Any]) -> str:
         """What ends the text of an error; nothing where it cannot be had, for the error goes first."""
@@ -230,7 +174,7 @@ class ServedTools:
             return ""
 
 
-def _told(tool: _Served, arguments: Mapping[str, Any], error: BlackboardError) -> str:
+def _told(tool: Tool, arguments: Mapping[str, Any], error: BlackboardError) -> str:
     return to_reader(error.message) if tool.needs.only_reads(arguments) else error.message
 
 
@@ -242,12 +186,8 @@ def _gone_event(ctx: ServerRequestContext[Any, Any]) -> asyncio.Event | None:
     return event if isinstance(event, asyncio.Event) else None
 
 
-def _document(structured: BaseModel | Mapping[str, Any] | Callable[[], BaseModel]) -> dict[str, Any]:
-    if callable(structured):
-        structured = structured()
-    if isinstance(structured, BaseModel):
-        return structured.model_dump(mode="json", by_alias=True)
-    return dict(structured)
+def _document(facts: BaseModel | Mapping[str, Any]) -> dict[str, Any]:
+    return facts.model_dump(mode="json", by_alias=True) if isinstance(facts, BaseModel) else dict(facts)
 
 
 def _output_schema(output: type[BaseModel]) -> dict[str, Any]:

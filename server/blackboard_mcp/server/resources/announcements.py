@@ -22,7 +22,8 @@ from blackboard_mcp.protocols.visibility import team_of, visibility_of
 from ..mcp.streams import RESOURCE_LIST
 
 if TYPE_CHECKING:
-    from ..mcp.server import BoardServer, Caller
+    from ..mcp.server import BoardServer
+    from ..tools.tool import Caller
 
 logger = logging.getLogger(__name__)
 

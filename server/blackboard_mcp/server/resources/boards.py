@@ -25,9 +25,10 @@ from ..answers import statistics as figures
 from ..answers.explanations import wire_explained
 from ..answers.rendering import FOOTER_TOKENS, Rendering
 from ..mcp.answer_size import MAX_ANSWER_BYTES, too_long
-from ..mcp.server import BoardServer, Caller
+from ..mcp.server import BoardServer
 from ..plugins.protocols import Protocols
 from ..text.lines import visible_json
+from ..tools.tool import Caller
 from ..usecases.blackboard import Blackboard
 from ..usecases.growth_meter import Gauge
 

@@ -8,8 +8,10 @@ from typing import Final
 
 from ..access.needs import NOTHING
 from ..answers.statistics import boards
-from ..mcp.server import BoardServer, Caller, Listed
+from ..mcp.resources import Listed
+from ..mcp.server import BoardServer
 from ..text.lines import one_line, visible_json
+from ..tools.tool import Caller
 from ..usecases.blackboard import Blackboard
 
 BOARDS: Final = "boards://all"

@@ -11,7 +11,8 @@ from blackboard_mcp.protocols.items import parse_ref
 from pydantic import Field
 
 from ..access.needs import READS
-from ..mcp.server import BoardServer, Caller
+from ..mcp.server import BoardServer
+from ..tools.tool import Caller
 
 BoardId = Annotated[str, Field(max_length=64, description="the board; without it the default one")]
 Claim = Annotated[str, Field(max_length=40, description="an item, say H-17")]
@@ -25,7 +26,7 @@ class Prompts:
     """Writes prompts in the names that the tools of this server have."""
 
     def __init__(self, server: BoardServer) -> None:
-        self._prefix = server.tool_prefix
+        self._prefix = server.tools.prefix
 
     def register(self, server: BoardServer) -> None:
         server.prompt(

@@ -12,7 +12,6 @@ from pydantic import Field, WithJsonSchema
 from ..access.needs import TOOLS
 from ..answers.rendering import Rendering
 from ..input.posts import ExpectedVersion, check_text
-from ..mcp.server import Answer, BoardServer, Caller, ToolAnnotations
 from ..usecases.stewardship import (
     MAX_CONSTRAINTS,
     MAX_FLAGS,
@@ -22,6 +21,7 @@ from ..usecases.stewardship import (
     wire_core,
     wire_pruned,
 )
+from .tool import Answer, Caller, ToolSet
 
 BoardId = Annotated[str, Field(max_length=64)]
 Line = Annotated[str, Field(min_length=1, max_length=2_000)]
@@ -38,7 +38,6 @@ Flags = Annotated[
     Field(max_length=MAX_FLAGS),
     WithJsonSchema({"type": "object", "description": "name: true or false"}),
 ]
-ADMIN = ToolAnnotations(destructive_hint=False)
 
 
 class AdminTools:
@@ -48,8 +47,8 @@ class AdminTools:
         self._steward = steward
         self._say = rendering
 
-    def register(self, server: BoardServer) -> None:
-        server.tool(
+    def register(self, tools: ToolSet) -> None:
+        tools.add(
             self.core,
             name="core",
             title="Rules of the board",
@@ -58,10 +57,9 @@ class AdminTools:
                 "every view. Writing needs the version you read."
             ),
             needs=TOOLS["core"],
-            annotations=ADMIN,
             output=lambda: wire.CoreAnswer,
         )
-        server.tool(
+        tools.add(
             self.board,
             name="board",
             title="Settings of the board",
@@ -70,16 +68,14 @@ class AdminTools:
                 "settings (without arguments it says which there are, and how they stand)."
             ),
             needs=TOOLS["board"],
-            annotations=ADMIN,
             output=lambda: wire.BoardAnswer,
         )
-        server.tool(
+        tools.add(
             self.prune,
             name="prune",
             title="Prune the board",
             description="Prune down to the low-water mark now; dry_run=true only says what would go and why.",
             needs=TOOLS["prune"],
-            annotations=ADMIN,
             output=lambda: wire.PruneAnswer,
         )
 
@@ -105,7 +101,7 @@ class AdminTools:
                 once_key=caller.once_key,
             )
         return Answer(
-            self._say.with_footer("\n".join(self._say.core(core)), seq), lambda: wire_core(core, seq)
+            lambda: self._say.with_footer("\n".join(self._say.core(core)), seq), lambda: wire_core(core, seq)
         )
 
     async def board(
@@ -134,7 +130,7 @@ class AdminTools:
         state = self._steward.as_reached(caller.principal, state)
         given, access = await self._steward.members(state.id), self._steward.access(state)
         return Answer(
-            self._say.with_footer(self._say.board(state, given, access), state.seq),
+            lambda: self._say.with_footer(self._say.board(state, given, access), state.seq),
             lambda: wire_board(state, given, access),
         )
 

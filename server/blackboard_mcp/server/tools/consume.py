@@ -21,9 +21,9 @@ from pydantic import Field, WithJsonSchema
 from ..access.needs import TOOLS
 from ..answers.rendering import Rendering
 from ..input.posts import Seconds, check_text
-from ..mcp.server import Answer, BoardServer, Caller, ToolAnnotations
 from ..text.lines import filter_line, one_line, word
 from ..usecases.groups import RELEASED, Consumers, Work
+from .tool import Answer, Caller, ToolSet
 
 WAIT_SECONDS = 25.0
 _SHOWN_WHY = 160
@@ -50,8 +50,8 @@ class ConsumeTool:
         self._consumers = consumers
         self._say = rendering
 
-    def register(self, server: BoardServer) -> None:
-        server.tool(
+    def register(self, tools: ToolSet) -> None:
+        tools.add(
             self.consume,
             name="consume",
             title="Share work",
@@ -60,7 +60,6 @@ class ConsumeTool:
                 "acks and takes. filter makes a group."
             ),
             needs=TOOLS["consume"],
-            annotations=ToolAnnotations(destructive_hint=False),
             output=lambda: group_wire.ConsumeAnswer,
             ends_with_client=True,
         )
@@ -148,7 +147,7 @@ class ConsumeTool:
         )
         taken = work.taken
         return Answer(
-            self._say.with_footer(
+            lambda: self._say.with_footer(
                 "\n".join(self._work(group, turn, work, self._by(board))), taken.seq, work.attention
             ),
             lambda: group_wire.WorkAnswer(

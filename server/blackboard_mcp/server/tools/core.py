@@ -41,7 +41,6 @@ from ..input.posts import (
     VisibilityName,
 )
 from ..input.queries import archive_query, item_query
-from ..mcp.server import Answer, BoardServer, Caller, ToolAnnotations
 from ..text.lines import one_line
 from ..usecases.blackboard import VIEW_BUDGET, Blackboard
 from ..usecases.following import News
@@ -49,6 +48,7 @@ from ..usecases.page_size import check_fits, fitting_found, fitting_page
 from ..usecases.redaction import wire_for
 from ..usecases.searching import ids_alone, wire_found
 from .debate import DebateTool
+from .tool import Answer, Caller, ToolSet
 
 ITEMS_BUDGET = 6_000
 MAX_BUDGET = 200_000
@@ -86,11 +86,6 @@ Filter = Annotated[
     Field(max_length=16, description="key event agent tags type thread mentions; all any not"),
 ]
 
-# Only what differs from the protocol's defaults. Clients read these, models do not.
-READ = ToolAnnotations(read_only_hint=True)
-"""For tools that change nothing but what their caller was shown, which is noted for it alone."""
-WRITE = ToolAnnotations(destructive_hint=False)
-
 
 class CoreTools:
     """The seven tools every client gets."""
@@ -100,8 +95,8 @@ class CoreTools:
         self._say = rendering
         self._batch = Arguments("post.items", PostFields)
 
-    def register(self, server: BoardServer) -> None:
-        server.tool(
+    def register(self, tools: ToolSet) -> None:
+        tools.add(
             self.post,
             name="post",
             title="Post to the board",
@@ -110,10 +105,9 @@ class CoreTools:
                 "item's tags, edges, importance, status (WITHDRAWN, RESOLVED), not its text."
             ),
             needs=TOOLS["post"],
-            annotations=WRITE,
             output=lambda: wire.PostAnswer,
         )
-        server.tool(
+        tools.add(
             self.read,
             name="read",
             title="Read the board",
@@ -122,19 +116,19 @@ class CoreTools:
                 "archived too; explain = why they stay or left (alone: the board); since = changes."
             ),
             needs=TOOLS["read"],
-            annotations=READ,
+            read_only=True,
             output=lambda: wire.ReadAnswer,
         )
-        server.tool(
+        tools.add(
             self.query,
             name="query",
             title="List items",
             description="List items, newest first (also by any_tags, no_tags). key: glob, ** crosses segments.",
             needs=TOOLS["query"],
-            annotations=READ,
+            read_only=True,
             output=lambda: wire.ItemsAnswer,
         )
-        server.tool(
+        tools.add(
             self.query_archive,
             name="query_archive",
             title="Search the archive",
@@ -143,10 +137,9 @@ class CoreTools:
                 "restore=true brings it back."
             ),
             needs=TOOLS["query_archive"],
-            annotations=WRITE,
             output=lambda: wire.SearchAnswer,
         )
-        server.tool(
+        tools.add(
             self.subscribe,
             name="subscribe",
             title="Follow events",
@@ -155,10 +148,9 @@ class CoreTools:
                 "arguments list yours."
             ),
             needs=TOOLS["subscribe"],
-            annotations=WRITE,
             output=lambda: wire.SubscribeAnswer,
         )
-        server.tool(
+        tools.add(
             self.wait,
             name="wait",
             title="Wait for news",
@@ -167,10 +159,10 @@ class CoreTools:
                 "left out: yours, bookkeeping). since: all after it; subscription: its matches."
             ),
             needs=TOOLS["wait"],
-            annotations=READ,
+            read_only=True,
             output=lambda: wire.EventsAnswer,
         )
-        DebateTool(self._board, self._say).register(server)
+        DebateTool(self._board, self._say).register(tools)
 
     async def post(
         self,
@@ -226,7 +218,7 @@ class CoreTools:
         posted = await self._board.post(caller.agent, board, posts, once_key)
         wired = wire_for(caller.agent)
         return Answer(
-            self._say.posted(posted, caller.agent, posts),
+            lambda: self._say.posted(posted, caller.agent, posts),
             lambda: wire.PostAnswer(
                 items=[wired(item) for item in posted.items],
                 seq=posted.seq,
@@ -258,7 +250,9 @@ class CoreTools:
             if since is not None or budget is not None:
                 raise InvalidInput("explain goes with ids or keys alone, without since and budget.")
             explained = await self._board.explain(agent, board, ids or [], keys or [])
-            return Answer(self._say.explained(explained), lambda: wire_explained(explained, self._say.now()))
+            return Answer(
+                lambda: self._say.explained(explained), lambda: wire_explained(explained, self._say.now())
+            )
         if since is not None:
             if ids or keys:
                 raise InvalidInput("read takes since, or ids and keys, not both.")
@@ -267,13 +261,15 @@ class CoreTools:
         if ids or keys:
             reading = await self._board.read(agent, board, ids or [], keys or [])
             found = reading.found
-            if caller.structured:
+            if caller.takes_messages:
                 check_fits(found.items)
-            text, told = self._by(reading.board).reading(reading, budget or ITEMS_BUDGET)
-            shown = [item.number for item in found.items] if caller.structured else told
-            attention = self._board.looks.told(reading.board, agent, found.seq, found.attention, shown)
+            text, told = "", [item.number for item in found.items]
+            if caller.reads_text:
+                text, read = self._by(reading.board).reading(reading, budget or ITEMS_BUDGET)
+                told = told if caller.structured else read
+            attention = self._board.looks.told(reading.board, agent, found.seq, found.attention, told)
             return Answer(
-                self._say.with_footer(text, found.seq, attention),
+                lambda: self._say.with_footer(text, found.seq, attention),
                 lambda: wire.ItemsAnswer(
                     items=[wire.wire_item(item) for item in found.items],
                     seq=found.seq,
@@ -281,9 +277,12 @@ class CoreTools:
                     versions=[version_wire.wire_versions(listed) for listed in reading.versions],
                 ),
             )
-        view, snapshot = await self._board.view(agent, board, budget or VIEW_BUDGET, reserve=FOOTER_TOKENS)
+        reserve = FOOTER_TOKENS if caller.reads_text else 0
+        view, snapshot = await self._board.view(agent, board, budget or VIEW_BUDGET, reserve=reserve)
         attention = self._board.looks.viewed(snapshot, agent, view)
-        text = self._say.with_footer(view.text, snapshot.board.seq, attention)
+        text = view.text
+        if caller.reads_text:
+            text = self._say.with_footer(text, snapshot.board.seq, attention)
         return Answer(
             text,
             lambda: wire.ViewAnswer(
@@ -336,10 +335,10 @@ class CoreTools:
         if not (page.items or wanted.cursor or caller.structured) and wanted.zone is Zone.WORKING:
             there = replace(wanted, zone=Zone.ARCHIVE, limit=_ARCHIVED)
             archived = await self._board.query(caller.agent, board, there)
-        if caller.structured:
+        if caller.takes_messages:
             page = fitting_page(page)
         return Answer(
-            self._say.page(page, archived, ids_alone(text or "")),
+            lambda: self._say.page(page, archived, ids_alone(text or "")),
             lambda: wire.ItemsAnswer(
                 items=[wire.wire_item(item) for item in page.items],
                 cursor=None if page.cursor is None else str(page.cursor),
@@ -381,10 +380,10 @@ class CoreTools:
             neighbours=neighbours,
             once_key=caller.once_key if restore else None,
         )
-        if caller.structured and not restore:
+        if caller.takes_messages and not restore:
             found = fitting_found(found)
         return Answer(
-            self._say.found(found, waiting, seq, restored=restore),
+            lambda: self._say.found(found, waiting, seq, restored=restore),
             lambda: wire_found(
                 found, seq, {number: self._say.why(event) for number, event in found.left.items()}
             ),
@@ -408,18 +407,20 @@ class CoreTools:
             left = sum(s.expired_at is None for s in held)
             text = f"ended {one_line(unsubscribe)}; {left} left"
             return Answer(
-                self._say.with_footer(text, seq),
+                lambda: self._say.with_footer(text, seq),
                 lambda: wire.wire_subscriptions(held, seq, ended=unsubscribe),
             )
         if filter is None and name is None:
             held, seq = await self._board.following.subscriptions(agent, board)
-            return Answer(self._say.subscriptions(held, seq), lambda: wire.wire_subscriptions(held, seq))
+            return Answer(
+                lambda: self._say.subscriptions(held, seq), lambda: wire.wire_subscriptions(held, seq)
+            )
         if name is not None:
             requests.check_text(name)
         new, seq = await self._board.following.subscribe(
             agent, board, filter or {}, name, once_key=caller.once_key
         )
-        return Answer(self._say.subscribed(new), lambda: wire.wire_subscription(new, seq))
+        return Answer(lambda: self._say.subscribed(new), lambda: wire.wire_subscription(new, seq))
 
     async def wait(
         self,
@@ -453,9 +454,12 @@ class CoreTools:
                 shown = [event.seq for event in news.events]
             return self._board.looks.delivered(news.board, caller.agent, news.seq, news.attention, shown)
 
-        text = self._by(news.board).news(news, caller.agent, budget, told)
-        if shortened:
-            text = f"a wait is {MOST_SECONDS} seconds at most; to go on, wait again\n{text}"
+        if caller.reads_text:
+            text = self._by(news.board).news(news, caller.agent, budget, told)
+            if shortened:
+                text = f"a wait is {MOST_SECONDS} seconds at most; to go on, wait again\n{text}"
+        else:
+            text, _ = "", told([event.seq for event in news.events])
         return Answer(
             text,
             lambda: wire.EventsAnswer(

@@ -17,10 +17,10 @@ from ..answers.rendering import Rendering
 from ..input import posts
 from ..input.arguments import UNLISTED
 from ..input.debates import DebateOp, OutcomeName, called
-from ..mcp.server import Answer, BoardServer, Caller, ToolAnnotations
 from ..text.debates import awaited, watching, what_closes, withdrawn_line
 from ..text.lines import agreement_line
 from ..usecases.blackboard import Blackboard
+from .tool import Answer, Caller, ToolSet
 
 ItemOrTopic = Annotated[str, Field(max_length=MAX_TOPIC)]
 Watchers = Annotated[
@@ -44,8 +44,8 @@ class DebateTool:
         self._board = board
         self._say = rendering
 
-    def register(self, server: BoardServer) -> None:
-        server.tool(
+    def register(self, tools: ToolSet) -> None:
+        tools.add(
             self.debate,
             name="debate",
             title="Debate an item",
@@ -57,7 +57,6 @@ class DebateTool:
                 "(key:plan:**, tag:db)."
             ),
             needs=TOOLS["debate"],
-            annotations=ToolAnnotations(destructive_hint=False),
             output=lambda: wire.DebateResult,
         )
 
@@ -100,7 +99,7 @@ class DebateTool:
             first = withdrawn_line(state, number, caller.agent) if op == "withdraw" else ""
             say = self._say.by(self._board.tokenizers.on(name))
             return Answer(
-                say.debate(state, caller.agent, first=first, seen=seen),
+                lambda: say.debate(state, caller.agent, first=first, seen=seen),
                 lambda: wire.wire_debate(
                     *(item, state.debate, state.items, state.seq),
                     tally=state.tally,

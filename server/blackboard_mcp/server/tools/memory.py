@@ -11,15 +11,14 @@ from pydantic import Field
 from ..access.needs import TOOLS
 from ..answers.rendering import Rendering
 from ..input.posts import Id, Sequence
-from ..mcp.server import Answer, BoardServer, Caller, ToolAnnotations
 from ..pruning.summaries.prompt import RULES
 from ..text.lines import QUOTE, quoted, word
 from ..usecases.summaries import SummaryRequests, Taken
+from .tool import Answer, Caller, ToolSet
 
 BoardId = Annotated[str, Field(max_length=64)]
 Of = Annotated[str, Field(max_length=64)]
 Body = Annotated[str, Field(max_length=20_000)]
-MEMORY = ToolAnnotations(destructive_hint=False)
 
 
 class MemoryTools:
@@ -29,8 +28,8 @@ class MemoryTools:
         self._requests = requests
         self._say = rendering
 
-    def register(self, server: BoardServer) -> None:
-        server.tool(
+    def register(self, tools: ToolSet) -> None:
+        tools.add(
             self.summarize,
             name="summarize",
             title="Summarise",
@@ -39,7 +38,6 @@ class MemoryTools:
                 "arguments list finished threads that leave, thread takes one, thread + text + lease submit."
             ),
             needs=TOOLS["summarize"],
-            annotations=MEMORY,
             output=lambda: wire.SummarizeAnswer,
         )
 

@@ -20,10 +20,10 @@ from pydantic import Field, WithJsonSchema
 from ..access.needs import TOOLS
 from ..answers.rendering import Rendering
 from ..input.posts import Id, Seconds, Sequence
-from ..mcp.server import Answer, BoardServer, Caller, ToolAnnotations
 from ..plugins.protocols import Protocols
 from ..text.lines import QUOTE, one_line, quoted, word
 from ..usecases.requests import Asked, Messaging, Waiting
+from .tool import Answer, Caller, ToolSet
 
 WAIT_SECONDS = 25.0
 SHOWN = 24_000
@@ -38,7 +38,6 @@ Whom = Annotated[str, Field(max_length=80, description="agent, or skill:NAME")]
 ShowProtocols = Annotated[bool, Field(description="list key shapes instead")]
 Deadline = Annotated[float, Field(gt=0, le=MAX_DEADLINE_SECONDS), WithJsonSchema({"type": "number"})]
 Skills = Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=MAX_SKILLS)]
-MESSAGES = ToolAnnotations(destructive_hint=False)
 
 
 class MessageTools:
@@ -49,8 +48,8 @@ class MessageTools:
         self._say = rendering
         self._protocols = protocols
 
-    def register(self, server: BoardServer) -> None:
-        server.tool(
+    def register(self, tools: ToolSet) -> None:
+        tools.add(
             self.request,
             name="request",
             title="Ask an agent",
@@ -59,10 +58,9 @@ class MessageTools:
                 "cancel takes it back, no arguments list."
             ),
             needs=TOOLS["request"],
-            annotations=MESSAGES,
             output=lambda: wire.RespondAnswer,
         )
-        server.tool(
+        tools.add(
             self.respond,
             name="respond",
             title="Answer requests",
@@ -71,7 +69,6 @@ class MessageTools:
                 "id + text answers; partial parts add up."
             ),
             needs=TOOLS["respond"],
-            annotations=MESSAGES,
             output=lambda: wire.RespondAnswer,
             ends_with_client=True,
         )

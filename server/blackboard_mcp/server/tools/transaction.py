@@ -16,9 +16,9 @@ from ..answers.rendering import Rendering
 from ..answers.transactions import wire_committed
 from ..input.arguments import Arguments
 from ..input.posts import WriteFields
-from ..mcp.server import Answer, BoardServer, Caller, ToolAnnotations
 from ..usecases.transactions import DebateFields, Transactions, checked, read_of
 from .consume import HandleList
+from .tool import Answer, Caller, ToolSet
 
 _FIELDS = Annotated[dict[str, Any], Field(max_length=16)]
 Reads = Annotated[
@@ -67,8 +67,8 @@ class TransactionTool:
         self._write = Arguments("transaction.writes", WriteFields)
         self._debate = Arguments("transaction.debates", DebateFields)
 
-    def register(self, server: BoardServer) -> None:
-        server.tool(
+    def register(self, tools: ToolSet) -> None:
+        tools.add(
             self.transaction,
             name="transaction",
             title="Change several at once",
@@ -77,7 +77,6 @@ class TransactionTool:
                 "nothing. A conflict names what moved: read it again, retry."
             ),
             needs=TOOLS["transaction"],
-            annotations=ToolAnnotations(destructive_hint=False),
             output=lambda: wire.TransactionAnswer,
         )
 
@@ -121,7 +120,7 @@ class TransactionTool:
         )
         added = [place for place, given in enumerate(writes or ()) if given.get("add") is not None]
         return Answer(
-            self._say.committed(done, caller.agent, added=added, given=written, ack=ack or ()),
+            lambda: self._say.committed(done, caller.agent, added=added, given=written, ack=ack or ()),
             lambda: wire_committed(done, ack),
             shortens=True,
         )
