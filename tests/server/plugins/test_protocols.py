@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.server.plugins.protocols import Protocols
+from blackboard_mcp.server.text.protocols import protocol_lines
 from patience import RUN
 
 SOUND = '''
@@ -90,7 +91,7 @@ def test_a_class_of_ones_own_stands_beside_the_ten_on_one_line() -> None:
     known = Protocols(["sound_protocols:Voting"])
     assert known.names[-1] == "voting"
     assert len(known.names) == 11
-    lines = known.lines()
+    lines = protocol_lines(known.about)
     assert lines[-2:] == [
         "voting 1: Choose between proposals\\u202e",
         "  {scope}:ballot:{id}:{agent} by each agent once: {choice, why?}",

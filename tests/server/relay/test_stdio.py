@@ -370,7 +370,10 @@ def alone(tmp_path: Path) -> Path:
 
 
 async def test_it_installs_alone(alone: Path) -> None:
-    code = "import sys; sys.path.append(sys.argv.pop(1)); from blackboard_mcp_connect.server.relay import run; run()"
+    code = (
+        "import sys; sys.path.append(sys.argv.pop(1)); "
+        "from blackboard_mcp_connect.server.relay.stdio import run; run()"
+    )
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}}
     async with serving() as (_, url):
         program = await asyncio.create_subprocess_exec(

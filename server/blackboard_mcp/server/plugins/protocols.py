@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from blackboard_mcp.protocols.errors import InvalidInput
 
-from ..text.lines import one_line
 from .loading import CLASS, load
 
 if TYPE_CHECKING:
     from blackboard_mcp.protocols.messages.base import MessageProtocol
     from blackboard_mcp.protocols.messages.registry import Registry
-
-_SHOWN = 300
 
 
 class Protocols:
@@ -56,17 +53,6 @@ class Protocols:
     @property
     def names(self) -> list[str]:
         return [str(protocol["name"]) for protocol in self.about]
-
-    def lines(self) -> list[str]:
-        """Each protocol in a line, then each of its keys."""
-        lines = ["scope: a word of yours that keeps conversations apart; * stands for any part in patterns"]
-        for protocol in self.about:
-            purpose = one_line(protocol["purpose"])[:_SHOWN]
-            lines.append(f"{protocol['name']} {protocol['version']}: {purpose}")
-            for key in protocol["keys"]:
-                fields = ", ".join(name if needed else f"{name}?" for name, needed in key["fields"].items())
-                lines.append(f"  {key['key']} by {one_line(key['writer'])[:_SHOWN]}: {{{fields}}}")
-        return lines
 
 
 def _found(path: str) -> type[MessageProtocol]:

@@ -22,6 +22,7 @@ from ..answers.rendering import Rendering
 from ..input.posts import Id, Seconds, Sequence
 from ..plugins.protocols import Protocols
 from ..text.lines import QUOTE, one_line, quoted, word
+from ..text.protocols import protocol_lines
 from ..usecases.requests import Asked, Messaging, Waiting
 from .tool import Answer, Caller, ToolSet
 
@@ -91,7 +92,7 @@ class MessageTools:
                 raise InvalidInput("request takes protocols alone. Nothing was changed.")
             attention, seq = await self._messaging.attention(agent, board)
             return Answer(
-                self._say.with_footer("\n".join(self._protocols.lines()), seq, attention),
+                self._say.with_footer("\n".join(protocol_lines(self._protocols.about)), seq, attention),
                 lambda: wire.ProtocolsAnswer(protocols=self._protocols.about, seq=seq),
             )
         if id is None:
