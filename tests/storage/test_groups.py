@@ -87,7 +87,7 @@ FEW = ("SCAN json_each", "SCAN board", "SCAN b", "SCAN r", "SCAN CONSTANT")
 
 def test_every_statement_about_groups_and_subscriptions_is_served_by_an_index() -> None:
     raw = InlineEngine()._raw
-    folder = Path(rows.__file__).parents[1] / "sqlite" / "queries"
+    folder = Path(rows.__file__).parents[2] / "sqlite" / "queries"
     looked = 0
     for page in ("groups.sql", "subscriptions.sql"):
         for name in rows._NAME.findall((folder / page).read_text("utf-8")):

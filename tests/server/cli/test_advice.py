@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 
 import blackboard_mcp.protocols.errors
-import blackboard_mcp.server.input.posts
+import blackboard_mcp.server.compose
 import blackboard_mcp.storage.archive
 import click
 import pytest
@@ -20,7 +20,7 @@ PARTS = [
     Path(str(part.__file__)).parent
     for part in (
         blackboard_mcp.protocols.errors,
-        blackboard_mcp.server.input.posts,
+        blackboard_mcp.server.compose,
         blackboard_mcp.storage.archive,
     )
 ]

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.server.cli import serve
+from blackboard_mcp.server.http import run
 from blackboard_mcp.server.http.gate import Gate
 from blackboard_mcp.server.mcp.server import BoardServer
 from blackboard_mcp.server.settings.server import load
@@ -55,7 +56,7 @@ class Site:
 async def serving(folder: Path, patch: pytest.MonkeyPatch, **more: Any) -> AsyncIterator[Site]:
     """What `serve` serves, with its real application seen on its way."""
     seen: asyncio.Future[tuple[Any, int]] = asyncio.get_running_loop().create_future()
-    build = BoardServer.asgi
+    build = run.build_application
 
     def spied(server: BoardServer, **given: Any) -> Any:
         app = build(server, **given)
@@ -65,7 +66,7 @@ async def serving(folder: Path, patch: pytest.MonkeyPatch, **more: Any) -> Async
         seen.set_result((app, port))
         return app
 
-    patch.setattr(BoardServer, "asgi", spied)
+    patch.setattr(run, "build_application", spied)
     settings = load({"transport": "http", "port": 0, "data": folder, "embedder": "none", **more}, {})
     task = asyncio.create_task(serve.serve_http(settings))
     try:

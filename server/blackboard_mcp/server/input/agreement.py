@@ -17,7 +17,7 @@ Agree = Annotated[
             "type": "array",
             "items": {"type": "string", "maxLength": 64},
             "maxItems": MOST_ASKED + 2,
-            "description": "whom to ask: names or all",
+            "description": "names or all",
         }
     ),
 ]

@@ -81,7 +81,7 @@ Edges = Annotated[
         {
             "type": "object",
             "maxProperties": 8,
-            "description": f"{{kind: [ids]}}: {' '.join(get_args(EdgeName))}",
+            "description": f"{{kind: ids}}: {' '.join(get_args(EdgeName))}",
         }
     ),
 ]

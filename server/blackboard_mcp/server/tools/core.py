@@ -101,8 +101,8 @@ class CoreTools:
             name="post",
             title="Post to the board",
             description=(
-                "CRITIQUE of another's item opens debate. key: named entry (status DELETED). id: change your "
-                "item's tags, edges, importance, status (WITHDRAWN, RESOLVED), not its text."
+                "CRITIQUE of another's item opens debate. key: entry (status DELETED). id: change all but text "
+                "(status WITHDRAWN, RESOLVED)."
             ),
             needs=TOOLS["post"],
             output=lambda: wire.PostAnswer,
