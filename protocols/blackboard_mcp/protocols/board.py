@@ -21,7 +21,21 @@ class Lifecycle(StrEnum):
     CLOSED = "closed"
 
 
-STEPS = ("resolved", "logs", "threads", "importance")
+class Step(StrEnum):
+    """A step of a pruning pass, in the order of a pass, by the name that a board's configuration has for it."""
+
+    RESOLVED = "resolved"
+    LOGS = "logs"
+    THREADS = "threads"
+    IMPORTANCE = "importance"
+
+    @property
+    def number(self) -> int:
+        """1 to 4, as events and results name it."""
+        return STEPS.index(self) + 1
+
+
+STEPS = tuple(Step)
 """The steps of a pass, in their order."""
 DEFAULT_POLICY = "token-importance"
 

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
         Attention,
     )
 
-EXPIRY, DONE, LOGS, THREADS, IMPORTANCE = "expired", "resolved", "logs", "threads", "importance"
-"""What takes an item; all but the first are names of steps in a board's configuration."""
+EXPIRY = "expired"
+"""What takes an item whose time to live has ended, whatever the steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
     """Where an unprotected item stands in the order in which items go.
 
-    `takes` names what would take it, of the words above; `None` when nothing would as it is now.
+    `takes` is the `Step` that would take it, or `EXPIRY`; `None` when nothing would as it is now.
     `items` and `tokens` are what goes before it, of what the reader may see; `None` where the board's policy
     orders the step and its order was not asked for, or where it comes after other things: what rests on it
     (`after`), and as `open_work` all else of its owner. `more`: there is more than was counted.

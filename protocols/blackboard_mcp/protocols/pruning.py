@@ -6,10 +6,10 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 
-from .board import DEFAULT_POLICY, BoardConfig
+from .board import DEFAULT_POLICY, BoardConfig, Step
 from .events import SYSTEM
 from .guard import Protection
-from .items import ItemType, Status
+from .items import FINISHED, ItemType, Status
 from .values import dataclass
 
 
@@ -126,6 +126,40 @@ class Reach(StrEnum):
 
 Reaching = Callable[[BoardConfig], Reach]
 """How much of working memory a decision wants to be shown, by the configuration of the board."""
+
+
+def takes(step: Step, item: Candidate, config: BoardConfig) -> bool:
+    """Whether a step of a pass takes an item that nothing holds, if room is still wanted when its turn comes.
+
+    A thread goes as a whole: of `Step.THREADS` only `finished` says.
+    """
+    match step:
+        case Step.RESOLVED:
+            return item.status in FINISHED or item.superseded
+        case Step.LOGS:
+            return item.type is ItemType.LOG and item.analysed
+        case Step.THREADS:
+            return False
+        case Step.IMPORTANCE:
+            return item.importance <= hardest(config)
+
+
+def hardest(config: BoardConfig) -> int:
+    """The highest importance that the last step takes from a board above its high-water mark."""
+    return min(config.hard_ceiling, EXEMPT - 1)
+
+
+def reason(step: Step, status: Status, importance: int) -> str:
+    """Why a step takes an item, in a few words."""
+    match step:
+        case Step.RESOLVED:
+            return status.lower() if status in FINISHED else "superseded"
+        case Step.LOGS:
+            return "log analysed"
+        case Step.THREADS:
+            return "a summary takes the place of its finished thread"
+        case Step.IMPORTANCE:
+            return f"importance {importance}"
 
 
 def finished(thread: Sequence[Candidate], protected: Container[int]) -> tuple[Candidate, ...]:

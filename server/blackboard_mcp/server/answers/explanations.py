@@ -6,29 +6,25 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from blackboard_mcp.protocols.asking import KEYS
+from blackboard_mcp.protocols.board import Step
 from blackboard_mcp.protocols.debates import Duty, Obligation
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.explain import (
-    DONE,
     EXPIRY,
-    IMPORTANCE,
-    LOGS,
-    THREADS,
     Explained,
     Explanation,
     Outlook,
     Turn,
 )
 from blackboard_mcp.protocols.guard import Protection
-from blackboard_mcp.protocols.items import FINISHED, Edge, Item
+from blackboard_mcp.protocols.items import Edge, Item
 from blackboard_mcp.protocols.late_models import wire
-from blackboard_mcp.protocols.pruning import CROWDED
+from blackboard_mcp.protocols.pruning import CROWDED, reason
 
 from ..text.lines import clip, forgotten, item_line, one_line, relative_age
 
 LONGEST = 12
 """Edges of a chain that are written out; of a longer one both ends."""
-STEPS = {DONE: 1, LOGS: 2, THREADS: 3, IMPORTANCE: 4}
 _NAMED = 8
 _CLIPPED = 60
 _DUTIES = {
@@ -194,16 +190,11 @@ def _goes(item: Item, turn: Turn, explained: Explained) -> str:
     if turn.takes == EXPIRY:
         return "goes now: its time to live has ended"
     if turn.takes is None:
-        if IMPORTANCE not in config.steps:
+        if Step.IMPORTANCE not in config.steps:
             return "goes when it is resolved, superseded or expires: this board takes nothing by importance"
         return f"importance {item.importance}: leaves only when it is resolved, superseded or expires"
-    why = {
-        DONE: "superseded" if item.status not in FINISHED else str(item.status).lower(),
-        LOGS: "log analysed",
-        THREADS: "a summary takes the place of its finished thread",
-        IMPORTANCE: f"importance {item.importance}",
-    }[turn.takes]
-    said = f"goes in step {STEPS[turn.takes]} of a pass ({why})"
+    step = Step(turn.takes)
+    said = f"goes in step {step.number} of a pass ({reason(step, item.status, item.importance)})"
     if turn.open_work or turn.after:
         return f"{said}, after {_afterwards(turn)}"
     if turn.items is None:
@@ -211,7 +202,7 @@ def _goes(item: Item, turn: Turn, explained: Explained) -> str:
     many = "more than " if turn.more else ""
     plural = "" if turn.items == 1 else "s"
     said += f", {many}{turn.items:,} item{plural} with {turn.tokens:,} tokens before it"
-    if turn.takes == IMPORTANCE and item.importance > config.ceiling:
+    if step is Step.IMPORTANCE and item.importance > config.ceiling:
         said += (
             f"; as its importance is above {config.ceiling}, only if that leaves more than "
             f"{config.high_tokens:,} tokens"
@@ -312,7 +303,7 @@ def _wire(explanation: Explanation, explained: Explained, now: datetime) -> wire
         omitted=0 if protection is None else protection.omitted,
         debate=explanation.root,
         waits_for=[wire.WireWait(agent=o.agent, duty=_DUTIES[o.duty]) for o in explanation.waits],
-        step=None if turn is None or turn.takes is None else STEPS.get(turn.takes),
+        step=None if turn is None or turn.takes in (None, EXPIRY) else Step(turn.takes).number,
         takes=None if turn is None else turn.takes,
         items_before=None if turn is None else turn.items,
         tokens_before=None if turn is None else turn.tokens,

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from blackboard_mcp.protocols.board import DEFAULT_POLICY, STEPS
-from blackboard_mcp.protocols.items import FINISHED, ItemType
+from blackboard_mcp.protocols.board import DEFAULT_POLICY, STEPS, Step
 from blackboard_mcp.protocols.pruning import (
     EXEMPT,
     Candidate,
@@ -20,15 +19,14 @@ from blackboard_mcp.protocols.pruning import (
     beyond_shares,
     finished,
     freed_by_summary,
+    reason,
+    takes,
 )
 
 from .deferral import deferred, in_turn
 from .ordering import SHARE
 from .policies import TOKEN_IMPORTANCE, Ranking
 
-RESOLVED, LOGS, THREADS, IMPORTANCE = 1, 2, 3, 4
-"""The steps of a pass."""
-ALL_STEPS = frozenset({RESOLVED, LOGS, THREADS, IMPORTANCE})
 _WHY = 60
 """Longest reason."""
 
@@ -42,8 +40,8 @@ class _Pass:
     def left(self, space: Workspace) -> Iterable[Candidate]:
         return (c for c in space.candidates if c.number not in self.gone)
 
-    def take(self, candidate: Candidate, step: int, why: str) -> None:
-        self.moves.append(Move(candidate.number, step, why))
+    def take(self, candidate: Candidate, step: Step, why: str) -> None:
+        self.moves.append(Move(candidate.number, step.number, why))
         self.gone.add(candidate.number)
         self.tokens -= candidate.tokens
 
@@ -51,7 +49,7 @@ class _Pass:
 def decide(
     space: Workspace,
     *,
-    steps: frozenset[int] = ALL_STEPS,
+    steps: frozenset[Step] = frozenset(STEPS),
     level: int | None = None,
     ranking: Ranking = TOKEN_IMPORTANCE,
 ) -> Plan:
@@ -72,34 +70,35 @@ def decide(
     Of `steps` those run that the board's configuration has as well; what expired goes in any case.
     """
     level = space.config.low_tokens if level is None else level
-    expiring = RESOLVED in steps
-    steps &= {number for number, name in enumerate(STEPS, 1) if name in space.config.steps}
+    config = space.config
+    expiring = Step.RESOLVED in steps
+    steps &= {step for step in STEPS if step in config.steps}
     free = [c for c in space.candidates if c.number not in space.protected]
     free.sort(key=lambda c: (c.seq, c.number))
     state = _Pass(space.tokens)
     if expiring:
         for candidate in free:
             if candidate.expired:
-                state.take(candidate, RESOLVED, "expired")
-    if RESOLVED in steps:
-        done = [c for c in free if not c.expired and (c.status in FINISHED or c.superseded)]
-        _take(state, sorted(done, key=lambda c: not c.fell), level, RESOLVED)
-    if LOGS in steps:
-        logs = (c for c in free if c.number not in state.gone and c.type is ItemType.LOG and c.analysed)
-        _take(state, logs, level, LOGS)
+                state.take(candidate, Step.RESOLVED, "expired")
+    if Step.RESOLVED in steps:
+        done = [c for c in free if not c.expired and takes(Step.RESOLVED, c, config)]
+        _take(state, sorted(done, key=lambda c: not c.fell), level, Step.RESOLVED)
+    if Step.LOGS in steps:
+        logs = (c for c in free if c.number not in state.gone and takes(Step.LOGS, c, config))
+        _take(state, logs, level, Step.LOGS)
     threads: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    if THREADS in steps and state.tokens > level:
+    if Step.THREADS in steps and state.tokens > level:
         threads = finished_threads(space, state.gone, state.tokens - level)
-    if IMPORTANCE in steps:
-        ceiling = min(space.config.ceiling, EXEMPT - 1)
-        hard = min(space.config.hard_ceiling, EXEMPT - 1)
+    if Step.IMPORTANCE in steps:
+        ceiling = min(config.ceiling, EXEMPT - 1)
+        allowed = [c for c in free if takes(Step.IMPORTANCE, c, config)]
         if state.tokens > level:
-            _take_beyond_shares(state, space, [c for c in free if c.importance <= hard], level, ranking)
+            _take_beyond_shares(state, space, allowed, level, ranking)
         if state.tokens > level:
             soft = [c for c in free if c.number not in state.gone and c.importance <= ceiling]
             _take_by(ranking, state, space, in_turn(soft, state.gone), level)
-        if state.tokens > space.config.high_tokens:
-            more = [c for c in free if c.number not in state.gone and c.importance <= hard]
+        if state.tokens > config.high_tokens:
+            more = [c for c in allowed if c.number not in state.gone]
             _take_by(ranking, state, space, more, level)
     return Plan(tuple(state.moves), threads, ranking.policy, ranking.warning)
 
@@ -109,7 +108,7 @@ def _take_by(
 ) -> None:
     """In the order of the policy, but for what has to wait."""
     ordered = ranking.order(candidates, _used(state.left(space)))
-    _take(state, deferred(ordered, state.gone), level, IMPORTANCE, ranking.policy)
+    _take(state, deferred(ordered, state.gone), level, Step.IMPORTANCE, ranking.policy)
 
 
 def _take_beyond_shares(
@@ -136,16 +135,16 @@ def _take_beyond_shares(
             continue
         # Who has so much in private only is not told of.
         said = SHARE if public.get(owner, 0) > allowed else ranking.policy
-        state.take(candidate, IMPORTANCE, why(candidate, IMPORTANCE, said))
+        state.take(candidate, Step.IMPORTANCE, why(candidate, Step.IMPORTANCE, said))
         used[owner] -= candidate.tokens
 
 
 def evictable(space: Workspace) -> tuple[list[Candidate], dict[str, int]]:
     """What the fourth step might take once the first two have run, and the tokens left by then, by owner."""
-    early = {m.number for m in decide(space, steps=frozenset({RESOLVED, LOGS})).moves}
-    hard = min(space.config.hard_ceiling, EXEMPT - 1)
+    early = {m.number for m in decide(space, steps=frozenset({Step.RESOLVED, Step.LOGS})).moves}
     left = [c for c in space.candidates if c.number not in early]
-    return [c for c in left if c.importance <= hard and c.number not in space.protected], _used(left)
+    free = [c for c in left if c.number not in space.protected]
+    return [c for c in free if takes(Step.IMPORTANCE, c, space.config)], _used(left)
 
 
 def _used(candidates: Iterable[Candidate]) -> dict[str, int]:
@@ -157,7 +156,7 @@ def _used(candidates: Iterable[Candidate]) -> dict[str, int]:
 
 
 def _take(
-    state: _Pass, candidates: Iterable[Candidate], level: int, step: int, policy: str = DEFAULT_POLICY
+    state: _Pass, candidates: Iterable[Candidate], level: int, step: Step, policy: str = DEFAULT_POLICY
 ) -> None:
     for candidate in candidates:
         if state.tokens <= level:
@@ -165,15 +164,13 @@ def _take(
         state.take(candidate, step, why(candidate, step, policy))
 
 
-def why(candidate: Candidate, step: int, policy: str = DEFAULT_POLICY) -> str:
-    """Why a step takes an item, in a few words."""
-    if step == LOGS:
-        return "log analysed"
-    if step == IMPORTANCE:
-        by = "oldest first" if policy == DEFAULT_POLICY else policy
-        work = "open work, " if candidate.open_work else ""
-        return f"{work}importance {candidate.importance}, {by}"[:_WHY]
-    return "superseded" if candidate.status not in FINISHED else candidate.status.lower()
+def why(candidate: Candidate, step: Step, policy: str = DEFAULT_POLICY) -> str:
+    """Why a step takes an item, in a few words, with the policy that ordered the last one."""
+    said = reason(step, candidate.status, candidate.importance)
+    if step is not Step.IMPORTANCE:
+        return said
+    by = "oldest first" if policy == DEFAULT_POLICY else policy
+    return f"{'open work, ' if candidate.open_work else ''}{said}, {by}"[:_WHY]
 
 
 def finished_threads(space: Workspace, gone: set[int], need: int) -> tuple[tuple[int, tuple[int, ...]], ...]:

@@ -11,17 +11,18 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from blackboard_mcp.protocols.board import Step
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import ItemType, Status
 from blackboard_mcp.protocols.pruning import (
-    EXEMPT,
     Candidate,
     Reach,
     Workspace,
     beyond_shares,
     finished,
     freed_by_summary,
+    hardest,
 )
 from blackboard_mcp.protocols.values import dataclass
 
@@ -195,15 +196,15 @@ class _Search:
     def candidates(self, reach: Reach) -> Steps[dict[int, Candidate]]:
         config, no = self._board.config, self._board.no
         yield from self._take([row[0] for row in (yield sql("going_expired"), (no, self._now))])
-        if "resolved" in config.steps:
+        if Step.RESOLVED in config.steps:
             yield from self._page("going_done", 1)
             yield from self._page("going_done", 0)
-        if "logs" in config.steps:
+        if Step.LOGS in config.steps:
             yield from self._page("going_logs")
         early = set(self._found)
-        if self._need > 0 and "threads" in config.steps:
+        if self._need > 0 and Step.THREADS in config.steps:
             yield from self._finished_threads(early)
-        if self._need_after(early) > 0 and "importance" in config.steps:
+        if self._need_after(early) > 0 and Step.IMPORTANCE in config.steps:
             yield from self._least(early, whole=reach is Reach.BAND)
         return self._found
 
@@ -262,7 +263,7 @@ class _Search:
         """What step 4 may take: the band, or so much of it, in its order, that what nothing makes leave later is
         enough. What leaves after other things of its owner comes with one of these, so that it is seen to wait."""
         config = self._board.config
-        hard = min(config.hard_ceiling, EXEMPT - 1)
+        hard = hardest(config)
         if whole:
             band = yield sql("going_band"), (self._board.no, hard, self._left_out)
             yield from self._add(row[0] for row in band)

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from blackboard_mcp.protocols.board import DEFAULT_POLICY
+from blackboard_mcp.protocols.board import DEFAULT_POLICY, Step
 from blackboard_mcp.protocols.debates import Duty, Obligation, ObligationState
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.explain import (
-    DONE,
     EXPIRY,
-    IMPORTANCE,
-    LOGS,
-    THREADS,
     Explained,
     Explanation,
     Turn,
 )
 from blackboard_mcp.protocols.guard import Protection
-from blackboard_mcp.protocols.items import FINISHED, Item, ItemType, Zone, item_id
-from blackboard_mcp.protocols.pruning import EXEMPT, Candidate, finished
+from blackboard_mcp.protocols.items import Item, Zone, item_id
+from blackboard_mcp.protocols.pruning import Candidate, finished, hardest, takes
 
 from ..leaving import candidates as weighing
 from ..leaving import guard_index
@@ -95,34 +91,33 @@ def _turn(board: BoardRow, item: Candidate, agent: str, now: int) -> Steps[Turn]
     if item.expired:
         return Turn(EXPIRY, 0, 0)
     place = (item.seq, item.number)
-    done = item.status in FINISHED or item.superseded
+    done = takes(Step.RESOLVED, item, config)
     early = [(0, 0)]
-    if DONE in config.steps:
+    if Step.RESOLVED in config.steps:
         early.append((yield from _ahead(no, "ahead_done", place if done else None, agent)))
         if done:
-            return _turned(DONE, early)
-    if LOGS in config.steps:
-        log = item.type is ItemType.LOG and item.analysed
+            return _turned(Step.RESOLVED, early)
+    if Step.LOGS in config.steps:
+        log = takes(Step.LOGS, item, config)
         early.append((yield from _ahead(no, "ahead_logs", place if log else None, agent)))
         if log:
-            return _turned(LOGS, early)
-    if THREADS in config.steps and (yield from _thread_is_over(board, item)):
-        return _turned(THREADS, early)
-    hard = min(config.hard_ceiling, EXEMPT - 1)
-    if IMPORTANCE not in config.steps or item.importance > hard:
+            return _turned(Step.LOGS, early)
+    if Step.THREADS in config.steps and (yield from _thread_is_over(board, item)):
+        return _turned(Step.THREADS, early)
+    if Step.IMPORTANCE not in config.steps or not takes(Step.IMPORTANCE, item, config):
         return Turn(None)
     if config.policy != DEFAULT_POLICY:
-        return Turn(IMPORTANCE)
+        return Turn(Step.IMPORTANCE)
     if item.open_work or item.bears:
         types = yield sql("types"), (no, numbers(item.bears), agent)
-        return Turn(IMPORTANCE, open_work=item.open_work, after=tuple(item_id(t, n) for n, t in types))
-    flags = (int(DONE in config.steps), int(LOGS in config.steps))
+        return Turn(Step.IMPORTANCE, open_work=item.open_work, after=tuple(item_id(t, n) for n, t in types))
+    flags = (int(Step.RESOLVED in config.steps), int(Step.LOGS in config.steps))
     since = yield from weighing.lately(board, now)
     above = int(item.importance > config.ceiling)
     rank = (above, int(item.fresh), item.importance, *place)
-    bound = (no, config.ceiling, *rank, since.seq, since.at, COUNTED, *flags, agent, hard)
+    bound = (no, config.ceiling, *rank, since.seq, since.at, COUNTED, *flags, agent, hardest(config))
     rows = yield sql("ahead_least"), bound
-    return _turned(IMPORTANCE, [*early, (rows[0][0], rows[0][1])])
+    return _turned(Step.IMPORTANCE, [*early, (rows[0][0], rows[0][1])])
 
 
 def _ahead(no: int, name: str, place: tuple[int, int] | None, agent: str) -> Steps[tuple[int, int]]:
