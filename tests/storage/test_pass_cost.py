@@ -7,6 +7,7 @@ import sqlite3
 from functools import partial
 
 import pytest
+from blackboard_mcp.protocols.board import Step
 from blackboard_mcp.protocols.pruning import PassOutcome, Reach
 from blackboard_mcp.server.pruning.steps import decide
 from blackboard_mcp.storage.operations.leaving import pruning
@@ -16,6 +17,8 @@ from blackboard_mcp.storage.testing.walk.inline import inline_store
 SMALL, LARGE = 250, 1_000
 MOVED = 10
 TOKENS = 20
+
+AFTER_SUMMARIES = frozenset({Step.RESOLVED, Step.LOGS, Step.IMPORTANCE})
 
 
 async def grow(at: Table, size: int) -> None:
@@ -56,7 +59,11 @@ def steps_of_a_pass(size: int, reach: Reach) -> int:
         return 0
 
     asked = pruning.prune(
-        at.board, partial(decide, steps=frozenset({1, 2, 4})), 0, apply=False, reaching=lambda _: reach
+        at.board,
+        partial(decide, steps=AFTER_SUMMARIES),
+        0,
+        apply=False,
+        reaching=lambda _: reach,
     )
     outcome: PassOutcome
     try:

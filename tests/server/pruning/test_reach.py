@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from blackboard_mcp.protocols.board import STEPS, BoardChange, BoardConfig
+from blackboard_mcp.protocols.board import STEPS, BoardChange, BoardConfig, Step
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.pruning import PassOutcome, Plan, Workspace
 from blackboard_mcp.server.pruning.policies import Policies
@@ -29,7 +29,9 @@ EDGES = ("replies_to",) * 6 + (
 )
 SEEDS = range(120) if NIGHTLY else range(50, 110)
 """By day those in which each thing that a pass looks for occurs often."""
-WANTED = (frozenset({1, 2, 3}), frozenset({1, 2, 4}), frozenset({1, 2, 3, 4}))
+BEFORE = frozenset({Step.RESOLVED, Step.LOGS, Step.THREADS})
+AFTER = frozenset({Step.RESOLVED, Step.LOGS, Step.IMPORTANCE})
+WANTED = (BEFORE, AFTER, BEFORE | AFTER)
 
 
 async def grown(at: Table, clock: HandClock, random: Random) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.board import BoardConfig, Step
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import FINISHED, ItemType, Status
 from blackboard_mcp.protocols.pruning import Candidate, PassOutcome, Plan, Workspace
@@ -117,8 +117,8 @@ def test_the_oldest_change_counts_and_not_the_lowest_number() -> None:
 def test_a_level_and_a_choice_of_steps_can_be_given() -> None:
     there = space(candidate(1, status=Status.RESOLVED), candidate(2, importance=1), candidate(3))
     assert moved(decide(there, level=0)) == [1, 2]
-    assert moved(decide(there, level=0, steps=frozenset({1}))) == [1]
-    assert moved(decide(there, level=0, steps=frozenset({4}))) == [2]
+    assert moved(decide(there, level=0, steps=frozenset({Step.RESOLVED}))) == [1]
+    assert moved(decide(there, level=0, steps=frozenset({Step.IMPORTANCE}))) == [2]
 
 
 def thread(last: ItemType = ItemType.DECISION, **more: Any) -> list[Candidate]:
@@ -126,7 +126,7 @@ def thread(last: ItemType = ItemType.DECISION, **more: Any) -> list[Candidate]:
     return [*members, candidate(9, thread=1, type=last)]
 
 
-EARLY = frozenset({1, 2, 3})
+EARLY = frozenset({Step.RESOLVED, Step.LOGS, Step.THREADS})
 """All steps but the one by importance."""
 
 
@@ -157,7 +157,7 @@ def test_a_summary_covers_neither_importance_5_nor_open_work_but_decisions() -> 
     members[1] = replace(members[1], importance=5)
     members[2] = replace(members[2], importance=5, status=Status.RESOLVED)
     members[8] = replace(members[8], open_work=True)
-    plan = decide(space(*members), steps=frozenset({3}))
+    plan = decide(space(*members), steps=frozenset({Step.THREADS}))
     assert plan.threads == ((1, tuple(range(3, 10))),)
 
 
@@ -231,16 +231,18 @@ def test_a_circle_of_what_rests_on_each_other_ends() -> None:
 
 def test_beyond_a_share_open_work_goes_last_as_well() -> None:
     mine = [candidate(n, owner="alice", importance=2, open_work=n < 4) for n in range(1, 12)]
-    assert moved(decide(space(*mine, candidate(20, owner="bob", importance=1)), steps=frozenset({4})))[
-        :4
-    ] == [4, 5, 6, 7]
+    assert moved(
+        decide(space(*mine, candidate(20, owner="bob", importance=1)), steps=frozenset({Step.IMPORTANCE}))
+    )[:4] == [4, 5, 6, 7]
 
 
 def test_no_thread_is_proposed_when_the_level_is_reached_without_it_or_the_step_is_not_wanted() -> None:
     members = [replace(c, tokens=10) for c in thread()]
     resolved = candidate(20, status=Status.RESOLVED, tokens=800)
     assert decide(space(*members, resolved)).threads == ()
-    assert decide(space(*thread()), steps=frozenset({1, 2, 4})).threads == ()
+    assert (
+        decide(space(*thread()), steps=frozenset({Step.RESOLVED, Step.LOGS, Step.IMPORTANCE})).threads == ()
+    )
 
 
 def test_private_items_and_constraints_are_no_part_of_a_summary() -> None:
@@ -343,11 +345,11 @@ def turn(c: Candidate) -> tuple[bool, bool, int, int]:
     return c.importance > 2, c.fresh, c.importance, c.seq
 
 
-@given(workspaces(), st.integers(0, 6_000), st.sets(st.integers(1, 4)))
-def test_nothing_protected_goes_whatever_is_asked(before: Workspace, level: int, steps: set[int]) -> None:
+@given(workspaces(), st.integers(0, 6_000), st.sets(st.sampled_from(Step)))
+def test_nothing_protected_goes_whatever_is_asked(before: Workspace, level: int, steps: set[Step]) -> None:
     plan = decide(before, level=level, steps=frozenset(steps))
     assert not set(moved(plan)) & set(before.protected)
-    assert {move.step for move in plan.moves} <= steps
+    assert {move.step for move in plan.moves} <= {step.number for step in steps}
     assert all(len(move.why) <= 40 for move in plan.moves)
     fives = {c.number for c in before.candidates if c.importance == 5}
     assert not fives & {move.number for move in plan.moves if move.step == 4}
