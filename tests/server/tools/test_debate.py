@@ -417,7 +417,9 @@ async def test_an_item_that_was_never_debated_says_so(board: Any) -> None:
     await alice.post("x")
     answer = await bob.do("debate", op="status", id="F-1")
     assert (answer["state"], answer["root"], answer["obligations"]) == (None, None, [])
-    assert await bob.say("debate", op="status", id="F-1") == ("F-1 was never debated\nseq 2 · 1 unseen")
+    assert await bob.say("debate", op="status", id="F-1") == (
+        "F-1 was never debated: a CRITIQUE objects, an item with edges supports backs it\nseq 2 · 1 unseen"
+    )
     for op in ("acknowledge", "concede", "withdraw", "decide", "confirm"):
         more = {"outcome": "stands"} if op == "decide" else {}
         failure = await bob.fail("debate", op=op, id="F-1", reason="because", **more)

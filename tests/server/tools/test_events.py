@@ -671,3 +671,13 @@ async def test_a_view_leaves_unseen_what_it_had_no_room_for(board: Any) -> None:
     left = int(bob.footer.removesuffix(" unseen").rsplit(" ", 1)[1])
     assert 20 < left <= 30 - len(set(view["shown"]) - {"F-31"}), "what is folded into a shown line was shown"
     assert len((await bob.do("wait", seconds=0))["events"]) == left
+
+
+async def test_a_wait_in_vain_says_when_the_others_were_last_here(board: Any) -> None:
+    alice, bob = await board.join("alice", "bob")
+    await bob.post("a finding")
+    assert "a finding" in await alice.say("wait", since=0, seconds=0)
+    board.clock.advance(120)
+    text = await alice.say("wait", seconds=0.01)
+    assert text.splitlines()[0] == "no news; last seen: bob 2m ago"
+    assert (await alice.say("wait", seconds=0)).startswith("no news\n"), "who did not wait asked for nobody"

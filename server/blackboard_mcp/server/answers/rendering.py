@@ -410,10 +410,18 @@ class Rendering:
             lines.append(line)
         return self.with_footer("\n".join(lines) or "no subscriptions: subscribe(filter={…})", seq)
 
-    def news(self, news: News, agent: str, budget: int, told: Callable[[list[int]], Attention]) -> str:
+    def news(
+        self,
+        news: News,
+        agent: str,
+        budget: int,
+        told: Callable[[list[int]], Attention],
+        others: Mapping[str, datetime] | None = None,
+    ) -> str:
         """Events, a line each, with the beginning of what was posted; what left and bookkeeping share a line.
 
         `told` hears of the sequences that there was room for, and gives what the agent was not shown after that.
+        `others` are agents with their last calls, for who waited for them in vain.
         """
         lines: list[str] = []
         shown: list[int] = []
@@ -434,6 +442,8 @@ class Rendering:
             shown.append(event.seq)
         if not lines:
             lines.append(f"no news but {_apart(apart)}" if apart else "no news")
+            if others:
+                lines[0] += f"; {self.last_seen(others, others)} ago"
         elif apart:
             lines.append(_apart(apart))
         footer = self.footer(news.seq, told(shown))

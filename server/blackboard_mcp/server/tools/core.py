@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from blackboard_mcp.protocols.answers import Attention
@@ -441,12 +443,23 @@ class CoreTools:
             report=caller.report,
         )
         shortened = seconds is not None and seconds > MOST_SECONDS
-        return self._news(caller, news, VIEW_BUDGET, shortened=shortened)
+        others = None
+        if caller.reads_text and not news.events and seconds != 0:
+            others = await self._board.others_here(news.board, caller.agent)
+        return self._news(caller, news, VIEW_BUDGET, shortened=shortened, others=others)
 
     def _by(self, board: str) -> Rendering:
         return self._say.by(self._board.tokenizers.on(board))
 
-    def _news(self, caller: Caller, news: News, budget: int, *, shortened: bool = False) -> Answer:
+    def _news(
+        self,
+        caller: Caller,
+        news: News,
+        budget: int,
+        *,
+        shortened: bool = False,
+        others: Mapping[str, datetime] | None = None,
+    ) -> Answer:
         """Events in text and as facts; those that the answer has room for were shown then."""
 
         def told(shown: list[int]) -> Attention:
@@ -455,7 +468,7 @@ class CoreTools:
             return self._board.looks.delivered(news.board, caller.agent, news.seq, news.attention, shown)
 
         if caller.reads_text:
-            text = self._by(news.board).news(news, caller.agent, budget, told)
+            text = self._by(news.board).news(news, caller.agent, budget, told, others)
             if shortened:
                 text = f"a wait is {MOST_SECONDS} seconds at most; to go on, wait again\n{text}"
         else:

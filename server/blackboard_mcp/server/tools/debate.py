@@ -117,7 +117,7 @@ class DebateTool:
             "unwatch": f"you no longer watch {item.id}",
             "acknowledge": f"you have seen {item.id} and watch it no more",
             "withdraw": f"{item.id} {item.status}; no debate was open on it",
-        }.get(op, f"{item.id} was never debated")
+        }.get(op, f"{item.id} was never debated: a CRITIQUE objects, an item with edges supports backs it")
         if op == "status" and item.type is ItemType.QUESTION:
             text += f'; read(ids=["{item.id}"]) says for whom it waits'
         if item.agreement is not None and op in ("acknowledge", "status"):

@@ -27,6 +27,7 @@ from blackboard_mcp.protocols.archive import ArchiveQuery
 from blackboard_mcp.protocols.board import Board, BoardConfig
 from blackboard_mcp.protocols.debates import Outcome, StandingWatch
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, QuotaExceeded, UnknownReference
+from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.explain import Explained
 from blackboard_mcp.protocols.filters import ItemQuery
 from blackboard_mcp.protocols.findings import FINDINGS, MAX_FINDING, fingerprint
@@ -275,9 +276,18 @@ class Blackboard:
         """When agents made their last calls; without those who never did."""
         if not names:
             return {}
-        listed = {known.name: known.last_seen for known in await self.store.agents(board)}
-        listed |= self.activity.noted(board)
+        listed = await self._seen(board)
         return {name: listed[name] for name in names if name in listed}
+
+    async def others_here(self, board: str, agent: str) -> dict[str, datetime]:
+        """When the other agents of a board made their last calls, the latest first."""
+        listed = await self._seen(board)
+        there = sorted(listed, key=lambda name: (listed[name], name), reverse=True)
+        return {name: listed[name] for name in there if name not in (agent, SYSTEM)}
+
+    async def _seen(self, board: str) -> dict[str, datetime]:
+        listed = {known.name: known.last_seen for known in await self.store.agents(board)}
+        return listed | self.activity.noted(board)
 
     async def debate(
         self,
