@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from blackboard_mcp.storage.testing.kit.board_store import CAPABILITIES
+from blackboard_mcp.storage.testing.kit import CAPABILITIES
 from closing import LINES
 
 

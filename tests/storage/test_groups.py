@@ -15,7 +15,7 @@ from blackboard_mcp.storage.operations.ledger import rows
 from blackboard_mcp.storage.operations.messages import group_turns
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
-from blackboard_mcp.storage.testing.kit.board_store import BoardStoreKit
+from blackboard_mcp.storage.testing.kit import BoardStoreKit
 from blackboard_mcp.storage.testing.walk.inline import InlineEngine, inline_store
 from blackboard_mcp.storage.testing.walk.walks import stride
 from blackboard_mcp.storage.testing.walk.workers import walk_group

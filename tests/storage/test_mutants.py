@@ -45,7 +45,7 @@ from blackboard_mcp.storage.sqlite import group
 from blackboard_mcp.storage.sqlite.engine import SqliteEngine
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import HandClock, Table
-from blackboard_mcp.storage.testing.kit.board_store import BoardStoreKit
+from blackboard_mcp.storage.testing.kit import BoardStoreKit
 from blackboard_mcp.storage.testing.walk.machine import walk
 from blackboard_mcp.storage.testing.walk.walks import inline, stride
 from profiles import HISTORIES, WALKED

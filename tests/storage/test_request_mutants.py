@@ -20,8 +20,8 @@ from blackboard_mcp.storage.operations.messages import requests as requesting
 from blackboard_mcp.storage.operations.messages.request_rows import RequestRow
 from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table
+from blackboard_mcp.storage.testing.kit import BoardStoreKit
 from blackboard_mcp.storage.testing.kit.asking import Asking
-from blackboard_mcp.storage.testing.kit.board_store import BoardStoreKit
 
 Mutate = Callable[[pytest.MonkeyPatch], None]
 

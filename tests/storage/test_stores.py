@@ -8,7 +8,7 @@ from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.store import SqlBoardStore
-from blackboard_mcp.storage.testing.kit.board_store import BoardStoreKit
+from blackboard_mcp.storage.testing.kit import BoardStoreKit
 
 
 class TestSqliteFile(BoardStoreKit):

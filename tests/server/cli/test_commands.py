@@ -501,7 +501,7 @@ def test_a_list_of_tools_needs_no_models_of_answers_and_few_modules(tmp_path: Pa
     assert len(json.loads(done.stdout.splitlines()[-1])["result"]["tools"]) > 5, done
     loaded = {name.removeprefix("blackboard_mcp.") for name in done.stderr.split()}
     assert loaded.isdisjoint(
-        {"protocols.wire", "protocols.group_wire", "protocols.version_wire", "server.mcp.tools.transacting"}
+        {"protocols.wire", "protocols.group_wire", "protocols.version_wire", "server.tools.transaction"}
     )
     assert len(loaded) < 260, (len(loaded), "each module costs every start of every client")
 

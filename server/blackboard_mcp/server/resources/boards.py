@@ -28,7 +28,6 @@ from ..mcp.answer_size import MAX_ANSWER_BYTES, too_long
 from ..mcp.server import BoardServer
 from ..plugins.protocols import Protocols
 from ..text.lines import visible_json
-from ..text.protocols import protocol_lines
 from ..tools.tool import Caller
 from ..usecases.blackboard import Blackboard
 from ..usecases.growth_meter import Gauge
@@ -396,6 +395,8 @@ class Resources:
         return text, told.model_dump(mode="json")
 
     async def _protocols(self, agent: str, board: str) -> Facts:
+        from ..text.protocols import protocol_lines
+
         return "\n".join(protocol_lines(self._known.about)), {"protocols": self._known.about}
 
     async def _outline(self, agent: str, board: str) -> Facts:

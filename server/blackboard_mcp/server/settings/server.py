@@ -24,7 +24,6 @@ from ..limits.limits import Limits, limits_of
 from ..pruning.policies import Policies
 from .boards import check_settings
 from .oauth import OAuthSettings, oauth_settings
-from .retention import retention_of
 
 PREFIX = "BLACKBOARD_"
 TOOL_SETS = ("core", "memory", "messages", "admin")
@@ -201,6 +200,8 @@ def _checked(key: str, value: Any, where: str, others: Mapping[str, Any]) -> Any
     if key == "oauth":
         return oauth_settings(_table(value, where), where)
     if key == "retention":
+        from .retention import retention_of
+
         return retention_of(_table(value, where), where)
     if key == "limits":
         return limits_of(value, where, others.get("limits"))
