@@ -681,3 +681,10 @@ async def test_a_wait_in_vain_says_when_the_others_were_last_here(board: Any) ->
     text = await alice.say("wait", seconds=0.01)
     assert text.splitlines()[0] == "no news; last seen: bob 2m ago"
     assert (await alice.say("wait", seconds=0)).startswith("no news\n"), "who did not wait asked for nobody"
+
+
+async def test_who_waits_alone_is_told_so(board: Any) -> None:
+    alice = await board.join("alice")
+    await alice.post("a finding")
+    text = await alice.say("wait", seconds=0.01)
+    assert text.splitlines()[0] == "no news; nobody else has been here yet"

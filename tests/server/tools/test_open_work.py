@@ -101,6 +101,22 @@ async def test_who_is_asked_with_an_at_before_it_comes_finds_the_question(board:
     assert "asks you" in await cleo.say("read")
 
 
+async def test_a_question_to_two_is_open_until_both_answered(board: Any) -> None:
+    ana, ben, cleo, dirk = await board.join("ana", "ben", "cleo", "dirk")
+    for agent in (ana, cleo, dirk):
+        await agent.do("read")
+    question = (await ben.post("@cleo @dirk which pool was in use?", "QUESTION"))["id"]
+    await cleo.do("post", text="The new one", type="ANSWER", edges={"replies_to": [question]})
+    view = await ana.say("read")
+    assert f"{question} by ben" in view
+    assert "asks dirk, newest answer A-2" in view
+    assert "done with" not in view
+    await dirk.do("post", text="The new one, 400 sockets", type="ANSWER", edges={"replies_to": [question]})
+    view = await ana.say("read")
+    assert "asks dirk" not in view
+    assert f"{question} answered by A-3" in view
+
+
 async def test_a_question_to_somebody_waits_for_the_answer_and_is_offered(board: Any) -> None:
     a, b = await board.join("a", "b")
     question = await a.post("@b Which port does the DB use? Blocks the deploy.", "QUESTION")

@@ -442,8 +442,9 @@ class Rendering:
             shown.append(event.seq)
         if not lines:
             lines.append(f"no news but {_apart(apart)}" if apart else "no news")
-            if others:
-                lines[0] += f"; {self.last_seen(others, others)} ago"
+            if others is not None:
+                seen = f"{self.last_seen(others, others)} ago" if others else "nobody else has been here yet"
+                lines[0] += f"; {seen}"
         elif apart:
             lines.append(_apart(apart))
         footer = self.footer(news.seq, told(shown))

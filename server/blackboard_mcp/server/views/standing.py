@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from operator import attrgetter
 
@@ -57,7 +57,7 @@ class Standing:
             return f"replaced by {by}"
         answer = self.snapshot.answered.get(item.number)
         if item.type is ItemType.QUESTION and answer is not None and item.status is not Status.DEBATED:
-            return f"answered by {answer}"
+            return "" if self._owing(item) else f"answered by {answer}"
         if item.status not in FINISHED:
             return ""
         if item.status is Status.RESOLVED:
@@ -65,9 +65,14 @@ class Standing:
         return "withdrawn" if item.status is Status.WITHDRAWN else "rejected"
 
     def asked(self, item: Item) -> list[str]:
-        """Who owes a question an answer, and whom it names."""
-        owing = self.snapshot.asked.get(item.number, ())
+        """Who owes a question an answer and, before the first one, whom it names."""
+        owing = self._owing(item)
+        if owing and item.number in self.snapshot.answered:
+            return [*owing]
         return list(dict.fromkeys([*owing, *mentions(item.text[:_LOOKED_AT])]))
+
+    def _owing(self, item: Item) -> Sequence[str]:
+        return () if item.status in FINISHED else self.snapshot.asked.get(item.number, ())
 
     def unread(self, item: Item) -> bool:
         """Posted or rewritten by somebody else since the agent looked."""
