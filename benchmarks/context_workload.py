@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from blackboard_mcp.protocols.errors import BlackboardError, QuotaExceeded, UnderPressure
-from blackboard_mcp.server.demo.session import Post, Session
+from blackboard_mcp.server.demo.session import RecordedPost, Session
 
 _SENTENCE = re.compile(r"[^.!?\n]{20,160}[.!?\n]")
 CRITIC_DELAY = (1, 6)
@@ -116,7 +116,7 @@ class Play:
             yield Checkpoint((question, answer))
             await self._finish(places)
 
-    async def _record(self, post: Post, places: list[Said]) -> Said:
+    async def _record(self, post: RecordedPost, places: list[Said]) -> Said:
         edges = {kind: [places[place].id] for kind, place in post.edges.items()}
         more = {"tags": list(post.tags), "importance": post.importance}
         if post.type == "CRITIQUE":

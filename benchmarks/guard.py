@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from blackboard_mcp.protocols.board import BoardChange, BoardConfig, Step
+from blackboard_mcp.protocols.board import BoardChange, BoardConfig, PassStep
 from blackboard_mcp.protocols.guard import closure
 from blackboard_mcp.protocols.pruning import PassOutcome, Plan, Reach, Workspace
 from blackboard_mcp.server.pruning.steps import decide
@@ -107,7 +107,7 @@ async def passes(at: Table, rounds: int, reach: Reach | None) -> tuple[float, in
     spent, moved = [], []
 
     def plan(space: Workspace) -> Plan:
-        return decide(space, steps=frozenset({Step.RESOLVED, Step.LOGS, Step.IMPORTANCE}))
+        return decide(space, steps=frozenset({PassStep.RESOLVED, PassStep.LOGS, PassStep.IMPORTANCE}))
 
     for _ in range(rounds):
         tokens = (await at.standing()).working_tokens

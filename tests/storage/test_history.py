@@ -20,7 +20,7 @@ from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.errors import Conflict, UnknownReference
 from blackboard_mcp.storage.history import lines as format_
 from blackboard_mcp.storage.history.lines import BadLine
-from blackboard_mcp.storage.history.tables import TABLES, Role
+from blackboard_mcp.storage.history.tables import TABLES, ColumnRole
 from blackboard_mcp.storage.history.transfer import export_board, import_board, verify_board
 from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.operations.ledger.rows import Steps
@@ -96,7 +96,7 @@ async def test_I18_a_board_with_something_in_every_table_is_rebuilt_equal(
     def empty() -> Steps[list[str]]:
         found = []
         for table in TABLES:
-            if table.role is not Role.INSTALLATION:
+            if table.role is not ColumnRole.INSTALLATION:
                 rows = yield f"SELECT count(*) FROM {table.name}", ()  # noqa: S608 - names of ours
                 found += [] if rows[0][0] else [table.name]
         return found

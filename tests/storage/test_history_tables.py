@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from blackboard_mcp.storage.history import lines
-from blackboard_mcp.storage.history.forms import FLAG, INSTANT, TEXT, Form
+from blackboard_mcp.storage.history.forms import FLAG, INSTANT, TEXT, RowForm
 from blackboard_mcp.storage.history.lines import BadLine
-from blackboard_mcp.storage.history.tables import BY_NAME, TABLES, Role
+from blackboard_mcp.storage.history.tables import BY_NAME, TABLES, ColumnRole
 from blackboard_mcp.storage.memory import open_memory_store
 from blackboard_mcp.storage.operations.ledger.rows import Steps
 
@@ -28,7 +28,7 @@ async def test_every_table_is_truth_or_derived_or_of_the_installation() -> None:
     assert set(found) == set(BY_NAME), "say in history/tables.py what the table is to a board"
     assert len(BY_NAME) == len(TABLES)
     for table in TABLES:
-        if table.role is Role.TRUTH:
+        if table.role is ColumnRole.TRUTH:
             known = {*table.columns, *table.derived} | ({"board"} if table.name != "board" else set())
             assert known == found[table.name], table.name
         else:
@@ -36,7 +36,7 @@ async def test_every_table_is_truth_or_derived_or_of_the_installation() -> None:
 
 
 def test_a_column_that_came_later_has_its_default_where_a_file_lacks_it() -> None:
-    forms: dict[str, Form] = {"name": TEXT, "seen": INSTANT.since(0), "kept": FLAG}
+    forms: dict[str, RowForm] = {"name": TEXT, "seen": INSTANT.since(0), "kept": FLAG}
     assert lines.fields({"name": "n", "kept": True}, forms, 7, "a row") == {"name": "n", "seen": 0, "kept": 1}
     seen = lines.fields({"name": "n", "kept": False, "seen": "1970-01-01T02:00:01+02:00"}, forms, 7, "a row")
     assert seen["seen"] == 1_000_000
@@ -45,7 +45,7 @@ def test_a_column_that_came_later_has_its_default_where_a_file_lacks_it() -> Non
 
 
 def test_a_column_is_found_under_the_name_that_it_had_in_an_older_file() -> None:
-    forms: dict[str, Form] = {"name": TEXT.once("title"), "kept": FLAG}
+    forms: dict[str, RowForm] = {"name": TEXT.once("title"), "kept": FLAG}
     assert lines.fields({"kept": True, "title": "n"}, forms, 7, "a row") == {"name": "n", "kept": 1}
     with pytest.raises(BadLine, match="Line 7: a row has a member 'title' that is unknown"):
         lines.fields({"kept": True, "title": "n", "name": "m"}, forms, 7, "a row")

@@ -7,7 +7,7 @@ import sqlite3
 from functools import partial
 
 import pytest
-from blackboard_mcp.protocols.board import Step
+from blackboard_mcp.protocols.board import PassStep
 from blackboard_mcp.protocols.pruning import PassOutcome, Reach
 from blackboard_mcp.server.pruning.steps import decide
 from blackboard_mcp.storage.operations.leaving import pruning
@@ -18,7 +18,7 @@ SMALL, LARGE = 250, 1_000
 MOVED = 10
 TOKENS = 20
 
-AFTER_SUMMARIES = frozenset({Step.RESOLVED, Step.LOGS, Step.IMPORTANCE})
+AFTER_SUMMARIES = frozenset({PassStep.RESOLVED, PassStep.LOGS, PassStep.IMPORTANCE})
 
 
 async def grow(at: Table, size: int) -> None:

@@ -21,7 +21,7 @@ class Lifecycle(StrEnum):
     CLOSED = "closed"
 
 
-class Step(StrEnum):
+class PassStep(StrEnum):
     """A step of a pruning pass, in the order of a pass, by the name that a board's configuration has for it."""
 
     RESOLVED = "resolved"
@@ -35,7 +35,7 @@ class Step(StrEnum):
         return STEPS.index(self) + 1
 
 
-STEPS = tuple(Step)
+STEPS = tuple(PassStep)
 """The steps of a pass, in their order."""
 DEFAULT_POLICY = "token-importance"
 

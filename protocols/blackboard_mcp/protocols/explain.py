@@ -23,7 +23,7 @@ EXPIRY = "expired"
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class PassTurn:
     """Where an unprotected item stands in the order in which items go.
 
     `takes` is the `Step` that would take it, or `EXPIRY`; `None` when nothing would as it is now.
@@ -55,12 +55,12 @@ class Explanation:
     names: Mapping[int, str] = field(default_factory=dict)
     root: str | None = None
     waits: tuple[Obligation, ...] = ()
-    turn: Turn | None = None
+    turn: PassTurn | None = None
     left: Event | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class PassOutlook:
     """A board as a whole: how much is protected, and what would leave first, by id with why."""
 
     protected_items: int
@@ -81,4 +81,4 @@ class Explained:
     tokens: int
     seq: int
     attention: Attention
-    outlook: Outlook | None = None
+    outlook: PassOutlook | None = None

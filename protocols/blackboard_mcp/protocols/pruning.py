@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 
-from .board import DEFAULT_POLICY, BoardConfig, Step
+from .board import DEFAULT_POLICY, BoardConfig, PassStep
 from .events import SYSTEM
 from .guard import Protection
 from .items import FINISHED, ItemType, Status
@@ -128,19 +128,19 @@ Reaching = Callable[[BoardConfig], Reach]
 """How much of working memory a decision wants to be shown, by the configuration of the board."""
 
 
-def takes(step: Step, item: Candidate, config: BoardConfig) -> bool:
+def takes(step: PassStep, item: Candidate, config: BoardConfig) -> bool:
     """Whether a step of a pass takes an item that nothing holds, if room is still wanted when its turn comes.
 
     A thread goes as a whole: of `Step.THREADS` only `finished` says.
     """
     match step:
-        case Step.RESOLVED:
+        case PassStep.RESOLVED:
             return item.status in FINISHED or item.superseded
-        case Step.LOGS:
+        case PassStep.LOGS:
             return item.type is ItemType.LOG and item.analysed
-        case Step.THREADS:
+        case PassStep.THREADS:
             return False
-        case Step.IMPORTANCE:
+        case PassStep.IMPORTANCE:
             return item.importance <= hardest(config)
 
 
@@ -149,16 +149,16 @@ def hardest(config: BoardConfig) -> int:
     return min(config.hard_ceiling, EXEMPT - 1)
 
 
-def reason(step: Step, status: Status, importance: int) -> str:
+def reason(step: PassStep, status: Status, importance: int) -> str:
     """Why a step takes an item, in a few words."""
     match step:
-        case Step.RESOLVED:
+        case PassStep.RESOLVED:
             return status.lower() if status in FINISHED else "superseded"
-        case Step.LOGS:
+        case PassStep.LOGS:
             return "log analysed"
-        case Step.THREADS:
+        case PassStep.THREADS:
             return "a summary takes the place of its finished thread"
-        case Step.IMPORTANCE:
+        case PassStep.IMPORTANCE:
             return f"importance {importance}"
 
 

@@ -17,7 +17,7 @@ from .operations.ledger.rows import Steps, T, micros
 from .sqlite.engine import SqliteEngine
 
 
-class Calls:
+class StoreCalls:
     """The engine, the clock, and how a mutation with an idempotency key is run."""
 
     def __init__(self, engine: SqliteEngine, clock: Clock) -> None:

@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.debates import DebateCall, DebateOp, Outcome, Stan
 from blackboard_mcp.protocols.items import Item
 from blackboard_mcp.protocols.topics import Topic
 
-from .calls import Calls
+from .calls import StoreCalls
 from .operations.debates import calls as debate_calls
 from .operations.debates import standing_watches, views
 from .operations.leaving import lapses
@@ -20,7 +20,7 @@ from .operations.ledger import idempotency
 from .operations.ledger.rows import Steps
 
 
-class DebateCalls(Calls):
+class DebateCalls(StoreCalls):
     """The part of the store that is about debates and standing watches."""
 
     async def debate_open(

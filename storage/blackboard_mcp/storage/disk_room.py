@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from enum import IntEnum
 
 
-class Room(IntEnum):
+class DiskRoom(IntEnum):
     """What is still written: `NOTHING` that agents ask for, what ends work (`ENDING`), `ALL`."""
 
     NOTHING = 0
@@ -14,5 +14,5 @@ class Room(IntEnum):
     ALL = 2
 
 
-ROOM: ContextVar[Room] = ContextVar("blackboard_room", default=Room.ALL)
+ROOM: ContextVar[DiskRoom] = ContextVar("blackboard_room", default=DiskRoom.ALL)
 """That of the transaction under way; an engine sets it where it runs operations."""

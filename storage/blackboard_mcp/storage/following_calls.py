@@ -23,13 +23,13 @@ from blackboard_mcp.protocols.groups import (
     Turn,
 )
 
-from .calls import Calls
+from .calls import StoreCalls
 from .operations.ledger import idempotency, places
 from .operations.messages import group_turns, groups
 from .operations.messages import subscriptions as subscribing
 
 
-class FollowingCalls(Calls):
+class FollowingCalls(StoreCalls):
     """The part of the store that is about places in the log."""
 
     # Subscriptions

@@ -10,13 +10,13 @@ from blackboard_mcp.protocols.answers import (
 from blackboard_mcp.protocols.asking import AgentRequest, NewAnswer, NewRequest
 from blackboard_mcp.protocols.board import BoardConfig
 
-from .calls import Calls
+from .calls import StoreCalls
 from .operations.ledger.idempotency import recalled, whole
 from .operations.ledger.rows import Steps
 from .operations.messages import requests as requesting
 
 
-class RequestCalls(Calls):
+class RequestCalls(StoreCalls):
     """The part of the store that is about requests."""
 
     async def _number(

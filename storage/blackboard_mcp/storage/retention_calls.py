@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from blackboard_mcp.protocols.retention import Forgettable, Retention
 
-from .calls import Calls
+from .calls import StoreCalls
 from .operations.leaving import retention as forgetting
 
 
-class RetentionCalls(Calls):
+class RetentionCalls(StoreCalls):
     """The part of the store that is about retention."""
 
     async def anything_forgotten(self) -> bool:

@@ -11,12 +11,12 @@ from blackboard_mcp.protocols.answers import (
 from blackboard_mcp.protocols.items import Item
 from blackboard_mcp.protocols.summaries import DueSummary, Ending, SummaryRequest
 
-from .calls import Calls
+from .calls import StoreCalls
 from .operations.leaving import summaries as summarising
 from .operations.ledger import idempotency
 
 
-class SummaryCalls(Calls):
+class SummaryCalls(StoreCalls):
     """The part of the store that is about summaries which agents write."""
 
     async def thread_endings(self, board: str, members: Iterable[int]) -> dict[int, Ending]:

@@ -7,12 +7,12 @@ from datetime import datetime
 
 from blackboard_mcp.protocols.credentials import AccessToken
 
-from .calls import Calls
+from .calls import StoreCalls
 from .operations.access import tokens
 from .operations.ledger.rows import micros
 
 
-class TokenCalls(Calls):
+class TokenCalls(StoreCalls):
     """The part of the store that is about access tokens: a `CredentialStore`."""
 
     async def has_tokens(self) -> bool:

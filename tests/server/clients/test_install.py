@@ -343,8 +343,8 @@ def there_and_back(client: str, raw: bytes | None, later: Any = None) -> None:
         if raw is not None:
             file.write_bytes(raw)
         to = CATALOGUE[client]
-        wanted = installation.Connection(agent=client, data=folder, url=URL, token=to.http is not None)
-        wanted = wanted if to.http else installation.Connection(agent=client, data=folder)
+        wanted = installation.ClientConnection(agent=client, data=folder, url=URL, token=to.http is not None)
+        wanted = wanted if to.http else installation.ClientConnection(agent=client, data=folder)
         change = installation.install(to, file, "blackboard", installation.entry_of(to, "blackboard", wanted))
         assert change is not None
         change.make()

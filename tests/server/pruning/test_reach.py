@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from blackboard_mcp.protocols.board import STEPS, BoardChange, BoardConfig, Step
+from blackboard_mcp.protocols.board import STEPS, BoardChange, BoardConfig, PassStep
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.pruning import PassOutcome, Plan, Workspace
 from blackboard_mcp.server.pruning.policies import Policies
@@ -29,8 +29,8 @@ EDGES = ("replies_to",) * 6 + (
 )
 SEEDS = range(120) if NIGHTLY else range(50, 110)
 """By day those in which each thing that a pass looks for occurs often."""
-BEFORE = frozenset({Step.RESOLVED, Step.LOGS, Step.THREADS})
-AFTER = frozenset({Step.RESOLVED, Step.LOGS, Step.IMPORTANCE})
+BEFORE = frozenset({PassStep.RESOLVED, PassStep.LOGS, PassStep.THREADS})
+AFTER = frozenset({PassStep.RESOLVED, PassStep.LOGS, PassStep.IMPORTANCE})
 WANTED = (BEFORE, AFTER, BEFORE | AFTER)
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from blackboard_mcp.protocols.board import BoardConfig, Step
+from blackboard_mcp.protocols.board import BoardConfig, PassStep
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import ItemType, Status
@@ -167,7 +167,7 @@ def by_name(state: Any, there: Workspace, free: Any, level: int, ranking: Any) -
     """Takes from whoever comes first by name."""
     for owned in sorted(free, key=lambda c: (c.owner, c.importance, c.seq)):
         if state.tokens > level:
-            state.take(owned, Step.IMPORTANCE, "")
+            state.take(owned, PassStep.IMPORTANCE, "")
 
 
 @pytest.mark.parametrize("mutant", [nobody, by_name])

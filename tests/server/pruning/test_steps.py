@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from blackboard_mcp.protocols.board import BoardConfig, Step
+from blackboard_mcp.protocols.board import BoardConfig, PassStep
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import FINISHED, ItemType, Status
 from blackboard_mcp.protocols.pruning import Candidate, PassOutcome, Plan, Workspace
@@ -117,8 +117,8 @@ def test_the_oldest_change_counts_and_not_the_lowest_number() -> None:
 def test_a_level_and_a_choice_of_steps_can_be_given() -> None:
     there = space(candidate(1, status=Status.RESOLVED), candidate(2, importance=1), candidate(3))
     assert moved(decide(there, level=0)) == [1, 2]
-    assert moved(decide(there, level=0, steps=frozenset({Step.RESOLVED}))) == [1]
-    assert moved(decide(there, level=0, steps=frozenset({Step.IMPORTANCE}))) == [2]
+    assert moved(decide(there, level=0, steps=frozenset({PassStep.RESOLVED}))) == [1]
+    assert moved(decide(there, level=0, steps=frozenset({PassStep.IMPORTANCE}))) == [2]
 
 
 def thread(last: ItemType = ItemType.DECISION, **more: Any) -> list[Candidate]:
@@ -126,7 +126,7 @@ def thread(last: ItemType = ItemType.DECISION, **more: Any) -> list[Candidate]:
     return [*members, candidate(9, thread=1, type=last)]
 
 
-EARLY = frozenset({Step.RESOLVED, Step.LOGS, Step.THREADS})
+EARLY = frozenset({PassStep.RESOLVED, PassStep.LOGS, PassStep.THREADS})
 """All steps but the one by importance."""
 
 
@@ -157,7 +157,7 @@ def test_a_summary_covers_neither_importance_5_nor_open_work_but_decisions() -> 
     members[1] = replace(members[1], importance=5)
     members[2] = replace(members[2], importance=5, status=Status.RESOLVED)
     members[8] = replace(members[8], open_work=True)
-    plan = decide(space(*members), steps=frozenset({Step.THREADS}))
+    plan = decide(space(*members), steps=frozenset({PassStep.THREADS}))
     assert plan.threads == ((1, tuple(range(3, 10))),)
 
 
@@ -232,7 +232,7 @@ def test_a_circle_of_what_rests_on_each_other_ends() -> None:
 def test_beyond_a_share_open_work_goes_last_as_well() -> None:
     mine = [candidate(n, owner="alice", importance=2, open_work=n < 4) for n in range(1, 12)]
     assert moved(
-        decide(space(*mine, candidate(20, owner="bob", importance=1)), steps=frozenset({Step.IMPORTANCE}))
+        decide(space(*mine, candidate(20, owner="bob", importance=1)), steps=frozenset({PassStep.IMPORTANCE}))
     )[:4] == [4, 5, 6, 7]
 
 
@@ -241,7 +241,10 @@ def test_no_thread_is_proposed_when_the_level_is_reached_without_it_or_the_step_
     resolved = candidate(20, status=Status.RESOLVED, tokens=800)
     assert decide(space(*members, resolved)).threads == ()
     assert (
-        decide(space(*thread()), steps=frozenset({Step.RESOLVED, Step.LOGS, Step.IMPORTANCE})).threads == ()
+        decide(
+            space(*thread()), steps=frozenset({PassStep.RESOLVED, PassStep.LOGS, PassStep.IMPORTANCE})
+        ).threads
+        == ()
     )
 
 
@@ -345,8 +348,10 @@ def turn(c: Candidate) -> tuple[bool, bool, int, int]:
     return c.importance > 2, c.fresh, c.importance, c.seq
 
 
-@given(workspaces(), st.integers(0, 6_000), st.sets(st.sampled_from(Step)))
-def test_nothing_protected_goes_whatever_is_asked(before: Workspace, level: int, steps: set[Step]) -> None:
+@given(workspaces(), st.integers(0, 6_000), st.sets(st.sampled_from(PassStep)))
+def test_nothing_protected_goes_whatever_is_asked(
+    before: Workspace, level: int, steps: set[PassStep]
+) -> None:
     plan = decide(before, level=level, steps=frozenset(steps))
     assert not set(moved(plan)) & set(before.protected)
     assert {move.step for move in plan.moves} <= {step.number for step in steps}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 
-from blackboard_mcp.storage.lance.fusion import Candidate, Corpus, Passage, fuse
+from blackboard_mcp.storage.lance.fusion import Corpus, FusionCandidate, Passage, fuse
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,10 +11,10 @@ CORPUS = Corpus(windows=100, mean_length=4.0, holding={"rare": 1, "common": 80})
 
 def candidate(
     number: int, *windows: str, cosine: float | None = None, thread: int | None = None
-) -> Candidate:
+) -> FusionCandidate:
     own = number * 10 if thread is None else thread
     passages = [Passage(w.split(), 100 * place, cosine) for place, w in enumerate(windows)]
-    return Candidate(number * 10, own, tuple(passages))
+    return FusionCandidate(number * 10, own, tuple(passages))
 
 
 def test_rare_words_weigh_more_than_common_ones() -> None:
@@ -29,8 +29,10 @@ def test_a_document_scores_by_its_best_window_and_names_its_beginning() -> None:
 
 
 def test_the_best_window_is_that_of_both_engines_together() -> None:
-    found = Candidate(1, 1, (Passage(["x"], 0, 0.9), Passage(["rare"], 100, 0.8), Passage(["y"], 200, 0.1)))
-    other = Candidate(5, 5, (Passage(["z"], 0, 0.0),))
+    found = FusionCandidate(
+        1, 1, (Passage(["x"], 0, 0.9), Passage(["rare"], 100, 0.8), Passage(["y"], 200, 0.1))
+    )
+    other = FusionCandidate(5, 5, (Passage(["z"], 0, 0.0),))
     hits = fuse([found, other], ["rare"], CORPUS, depth=10)
     assert (hits[0].number, hits[0].start) == (1, 100)
 
@@ -80,7 +82,7 @@ def test_equal_scores_come_in_order_of_number() -> None:
 def test_the_order_of_the_candidates_does_not_matter(
     drawn: list[tuple[int, str, float | None]], chance: random.Random
 ) -> None:
-    found = [Candidate(n, n % 3, (Passage(text.split(), 0, cosine),)) for n, text, cosine in drawn]
+    found = [FusionCandidate(n, n % 3, (Passage(text.split(), 0, cosine),)) for n, text, cosine in drawn]
     shuffled = found[:]
     chance.shuffle(shuffled)
     words = ["rare", "common"]

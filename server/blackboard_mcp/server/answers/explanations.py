@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from blackboard_mcp.protocols.asking import KEYS
-from blackboard_mcp.protocols.board import Step
+from blackboard_mcp.protocols.board import PassStep
 from blackboard_mcp.protocols.debates import Duty, Obligation
 from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.explain import (
     EXPIRY,
     Explained,
     Explanation,
-    Outlook,
-    Turn,
+    PassOutlook,
+    PassTurn,
 )
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Edge, Item
@@ -65,7 +65,7 @@ def text(explained: Explained, now: datetime) -> str:
     return "\n\n".join(parts)
 
 
-def _board(explained: Explained, outlook: Outlook) -> str:
+def _board(explained: Explained, outlook: PassOutlook) -> str:
     """What is protected and why, what would leave next and when."""
     config, to_go = explained.config, tokens_to_go(explained)
     when = f"in {to_go:,} tokens" if to_go else "due"
@@ -184,16 +184,16 @@ def _named(waits: Sequence[Obligation], item: Item) -> str:
     return ", ".join(listed[:_NAMED]) + (f" +{len(listed) - _NAMED}" if len(listed) > _NAMED else "")
 
 
-def _goes(item: Item, turn: Turn, explained: Explained) -> str:
+def _goes(item: Item, turn: PassTurn, explained: Explained) -> str:
     """What would take the item, and what goes before it."""
     config = explained.config
     if turn.takes == EXPIRY:
         return "goes now: its time to live has ended"
     if turn.takes is None:
-        if Step.IMPORTANCE not in config.steps:
+        if PassStep.IMPORTANCE not in config.steps:
             return "goes when it is resolved, superseded or expires: this board takes nothing by importance"
         return f"importance {item.importance}: leaves only when it is resolved, superseded or expires"
-    step = Step(turn.takes)
+    step = PassStep(turn.takes)
     said = f"goes in step {step.number} of a pass ({reason(step, item.status, item.importance)})"
     if turn.open_work or turn.after:
         return f"{said}, after {_afterwards(turn)}"
@@ -202,7 +202,7 @@ def _goes(item: Item, turn: Turn, explained: Explained) -> str:
     many = "more than " if turn.more else ""
     plural = "" if turn.items == 1 else "s"
     said += f", {many}{turn.items:,} item{plural} with {turn.tokens:,} tokens before it"
-    if step is Step.IMPORTANCE and item.importance > config.ceiling:
+    if step is PassStep.IMPORTANCE and item.importance > config.ceiling:
         said += (
             f"; as its importance is above {config.ceiling}, only if that leaves more than "
             f"{config.high_tokens:,} tokens"
@@ -210,7 +210,7 @@ def _goes(item: Item, turn: Turn, explained: Explained) -> str:
     return said
 
 
-def _afterwards(turn: Turn) -> str:
+def _afterwards(turn: PassTurn) -> str:
     """What an item leaves after, whatever its importance."""
     said = ["everything else of its owner that may leave, as open work"] if turn.open_work else []
     if turn.after:
@@ -220,7 +220,7 @@ def _afterwards(turn: Turn) -> str:
     return " and after ".join(said)
 
 
-def _when(turn: Turn, explained: Explained) -> list[str]:
+def _when(turn: PassTurn, explained: Explained) -> list[str]:
     """When the next pass comes, and whether it gets as far as the item."""
     if turn.takes in (None, EXPIRY):
         return []
@@ -247,7 +247,7 @@ def tokens_to_go(explained: Explained) -> int:
     return max(0, explained.config.high_tokens + 1 - explained.tokens)
 
 
-def is_next(turn: Turn, explained: Explained) -> bool | None:
+def is_next(turn: PassTurn, explained: Explained) -> bool | None:
     """Whether the next pass, which frees all above low-water, gets as far as the item."""
     if turn.tokens is None or turn.takes is None:
         return None
@@ -303,7 +303,7 @@ def _wire(explanation: Explanation, explained: Explained, now: datetime) -> wire
         omitted=0 if protection is None else protection.omitted,
         debate=explanation.root,
         waits_for=[wire.WireWait(agent=o.agent, duty=_DUTIES[o.duty]) for o in explanation.waits],
-        step=None if turn is None or turn.takes in (None, EXPIRY) else Step(turn.takes).number,
+        step=None if turn is None or turn.takes in (None, EXPIRY) else PassStep(turn.takes).number,
         takes=None if turn is None else turn.takes,
         items_before=None if turn is None else turn.items,
         tokens_before=None if turn is None else turn.tokens,

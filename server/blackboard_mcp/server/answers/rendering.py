@@ -47,9 +47,9 @@ from ..text.lines import (
     successor,
     word,
 )
-from ..usecases.following import BEGUN, News
+from ..usecases.following import BEGUN, NewsPage
 from ..usecases.reading import Reading
-from ..usecases.searching import Around, Found
+from ..usecases.searching import Around, SearchResult
 from . import explanations
 from .events import plainly
 from .remarks import edge_lines, remark_lines
@@ -372,7 +372,7 @@ class Rendering:
         text = explanations.text(explained, self._clock.now())
         return self.with_footer(text, explained.seq, explained.attention)
 
-    def found(self, found: Found, attention: Attention, seq: int, *, restored: bool) -> str:
+    def found(self, found: SearchResult, attention: Attention, seq: int, *, restored: bool) -> str:
         now = self._clock.now()
         lines = []
         for item in found.items:
@@ -412,7 +412,7 @@ class Rendering:
 
     def news(
         self,
-        news: News,
+        news: NewsPage,
         agent: str,
         budget: int,
         told: Callable[[list[int]], Attention],
@@ -572,7 +572,7 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def _go_on(news: News, after: int, budget: int) -> str:
+def _go_on(news: NewsPage, after: int, budget: int) -> str:
     """The call that has the events that there was no room for."""
     return f"read(since={after}, budget={budget * 2})" if news.exact else "wait()"
 

@@ -19,7 +19,7 @@ from ..access.identity import check_bearer, is_loopback, name_header
 from ..input.arguments import refuse_monsters
 from ..input.posts import check_agent, check_board
 from .calls import A, EventSource
-from .connection import Connection, Dial
+from .connection import Dial, ServerConnection
 from .durable import DurableSource, PassingSource
 from .surface import BoardAccess
 
@@ -50,7 +50,7 @@ class BoardClient(BoardAccess):
         self.agent = check_agent(agent) if agent else ""
         self.name = check_board(name)
         self._prefix = tool_prefix
-        self._connection = Connection(dial, patience=patience)
+        self._connection = ServerConnection(dial, patience=patience)
 
     @classmethod
     def connect(

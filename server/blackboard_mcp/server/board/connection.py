@@ -117,7 +117,7 @@ class _Link:
         await asyncio.wait([self._task])
 
 
-class Connection:
+class ServerConnection:
     """Calls over whichever connection there is; a lost one is replaced by the next call.
 
     `patience` is how many seconds a call goes on trying to reach the server.

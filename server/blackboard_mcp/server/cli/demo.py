@@ -18,7 +18,7 @@ import click
 if TYPE_CHECKING:
     from mcp.client import Client
 
-    from ..demo.report import Section
+    from ..demo.report import ReportSection
     from ..demo.session import Session
 
 TARGET_TOKENS = 2_000
@@ -128,7 +128,7 @@ def _folder(data: Path | None, keep: bool) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _show(section: Section) -> None:
+def _show(section: ReportSection) -> None:
     click.echo()
     click.secho(section.heading, bold=True)
     click.echo("-" * len(section.heading))
@@ -181,10 +181,10 @@ async def _joined(
 
 async def _run(
     session: Session, folder: Path, target_tokens: int, transport: str
-) -> tuple[str, list[Section]]:
+) -> tuple[str, list[ReportSection]]:
     """The board that the session was replayed on, and the report."""
-    from ..demo.replay import Posted, replay, settle
-    from ..demo.report import Section, sections
+    from ..demo.replay import ReplayedPost, replay, settle
+    from ..demo.report import ReportSection, sections
 
     agents = session.agents
     async with _joined(folder, agents, target_tokens, transport, "--board-settings", _SETTINGS) as (
@@ -197,14 +197,14 @@ async def _run(
             length=len(session.posts), label="replaying", file=sys.stderr, show_pos=True
         ) as bar:
 
-            def on_post(_: Posted) -> None:
+            def on_post(_: ReplayedPost) -> None:
                 bar.update(1)
 
             posted = await replay(session, clients, board, on_post)
         seconds = time.monotonic() - started
         stats = await settle(observer, board)
         told = sum(len(post.text) for post in session.posts)
-        intro = Section(
+        intro = ReportSection(
             f"Replayed {session.name}: {len(posted)} posts by {len(agents)} agents in {seconds:.2f} s",
             [
                 session.question.splitlines()[0][:200],

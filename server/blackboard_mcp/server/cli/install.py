@@ -11,7 +11,7 @@ from ..clients.catalogue import CLIENTS, Client
 from .options import Command, settings_of
 
 if TYPE_CHECKING:
-    from ..clients.installation import Change, Connection
+    from ..clients.installation import ClientConnection, FileChange
 
 
 def _common(command: Command) -> Command:
@@ -84,7 +84,7 @@ def install(
     to = CLIENTS[client]
     place = installation.place(to, file, project)
     settings = settings_of(config, data=data)
-    wanted = installation.Connection(agent=agent or client, data=settings.folder.absolute(), **given)
+    wanted = installation.ClientConnection(agent=agent or client, data=settings.folder.absolute(), **given)
     parts = installation.entry_of(to, name, wanted)
     change = installation.install(to, place, name, parts, replace=replace, folder=project)
     if _done(
@@ -113,7 +113,7 @@ def uninstall(client: str, name: str, project: bool, file: Path | None, dry_run:
         click.echo(f"{to.title} lets go of it at its next start; the boards stay as they are.")
 
 
-def _done(change: Change | None, dry_run: bool, done: str, nothing: str) -> bool:
+def _done(change: FileChange | None, dry_run: bool, done: str, nothing: str) -> bool:
     """Makes the change or shows it, and says whether the file was changed."""
     if change is None or change.raw == change.contents.raw:
         if change is not None and not dry_run:
@@ -128,7 +128,7 @@ def _done(change: Change | None, dry_run: bool, done: str, nothing: str) -> bool
     return True
 
 
-def _then(to: Client, wanted: Connection, words: str) -> str:
+def _then(to: Client, wanted: ClientConnection, words: str) -> str:
     """The next steps for the person: what to start and say, and where the client gets its token."""
     lines = [f'{to.then}, and say to it: "{words}" `blackboard-mcp doctor` tries the connection.']
     if wanted.url and not wanted.relay and to.http is None:

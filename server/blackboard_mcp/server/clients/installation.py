@@ -32,7 +32,7 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ClientConnection:
     """How a client is to reach boards: those of a folder, or those of a server at `url`."""
 
     agent: str
@@ -46,7 +46,7 @@ class Connection:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """What becomes of a file: its bytes, or `None` where it goes. `record` is kept in the place of `instead`."""
 
     client: str
@@ -130,7 +130,7 @@ def own_command() -> list[str]:
     return [sys.executable, "-m", "blackboard_mcp.server"]
 
 
-def entry_of(client: Client, name: str, wanted: Connection) -> list[Value]:
+def entry_of(client: Client, name: str, wanted: ClientConnection) -> list[Value]:
     """What is put into the client's file; the first is its entry.
 
     Raises:
@@ -176,7 +176,7 @@ def entry_of(client: Client, name: str, wanted: Connection) -> list[Value]:
     return [(within, filled(shape or {}, facts)), *parts]
 
 
-def _relay(url: str, wanted: Connection) -> list[str]:
+def _relay(url: str, wanted: ClientConnection) -> list[str]:
     if wanted.token:
         raise InvalidInput("The relay takes a token from a file that only you can read: --token-file FILE.")
     if wanted.token_file is None:
@@ -193,7 +193,7 @@ def _program(client: Client, name: str, arguments: list[str]) -> dict[str, Any]:
 
 def install(
     client: Client, file: Path, name: str, parts: list[Value], *, replace: bool = False, folder: bool = False
-) -> Change | None:
+) -> FileChange | None:
     """What it takes to have an entry in a client's file; `None` where it is there. `folder` allows to make its folder.
 
     Raises:
@@ -212,7 +212,7 @@ def install(
         ]
         if there == entry and len(parts) == 1:
             made = Record(client.name, str(file), name, _known(data, parts), contents.digest, "", None)
-            return Change(client.name, contents, contents.raw, made) if record is None else None
+            return FileChange(client.name, contents, contents.raw, made) if record is None else None
         ours = record is not None and there is not None and digest(there) == record.parts[0].digest
         if there is not None and not ours and not replace:
             raise InvalidInput(
@@ -232,10 +232,10 @@ def install(
         ours and record is not None and record.after == contents.digest
     ):  # it can still be brought back as it was
         new = Record(client.name, str(file), name, known, record.before, after, record.backup, record.folder)
-    return Change(client.name, contents, raw, new, record)
+    return FileChange(client.name, contents, raw, new, record)
 
 
-def uninstall(client: Client, file: Path, name: str) -> Change | None:
+def uninstall(client: Client, file: Path, name: str) -> FileChange | None:
     """What it takes to have the entry out of a client's file; `None` where there is none.
 
     Raises:
@@ -248,7 +248,7 @@ def uninstall(client: Client, file: Path, name: str) -> Change | None:
     with _refusing(client, file, "Take out"):
         there = formats.find(data, path)
         if there is None:
-            return None if record is None else Change(client.name, contents, contents.raw, None, record)
+            return None if record is None else FileChange(client.name, contents, contents.raw, None, record)
         if record is None or digest(there) != record.parts[0].digest:
             why = (
                 "was not installed by this command"
@@ -260,13 +260,13 @@ def uninstall(client: Client, file: Path, name: str) -> Change | None:
             )
         if contents.digest == record.after:
             if record.before is None:
-                return Change(client.name, contents, None, None, record)
+                return FileChange(client.name, contents, None, None, record)
             kept = Contents.of(Path(record.backup)) if record.backup else None
             if kept is not None and kept.digest == record.before:
-                return Change(client.name, contents, kept.raw, None, record)
+                return FileChange(client.name, contents, kept.raw, None, record)
         text = _without(client, text, record)
     gone = record.before is None and not formats.load(client.kind, text)
-    return Change(client.name, contents, None if gone else contents.raw_of(text), None, record)
+    return FileChange(client.name, contents, None if gone else contents.raw_of(text), None, record)
 
 
 def _read(client: Client, contents: Contents) -> tuple[str, dict[str, Any]]:

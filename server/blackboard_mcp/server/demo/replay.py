@@ -19,7 +19,7 @@ from mcp.types import TextContent, TextResourceContents
 
 from ..usecases.searching import BEHIND
 from .process import Connect
-from .session import Post, Session
+from .session import RecordedPost, Session
 
 STRUCTURED: Any = {"blackboard/structured": True}
 _CHUNK = 50
@@ -28,10 +28,10 @@ SETTLE_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Posted:
+class ReplayedPost:
     """A post that was acknowledged, with the id it got and the hash of what must be read under it."""
 
-    post: Post
+    post: RecordedPost
     id: str
     sha256: str
 
@@ -101,10 +101,10 @@ async def replay(
     session: Session,
     clients: dict[str, Client],
     board: str,
-    on_post: Callable[[Posted], None] = lambda _: None,
-) -> list[Posted]:
+    on_post: Callable[[ReplayedPost], None] = lambda _: None,
+) -> list[ReplayedPost]:
     """Posts the session in order, each post by the client of its agent, all or nothing a post."""
-    done: list[Posted] = []
+    done: list[ReplayedPost] = []
     for post in session.posts:
         item: dict[str, Any] = {"text": post.text, "type": post.type, "tags": list(post.tags)}
         if post.importance is not None:
@@ -126,7 +126,7 @@ async def replay(
         stands = answer["items"][0]
         # Where another agent had said the same, its wording is what stands.
         sha256 = stands["sha256"] if answer["endorsed"] else content_hash(post.text)
-        posted = Posted(post, stands["id"], sha256)
+        posted = ReplayedPost(post, stands["id"], sha256)
         done.append(posted)
         on_post(posted)
     return done
@@ -141,7 +141,7 @@ async def read_items(client: Client, board: str, ids: Sequence[str]) -> list[dic
     return found
 
 
-async def verify(client: Client, board: str, posted: Sequence[Posted]) -> list[str]:
+async def verify(client: Client, board: str, posted: Sequence[ReplayedPost]) -> list[str]:
     """Ids of posts that cannot be read as they were posted, byte for byte; empty when all is well."""
     found = {item["id"]: item for item in await read_items(client, board, [p.id for p in posted])}
     return [

@@ -14,7 +14,17 @@ from blackboard_mcp.protocols.items import Edge, EdgeKind
 from mcp.client import Client
 
 from ..text.lines import one_line
-from .replay import Posted, call, events, held_items, read_items, say, search_archive, verify, working_items
+from .replay import (
+    ReplayedPost,
+    call,
+    events,
+    held_items,
+    read_items,
+    say,
+    search_archive,
+    verify,
+    working_items,
+)
 from .session import Session
 
 _WIDTH = 78
@@ -25,7 +35,7 @@ _LEFT = frozenset({"item.archived", "item.expired", "item.superseded"})
 
 
 @dataclass(slots=True)
-class Section:
+class ReportSection:
     """A heading and its lines. `failed`: something that must hold did not."""
 
     heading: str
@@ -39,8 +49,8 @@ def _start(text: str, width: int = _WIDTH) -> str:
 
 
 async def sections(
-    client: Client, board: str, session: Session, posted: Sequence[Posted], stats: dict[str, Any]
-) -> list[Section]:
+    client: Client, board: str, session: Session, posted: Sequence[ReplayedPost], stats: dict[str, Any]
+) -> list[ReportSection]:
     """The report, in the order a reader wants it. `client` is any agent's."""
     log = await events(client, board)
     left = [event for event in log if event["event"] in _LEFT]
@@ -53,13 +63,13 @@ async def sections(
     ]
 
 
-async def _view(client: Client, board: str) -> Section:
+async def _view(client: Client, board: str) -> ReportSection:
     answer = await call(client, "read", board=board)
     text = await say(client, "read", board=board)
     lines = [line if len(line) <= 2 * _WIDTH else line[: 2 * _WIDTH - 1] + "…" for line in text.splitlines()]
     if len(lines) > _VIEW_LINES:
         lines[_VIEW_LINES:] = [f"… and {len(lines) - _VIEW_LINES} more lines"]
-    return Section(f"The board now, as an agent reads it ({answer['tokens']} tokens)", lines)
+    return ReportSection(f"The board now, as an agent reads it ({answer['tokens']} tokens)", lines)
 
 
 async def _pruned(
@@ -68,7 +78,7 @@ async def _pruned(
     log: list[dict[str, Any]],
     left: list[dict[str, Any]],
     stats: dict[str, Any],
-) -> Section:
+) -> ReportSection:
     passes = {event["data"].get("pass") for event in log if event["event"] == "prune.ended"}
     items = {i["id"]: i for i in await read_items(client, board, sorted({e["item"] for e in left}))}
     lines = []
@@ -84,10 +94,12 @@ async def _pruned(
         f"{stats['target_tokens']}, passes above {stats['high_water_tokens']}, down to "
         f"{stats['low_water_tokens']}"
     )
-    return Section(f"What was pruned, and why: {len(left)} items in {len(passes)} transactions", lines)
+    return ReportSection(f"What was pruned, and why: {len(left)} items in {len(passes)} transactions", lines)
 
 
-async def _held(client: Client, board: str, posted: Sequence[Posted], log: list[dict[str, Any]]) -> Section:
+async def _held(
+    client: Client, board: str, posted: Sequence[ReplayedPost], log: list[dict[str, Any]]
+) -> ReportSection:
     held = await held_items(client, board, await working_items(client, board))
     lines = []
     for item, reason in reversed(held):
@@ -95,7 +107,7 @@ async def _held(client: Client, board: str, posted: Sequence[Posted], log: list[
         lines.append(f"      {_start(item['text'])}")
     opened = [event for event in log if event["event"] == "debate.opened"]
     if not opened:
-        return Section("What the guard holds", ["nothing: no debate was opened"])
+        return ReportSection("What the guard holds", ["nothing: no debate was opened"])
     debates = [
         await call(client, "debate", op="status", id=id_, board=board)
         for id_ in dict.fromkeys(event["item"] for event in opened)
@@ -110,7 +122,7 @@ async def _held(client: Client, board: str, posted: Sequence[Posted], log: list[
         lines.append(f"LEFT although an open debate reached them: {', '.join(wrong)}")
     else:
         lines.append(f"{ran} pruning transactions ran since it was opened; nothing that it reached has left")
-    return Section(f"What the guard holds: {len(held)} items", lines, failed=bool(wrong))
+    return ReportSection(f"What the guard holds: {len(held)} items", lines, failed=bool(wrong))
 
 
 def left_while_held(
@@ -145,13 +157,13 @@ def left_while_held(
 
 
 async def _search(
-    client: Client, board: str, session: Session, posted: Sequence[Posted], left: list[dict[str, Any]]
-) -> Section:
+    client: Client, board: str, session: Session, posted: Sequence[ReplayedPost], left: list[dict[str, Any]]
+) -> ReportSection:
     gone = {event["item"] for event in left}
     candidates = [p for p in posted if p.id in gone and p.post.type not in ("PROBLEM", "LOG")]
     candidates = candidates or [p for p in posted if p.id in gone]
     if not candidates:
-        return Section("A search of the archive", ["nothing was pruned; try a smaller --target-tokens"])
+        return ReportSection("A search of the archive", ["nothing was pruned; try a smaller --target-tokens"])
     wanted = max(candidates, key=lambda p: (len(p.post.text), p.id))
     words = " ".join(telling_words(wanted.post.text, [p.text for p in session.posts]))
     answer = await search_archive(client, board, words)
@@ -164,7 +176,7 @@ async def _search(
         lines.append(f"      {_start(item['text'])}")
     found = any(item["id"] == wanted.id for item in answer["items"])
     lines.append(f"{wanted.id}, pruned from the board, {'is found' if found else 'WAS NOT FOUND'}")
-    return Section("A search of the archive", lines, failed=not found)
+    return ReportSection("A search of the archive", lines, failed=not found)
 
 
 def telling_words(text: str, others: Sequence[str], count: int = 5) -> list[str]:
@@ -181,8 +193,8 @@ def _words(text: str) -> Iterator[str]:
 
 
 async def _verified(
-    client: Client, board: str, posted: Sequence[Posted], log: list[dict[str, Any]]
-) -> Section:
+    client: Client, board: str, posted: Sequence[ReplayedPost], log: list[dict[str, Any]]
+) -> ReportSection:
     wrong = await verify(client, board, posted)
     good = len(posted) - len(wrong)
     gapless = [event["seq"] for event in log] == list(range(1, len(log) + 1))
@@ -192,4 +204,4 @@ async def _verified(
     ]
     if wrong:
         lines.append(f"not as posted: {', '.join(wrong)}")
-    return Section("Nothing was lost", lines, failed=bool(wrong) or not gapless)
+    return ReportSection("Nothing was lost", lines, failed=bool(wrong) or not gapless)

@@ -48,7 +48,7 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._@-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Post:
+class RecordedPost:
     """One post of a session. Places count the session's posts from 0; `edges` lead to earlier places.
 
     `step` is the place in the log, `None` for the question. `analyses` is the place of the LOG that this
@@ -71,7 +71,7 @@ class Session:
 
     name: str
     question: str
-    posts: tuple[Post, ...]
+    posts: tuple[RecordedPost, ...]
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -156,8 +156,8 @@ def _note(log: dict[str, Any], steps: int) -> tuple[int, str] | None:
 
 def _posts(
     question: str, speakers: Sequence[str], texts: Sequence[str], note: tuple[int, str] | None
-) -> list[Post]:
-    posts = [Post(MANAGER, "PROBLEM", question, None, 5, tags=("question",))]
+) -> list[RecordedPost]:
+    posts = [RecordedPost(MANAGER, "PROBLEM", question, None, 5, tags=("question",))]
     final = _final(speakers, texts)
     said = 0  # place of what an agent said last
     output: int | None = None  # place of the output that nobody looked at yet
@@ -167,18 +167,22 @@ def _posts(
             ran = not text.startswith(_NOTHING_TO_RUN)
             code = _EXIT.match(text)
             tags += (f"exit:{code[1]}",) if code else ()
-            posts.append(Post(agent, "LOG", text, step, 2 if ran else 1, {"replies_to": said}, tags=tags))
+            posts.append(
+                RecordedPost(agent, "LOG", text, step, 2 if ran else 1, {"replies_to": said}, tags=tags)
+            )
             output = len(posts) - 1 if ran else output
         else:
             kind, importance = _kind(text, step, final)
             edges = {"replies_to": said} if output is None else {"derived_from": output}
             analyses = output if kind != "LOG" else None
-            posts.append(Post(agent, kind, text, step, importance, edges, analyses, tags))
+            posts.append(RecordedPost(agent, kind, text, step, importance, edges, analyses, tags))
             said, output = len(posts) - 1, None
         if note is not None and note[0] == step:
             at = len(posts) - 1
             tags = (f"step:{step}", "mistake")
-            posts.append(Post(REVIEWER, "CRITIQUE", note[1], step, None, {"critiques": at}, tags=tags))
+            posts.append(
+                RecordedPost(REVIEWER, "CRITIQUE", note[1], step, None, {"critiques": at}, tags=tags)
+            )
     return posts
 
 

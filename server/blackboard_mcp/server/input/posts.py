@@ -124,7 +124,7 @@ ExpectedVersion = Annotated[
     Field(ge=0, le=2_000_000_000),
     _ANY_INTEGER,
 ]
-Sequence = Annotated[int, Field(ge=0, le=2**53), _ANY_INTEGER]
+SequenceNumber = Annotated[int, Field(ge=0, le=2**53), _ANY_INTEGER]
 Page = Annotated[int, Field(ge=1, le=200), _ANY_INTEGER]
 Hits = Annotated[int, Field(ge=1, le=100), _ANY_INTEGER]
 MOST_SECONDS = 50

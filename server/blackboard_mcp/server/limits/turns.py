@@ -63,9 +63,9 @@ class Turns:
         self._kept = _KEPT
 
     @asynccontextmanager
-    async def taking(self, who: str, kind: str) -> AsyncIterator[Turn]:
+    async def taking(self, who: str, kind: str) -> AsyncIterator[CallTurn]:
         """Within, it is this caller's turn, for a call of this kind."""
-        turn = Turn(self, who, kind)
+        turn = CallTurn(self, who, kind)
         await turn.enter()
         token = _turn.set(turn)
         try:
@@ -170,7 +170,7 @@ class Turns:
         self._kept = max(_KEPT, 2 * len(self._callers))
 
 
-class Turn:
+class CallTurn:
     """One call's turn. It may rest, while the call waits for others to do something."""
 
     def __init__(self, turns: Turns, who: str, kind: str) -> None:
@@ -228,7 +228,7 @@ async def in_thread(work: Callable[[], T]) -> T:
     return await (asyncio.to_thread(work) if meter is None else asyncio.to_thread(counted, meter))
 
 
-_turn: ContextVar[Turn | None] = ContextVar("blackboard_turn", default=None)
+_turn: ContextVar[CallTurn | None] = ContextVar("blackboard_turn", default=None)
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from dataclasses import replace
 from blackboard_mcp.protocols.answers import (
     NewSummary,
 )
-from blackboard_mcp.protocols.board import BoardConfig, Step
+from blackboard_mcp.protocols.board import BoardConfig, PassStep
 from blackboard_mcp.protocols.errors import BlackboardError, StoreBusy
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.grants import without
@@ -26,7 +26,7 @@ from ..text.pressure import describe
 from ..text.tokens import Tokenizers
 from .policies import Policies, Ranking
 from .steps import decide, evictable
-from .summaries.writing import SummaryWriter, Thread, Written
+from .summaries.writing import SummaryWriter, Thread, WrittenSummary
 
 logger = logging.getLogger(__name__)
 
@@ -39,8 +39,8 @@ _GRACE = 0.05
 """How long after its time an item is looked for, so that many that expire one by one take few rounds."""
 _PART = 150
 """Items that one transaction of a pass moves, at least, where there are so many."""
-_BEFORE_SUMMARIES = frozenset({Step.RESOLVED, Step.LOGS, Step.THREADS})
-_AFTER_SUMMARIES = frozenset({Step.RESOLVED, Step.LOGS, Step.IMPORTANCE})
+_BEFORE_SUMMARIES = frozenset({PassStep.RESOLVED, PassStep.LOGS, PassStep.THREADS})
+_AFTER_SUMMARIES = frozenset({PassStep.RESOLVED, PassStep.LOGS, PassStep.IMPORTANCE})
 
 
 class _Deciding:
@@ -158,7 +158,7 @@ class _Rehearsal:
                 )
             )
             for source in sources:
-                moves.append(Move(source.number, Step.THREADS.number, "summarised"))
+                moves.append(Move(source.number, PassStep.THREADS.number, "summarised"))
                 del left[source.number]
         gone = {c.number: c.tokens for c in space.candidates if c.number not in left}
         tokens = space.tokens - sum(gone.values()) + sum(c.tokens for c in posted)
@@ -294,14 +294,18 @@ class Pruner:
             if not (part.cut and outcomes[-1].moved):
                 return outcomes
 
-    async def _apply(self, board: str, written: Sequence[Written], deciding: _Deciding) -> list[PassOutcome]:
+    async def _apply(
+        self, board: str, written: Sequence[WrittenSummary], deciding: _Deciding
+    ) -> list[PassOutcome]:
         """Puts summaries in the place of their sources, then takes what is left to take."""
         before = await self._store.find_board(board)
         moved: list[tuple[str, int, str]] = []
         for summary in written:
             id_ = await self._store.apply_summary(board, summary.new)
             if id_ is not None:
-                moved += [(source, Step.THREADS.number, f"summarised in {id_}") for source in summary.sources]
+                moved += [
+                    (source, PassStep.THREADS.number, f"summarised in {id_}") for source in summary.sources
+                ]
         after = await self._move(board, deciding.last, deciding)
         first = after[0]
         tokens = first.tokens_before if before is None else before.working_tokens

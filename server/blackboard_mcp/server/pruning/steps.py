@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from blackboard_mcp.protocols.board import DEFAULT_POLICY, STEPS, Step
+from blackboard_mcp.protocols.board import DEFAULT_POLICY, STEPS, PassStep
 from blackboard_mcp.protocols.pruning import (
     EXEMPT,
     Candidate,
@@ -40,7 +40,7 @@ class _Pass:
     def left(self, space: Workspace) -> Iterable[Candidate]:
         return (c for c in space.candidates if c.number not in self.gone)
 
-    def take(self, candidate: Candidate, step: Step, why: str) -> None:
+    def take(self, candidate: Candidate, step: PassStep, why: str) -> None:
         self.moves.append(Move(candidate.number, step.number, why))
         self.gone.add(candidate.number)
         self.tokens -= candidate.tokens
@@ -49,7 +49,7 @@ class _Pass:
 def decide(
     space: Workspace,
     *,
-    steps: frozenset[Step] = frozenset(STEPS),
+    steps: frozenset[PassStep] = frozenset(STEPS),
     level: int | None = None,
     ranking: Ranking = TOKEN_IMPORTANCE,
 ) -> Plan:
@@ -71,7 +71,7 @@ def decide(
     """
     level = space.config.low_tokens if level is None else level
     config = space.config
-    expiring = Step.RESOLVED in steps
+    expiring = PassStep.RESOLVED in steps
     steps &= {step for step in STEPS if step in config.steps}
     free = [c for c in space.candidates if c.number not in space.protected]
     free.sort(key=lambda c: (c.seq, c.number))
@@ -79,19 +79,19 @@ def decide(
     if expiring:
         for candidate in free:
             if candidate.expired:
-                state.take(candidate, Step.RESOLVED, "expired")
-    if Step.RESOLVED in steps:
-        done = [c for c in free if not c.expired and takes(Step.RESOLVED, c, config)]
-        _take(state, sorted(done, key=lambda c: not c.fell), level, Step.RESOLVED)
-    if Step.LOGS in steps:
-        logs = (c for c in free if c.number not in state.gone and takes(Step.LOGS, c, config))
-        _take(state, logs, level, Step.LOGS)
+                state.take(candidate, PassStep.RESOLVED, "expired")
+    if PassStep.RESOLVED in steps:
+        done = [c for c in free if not c.expired and takes(PassStep.RESOLVED, c, config)]
+        _take(state, sorted(done, key=lambda c: not c.fell), level, PassStep.RESOLVED)
+    if PassStep.LOGS in steps:
+        logs = (c for c in free if c.number not in state.gone and takes(PassStep.LOGS, c, config))
+        _take(state, logs, level, PassStep.LOGS)
     threads: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    if Step.THREADS in steps and state.tokens > level:
+    if PassStep.THREADS in steps and state.tokens > level:
         threads = finished_threads(space, state.gone, state.tokens - level)
-    if Step.IMPORTANCE in steps:
+    if PassStep.IMPORTANCE in steps:
         ceiling = min(config.ceiling, EXEMPT - 1)
-        allowed = [c for c in free if takes(Step.IMPORTANCE, c, config)]
+        allowed = [c for c in free if takes(PassStep.IMPORTANCE, c, config)]
         if state.tokens > level:
             _take_beyond_shares(state, space, allowed, level, ranking)
         if state.tokens > level:
@@ -108,7 +108,7 @@ def _take_by(
 ) -> None:
     """In the order of the policy, but for what has to wait."""
     ordered = ranking.order(candidates, _used(state.left(space)))
-    _take(state, deferred(ordered, state.gone), level, Step.IMPORTANCE, ranking.policy)
+    _take(state, deferred(ordered, state.gone), level, PassStep.IMPORTANCE, ranking.policy)
 
 
 def _take_beyond_shares(
@@ -135,16 +135,16 @@ def _take_beyond_shares(
             continue
         # Who has so much in private only is not told of.
         said = SHARE if public.get(owner, 0) > allowed else ranking.policy
-        state.take(candidate, Step.IMPORTANCE, why(candidate, Step.IMPORTANCE, said))
+        state.take(candidate, PassStep.IMPORTANCE, why(candidate, PassStep.IMPORTANCE, said))
         used[owner] -= candidate.tokens
 
 
 def evictable(space: Workspace) -> tuple[list[Candidate], dict[str, int]]:
     """What the fourth step might take once the first two have run, and the tokens left by then, by owner."""
-    early = {m.number for m in decide(space, steps=frozenset({Step.RESOLVED, Step.LOGS})).moves}
+    early = {m.number for m in decide(space, steps=frozenset({PassStep.RESOLVED, PassStep.LOGS})).moves}
     left = [c for c in space.candidates if c.number not in early]
     free = [c for c in left if c.number not in space.protected]
-    return [c for c in free if takes(Step.IMPORTANCE, c, space.config)], _used(left)
+    return [c for c in free if takes(PassStep.IMPORTANCE, c, space.config)], _used(left)
 
 
 def _used(candidates: Iterable[Candidate]) -> dict[str, int]:
@@ -156,7 +156,7 @@ def _used(candidates: Iterable[Candidate]) -> dict[str, int]:
 
 
 def _take(
-    state: _Pass, candidates: Iterable[Candidate], level: int, step: Step, policy: str = DEFAULT_POLICY
+    state: _Pass, candidates: Iterable[Candidate], level: int, step: PassStep, policy: str = DEFAULT_POLICY
 ) -> None:
     for candidate in candidates:
         if state.tokens <= level:
@@ -164,10 +164,10 @@ def _take(
         state.take(candidate, step, why(candidate, step, policy))
 
 
-def why(candidate: Candidate, step: Step, policy: str = DEFAULT_POLICY) -> str:
+def why(candidate: Candidate, step: PassStep, policy: str = DEFAULT_POLICY) -> str:
     """Why a step takes an item, in a few words, with the policy that ordered the last one."""
     said = reason(step, candidate.status, candidate.importance)
-    if step is not Step.IMPORTANCE:
+    if step is not PassStep.IMPORTANCE:
         return said
     by = "oldest first" if policy == DEFAULT_POLICY else policy
     return f"{'open work, ' if candidate.open_work else ''}{said}, {by}"[:_WHY]

@@ -33,7 +33,7 @@ _HEADER_SAFE: Final = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 Message = dict[str, Any]
 
 
-class Unreachable(Exception):
+class ServerUnreachable(Exception):
     """No connection to the server came about, so nothing was sent."""
 
 
@@ -104,7 +104,7 @@ class HttpClient:
                     return _Connection(*await asyncio.open_connection(*self._address, ssl=self._tls))
             except (OSError, UnicodeError) as exc:  # a time-out is an OSError too
                 if loop.time() + pause > deadline:
-                    raise Unreachable(_reason(exc)) from exc
+                    raise ServerUnreachable(_reason(exc)) from exc
             await asyncio.sleep(pause)
             pause = min(pause * 2, 1.0)
 

@@ -25,7 +25,7 @@ from .http import (
     LegacySession,
     Message,
     Response,
-    Unreachable,
+    ServerUnreachable,
     modern_headers,
     params_of,
 )
@@ -135,7 +135,7 @@ class _Relay:
                     await asyncio.wait(owed, timeout=DRAIN_SECONDS)
         finally:
             await _stop(reading, gone, self._standing, *self._calls.values())
-            with contextlib.suppress(Unreachable, Broken, TimeoutError):
+            with contextlib.suppress(ServerUnreachable, Broken, TimeoutError):
                 async with asyncio.timeout(DRAIN_SECONDS):
                     await self._end_session()
             await self._http.close()
@@ -193,7 +193,7 @@ class _Relay:
                 headers = await self._session_headers()
                 async with self._http.send("POST", headers, line) as response:
                     await response.body()
-        except (Unreachable, Broken, TimeoutError) as exc:
+        except (ServerUnreachable, Broken, TimeoutError) as exc:
             sys.stderr.write(f"blackboard-mcp connect: a notification was lost: {exc}\n")
 
     async def _call(self, message: Message, line: bytes) -> None:
@@ -203,7 +203,7 @@ class _Relay:
             renewed = await self._exchange(message, line)
             if renewed:
                 await self._exchange(message, line, last=True)
-        except Unreachable as exc:
+        except ServerUnreachable as exc:
             advice = how_to_reach(str(exc)) or "; start one with: blackboard-mcp serve --transport http"
             text = f"no blackboard server answers at {self._http.url} ({exc}); nothing was sent{advice}"
             await self._fail(identifier, _UNREACHABLE, text)
@@ -333,7 +333,7 @@ class _Relay:
                         await response.body()
                 if response.status == 404:
                     await self._renew(session)
-            except (Unreachable, Broken, TimeoutError):
+            except (ServerUnreachable, Broken, TimeoutError):
                 pass
             await asyncio.sleep(pause)
             pause = min(pause * 2, longest)

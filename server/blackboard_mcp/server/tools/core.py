@@ -35,7 +35,7 @@ from ..input.posts import (
     Page,
     PostedType,
     PostFields,
-    Sequence,
+    SequenceNumber,
     StatusName,
     Tags,
     Text,
@@ -45,7 +45,7 @@ from ..input.posts import (
 from ..input.queries import archive_query, item_query
 from ..text.lines import one_line
 from ..usecases.blackboard import VIEW_BUDGET, Blackboard
-from ..usecases.following import News
+from ..usecases.following import NewsPage
 from ..usecases.page_size import check_fits, fitting_found, fitting_page
 from ..usecases.redaction import wire_for
 from ..usecases.searching import ids_alone, wire_found
@@ -243,7 +243,7 @@ class CoreTools:
         ids: Annotated[list[Id], Field(max_length=100), ONE_OR_MORE] | None = None,
         keys: Annotated[list[KeyRef], Field(max_length=100), ONE_OR_MORE] | None = None,
         budget: Budget | None = None,
-        since: Sequence | None = None,
+        since: SequenceNumber | None = None,
         explain: bool | None = None,
         board: BoardId | None = None,
     ) -> Answer:
@@ -428,7 +428,7 @@ class CoreTools:
         self,
         caller: Caller,
         subscription: Annotated[str, Field(max_length=64)] | None = None,
-        since: Sequence | None = None,
+        since: SequenceNumber | None = None,
         seconds: WaitSeconds | None = None,
         limit: EventsPage | None = None,
         board: BoardId | None = None,
@@ -454,7 +454,7 @@ class CoreTools:
     def _news(
         self,
         caller: Caller,
-        news: News,
+        news: NewsPage,
         budget: int,
         *,
         shortened: bool = False,

@@ -10,10 +10,10 @@ from pydantic import Field
 
 from ..access.needs import TOOLS
 from ..answers.rendering import Rendering
-from ..input.posts import Id, Sequence
+from ..input.posts import Id, SequenceNumber
 from ..pruning.summaries.prompt import RULES
 from ..text.lines import QUOTE, quoted, word
-from ..usecases.summaries import SummaryRequests, Taken
+from ..usecases.summaries import SummaryRequests, TakenRequest
 from .tool import Answer, Caller, ToolSet
 
 BoardId = Annotated[str, Field(max_length=64)]
@@ -46,7 +46,7 @@ class MemoryTools:
         caller: Caller,
         thread: Id | None = None,
         text: Body | None = None,
-        lease: Sequence | None = None,
+        lease: SequenceNumber | None = None,
         of: Of | None = None,
         board: BoardId | None = None,
     ) -> Answer:
@@ -112,7 +112,7 @@ class MemoryTools:
             ),
         )
 
-    def _taken(self, taken: Taken) -> Answer:
+    def _taken(self, taken: TakenRequest) -> Answer:
         """The rules, then the sources as data: every line of a text is quoted."""
         request = taken.request
         lines = [

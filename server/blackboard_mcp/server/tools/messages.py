@@ -19,11 +19,11 @@ from pydantic import Field, WithJsonSchema
 
 from ..access.needs import TOOLS
 from ..answers.rendering import Rendering
-from ..input.posts import Id, Seconds, Sequence
+from ..input.posts import Id, Seconds, SequenceNumber
 from ..plugins.protocols import Protocols
 from ..text.lines import QUOTE, one_line, quoted, word
 from ..text.protocols import protocol_lines
-from ..usecases.requests import Asked, Messaging, Waiting
+from ..usecases.requests import Asked, Messaging, WaitingRequests
 from .tool import Answer, Caller, ToolSet
 
 WAIT_SECONDS = 25.0
@@ -124,7 +124,7 @@ class MessageTools:
         text: AnswerText | None = None,
         partial: bool | None = None,
         decline: bool | None = None,
-        lease: Sequence | None = None,
+        lease: SequenceNumber | None = None,
         skills: Skills | None = None,
         seconds: Seconds | None = None,
         board: BoardId | None = None,
@@ -252,7 +252,7 @@ class MessageTools:
             ),
         )
 
-    def _lines(self, found: Waiting, agent: str) -> list[str]:
+    def _lines(self, found: WaitingRequests, agent: str) -> list[str]:
         lines = []
         for heading, listed in (("waiting for you:", found.waiting), ("you asked:", found.asked)):
             if listed:

@@ -69,9 +69,9 @@ from .conflicts import with_texts
 from .crossing_posts import with_crossing
 from .following import Following
 from .last_seen import Looks
-from .reading import Reader, Reading, check_explained
+from .reading import ItemReader, Reading, check_explained
 from .redaction import readable
-from .searching import ArchiveSearch, Found, search, with_neighbours
+from .searching import ArchiveSearch, SearchResult, search, with_neighbours
 
 VIEW_BUDGET = 1_500
 _END = 1 << 62
@@ -132,7 +132,7 @@ class Blackboard:
         self._summarizes = summarizes
         self._responds = responds
         self.looks = Looks(activity)
-        self._reader = Reader(store, self.looks, activity)
+        self._reader = ItemReader(store, self.looks, activity)
         self.following = Following(store, self.looks, self.board_of, activity)
         self._owners: dict[str, str] = {}
         self._trusts: dict[str, Trust] = {}
@@ -471,7 +471,7 @@ class Blackboard:
         restore: bool,
         neighbours: bool = False,
         once_key: str | None = None,
-    ) -> tuple[Found, Attention, int]:
+    ) -> tuple[SearchResult, Attention, int]:
         """The archive's answer; with `restore` what was found is back in working memory afterwards.
 
         `once_key` goes with `restore`: used again, it names what came back then and searches no more.
@@ -508,9 +508,9 @@ class Blackboard:
 
     async def _restored_before(
         self, agent: str, board: str, once: Once | None, *, neighbours: bool
-    ) -> tuple[Found, Attention, int]:
+    ) -> tuple[SearchResult, Attention, int]:
         back = await self.store.restore(board, agent, [], once=once, look=self.looks.of(board, agent))
-        found = Found(back.items, "repeated", "", {}, back.seq)
+        found = SearchResult(back.items, "repeated", "", {}, back.seq)
         if neighbours:
             found = await with_neighbours(self.store, board, agent, found)
         return found, back.attention, back.seq

@@ -54,7 +54,7 @@ BoardOf = Callable[[str | None, str], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class NewsPage:
     """Events that were waited for, in order; `cursor` is where to go on."""
 
     board: str
@@ -121,7 +121,7 @@ class Following:
         found = await self._store.find_board(name)
         return held, 0 if found is None else found.seq
 
-    async def changes_since(self, agent: str, board: str | None, since: int, limit: int) -> News:
+    async def changes_since(self, agent: str, board: str | None, since: int, limit: int) -> NewsPage:
         """Events after `since`, all that the agent may see, without waiting."""
         name = await self._board_of(board, agent)
         place = await self.place(name, since)
@@ -140,7 +140,7 @@ class Following:
         seconds: float,
         limit: int,
         report: Report | None = None,
-    ) -> News:
+    ) -> NewsPage:
         """What is news to the agent, or what else there is after `seconds`.
 
         News that ask something of the agent end the wait at once. After other news it stays for a lull, and all come
@@ -191,7 +191,7 @@ class Following:
         seconds: float,
         limit: int,
         report: Report | None,
-    ) -> News:
+    ) -> NewsPage:
         log = await self._log(agent, board)
         look = log.look
         lull = Lull(agent, self.quotas.limits.lull_seconds)
@@ -206,7 +206,7 @@ class Following:
                 unseen = await self.tails.after(board, fresh, look, end=since, limit=limit, seconds=0.0)
                 first = tuple(event for event in unseen.events if event.seq <= since)
             if len(first) == limit:
-                return News(board, first, since, log.seq, attention=log.attention)
+                return NewsPage(board, first, since, log.seq, attention=log.attention)
             *_, log = await self._hear(
                 agent,
                 board,
@@ -238,18 +238,18 @@ class Following:
         )
         gone = tuple(event for event in left.events if event.seq <= cursor and event.seq not in look.above)
         told = tuple(sorted((*events, *gone), key=lambda event: event.seq))
-        return News(board, told, max(cursor, since or 0), log.seq, attention=log.attention, exact=False)
+        return NewsPage(board, told, max(cursor, since or 0), log.seq, attention=log.attention, exact=False)
 
     async def _log(self, agent: str, board: str) -> Log:
         """Where the board stands, and what the agent was shown of it."""
         return await self._store.log(board, agent, _END, 1, look=self._looks.of(board, agent))
 
-    async def _whole(self, agent: str, board: str, place: int, log: Log, limit: int) -> News:
+    async def _whole(self, agent: str, board: str, place: int, log: Log, limit: int) -> NewsPage:
         """All events after a place that the agent may see, up to where the log was read."""
         wanted = matcher(EventFilter(), await self.viewers.of(agent))
         heard = await self.tails.after(board, wanted, place, end=log.seq, limit=limit, seconds=0.0)
         events, cursor = _fitting(heard)
-        return News(board, events, cursor, max(log.seq, cursor), attention=log.attention)
+        return NewsPage(board, events, cursor, max(log.seq, cursor), attention=log.attention)
 
     async def place(self, board: str, since: int | None) -> int:
         """`since` itself, or the present end.
@@ -310,7 +310,7 @@ class Following:
         while self._returning:
             await asyncio.wait(list(self._returning))
 
-    async def _with_texts(self, board: str, agent: str, news: News) -> News:
+    async def _with_texts(self, board: str, agent: str, news: NewsPage) -> NewsPage:
         told = [
             (parse_ref(event.item).number, event.version or 1)
             for event in news.events
@@ -330,7 +330,7 @@ class Following:
         seconds: float,
         limit: int,
         texts: bool = False,
-    ) -> News:
+    ) -> NewsPage:
         """Every event after `since` for which `condition` holds; with the beginnings of versions if `texts`."""
         deadline = asyncio.get_running_loop().time() + seconds
         news = await self._watch(agent, board, condition, since, deadline, seconds, limit, None)
@@ -350,13 +350,13 @@ class Following:
         seconds: float,
         limit: int,
         report: Report | None,
-    ) -> News:
+    ) -> NewsPage:
         wanted = matcher(condition, await self.viewers.of(agent))
         log = await self._log(agent, board)
         events, cursor, log = await self._hear(
             agent, board, wanted, place, deadline, seconds, limit, report, log
         )
-        return News(board, events, cursor, log.seq, attention=log.attention)
+        return NewsPage(board, events, cursor, log.seq, attention=log.attention)
 
     async def _hear(
         self,

@@ -12,7 +12,7 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.items import MAX_CITED, MAX_METADATA, Item
 
-from .searching import Around, Found
+from .searching import Around, SearchResult
 
 MAX_BYTES: Final = 1_000_000
 """Most that the items of one answer have as JSON; one item alone always goes."""
@@ -55,7 +55,7 @@ def fitting_events(events: Sequence[Event]) -> int:
     return len(events)
 
 
-def fitting_found(found: Found) -> Found:
+def fitting_found(found: SearchResult) -> SearchResult:
     """The best of what was found, as much as fits with its neighbours; a notice tells of the rest."""
     taken: list[Item] = []
     fit = 0

@@ -9,7 +9,7 @@ from typing import Final
 from blackboard_mcp.protocols.answers import Found, Versions
 from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.events import Event
-from blackboard_mcp.protocols.explain import Explained, Outlook
+from blackboard_mcp.protocols.explain import Explained, PassOutlook
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Item, Ref, Zone, is_misnamed, parse_ref
 from blackboard_mcp.protocols.keys import check_key, parse_key, parse_listing
@@ -42,7 +42,7 @@ class Reading:
     """Ids that were written with the letter of another type, with the right ones."""
 
 
-class Reader:
+class ItemReader:
     """Reads items on one board for an agent; `looks` and `activity` hear of each reading."""
 
     def __init__(self, store: BoardStore, looks: Looks, activity: Activity) -> None:
@@ -107,7 +107,7 @@ class Reader:
         explained = await self._store.explain(board, agent, list(dict.fromkeys(numbers)), look=look)
         shown = [explanation.item.number for explanation in explained.explanations]
         attention = self._looks.told(board, agent, explained.seq, explained.attention, shown)
-        outlook = Outlook(figures.protected_items, figures.protected_tokens, tuple(first))
+        outlook = PassOutlook(figures.protected_items, figures.protected_tokens, tuple(first))
         return replace(explained, attention=attention, outlook=outlook)
 
     async def _as_written(

@@ -65,7 +65,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingRequests:
     """What waits for an agent's answer and what it asked itself, each with its question; and skills by name."""
 
     waiting: tuple[Asked, ...]
@@ -191,7 +191,7 @@ class Messaging:
 
     # Answering
 
-    async def waiting(self, agent: str, board: str | None) -> Waiting:
+    async def waiting(self, agent: str, board: str | None) -> WaitingRequests:
         """What waits for the agent, and what it asked that is open."""
         name = await self._board.board_of(board, agent)
         waiting, asked = await self._store.requests_waiting(name, agent)
@@ -199,7 +199,7 @@ class Messaging:
         items = await self._items(name, agent, numbers)
         skills = await self._store.skills(name)
         found = await self._store.find_board(name)
-        return Waiting(
+        return WaitingRequests(
             tuple(Asked(r, items[r.number], None) for r in waiting),
             tuple(Asked(r, items[r.number], None) for r in asked),
             skills,

@@ -55,7 +55,7 @@ class Around:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """Archived items, best first; `mode` says what answered, `left` why each left working memory.
 
     `excerpts` are, by number, the parts of long texts that answer the query. `neighbours` are, by the
@@ -73,7 +73,7 @@ class Found:
 
 async def search(
     store: BoardStore, archive: ArchiveSearch, agent: str, query: ArchiveQuery, words: ItemQuery
-) -> Found:
+) -> SearchResult:
     """What the agent may see of the archive for `query`; `words` is the same as a query of the store.
 
     Without text it lists, newest first. Ids alone find those items and no others. When the index cannot
@@ -133,7 +133,7 @@ async def search(
     return replace(found, excerpts=excerpts)
 
 
-async def with_neighbours(store: BoardStore, board: str, agent: str, found: Found) -> Found:
+async def with_neighbours(store: BoardStore, board: str, agent: str, found: SearchResult) -> SearchResult:
     """`found` with the items around each hit that the agent may see; hits are no neighbours of hits."""
     hits = [item.number for item in found.items]
     around = await store.around(board, agent, hits) if hits else {}
@@ -148,7 +148,7 @@ async def with_neighbours(store: BoardStore, board: str, agent: str, found: Foun
     return replace(found, neighbours=neighbours)
 
 
-def wire_found(found: Found, seq: int, left: dict[int, str]) -> wire.SearchAnswer:
+def wire_found(found: SearchResult, seq: int, left: dict[int, str]) -> wire.SearchAnswer:
     """What was found as structured results have it; `left` says by number why an item left."""
     ids = {item.number: item.id for item in found.items}
     neighbours = [
@@ -228,6 +228,6 @@ def _fits(item: Item, query: ArchiveQuery) -> bool:
 
 async def _with_reasons(
     store: BoardStore, board: str, agent: str, items: list[Item], mode: str, notice: str, seq: int
-) -> Found:
+) -> SearchResult:
     left = await store.why_left(board, agent, [item.number for item in items]) if items else {}
-    return Found(tuple(items), mode, notice, left, seq)
+    return SearchResult(tuple(items), mode, notice, left, seq)

@@ -43,7 +43,7 @@ class OnRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenRequest:
     """A request that an agent holds: its sources, what is shown of each, and the tokens the body may have."""
 
     request: SummaryRequest
@@ -117,7 +117,9 @@ class SummaryRequests:
             if cursor is None or len(listed) >= COVERED:
                 return listed[:COVERED], page.seq
 
-    async def take(self, agent: str, board: str | None, thread: str, *, once_key: str | None = None) -> Taken:
+    async def take(
+        self, agent: str, board: str | None, thread: str, *, once_key: str | None = None
+    ) -> TakenRequest:
         """The request on a thread, named by any of its items, for the agent alone from now on.
 
         Raises:
@@ -133,7 +135,7 @@ class SummaryRequests:
             seconds=HELD_SECONDS,
             once=once_of(once_key, "take summary", thread=thread),
         )
-        return Taken(
+        return TakenRequest(
             request,
             tuple(sources),
             tuple(shares(sources, SHOWN_CHARACTERS)),

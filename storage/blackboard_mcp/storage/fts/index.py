@@ -30,7 +30,7 @@ from blackboard_mcp.protocols.archive import (
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.storage.lance import rows
 from blackboard_mcp.storage.lance.counts import RARE
-from blackboard_mcp.storage.lance.fusion import Candidate, Corpus, Passage, fuse
+from blackboard_mcp.storage.lance.fusion import Corpus, FusionCandidate, Passage, fuse
 from blackboard_mcp.storage.lance.pending import WaitingTexts, candidates, glances, not_indexed, with_waiting
 from blackboard_mcp.storage.lance.words import beginnings, clean, windows, words
 from blackboard_mcp.storage.lance.workers import Workers
@@ -266,7 +266,7 @@ def _corpus(connection: Any, board: str, asked: Sequence[str]) -> tuple[Corpus, 
 
 def _retrieved(
     connection: Any, query: ArchiveQuery, asked: Sequence[str], rare: set[int], depth: int
-) -> list[Candidate]:
+) -> list[FusionCandidate]:
     """What matches the query best, and the documents that hold its rarest words.
 
     Where a few long documents take all the room, it is asked again for what is beside them.
@@ -298,6 +298,6 @@ def _retrieved(
     if missing := sorted(rare - passages.keys())[:_MOST_RARE]:
         take(missing, [], 4 * _MOST_RARE)
     return [
-        Candidate(number, threads[number], tuple(own[part] for part in sorted(own)))
+        FusionCandidate(number, threads[number], tuple(own[part] for part in sorted(own)))
         for number, own in passages.items()
     ]

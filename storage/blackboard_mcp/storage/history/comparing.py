@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from ..operation import Operation, T
 from ..operations.ledger.rows import Steps, dumps
 from .forms import ANY, OBJECT, TEXTS
-from .tables import TABLES, Role, Table
+from .tables import TABLES, ColumnRole, Table
 
 _PAGE = 500
 _JSON = {ANY.name, OBJECT.name, TEXTS.name}
@@ -50,7 +50,7 @@ async def differences(one: Reads, one_no: int, other: Reads, other_no: int, most
 
 
 def _columns(table: Table) -> tuple[str, ...]:
-    if table.role is Role.TRUTH:
+    if table.role is ColumnRole.TRUTH:
         return tuple(n for n in (*table.columns, *table.derived) if n not in _ITSELF or n in table.columns)
     return table.compared
 

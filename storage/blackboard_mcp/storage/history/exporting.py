@@ -17,7 +17,7 @@ from ..operation import Rows
 from ..operations.ledger.ledger import get_board
 from ..operations.ledger.rows import Steps, numbers, sql
 from . import lines
-from .forms import ITEM, Form
+from .forms import ITEM, RowForm
 from .tables import AT_END, BOARD, CONTENT, EDGE, EVENT, ITEM_STANDING, OF_ITEMS, Table
 
 PAGE = 100
@@ -224,5 +224,5 @@ def _ordered(table: Table, rows: Rows) -> Rows:
     return sorted(rows, key=lambda row: [row[place] for place in places])
 
 
-def _row(forms: Mapping[str, Form], stored: Sequence[Any]) -> dict[str, Any]:
+def _row(forms: Mapping[str, RowForm], stored: Sequence[Any]) -> dict[str, Any]:
     return {name: form.to_file(value) for (name, form), value in zip(forms.items(), stored, strict=True)}

@@ -20,7 +20,7 @@ _LARGEST = (1 << 63) - 1
 _FORGOTTEN = "forgotten"
 
 
-class Unfit(ValueError):
+class UnfitRow(ValueError):
     """A value that its place cannot hold; the message completes "… must be"."""
 
 
@@ -29,8 +29,8 @@ def _same(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """One kind of column. `decode` raises `Unfit`; an `item` is the number of an item of the board."""
+class RowForm:
+    """One kind of column. `decode` raises `UnfitRow`; an `item` is the number of an item of the board."""
 
     name: str
     decode: Callable[[Any], Any]
@@ -50,27 +50,27 @@ class Form:
             return None
         return self.decode(given)
 
-    def or_null(self) -> Form:
+    def or_null(self) -> RowForm:
         return replace(self, optional=True)
 
-    def since(self, default: Any) -> Form:
+    def since(self, default: Any) -> RowForm:
         """The form of a column that older files lack; there it is `default`, as the store has it."""
         return replace(self, default=default)
 
-    def once(self, name: str) -> Form:
+    def once(self, name: str) -> RowForm:
         """The form of a column that has another name in older files."""
         return replace(self, formerly=name)
 
 
 def _whole(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
-        raise Unfit("a whole number from 0")
+        raise UnfitRow("a whole number from 0")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise Unfit("a text")
+        raise UnfitRow("a text")
     return value
 
 
@@ -78,13 +78,13 @@ def _deleted(value: Any) -> int:
     if value == _FORGOTTEN:
         return FORGOTTEN
     if not isinstance(value, bool):
-        raise Unfit(f"true, false or {_FORGOTTEN!r}")
+        raise UnfitRow(f"true, false or {_FORGOTTEN!r}")
     return int(value)
 
 
 def _flag(value: Any) -> int:
     if not isinstance(value, bool):
-        raise Unfit("true or false")
+        raise UnfitRow("true or false")
     return int(value)
 
 
@@ -95,24 +95,24 @@ def _instant(value: Any) -> int:
             raise ValueError
         return micros(at.astimezone(UTC))
     except (TypeError, ValueError, OverflowError):
-        raise Unfit("an instant such as 2026-11-21T08:00:00+00:00") from None
+        raise UnfitRow("an instant such as 2026-11-21T08:00:00+00:00") from None
 
 
 def _object(value: Any) -> str:
     if not isinstance(value, dict):
-        raise Unfit("an object")
+        raise UnfitRow("an object")
     return dumps(value)
 
 
 def _texts(value: Any) -> str:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise Unfit("a list of texts")
+        raise UnfitRow("a list of texts")
     return dumps(value)
 
 
 def _wholes(value: Any) -> str:
     if not isinstance(value, list):
-        raise Unfit("a list of whole numbers from 0")
+        raise UnfitRow("a list of whole numbers from 0")
     return dumps([_whole(one) for one in value])
 
 
@@ -125,27 +125,27 @@ def _spelt(stored: str) -> Any:
     return json.loads(stored, object_pairs_hook=lambda pairs: dict(sorted(pairs)))
 
 
-WHOLE = Form("whole", _whole)
-TEXT = Form("text", _text)
-FLAG = Form("flag", _flag, bool)
-DELETED = Form("deleted", _deleted, lambda stored: _FORGOTTEN if stored == FORGOTTEN else bool(stored))
-INSTANT = Form("instant", _instant, lambda stored: instant(stored).isoformat())
-OBJECT = Form("object", _object, _spelt)
-TEXTS = Form("texts", _texts, _spelt)
-WHOLES = Form("wholes", _wholes, _spelt)
-ANY = Form("any", _any, _spelt)
-ITEM = Form("item", _whole)
+WHOLE = RowForm("whole", _whole)
+TEXT = RowForm("text", _text)
+FLAG = RowForm("flag", _flag, bool)
+DELETED = RowForm("deleted", _deleted, lambda stored: _FORGOTTEN if stored == FORGOTTEN else bool(stored))
+INSTANT = RowForm("instant", _instant, lambda stored: instant(stored).isoformat())
+OBJECT = RowForm("object", _object, _spelt)
+TEXTS = RowForm("texts", _texts, _spelt)
+WHOLES = RowForm("wholes", _wholes, _spelt)
+ANY = RowForm("any", _any, _spelt)
+ITEM = RowForm("item", _whole)
 """The number of an item that the lines up to this one made."""
 
 
-def word(choices: Iterable[str]) -> Form:
+def word(choices: Iterable[str]) -> RowForm:
     """One of some words."""
     allowed = frozenset(map(str, choices))
     told = "one of " + ", ".join(sorted(allowed))
 
     def decode(value: Any) -> str:
         if not isinstance(value, str) or value not in allowed:
-            raise Unfit(told)
+            raise UnfitRow(told)
         return value
 
-    return Form("word", decode)
+    return RowForm("word", decode)

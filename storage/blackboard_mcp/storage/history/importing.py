@@ -61,7 +61,7 @@ _UNBORN = {"zone": "archive", "importance": 1, "author": "", "created_at": 0, "s
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ImportProgress:
     """How far a history was read: lines, sequences, items, and whether its last line was there."""
 
     board: str
@@ -74,7 +74,7 @@ class Progress:
     """Of all that stands before it, as the last line says."""
 
 
-def begin(raw: bytes, board: str | None) -> Steps[Progress]:
+def begin(raw: bytes, board: str | None) -> Steps[ImportProgress]:
     """Makes the board that the first line names, or one called `board`.
 
     Raises:
@@ -92,12 +92,12 @@ def begin(raw: bytes, board: str | None) -> Steps[Progress]:
     name = line.get("board")
     if not isinstance(name, str) or not 0 < len(name) <= _MAX_NAME:
         raise BadLine(1, "board must be the id of a board")
-    progress = Progress(board or name)
+    progress = ImportProgress(board or name)
     yield sql("history_board_add"), (progress.board, progress.no)
     return progress
 
 
-def load(progress: Progress, batch: Sequence[bytes]) -> Steps[Progress]:
+def load(progress: ImportProgress, batch: Sequence[bytes]) -> Steps[ImportProgress]:
     """Takes the next lines, the first of them included.
 
     Raises:
@@ -112,7 +112,7 @@ def load(progress: Progress, batch: Sequence[bytes]) -> Steps[Progress]:
     return progress
 
 
-def finish(progress: Progress, sha256: str, counting: Counting | None = None) -> Steps[int]:
+def finish(progress: ImportProgress, sha256: str, counting: Counting | None = None) -> Steps[int]:
     """Computes what follows from the rest, and holds the whole against the rules of a board.
 
     With `counting`, texts have the tokens that it counts, whatever the lines say; how many the lines had wrong.
@@ -149,7 +149,7 @@ def finish(progress: Progress, sha256: str, counting: Counting | None = None) ->
     return recounted
 
 
-def _recount(progress: Progress, counting: Counting) -> Steps[int]:
+def _recount(progress: ImportProgress, counting: Counting) -> Steps[int]:
     name = (yield from get_board(progress.board)).config.tokenizer
     count = counting(name)
     if count is None:
@@ -164,7 +164,7 @@ def _recount(progress: Progress, counting: Counting) -> Steps[int]:
 class _Line:
     """A line being taken."""
 
-    def __init__(self, progress: Progress, number: int, line: dict[str, Any]) -> None:
+    def __init__(self, progress: ImportProgress, number: int, line: dict[str, Any]) -> None:
         self.progress = progress
         self.number = number
         self.seq = progress.seq + 1
@@ -174,7 +174,7 @@ class _Line:
     def bad(self, wrong: str) -> BadLine:
         return BadLine(self.number, wrong)
 
-    def load(self) -> Steps[Progress]:
+    def load(self) -> Steps[ImportProgress]:
         line, number = self.line, self.number
         if unknown := [name for name in line if name not in _MEMBERS]:
             raise self.bad(f"a member '{unknown[0][:40]}' that is unknown to this version")

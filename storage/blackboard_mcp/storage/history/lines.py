@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from blackboard_mcp.protocols.errors import InvalidInput
 
-from .forms import Form, Unfit
+from .forms import RowForm, UnfitRow
 
 FORMAT = "blackboard-history"
 VERSION = 1
@@ -100,7 +100,7 @@ def read(raw: bytes, number: int) -> dict[str, Any]:
     return line
 
 
-def fields(given: object, forms: Mapping[str, Form], number: int, what: str) -> dict[str, Any]:
+def fields(given: object, forms: Mapping[str, RowForm], number: int, what: str) -> dict[str, Any]:
     """The values of an object as the store has them, in the order of `forms`.
 
     Raises:
@@ -122,7 +122,7 @@ def fields(given: object, forms: Mapping[str, Form], number: int, what: str) -> 
             continue
         try:
             values[name] = form.to_store(given[name])
-        except Unfit as error:
+        except UnfitRow as error:
             raise BadLine(number, f"{what}: {name} must be {error}") from None
     return values
 

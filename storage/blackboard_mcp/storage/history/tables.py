@@ -19,10 +19,10 @@ from blackboard_mcp.protocols.items import EdgeKind, Status, Zone
 from blackboard_mcp.protocols.messages.request_result import RequestState
 from blackboard_mcp.protocols.values import dataclass
 
-from .forms import ANY, DELETED, FLAG, INSTANT, ITEM, OBJECT, TEXT, TEXTS, WHOLE, WHOLES, Form, word
+from .forms import ANY, DELETED, FLAG, INSTANT, ITEM, OBJECT, TEXT, TEXTS, WHOLE, WHOLES, RowForm, word
 
 
-class Role(StrEnum):
+class ColumnRole(StrEnum):
     """What a table is to a board: its truth, computed from the truth, or nothing of one board's own."""
 
     TRUTH = "truth"
@@ -43,9 +43,9 @@ class Table:
     """
 
     name: str
-    role: Role
+    role: ColumnRole
     key: tuple[str, ...] = ()
-    columns: Mapping[str, Form] = field(default_factory=dict)
+    columns: Mapping[str, RowForm] = field(default_factory=dict)
     derived: tuple[str, ...] = ()
     item: str = ""
     index: str = ""
@@ -56,7 +56,7 @@ class Table:
     triggered: bool = False
 
 
-CONTENT: Mapping[str, Form] = {
+CONTENT: Mapping[str, RowForm] = {
     "version": WHOLE,
     "text": TEXT,
     "tags": TEXTS,
@@ -72,7 +72,7 @@ CONTENT: Mapping[str, Form] = {
 }
 """A version of an item, with the status it had last; it stands on the line of the first event at that version."""
 
-ITEM_STANDING: Mapping[str, Form] = {
+ITEM_STANDING: Mapping[str, RowForm] = {
     "version": WHOLE,
     "status": word(Status),
     "zone": word((Zone.WORKING, Zone.ARCHIVE)),
@@ -87,7 +87,7 @@ ITEM_STANDING: Mapping[str, Form] = {
 }
 """What of an item may change, or its events do not say; it stands on the line of its last event."""
 
-EVENT: Mapping[str, Form] = {
+EVENT: Mapping[str, RowForm] = {
     "event": TEXT,
     "at": INSTANT,
     "agent": TEXT,
@@ -103,7 +103,7 @@ EVENT: Mapping[str, Form] = {
 }
 """An event; what is empty is left out of the line."""
 
-BOARD: Mapping[str, Form] = {
+BOARD: Mapping[str, RowForm] = {
     "title": TEXT,
     "parent": TEXT.or_null(),
     "lifecycle": word(Lifecycle),
@@ -114,12 +114,12 @@ BOARD: Mapping[str, Form] = {
     "pressure": WHOLE,
 }
 
-EDGE: Mapping[str, Form] = {"source": ITEM, "kind": word(EdgeKind), "target": ITEM}
+EDGE: Mapping[str, RowForm] = {"source": ITEM, "kind": word(EdgeKind), "target": ITEM}
 
 TABLES: tuple[Table, ...] = (
     Table(
         "board",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("id",),
         BOARD,
         (
@@ -129,7 +129,7 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "item",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("number",),
         {
             **{"number": ITEM, "type": TEXT, "key": TEXT.or_null(), "thread": ITEM, "owner": TEXT},
@@ -138,12 +138,12 @@ TABLES: tuple[Table, ...] = (
         },
         ("superseded", "analysed", "debated"),
     ),
-    Table("item_version", Role.TRUTH, ("number", "version"), {"number": ITEM, **CONTENT}),
-    Table("edge", Role.TRUTH, ("source", "kind", "target"), EDGE),
-    Table("event", Role.TRUTH, ("seq",), {"seq": WHOLE, **EVENT}),
+    Table("item_version", ColumnRole.TRUTH, ("number", "version"), {"number": ITEM, **CONTENT}),
+    Table("edge", ColumnRole.TRUTH, ("source", "kind", "target"), EDGE),
+    Table("event", ColumnRole.TRUTH, ("seq",), {"seq": WHOLE, **EVENT}),
     Table(
         "debate",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("id",),
         {
             "id": WHOLE,
@@ -165,14 +165,14 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "debate_critique",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("debate", "critique"),
         {"debate": WHOLE, "critique": ITEM, "answer": WHOLE.since(-1)},
         debate="debate",
     ),
     Table(
         "vote",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("debate", "owner"),
         {
             **{"debate": WHOLE, "owner": TEXT, "agent": TEXT, "version": WHOLE},
@@ -182,7 +182,7 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "decision",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("debate", "owner"),
         {
             **{"debate": WHOLE, "owner": TEXT, "agent": TEXT, "version": WHOLE, "outcome": word(Outcome)},
@@ -192,7 +192,7 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "obligation",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("agent", "item", "duty", "debate"),
         {
             **{"agent": TEXT, "item": ITEM, "duty": word(Duty), "debate": WHOLE},
@@ -203,14 +203,14 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "endorsement",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("item", "agent"),
         {"item": ITEM, "agent": TEXT, "tags": TEXTS, "metadata": OBJECT, "at": INSTANT},
         item="item",
     ),
     Table(
         "retraction",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("item", "source"),
         {
             **{"item": ITEM, "source": ITEM, "kind": word(EdgeKind), "via": ITEM},
@@ -220,7 +220,7 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "agreed_claim",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("target", "kind", "source"),
         {
             **{"source": ITEM, "kind": word((EdgeKind.SUPERSEDES, EdgeKind.REFUTES)), "target": ITEM},
@@ -230,15 +230,15 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "agreement",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("item",),
         {"item": ITEM, "asked_by": TEXT, "enough": WHOLE, "reached": FLAG, "asked_at": INSTANT},
         item="item",
     ),
-    Table("undecided", Role.TRUTH, ("number",), {"number": ITEM}, item="number"),
+    Table("undecided", ColumnRole.TRUTH, ("number",), {"number": ITEM}, item="number"),
     Table(
         "spreading",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("source", "item"),
         {
             **{"source": ITEM, "item": ITEM, "after": WHOLE},
@@ -248,7 +248,7 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "summary_request",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("thread",),
         {
             **{"thread": WHOLE, "item": ITEM, "seen": ANY, "seq": WHOLE, "opened_at": INSTANT},
@@ -258,7 +258,7 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "request",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("number",),
         {
             **{"number": ITEM, "asker": TEXT, "agent": TEXT, "skill": TEXT, "state": word(RequestState)},
@@ -270,28 +270,28 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "request_declined",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("number", "agent"),
         {"number": ITEM, "agent": TEXT, "reason": TEXT, "at": INSTANT},
         item="number",
     ),
     Table(
         "skill",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("agent", "skill"),
         {"agent": TEXT, "skill": TEXT, "since": INSTANT},
         private=True,
     ),
     Table(
         "item_trust",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("number",),
         {"number": ITEM, "trust": word(Trust)},
         item="number",
     ),
     Table(
         "item_use",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("number",),
         {"number": ITEM, "reads": WHOLE, "last_read": INSTANT},
         item="number",
@@ -299,21 +299,21 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "agent",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("name",),
         {"name": TEXT, "posts": WHOLE, "first_seen": INSTANT, "last_seen": INSTANT},
         private=True,
     ),
     Table(
         "shown",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("agent",),
         {"agent": TEXT, "cursor": WHOLE, "above": WHOLES, "told": WHOLES},
         private=True,
     ),
     Table(
         "subscription",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("id",),
         {
             **{"id": TEXT, "agent": TEXT, "name": TEXT, "filter": OBJECT},
@@ -323,7 +323,7 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "subscription_expired",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("agent", "id"),
         {
             **{"agent": TEXT, "id": TEXT, "name": TEXT, "filter": OBJECT, "cursor": WHOLE},
@@ -333,13 +333,13 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "member",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("agent",),
         {"agent": TEXT, "role": word(MemberRole)},
     ),
     Table(
         "consumer_group",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("name",),
         {
             **{"name": TEXT, "filter": OBJECT, "created_by": TEXT, "created_at": INSTANT},
@@ -348,7 +348,7 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "delivery",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("consumers", "seq"),
         {
             **{"consumers": TEXT, "seq": WHOLE, "attempt": WHOLE, "tries": WHOLE, "last": FLAG},
@@ -357,7 +357,7 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "idempotency",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("agent", "key"),
         {
             **{"agent": TEXT, "key": TEXT, "digest": TEXT, "answer": ANY},
@@ -368,32 +368,32 @@ TABLES: tuple[Table, ...] = (
     ),
     Table(
         "watch",
-        Role.TRUTH,
+        ColumnRole.TRUTH,
         ("agent", "topic"),
         {"agent": TEXT, "topic": TEXT, "since": INSTANT},
         private=True,
     ),
-    Table("concern", Role.DERIVED, ("agent", "seq"), compared=("agent", "seq", "item")),
+    Table("concern", ColumnRole.DERIVED, ("agent", "seq"), compared=("agent", "seq", "item")),
     # Which debate reached an item first, and by which edge, is one of several right answers.
-    Table("held", Role.DERIVED, ("number",), compared=("number",)),
-    Table("finding", Role.DERIVED, ("fingerprint", "number"), compared=("fingerprint", "number")),
+    Table("held", ColumnRole.DERIVED, ("number",), compared=("number",)),
+    Table("finding", ColumnRole.DERIVED, ("fingerprint", "number"), compared=("fingerprint", "number")),
     Table(
         "figure",
-        Role.DERIVED,
+        ColumnRole.DERIVED,
         ("owner", "zone", "type", "status"),
         compared=("owner", "zone", "type", "status", "items", "tokens"),
         triggered=True,
     ),
-    Table("share", Role.DERIVED, ("author",), compared=("author", "items", "tokens"), triggered=True),
-    Table("stored", Role.DERIVED, ("agent",), compared=("agent", "bytes"), triggered=True),
-    Table("key_part", Role.DERIVED, ("part", "number"), compared=("part", "number"), triggered=True),
+    Table("share", ColumnRole.DERIVED, ("author",), compared=("author", "items", "tokens"), triggered=True),
+    Table("stored", ColumnRole.DERIVED, ("agent",), compared=("agent", "bytes"), triggered=True),
+    Table("key_part", ColumnRole.DERIVED, ("part", "number"), compared=("part", "number"), triggered=True),
     # How a name looks is worked out when somebody new comes.
-    Table("look", Role.DERIVED),
-    Table("outbox", Role.DERIVED),
-    Table("principal", Role.INSTALLATION),
-    Table("agent_trust", Role.INSTALLATION),
-    Table("token", Role.INSTALLATION),
-    Table("lease", Role.INSTALLATION),
+    Table("look", ColumnRole.DERIVED),
+    Table("outbox", ColumnRole.DERIVED),
+    Table("principal", ColumnRole.INSTALLATION),
+    Table("agent_trust", ColumnRole.INSTALLATION),
+    Table("token", ColumnRole.INSTALLATION),
+    Table("lease", ColumnRole.INSTALLATION),
 )
 
 BY_NAME: Mapping[str, Table] = {table.name: table for table in TABLES}
@@ -401,5 +401,9 @@ BY_NAME: Mapping[str, Table] = {table.name: table for table in TABLES}
 _OWN = frozenset({"board", "item", "item_version", "edge", "event"})
 """Tables whose rows have a member of their own in the lines."""
 
-OF_ITEMS = tuple(t for t in TABLES if t.role is Role.TRUTH and (t.item or t.debate) and t.name not in _OWN)
-AT_END = tuple(t for t in TABLES if t.role is Role.TRUTH and not (t.item or t.debate) and t.name not in _OWN)
+OF_ITEMS = tuple(
+    t for t in TABLES if t.role is ColumnRole.TRUTH and (t.item or t.debate) and t.name not in _OWN
+)
+AT_END = tuple(
+    t for t in TABLES if t.role is ColumnRole.TRUTH and not (t.item or t.debate) and t.name not in _OWN
+)

@@ -26,7 +26,7 @@ from ..sqlite import driver
 from ..store import SqlBoardStore
 from . import exporting, importing, lines
 from .comparing import differences
-from .tables import TABLES, Role
+from .tables import TABLES, ColumnRole
 
 ReadLine = Callable[[int], bytes]
 """The next line of a file with its end, at most so many bytes of it; empty at the end of the file."""
@@ -181,7 +181,7 @@ async def _build(
     check_name: Callable[[str], Awaitable[None]] | None = None,
     check_config: Callable[[BoardConfig], object] | None = None,
     counting: importing.Counting | None = None,
-) -> tuple[importing.Progress, int]:
+) -> tuple[importing.ImportProgress, int]:
     """Builds the board in a file of its own, and says how many texts were counted anew.
 
     `check_name` is asked early whether it can be called so.
@@ -190,7 +190,7 @@ async def _build(
     try:
         digest = hashlib.sha256()
         last = b""
-        progress: importing.Progress | None = None
+        progress: importing.ImportProgress | None = None
         while batch := await asyncio.to_thread(_batch, read_line):
             if progress is None:
                 progress = await built.engine.write(_begin(batch[0], board))
@@ -234,16 +234,18 @@ def _batch(read_line: ReadLine) -> list[bytes]:
     return batch
 
 
-def _begin(raw: bytes, board: str | None) -> Callable[[], Steps[importing.Progress]]:
+def _begin(raw: bytes, board: str | None) -> Callable[[], Steps[importing.ImportProgress]]:
     return lambda: importing.begin(raw, board)
 
 
-def _load(progress: importing.Progress, batch: list[bytes]) -> Callable[[], Steps[importing.Progress]]:
+def _load(
+    progress: importing.ImportProgress, batch: list[bytes]
+) -> Callable[[], Steps[importing.ImportProgress]]:
     return lambda: importing.load(progress, batch)
 
 
 def _finish(
-    progress: importing.Progress, sha256: str, counting: importing.Counting | None
+    progress: importing.ImportProgress, sha256: str, counting: importing.Counting | None
 ) -> Callable[[], Steps[int]]:
     return lambda: importing.finish(progress, sha256, counting)
 
@@ -265,7 +267,7 @@ def _take_over(board: str) -> Steps[tuple[str | None, tuple[str, ...]]]:
     yield sql("history_strangers"), ()
     no = (yield "SELECT coalesce(max(no), 0) + 1 FROM board", ())[0][0]
     for table in TABLES:
-        if table.role is Role.INSTALLATION or table.triggered:
+        if table.role is ColumnRole.INSTALLATION or table.triggered:
             continue
         rows = yield f"SELECT name FROM pragma_table_info('{table.name}')", ()  # noqa: S608 - names of ours
         own = "no" if table.name == "board" else "board"

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from blackboard_mcp.storage.lance import rows
-from blackboard_mcp.storage.lance.engines import MOST, Reach, by_words
+from blackboard_mcp.storage.lance.engines import MOST, EngineReach, by_words
 from blackboard_mcp.storage.lance.fusion import Corpus
 
 RARE = 50
@@ -89,11 +89,11 @@ class BoardCounts:
     def _count(self, table: Any, board: str, word: str, windows: int) -> tuple[int, tuple[int, ...]]:
         """How many windows of the board hold `word`, and in which documents where they are few."""
         most = EXACT if windows > LARGE else max(windows, 1)
-        reach = Reach(rows.stored(board), rows.on_board(board), self._fills(windows))
+        reach = EngineReach(rows.stored(board), rows.on_board(board), self._fills(windows))
         numbers = by_words(table, [word], reach, ["number"], most + 1)["number"].to_pylist()
         if len(numbers) <= most:
             return len(numbers), tuple(sorted(set(numbers))) if len(numbers) <= RARE else ()
-        sample = Reach(reach.board, reach.where & rows.in_bucket(_SAMPLED))
+        sample = EngineReach(reach.board, reach.where & rows.in_bucket(_SAMPLED))
         few = by_words(table, [word], sample, [], windows).num_rows
         return max(few * rows.BUCKETS, most + 1), ()
 
@@ -101,7 +101,7 @@ class BoardCounts:
         self, table: Any, board: str, asked: Sequence[str], windows: int
     ) -> dict[str, tuple[int, tuple[int, ...]]]:
         """The same as `_count` of each word, in one search for any of them."""
-        reach = Reach(rows.stored(board), rows.on_board(board))
+        reach = EngineReach(rows.stored(board), rows.on_board(board))
         found = by_words(table, asked, reach, ["number", "words"], max(windows, 1) + 1)
         wanted = set(asked)
         holding: dict[str, list[int]] = {word: [] for word in asked}

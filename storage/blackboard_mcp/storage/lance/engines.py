@@ -20,7 +20,7 @@ MOST = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class EngineReach:
     """What a search may look at: one board's rows that match a filter.
 
     `fills` says that the board fills most of a large table and that nothing but it is filtered by.
@@ -31,7 +31,7 @@ class Reach:
     fills: bool = False
 
     @classmethod
-    def of(cls, query: ArchiveQuery, *, fills: bool) -> Reach:
+    def of(cls, query: ArchiveQuery, *, fills: bool) -> EngineReach:
         plain = ArchiveQuery(query.board, query.text, query.limit) == query
         return cls(rows.stored(query.board), rows.matching(query), fills and plain)
 
@@ -46,15 +46,15 @@ class Reach:
         own = found.filter(pc.equal(found["board"], self.board))
         if own.num_rows >= limit or found.num_rows < more:
             return own.slice(0, limit).select(list(columns))
-        return Reach(self.board, self.where).search(ask, columns, limit)
+        return EngineReach(self.board, self.where).search(ask, columns, limit)
 
 
-def by_words(table: Any, asked: Sequence[str], reach: Reach, columns: Sequence[str], limit: int) -> Any:
+def by_words(table: Any, asked: Sequence[str], reach: EngineReach, columns: Sequence[str], limit: int) -> Any:
     """The `limit` windows that the driver finds best for any of the words."""
     return reach.search(lambda: table.search(rows.holding(asked)), [*columns, "_score"], limit)
 
 
-def by_vector(table: Any, vector: Any, reach: Reach, columns: Sequence[str], limit: int) -> Any:
+def by_vector(table: Any, vector: Any, reach: EngineReach, columns: Sequence[str], limit: int) -> Any:
     """The `limit` windows nearest to `vector`; those of an index refined with the vectors themselves."""
 
     def ask() -> Any:

@@ -34,7 +34,7 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class FusionCandidate:
     """A document and those of its windows that an engine found, in the text's order."""
 
     number: int
@@ -74,7 +74,7 @@ def full_text(passage: Sequence[str], weights: Mapping[str, float], mean_length:
 
 
 def fuse(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[FusionCandidate],
     query: Iterable[str],
     corpus: Corpus,
     *,
@@ -126,7 +126,7 @@ def fuse(
     return sorted(scored, key=lambda hit: (-hit.score, hit.number))
 
 
-def _nearest(candidate: Candidate) -> float | None:
+def _nearest(candidate: FusionCandidate) -> float | None:
     return max((p.cosine for p in candidate.passages if p.cosine is not None), default=None)
 
 

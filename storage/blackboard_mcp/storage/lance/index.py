@@ -30,7 +30,7 @@ from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.protocols.metering import METER
 from blackboard_mcp.storage.lance import holding, rows, upkeep
 from blackboard_mcp.storage.lance.counts import BoardCounts
-from blackboard_mcp.storage.lance.engines import Reach
+from blackboard_mcp.storage.lance.engines import EngineReach
 from blackboard_mcp.storage.lance.folder import IndexFolder
 from blackboard_mcp.storage.lance.fusion import VECTOR_WEIGHT, Corpus, fuse
 from blackboard_mcp.storage.lance.pending import (
@@ -401,7 +401,7 @@ class LanceArchiveIndex:
         found = []
         if table is not None:
             outdated = {*cuts, *waiting.removed}
-            reach = Reach.of(query, fills=self._counts.fills(query.board))
+            reach = EngineReach.of(query, fills=self._counts.fills(query.board))
             indexed = retrieve(table, reach, asked, vector, rare, depth, query.limit)
             found = [candidate for candidate in indexed if candidate.number not in outdated]
         found += candidates(documents, query, asked, cuts, cosines, depth)

@@ -50,7 +50,7 @@ _REBUILD_BATCH = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Repair:
+class IndexRepair:
     """What a repair did: documents stored and forgotten, and whether the index was begun anew."""
 
     stored: int = 0
@@ -202,7 +202,7 @@ class Indexer:
                 await self._drain()
             return mine
 
-    async def repair(self) -> Repair | None:
+    async def repair(self) -> IndexRepair | None:
         """Make the index hold exactly what the store has archived; begin it anew where it cannot be opened.
 
         `None` when another process is at it. Changes under way are left to the outbox. Safe at any time.
@@ -243,14 +243,14 @@ class Indexer:
             await self._source.outbox_done(work.ids)
             await self._committed()
 
-    async def _repair(self) -> Repair:
+    async def _repair(self) -> IndexRepair:
         try:
             if isinstance(self._index, ReplaceableIndex) and not await self._index.fits():
                 log.warning("the archive index was made with another embedding model and is built anew")
-                return Repair(stored=await self._rebuild(anew=False), rebuilt=True)
+                return IndexRepair(stored=await self._rebuild(anew=False), rebuilt=True)
             if await self._equal_sums():
                 self._repaired = True
-                return Repair()
+                return IndexRepair()
             # The store first: what is archived after this look has its own outbox row.
             wanted = await self._source.archived_keys()
             there = await self._index.keys()
@@ -258,7 +258,7 @@ class Indexer:
             if _passes(error):
                 raise
             log.warning("the archive index cannot be opened and is built anew: %s", error)
-            return Repair(stored=await self._rebuild(), rebuilt=True)
+            return IndexRepair(stored=await self._rebuild(), rebuilt=True)
         surplus = [key for key, seq in there.items() if wanted.get(key, -1) < seq]
         lacking = [key for key, seq in wanted.items() if there.get(key) != seq]
         for start in range(0, len(surplus), self._batch):
@@ -268,7 +268,7 @@ class Indexer:
             await self._index.upsert(await self._source.documents(lacking[start : start + self._batch]))
             await self._committed()
         self._repaired = True
-        return Repair(stored=len(lacking), forgotten=len(surplus))
+        return IndexRepair(stored=len(lacking), forgotten=len(surplus))
 
     async def _rebuild(self, *, anew: bool = True, step: Step | None = None) -> int:
         """Refill the index: beside the one in use where it can, in its place where not.

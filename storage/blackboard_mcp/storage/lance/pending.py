@@ -21,7 +21,7 @@ from blackboard_mcp.protocols.archive import (
     Waiting,
 )
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
-from blackboard_mcp.storage.lance.fusion import Candidate, Corpus, Passage
+from blackboard_mcp.storage.lance.fusion import Corpus, FusionCandidate, Passage
 from blackboard_mcp.storage.lance.words import clean, windows, words
 
 EMBEDDED = 4000
@@ -161,7 +161,7 @@ def candidates(
     cuts: dict[int, Cut],
     cosines: dict[int, list[float | None]],
     depth: int,
-) -> list[Candidate]:
+) -> list[FusionCandidate]:
     """Those that match the query's filters and hold a word of it, and the `depth` nearest by meaning."""
     kept = [document for document in documents if matches(document, query)]
     best = {n: max((c for c in own if c is not None), default=-2.0) for n, own in cosines.items()}
@@ -173,7 +173,7 @@ def candidates(
         own = cosines.get(d.number) or [None] * len(cuts[d.number])
         if d.number in near or any(not wanted.isdisjoint(window) for _, window in cuts[d.number]):
             passages = [Passage(w, start, c) for (start, w), c in zip(cuts[d.number], own, strict=True)]
-            found.append(Candidate(d.number, d.thread, tuple(passages)))
+            found.append(FusionCandidate(d.number, d.thread, tuple(passages)))
     return found
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from blackboard_mcp.storage.lance import rows
-from blackboard_mcp.storage.lance.engines import Reach, by_vector, by_words
-from blackboard_mcp.storage.lance.fusion import Candidate, Passage
+from blackboard_mcp.storage.lance.engines import EngineReach, by_vector, by_words
+from blackboard_mcp.storage.lance.fusion import FusionCandidate, Passage
 
 _MOST_RARE = 400
 _PARTS_OF_RARE = 4
@@ -16,13 +16,13 @@ _ROUNDS = 5
 
 def retrieve(
     table: Any,
-    reach: Reach,
+    reach: EngineReach,
     asked: list[str],
     vector: Any | None,
     rare: Mapping[str, tuple[int, ...]],
     depth: int,
     wanted: int,
-) -> list[Candidate]:
+) -> list[FusionCandidate]:
     """What either engine finds, and the documents that hold the rarest words of the query.
 
     Where a few long documents take all the room, the engines are asked again for what is beside them,
@@ -59,13 +59,13 @@ def retrieve(
             meant = answer.num_rows >= depth
         if len(found) >= wanted or not (said or meant):
             break
-        beside = Reach(reach.board, reach.where & ~rows.numbered(found))
+        beside = EngineReach(reach.board, reach.where & ~rows.numbered(found))
     order = dict.fromkeys(n for w in sorted(rare, key=lambda w: (len(rare[w]), w)) for n in rare[w])
     if missing := {*list(order)[:_MOST_RARE]} - found.keys():
-        among = Reach(reach.board, reach.where & rows.numbered(missing))
+        among = EngineReach(reach.board, reach.where & rows.numbered(missing))
         take(by_words(table, list(rare), among, columns, _MOST_RARE * _PARTS_OF_RARE))
     return [
-        Candidate(number, thread, tuple(passages[part] for part in sorted(passages)))
+        FusionCandidate(number, thread, tuple(passages[part] for part in sorted(passages)))
         for number, (_, thread, passages) in found.items()
     ]
 

@@ -49,7 +49,7 @@ class Examined:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenBytes:
     """What is kept in a board file, in bytes as `owner_bytes` counts them."""
 
     kept: int
@@ -169,7 +169,7 @@ def _stored(raw: driver.Raw, found: Examined, _: int, newest: int) -> None:
             found.stored.append((board, owner, stored, most))
 
 
-def written(raw: driver.Raw, after: datetime) -> Written:
+def written(raw: driver.Raw, after: datetime) -> WrittenBytes:
     """What is kept in the file behind a connection, and who wrote what of it after an instant. Reads every item.
 
     Raises:
@@ -180,7 +180,7 @@ def written(raw: driver.Raw, after: datetime) -> Written:
         recent = raw.execute(sql("examine_written"), (micros(after),)).fetchall()
     except driver.errors() as error:
         raise driver.translate(error, "say what was written") from error
-    return Written(kept or 0, None if since is None else instant(since), recent)
+    return WrittenBytes(kept or 0, None if since is None else instant(since), recent)
 
 
 def _pages(raw: driver.Raw, found: Examined, *_: Any) -> None:

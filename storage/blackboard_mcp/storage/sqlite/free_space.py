@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from blackboard_mcp.storage.disk_room import Room
+from blackboard_mcp.storage.disk_room import DiskRoom
 from blackboard_mcp.storage.sqlite.trouble import Trouble
 
 logger = logging.getLogger(__name__)
@@ -42,9 +42,9 @@ class FreeSpace:
         self._keep = keep
         self._monotonic = monotonic
         self._next_look = float("-inf")
-        self._room = Room.ALL
+        self._room = DiskRoom.ALL
 
-    def room(self) -> Room:
+    def room(self) -> DiskRoom:
         """What there is room for; any thread may ask."""
         now = self._monotonic()
         if self._keep and now >= self._next_look:
@@ -55,11 +55,11 @@ class FreeSpace:
     def trouble(self) -> Trouble | None:
         """The same for those who ask how the store does."""
         match self.room():
-            case Room.ALL:
+            case DiskRoom.ALL:
                 return None
-            case Room.ENDING:
+            case DiskRoom.ENDING:
                 return Trouble("low", "The disk is nearly full: what adds to the boards is refused.")
-            case Room.NOTHING:
+            case DiskRoom.NOTHING:
                 return Trouble("full", "The disk is all but full: what agents write is refused.")
 
     def _look(self) -> None:
@@ -74,7 +74,7 @@ class FreeSpace:
         if room is self._room:
             return
         self._room = room
-        if room is Room.ALL:
+        if room is DiskRoom.ALL:
             logger.warning("%s has %d MiB free: posts are taken again", self._folder, disk.free >> 20)
             return
         logger.error(
@@ -84,12 +84,12 @@ class FreeSpace:
             disk.free / (1 << 20),
             keep / (1 << 20),
             "what adds to the boards is refused, what ends work is taken"
-            if room is Room.ENDING
+            if room is DiskRoom.ENDING
             else "what agents write is refused, reading goes on",
         )
 
 
-def _room(free: int, keep: int) -> Room:
+def _room(free: int, keep: int) -> DiskRoom:
     if free >= keep:
-        return Room.ALL
-    return Room.ENDING if free >= keep // _LAST else Room.NOTHING
+        return DiskRoom.ALL
+    return DiskRoom.ENDING if free >= keep // _LAST else DiskRoom.NOTHING

@@ -21,7 +21,7 @@ _DERIVED: Final = re.compile(r".*\.[0-9a-f]{16}")
 _RANKED: Final = tuple(Role)
 
 
-class Unfit(Exception):
+class UnfitClaims(Exception):
     """Why a token is refused."""
 
 
@@ -55,7 +55,7 @@ def name_of(value: Any) -> str:
         Unfit: it is no text, empty or too long.
     """
     if not isinstance(value, str) or not 0 < len(value) <= MAX_CLAIM_CHARS:
-        raise Unfit("it names nobody")
+        raise UnfitClaims("it names nobody")
     try:
         # Of two forms of one text, which an issuer may tell apart, the composed one alone is a name.
         if not _DERIVED.fullmatch(value) and check_agent(value) == value:
@@ -127,5 +127,5 @@ def _texts(value: Any) -> list[str]:
 def _few(values: Iterable[Any]) -> list[Any]:
     listed = list(values)
     if len(listed) > MAX_BOARDS:
-        raise Unfit(f"it names over {MAX_BOARDS} boards")
+        raise UnfitClaims(f"it names over {MAX_BOARDS} boards")
     return listed

@@ -20,7 +20,7 @@ from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.protocols.clock import Clock
 
 from ...settings.oauth import OAuthSettings
-from .claims import Unfit, principal_of
+from .claims import UnfitClaims, principal_of
 from .issuer_keys import IssuerKeys
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class JwtVerifier:
             claims = await self._signed(token)
             ends = self._checked(claims)
             return principal_of(claims, self._settings, credential=mark, expires_at=ends)
-        except Unfit as error:
+        except UnfitClaims as error:
             logger.info("token %s is refused: %s", mark, error)
             return None
 
@@ -75,50 +75,50 @@ class JwtVerifier:
     async def _signed(self, token: str) -> Mapping[str, Any]:
         """The claims, under a signature of one of the issuer's keys."""
         if len(token) > MAX_TOKEN_CHARS or not token.isascii() or token.count(".") != 2:
-            raise Unfit("it is no signed token")
+            raise UnfitClaims("it is no signed token")
         try:
             header = jwt.get_unverified_header(token)
         except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
-            raise Unfit("its header cannot be read") from None
+            raise UnfitClaims("its header cannot be read") from None
         algorithm, kid, kind = header.get("alg"), header.get("kid"), header.get("typ", "")
         if not isinstance(algorithm, str) or algorithm not in self._settings.algorithms:
-            raise Unfit("its algorithm is not allowed")
+            raise UnfitClaims("its algorithm is not allowed")
         if (
             not isinstance(kind, str)
             or kind.lower().removeprefix("application/") not in self._settings.token_types
         ):
-            raise Unfit("its typ is not allowed")
+            raise UnfitClaims("its typ is not allowed")
         if "crit" in header or "b64" in header:
-            raise Unfit("it asks for extensions")
+            raise UnfitClaims("it asks for extensions")
         if kid is not None and (not isinstance(kid, str) or len(kid) > 500):
-            raise Unfit("its kid is no text")
+            raise UnfitClaims("its kid is no text")
         for key in await self._keys.matching(kid, algorithm):
             try:
                 claims: dict[str, Any] = self._jwt.decode(token, key, algorithms=[algorithm])
             except (jwt.PyJWTError, ValueError, TypeError, RecursionError):
                 continue
             return claims
-        raise Unfit("no key of the issuer signed it")
+        raise UnfitClaims("no key of the issuer signed it")
 
     def _checked(self, claims: Mapping[str, Any]) -> datetime:
         """When the token ends; it is of this issuer, for this server and valid now."""
         if claims.get("iss") != self._settings.issuer:
-            raise Unfit("another issuer gave it")
+            raise UnfitClaims("another issuer gave it")
         audience = claims.get("aud")
         if self._settings.resource not in (audience if isinstance(audience, list) else [audience]):
-            raise Unfit("it is for another audience")
+            raise UnfitClaims("it is for another audience")
         if "cnf" in claims:
-            raise Unfit("it is bound to a key, and was shown without a proof of that")
+            raise UnfitClaims("it is bound to a key, and was shown without a proof of that")
         now, leeway = self._clock.now().timestamp(), self._settings.leeway_seconds
         ends = _instant(claims, "exp")
         if ends is None:
-            raise Unfit("it never expires")
+            raise UnfitClaims("it never expires")
         if now >= ends + leeway:
-            raise Unfit("it expired")
+            raise UnfitClaims("it expired")
         for name in ("nbf", "iat"):
             starts = _instant(claims, name)
             if starts is not None and now < starts - leeway:
-                raise Unfit(f"its {name} is in the future")
+                raise UnfitClaims(f"its {name} is in the future")
         return datetime.fromtimestamp(min(ends + leeway, _LATEST), UTC)
 
 
@@ -127,5 +127,5 @@ def _instant(claims: Mapping[str, Any], name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise Unfit(f"its {name} is no instant")
+        raise UnfitClaims(f"its {name} is no instant")
     return value if value <= _LATEST else float(_LATEST)

@@ -34,7 +34,7 @@ Thread = tuple[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenSummary:
     """A summary that passed its checks, and the ids of what it stands for."""
 
     new: NewSummary
@@ -84,7 +84,7 @@ class SummaryWriter:
             logger.warning("a board wants summaries by %s, which is not configured here", wanted)
         return EXTRACTIVE
 
-    async def write(self, board: str, config: BoardConfig, threads: Sequence[Thread]) -> list[Written]:
+    async def write(self, board: str, config: BoardConfig, threads: Sequence[Thread]) -> list[WrittenSummary]:
         """A summary of each thread for which a good one can be written, in the order of the threads."""
         if not threads:
             return []
@@ -93,7 +93,7 @@ class SummaryWriter:
         found = await self._ask_all(board, self._endpoint, threads)
         return [written for written in found if written is not None]
 
-    async def extracts(self, board: str, threads: Sequence[Thread]) -> list[Written]:
+    async def extracts(self, board: str, threads: Sequence[Thread]) -> list[WrittenSummary]:
         """Summaries in sentences of their sources, of the threads of which good ones can be made."""
         found = [await self.extract(board, thread) for thread in threads]
         return [written for written in found if written is not None]
@@ -104,7 +104,7 @@ class SummaryWriter:
         self._tokenizers.see(found)
         return self._tokenizers.find(self._tokenizers.name_on(board))
 
-    async def extract(self, board: str, thread: Thread, refused: str = "") -> Written | None:
+    async def extract(self, board: str, thread: Thread, refused: str = "") -> WrittenSummary | None:
         """A summary in sentences of the sources; none when no good one can be made.
 
         `refused` is why a better one was not to be had.
@@ -183,7 +183,7 @@ class SummaryWriter:
         writer: str,
         refused: str = "",
         author: str = "",
-    ) -> Written:
+    ) -> WrittenSummary:
         """A checked body as a summary that is ready to be applied."""
         from .checks import VOID, complete
 
@@ -201,7 +201,7 @@ class SummaryWriter:
             refused=refused,
             author=author,
         )
-        return Written(new, tuple(item.id for item in sources))
+        return WrittenSummary(new, tuple(item.id for item in sources))
 
     async def _sources(self, board: str, thread: Thread) -> list[Item]:
         """The sources; none when the thread may not be summarised after all."""
@@ -216,16 +216,16 @@ class SummaryWriter:
 
     async def _ask_all(
         self, board: str, endpoint: Summariser, threads: Sequence[Thread]
-    ) -> list[Written | None]:
+    ) -> list[WrittenSummary | None]:
         tasks = [asyncio.create_task(self._ask(board, endpoint, thread)) for thread in threads]
         try:
             await asyncio.wait(tasks, timeout=self.seconds)
         finally:
             late = [task for task in tasks if task.cancel()]
             await asyncio.gather(*late, return_exceptions=True)
-        found: list[Written | None] = []
+        found: list[WrittenSummary | None] = []
         for thread, task in zip(threads, tasks, strict=True):
-            answer: Written | str = (
+            answer: WrittenSummary | str = (
                 f"the {endpoint.name} endpoint took over {self.seconds:g} s"
                 if task.cancelled()
                 else task.result()
@@ -237,7 +237,7 @@ class SummaryWriter:
                 found.append(answer)
         return found
 
-    async def _ask(self, board: str, endpoint: Summariser, thread: Thread) -> Written | str:
+    async def _ask(self, board: str, endpoint: Summariser, thread: Thread) -> WrittenSummary | str:
         """The endpoint's summary, or why it is not to be had."""
         from .checks import body_limit, tidy
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from blackboard_mcp.protocols.board import Step
+from blackboard_mcp.protocols.board import PassStep
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import ItemType, Status
@@ -196,15 +196,15 @@ class _Search:
     def candidates(self, reach: Reach) -> Steps[dict[int, Candidate]]:
         config, no = self._board.config, self._board.no
         yield from self._take([row[0] for row in (yield sql("going_expired"), (no, self._now))])
-        if Step.RESOLVED in config.steps:
+        if PassStep.RESOLVED in config.steps:
             yield from self._page("going_done", 1)
             yield from self._page("going_done", 0)
-        if Step.LOGS in config.steps:
+        if PassStep.LOGS in config.steps:
             yield from self._page("going_logs")
         early = set(self._found)
-        if self._need > 0 and Step.THREADS in config.steps:
+        if self._need > 0 and PassStep.THREADS in config.steps:
             yield from self._finished_threads(early)
-        if self._need_after(early) > 0 and Step.IMPORTANCE in config.steps:
+        if self._need_after(early) > 0 and PassStep.IMPORTANCE in config.steps:
             yield from self._least(early, whole=reach is Reach.BAND)
         return self._found
 

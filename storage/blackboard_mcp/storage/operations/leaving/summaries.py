@@ -13,7 +13,7 @@ from typing import Any
 from blackboard_mcp.protocols.answers import (
     NewSummary,
 )
-from blackboard_mcp.protocols.board import Lifecycle, Step
+from blackboard_mcp.protocols.board import Lifecycle, PassStep
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.debates import DebateState
 from blackboard_mcp.protocols.errors import Conflict, Refused, RulesMoved, UnknownReference
@@ -154,7 +154,7 @@ def _apply(ledger: Ledger, summary: NewSummary, rows: dict[int, ItemRow]) -> Ste
     cited = [(EdgeKind.DERIVED_FROM, source) for source in sorted(sources)]
     yield from guard_index.connect(ledger.no, number, cited)
     for source in sorted(rows):
-        data = {"pass": ledger.first_seq, "step": Step.THREADS.number, "why": f"summarised in {row.id}"}
+        data = {"pass": ledger.first_seq, "step": PassStep.THREADS.number, "why": f"summarised in {row.id}"}
         yield from ledger.archive(rows[source], EventType.ITEM_ARCHIVED, agent=SYSTEM, data=data)
     yield from retraction.cite(ledger, row, cited, sources, aware=True)
     before = ledger.board.working_tokens

@@ -8,7 +8,7 @@ from blackboard_mcp.protocols.board import RESERVE_BYTES
 from blackboard_mcp.protocols.errors import QuotaExceeded, StoreLow
 from blackboard_mcp.protocols.events import SYSTEM
 
-from ...disk_room import ROOM, Room
+from ...disk_room import ROOM, DiskRoom
 from .rows import Steps, sql
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def check(ledger: Ledger) -> Steps[None]:
     if ledger.agent == SYSTEM:
         return
     owed = ledger.answering and ledger.grown == 1
-    if ROOM.get() is not Room.ALL and not owed:
+    if ROOM.get() is not DiskRoom.ALL and not owed:
         raise StoreLow(
             f"The server's disk is nearly full, so nothing new is taken. Nothing was changed. {_STILL}; reading goes "
             "on. Who runs the server finds in its log what helps; send this again later."
@@ -59,7 +59,7 @@ def check_room() -> None:
     Raises:
         StoreLow: there is no room for anything that agents write.
     """
-    if ROOM.get() is Room.NOTHING:
+    if ROOM.get() is DiskRoom.NOTHING:
         raise StoreLow(
             "The server's disk is all but full, so it only reads. Nothing was changed. Who runs the server finds in "
             "its log what helps; send this again later."

@@ -64,7 +64,7 @@ Sides = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ReadStanding:
     """An item as far as transactions look at it."""
 
     number: int
@@ -78,13 +78,13 @@ class Standing:
         return "forgotten" if self.deleted == FORGOTTEN else "deleted"
 
 
-def entries(no: int, agent: str, keys: Iterable[str]) -> Steps[dict[tuple[str, str], Standing]]:
+def entries(no: int, agent: str, keys: Iterable[str]) -> Steps[dict[tuple[str, str], ReadStanding]]:
     """The entries of some keys that an agent may see, by owner and key."""
     rows = yield sql("standing_entries"), (no, dumps(sorted(set(keys))), agent)
-    return {(owner, key): Standing(n, version, gone) for n, owner, key, version, gone in rows}
+    return {(owner, key): ReadStanding(n, version, gone) for n, owner, key, version, gone in rows}
 
 
-def shown(found: Mapping[tuple[str, str], Standing], sides: Sides, key: str) -> Standing | None:
+def shown(found: Mapping[tuple[str, str], ReadStanding], sides: Sides, key: str) -> ReadStanding | None:
     """The entry that a key names for an agent: what stands before tombstones, then by `marks`."""
     listed = [found[side, key] for side in sides if (side, key) in found]
     return min(listed, key=lambda entry: entry.deleted, default=None)
@@ -126,7 +126,7 @@ def hold(
     found = yield from entries(no, agent, (n.value for n in names.values() if n.kind is NameKind.ENTRY))
     asked = numbers(n.number for n in names.values() if n.kind is NameKind.ITEM)
     items = {
-        number: Standing(number, version, deleted)
+        number: ReadStanding(number, version, deleted)
         for number, _type, _key, version, deleted in (yield sql("standing_items"), (no, asked, agent))
     }
     # What a glob brings along is named by its version, unless the caller named it in another way.
@@ -155,7 +155,7 @@ def _as_of(read: int | Since) -> int:
     return read.seq if isinstance(read, Since) else read
 
 
-def _version(name: str, entry: Standing | None, read: int, moved: Moved, *, gone: bool) -> None:
+def _version(name: str, entry: ReadStanding | None, read: int, moved: Moved, *, gone: bool) -> None:
     """Absent is 0; of what was deleted, 0 holds and the tombstone's version does."""
     present = 0 if entry is None else entry.version
     if read == present or (read == 0 and entry is not None and entry.deleted):
@@ -193,7 +193,7 @@ def _board(no: int, seq: int, agent: str, as_of: int, moved: Moved) -> Steps[Non
         moved.add(name, present, f"{name} is at version {present} now")
 
 
-def _present(entry: Standing | None) -> int:
+def _present(entry: ReadStanding | None) -> int:
     """The version that a key reads as: 0 where nothing is there, or a tombstone."""
     return 0 if entry is None or entry.deleted else entry.version
 

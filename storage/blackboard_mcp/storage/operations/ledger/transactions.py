@@ -26,7 +26,7 @@ from ..reading.item_states import values
 from . import idempotency as repeating
 from .ledger import Ledger, attention, create_ledger, find_board, load_any
 from .principals import marks
-from .read_set import Moved, Sides, Standing, entries, hold, shown
+from .read_set import Moved, ReadStanding, Sides, entries, hold, shown
 from .rows import Steps, numbers, sql
 
 
@@ -176,7 +176,7 @@ class _Course:
     """How versions go on while the writes of a transaction are applied in order."""
 
     def __init__(
-        self, sides: Sides, found: dict[tuple[str, str], Standing], items: dict[int, Standing]
+        self, sides: Sides, found: dict[tuple[str, str], ReadStanding], items: dict[int, ReadStanding]
     ) -> None:
         self._sides = sides
         self._found = found
@@ -184,10 +184,10 @@ class _Course:
         self.written: set[int] = set()
         self._new = 0
 
-    def standing(self, number: int) -> Standing | None:
+    def standing(self, number: int) -> ReadStanding | None:
         return self._items.get(number)
 
-    def of(self, draft: Draft) -> Standing | None:
+    def of(self, draft: Draft) -> ReadStanding | None:
         """What a draft changes, as the drafts before it leave it; `None` where it makes something new."""
         if draft.target is not None:
             return self._items.get(draft.target)
@@ -200,15 +200,15 @@ class _Course:
     def _mark(self, visibility: Visibility | None) -> str:
         return next(side for side in self._sides if visibility_of(side) is (visibility or Visibility.BOARD))
 
-    def apply(self, draft: Draft, entry: Standing | None) -> int:
+    def apply(self, draft: Draft, entry: ReadStanding | None) -> int:
         """Takes the draft as written; what it is about from now on, below zero where it is new."""
         if entry is None:
             self._new -= 1
-            entry = Standing(self._new, 0, deleted=False)
+            entry = ReadStanding(self._new, 0, deleted=False)
             if draft.key is not None:
                 self._found[self._mark(draft.visibility), draft.key] = entry
         version = entry.version + draft.versions
-        after = Standing(entry.number, version, draft.delete or (entry.deleted and draft.text is None))
+        after = ReadStanding(entry.number, version, draft.delete or (entry.deleted and draft.text is None))
         self._items[entry.number] = after
         for place, known in self._found.items():
             if known.number == entry.number:
@@ -232,11 +232,11 @@ def _expected(no: int, agent: str, transaction: Transaction, moved: Moved) -> St
     asked = {draft.target for draft in writes if draft.target is not None}
     asked |= {call.number for call in debates if call.number >= 0}
     asked |= {entry.number for entry in found.values()}
-    items: dict[int, Standing] = {}
+    items: dict[int, ReadStanding] = {}
     ids: dict[int, str] = {}
     rows = yield sql("standing_items"), (no, numbers(asked), agent)
     for number, type_, key, version, deleted in rows:
-        items[number] = Standing(number, version, deleted)
+        items[number] = ReadStanding(number, version, deleted)
         ids[number] = key or item_id(type_, number)
     course = _Course((yield from marks(agent)), found, items)
     about: list[int] = []

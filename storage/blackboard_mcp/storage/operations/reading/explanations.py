@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from blackboard_mcp.protocols.board import DEFAULT_POLICY, Step
+from blackboard_mcp.protocols.board import DEFAULT_POLICY, PassStep
 from blackboard_mcp.protocols.debates import Duty, Obligation, ObligationState
 from blackboard_mcp.protocols.events import Event
 from blackboard_mcp.protocols.explain import (
     EXPIRY,
     Explained,
     Explanation,
-    Turn,
+    PassTurn,
 )
 from blackboard_mcp.protocols.guard import Protection
 from blackboard_mcp.protocols.items import Item, Zone, item_id
@@ -85,39 +85,41 @@ def _waits(no: int, number: int) -> Steps[tuple[str | None, tuple[Obligation, ..
     return root, tuple(owed.values())
 
 
-def _turn(board: BoardRow, item: Candidate, agent: str, now: int) -> Steps[Turn]:
+def _turn(board: BoardRow, item: Candidate, agent: str, now: int) -> Steps[PassTurn]:
     """What would take an item that nothing holds, and how much goes before it."""
     config, no = board.config, board.no
     if item.expired:
-        return Turn(EXPIRY, 0, 0)
+        return PassTurn(EXPIRY, 0, 0)
     place = (item.seq, item.number)
-    done = takes(Step.RESOLVED, item, config)
+    done = takes(PassStep.RESOLVED, item, config)
     early = [(0, 0)]
-    if Step.RESOLVED in config.steps:
+    if PassStep.RESOLVED in config.steps:
         early.append((yield from _ahead(no, "ahead_done", place if done else None, agent)))
         if done:
-            return _turned(Step.RESOLVED, early)
-    if Step.LOGS in config.steps:
-        log = takes(Step.LOGS, item, config)
+            return _turned(PassStep.RESOLVED, early)
+    if PassStep.LOGS in config.steps:
+        log = takes(PassStep.LOGS, item, config)
         early.append((yield from _ahead(no, "ahead_logs", place if log else None, agent)))
         if log:
-            return _turned(Step.LOGS, early)
-    if Step.THREADS in config.steps and (yield from _thread_is_over(board, item)):
-        return _turned(Step.THREADS, early)
-    if Step.IMPORTANCE not in config.steps or not takes(Step.IMPORTANCE, item, config):
-        return Turn(None)
+            return _turned(PassStep.LOGS, early)
+    if PassStep.THREADS in config.steps and (yield from _thread_is_over(board, item)):
+        return _turned(PassStep.THREADS, early)
+    if PassStep.IMPORTANCE not in config.steps or not takes(PassStep.IMPORTANCE, item, config):
+        return PassTurn(None)
     if config.policy != DEFAULT_POLICY:
-        return Turn(Step.IMPORTANCE)
+        return PassTurn(PassStep.IMPORTANCE)
     if item.open_work or item.bears:
         types = yield sql("types"), (no, numbers(item.bears), agent)
-        return Turn(Step.IMPORTANCE, open_work=item.open_work, after=tuple(item_id(t, n) for n, t in types))
-    flags = (int(Step.RESOLVED in config.steps), int(Step.LOGS in config.steps))
+        return PassTurn(
+            PassStep.IMPORTANCE, open_work=item.open_work, after=tuple(item_id(t, n) for n, t in types)
+        )
+    flags = (int(PassStep.RESOLVED in config.steps), int(PassStep.LOGS in config.steps))
     since = yield from weighing.lately(board, now)
     above = int(item.importance > config.ceiling)
     rank = (above, int(item.fresh), item.importance, *place)
     bound = (no, config.ceiling, *rank, since.seq, since.at, COUNTED, *flags, agent, hardest(config))
     rows = yield sql("ahead_least"), bound
-    return _turned(Step.IMPORTANCE, [*early, (rows[0][0], rows[0][1])])
+    return _turned(PassStep.IMPORTANCE, [*early, (rows[0][0], rows[0][1])])
 
 
 def _ahead(no: int, name: str, place: tuple[int, int] | None, agent: str) -> Steps[tuple[int, int]]:
@@ -126,9 +128,9 @@ def _ahead(no: int, name: str, place: tuple[int, int] | None, agent: str) -> Ste
     return rows[0][0], rows[0][1]
 
 
-def _turned(takes: str, ahead: Sequence[tuple[int, int]]) -> Turn:
+def _turned(takes: str, ahead: Sequence[tuple[int, int]]) -> PassTurn:
     more = any(items >= COUNTED for items, _ in ahead)
-    return Turn(takes, sum(items for items, _ in ahead), sum(tokens for _, tokens in ahead), more)
+    return PassTurn(takes, sum(items for items, _ in ahead), sum(tokens for _, tokens in ahead), more)
 
 
 def _thread_is_over(board: BoardRow, item: Candidate) -> Steps[bool]:
