@@ -1,4 +1,4 @@
-"""Who may do what on which board: roles, the scopes of a credential, and the principal that carries both.
+"""Access: roles, the scopes of a credential, and the principal that carries both.
 
 Knows what each role and each scope opens, nothing else: a decision here is a look into two tables.
 Refuses to know how a credential is proved, where members are kept, and which single items may be seen.

@@ -1,4 +1,4 @@
-"""What a board store answers with, and what it is told: frozen values."""
+"""Answers of a board store, and what it is told: frozen values."""
 
 from __future__ import annotations
 

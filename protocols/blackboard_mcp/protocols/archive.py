@@ -1,4 +1,4 @@
-"""What an archive index must do.
+"""The contract of an archive index.
 
 The index is derived: the store holds every body for good, and dropping the index and rebuilding it
 gives the same answers. It knows nothing of access: whoever asks confirms every hit against the store

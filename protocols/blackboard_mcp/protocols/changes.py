@@ -1,4 +1,4 @@
-"""What an agent is about to change, said so that somebody can allow it or not: the changes that a call consists of.
+"""Changes that a call is about to make, as they are put before access policies.
 
 The store says which changes a call consists of, because only within the transaction it is known what they
 touch. It commits those alone that were allowed: see `BoardStore.judged`.

@@ -1,4 +1,4 @@
-"""What a board store must do in debates. The bargain is that of `store`."""
+"""The contract of a board store for debates. The bargain is that of `store`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why an item is still there, what would take it and when, or why it left: the facts, for any rendering."""
+"""Explanations as facts, for any rendering: why an item stays, what would take it and when, or why it left."""
 
 from __future__ import annotations
 

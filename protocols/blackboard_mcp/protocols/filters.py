@@ -1,4 +1,4 @@
-"""What a reader asks for: queries of items, and filters of events that combine with all, any and not."""
+"""Queries of items, and filters of events that combine with all, any and not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a board store must do for those who follow its log. The bargain is that of `store`."""
+"""The contract of a board store for those who follow its log. The bargain is that of `store`."""
 
 from __future__ import annotations
 

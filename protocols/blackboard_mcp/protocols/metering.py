@@ -1,4 +1,4 @@
-"""How long the work of a call takes, whichever thread does it: a meter that goes with the call."""
+"""A meter of the time that a call's work takes, whichever thread does it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What policies of the operator's must do.
+"""The contracts of the operator's policies.
 
 Eviction says what goes first, validation what may be written, access who may change what.
 

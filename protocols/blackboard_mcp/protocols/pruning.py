@@ -1,4 +1,4 @@
-"""What a pruning pass is told and what it answers; how it decides is a policy's business."""
+"""A pruning pass: its input, its answer, and what each of its steps takes."""
 
 from __future__ import annotations
 

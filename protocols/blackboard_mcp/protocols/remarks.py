@@ -1,4 +1,4 @@
-"""What a board remarks on a post beside storing it: that it was said before, or what it stands against.
+"""Remarks on a post beside storing it: that it was said before, or what it stands against.
 
 A remark refuses nothing: whoever posted decides what to make of it.
 """

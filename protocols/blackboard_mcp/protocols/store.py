@@ -1,4 +1,4 @@
-"""What a board store must do; `answers` says what it answers with.
+"""The contract of a board store; `answers` has its answers.
 
 Every method is one transaction: all of it or nothing, seen whole or not at all. A mutation is durable
 when its call returns, carries exactly one event per change, written in the same transaction, and may be

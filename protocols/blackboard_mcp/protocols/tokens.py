@@ -1,4 +1,4 @@
-"""What a tokenizer must do."""
+"""The contract of a tokenizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may see an item or an event: the mark it bears, and those who look.
+"""Visibility: the mark that an item or event bears, and those who look.
 
 The mark, `owner` in rows and events, is empty for what the board sees, an agent's name for what is private to it,
 and `team:` with the name of somebody for what the agents who act for them share. Names have no colon, so the three

@@ -1,4 +1,4 @@
-"""How the calls of a store over an engine run: each is one operation in one transaction."""
+"""Calls of a store over an engine: each is one operation in one transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much room the disk leaves to those who write, as a transaction finds it."""
+"""The room that the disk leaves to writers, as a transaction finds it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store operation is, for every engine: a plain generator that yields SQL and receives rows.
+"""Store operations, for every engine: plain generators that yield SQL and receive rows.
 
 An operation knows statements and values; it knows no connection, no transaction and no await. SQLite
 runs one to its end in the thread of its connection, an engine on a network awaits each statement. An

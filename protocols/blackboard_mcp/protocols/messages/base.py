@@ -1,4 +1,4 @@
-"""What every communication protocol is made of: key shapes, bodies, states, and the class they hang on.
+"""The parts of every communication protocol: key shapes, bodies, states, and the class they hang on.
 
 A protocol says under which keys its messages stand, who writes them when, and what their texts hold. Its
 keys are relative: to the board they are posted on, and to a **scope**, one segment that keeps two uses of

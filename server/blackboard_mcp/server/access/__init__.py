@@ -1,1 +1,1 @@
-"""Who may change what, beside roles: the access policies of the operator's, and the judge who asks them."""
+"""Access: roles and rights, the door, credentials, and the operator's access policies."""

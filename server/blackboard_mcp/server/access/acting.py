@@ -1,4 +1,4 @@
-"""Whom the call under way is for: told beside the call, for those who judge what it changes."""
+"""The member for whom the call under way acts, carried beside the call to those who judge its changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How clients say who they are: names in headers on a server without tokens, and a bearer token with care."""
+"""Identity as clients state it: names in headers on a server without tokens, and a bearer token with care."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each entry needs of its caller: by the tool's name, and by the arguments of the call where they decide.
+"""The actions that each tool needs, by its name and, where they decide, by the arguments of the call.
 
 Knows the tools' arguments, checked. Refuses to know who calls: `rights` decides.
 """

@@ -1,4 +1,4 @@
-"""Whether a caller may do something on a board: the one place where role, scope, action and member meet.
+"""Rights on a board: the one place where role, scope, action and member meet.
 
 Every entry (tools, resources, prompts, completions, subscriptions, event streams, programs in the process) asks
 here before the use case runs. What single items an agent may see is the store's to say.

@@ -1,4 +1,4 @@
-"""What an error says of the state: that nothing was changed, except to a caller who asked for no change."""
+"""The assurance in errors that nothing was changed, except to a caller who asked for no change."""
 
 from __future__ import annotations
 

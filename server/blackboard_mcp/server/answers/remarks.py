@@ -1,4 +1,4 @@
-"""What the answer to a post says beside the items: what repeats, what was criticised already, what fell before."""
+"""Remarks in the answer to a post: repetitions, earlier critiques, claims that fell before."""
 
 from __future__ import annotations
 

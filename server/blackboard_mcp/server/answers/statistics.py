@@ -1,4 +1,4 @@
-"""Who is on a board and how full it is, as programs read it."""
+"""Statistics for programs: the agents on a board and how full it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a board is reached: tools called by name, answered in wire models; the same in-process and over MCP."""
+"""Calls to a board: tools by name, answered in wire models; the same in-process and over MCP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stewards do to a board as a whole."""
+"""Calls of stewards on a board as a whole."""
 
 from __future__ import annotations
 

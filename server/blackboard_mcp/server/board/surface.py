@@ -1,4 +1,4 @@
-"""What a board is to a program, wherever it is: the same calls, answers and errors in-process and over MCP."""
+"""The surface of a board for programs: the same calls, answers and errors in-process and over MCP."""
 
 from __future__ import annotations
 

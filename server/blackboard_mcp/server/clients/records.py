@@ -1,4 +1,4 @@
-"""What was installed, by file: how an entry is known again, and what brings the file back as it was."""
+"""Records of what was installed into clients' files, by which an entry is recognised and a file restored."""
 
 from __future__ import annotations
 

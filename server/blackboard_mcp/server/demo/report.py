@@ -1,4 +1,4 @@
-"""What a replay did to a board, in sections for a terminal: plain facts that a client can ask for."""
+"""The report on a replay, in sections for a terminal: plain facts that a client can ask for."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What may be wrong with an installation, found without changing anything."""
+"""Diagnosis of an installation, without changing anything."""

@@ -1,4 +1,4 @@
-"""What clients were told about boards: each entry of ours is tried as its client would, and must list tools."""
+"""Tries each of our entries in clients' files as its client would: it must list tools."""
 
 from __future__ import annotations
 

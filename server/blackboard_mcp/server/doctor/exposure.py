@@ -1,4 +1,4 @@
-"""What a server must have where others than this machine's users reach it: tokens, host names, TLS."""
+"""Checks of a server that is reachable from other machines: tokens, host names, TLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor says: findings with stable names, each with its cure."""
+"""Findings with stable names, each with its cure."""
 
 from __future__ import annotations
 

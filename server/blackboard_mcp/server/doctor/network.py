@@ -1,4 +1,4 @@
-"""What a server speaks to: its port, and the endpoints of models."""
+"""Checks of a server's network: its port, and the endpoints of models."""
 
 from __future__ import annotations
 

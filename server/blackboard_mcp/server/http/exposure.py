@@ -1,4 +1,4 @@
-"""What a server must have before it listens where others than this machine's users reach it."""
+"""Requirements on a server before it listens to other machines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who every request is by: asked once, before anything that shows or changes something sees the request.
+"""Identification of every request, before anything that shows or changes data sees it.
 
 Knows the headers that identify and what a refusal looks like over HTTP. Refuses to know how an identity is
 proved: `identify` says, for each request anew, and what it raises is the answer. A request that is open for long

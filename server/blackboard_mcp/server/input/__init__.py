@@ -1,1 +1,1 @@
-"""What callers give, checked: words in, values out."""
+"""Input of callers: arguments checked, and turned into drafts, queries and references."""

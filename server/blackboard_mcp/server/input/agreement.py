@@ -1,4 +1,4 @@
-"""Whom a post asks to agree."""
+"""The argument `agree`: the agents whom a post asks to agree."""
 
 from __future__ import annotations
 

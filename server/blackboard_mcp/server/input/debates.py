@@ -1,4 +1,4 @@
-"""What goes with what in a call of `debate`: its operations and their arguments."""
+"""Arguments of `debate`: the operations, and which arguments go with each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers ask for, checked: words become drafts, queries and references."""
+"""Posts as callers give them: checked fields become drafts and references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What callers ask of items, from words to queries; the same for tools and for programs."""
+"""Queries as callers give them; the same for tools and for programs."""
 
 from __future__ import annotations
 

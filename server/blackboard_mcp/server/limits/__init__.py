@@ -1,1 +1,1 @@
-"""How much, how fast and how many at once: bounds, rates, concurrency, and whose turn it is."""
+"""Limits: bounds, rates, concurrency, and fair turns between callers."""

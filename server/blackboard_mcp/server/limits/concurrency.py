@@ -1,4 +1,4 @@
-"""How many of something are open: in all, and for each whom they are counted for."""
+"""Counts of open things: in all, and for each account."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ class Counted:
 
 
 def counted_as(principal: Principal) -> str:
-    """Whom what a principal does is counted for: all agents of one owner together."""
+    """The account that a principal's calls are charged to: one for all agents of an owner."""
     return principal.owner

@@ -1,4 +1,4 @@
-"""How much a JSON document holds, counted in its bytes before anything reads it.
+"""The size of a JSON document: its values, counted in its bytes before anything parses it.
 
 A message of 4 MiB can hold a million values, and whoever validates them one by one takes seconds over it.
 Imports nothing, so that every wire can ask.

@@ -1,4 +1,4 @@
-"""How much of everything a server takes: one table of bounds, each with its range and its meaning.
+"""Limits of a server: one table of bounds, each with its range and its meaning.
 
 Knows names, ranges and defaults. Refuses to know what is bounded by them: who holds a bound reads it here.
 """

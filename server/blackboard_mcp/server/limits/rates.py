@@ -1,4 +1,4 @@
-"""How fast boards may be written to, in items and in bytes: a token bucket for each principal and one for each board.
+"""Rates of writing, in items and in bytes: a token bucket for each principal and one for each board.
 
 A board's bucket is shared fairly: its last half is given only to principals that have had no more of it lately
 than the others on average, so that one who floods a board leaves room for the rest. Counts are of this process.

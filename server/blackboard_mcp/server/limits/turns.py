@@ -1,4 +1,4 @@
-"""Whose call is worked on next: callers take turns, and a dear call counts as many cheap ones.
+"""Fair turns between callers: a dear call counts as many cheap ones.
 
 Start-time fair queueing (Goyal, Vin, Cheng 1996) between principals. Each call is charged the time that its work
 takes, in the event loop and in the store's threads; before it is known, what the caller's last calls of the kind took.

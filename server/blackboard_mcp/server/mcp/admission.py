@@ -1,4 +1,4 @@
-"""Which requests are worked on, and when: so many at once for each principal and in all, and by turns.
+"""Admission of requests: so many at once for each principal and in all, and by turns.
 
 Knows requests as a method and a caller. What is refused is refused before anything is looked at, so that to say
 no costs next to nothing.

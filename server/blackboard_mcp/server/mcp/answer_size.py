@@ -1,4 +1,4 @@
-"""That no answer of a tool has more than `MAX_ANSWER_BYTES`: what is left out when it would.
+"""The bound `MAX_ANSWER_BYTES` of a tool's answer, and the shortening of longer ones.
 
 Knows JSON as both generations write it, in UTF-8. Pages are cut to fit before, where they are made; this is
 the last look, which no tool can forget.

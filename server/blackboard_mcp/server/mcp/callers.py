@@ -1,4 +1,4 @@
-"""Who is calling: what a connection shows of itself, and the caller that tools are given.
+"""The caller behind a request: what its connection shows, and the `Caller` that tools are given.
 
 Knows where the SDK keeps a request's connection. Refuses to know how identities are proved: `Identify` says.
 """

@@ -1,4 +1,4 @@
-"""How the error tree and what nobody foresaw reach a client, and text that every wire can carry."""
+"""Errors as clients get them, those of the error tree and unforeseen ones, in text that every wire can carry."""
 
 from __future__ import annotations
 

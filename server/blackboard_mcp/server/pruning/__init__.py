@@ -1,1 +1,1 @@
-"""What leaves working memory: the pruner, its steps, the policies that order them, and summaries."""
+"""Pruning: the pruner, its steps, the policies that order them, and summaries."""

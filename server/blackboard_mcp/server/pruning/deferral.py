@@ -1,4 +1,4 @@
-"""What leaves after other things, whatever the policy: open work, and what something of importance rests on.
+"""Items that leave after others, whatever the policy: open work, and grounds of important items.
 
 Pure. It takes an order and puts off what has to wait; all else keeps its place.
 """

@@ -329,7 +329,7 @@ class Pruner:
         return _Deciding(self.policies, prepared)
 
     async def _judge(self, board: str) -> None:
-        """What a pass could not help, it tells of; what it could, it ends."""
+        """Reports pressure that a pass could not relieve, and ends pressure that it relieved."""
         found = await self._store.find_board(board)
         if found is None or (found.pressure is None and found.working_tokens <= found.config.target_tokens):
             return

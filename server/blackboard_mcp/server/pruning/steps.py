@@ -1,4 +1,4 @@
-"""What leaves working memory: the steps of a pass, the level it ends at, and what may never go.
+"""The steps of a pruning pass, the level at which it ends, and the items that never leave.
 
 A pure function from working memory as it stands to a plan. It knows nothing of stores and clocks, and
 never names an item that the guard holds. In which order the fourth step takes items is a policy's business.

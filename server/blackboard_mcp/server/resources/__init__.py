@@ -1,1 +1,1 @@
-"""What clients list beside the tools: resources, menus and prompts of the boards."""
+"""Resources, menus and prompts: what clients list beside the tools."""

@@ -1,4 +1,4 @@
-"""What menus of clients show: for each board a caller may read its resources by name, and the list of all boards."""
+"""Menus of clients: the resources of each board that a caller may read, and the list of all boards."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What can be set: of a server, of a board, and for sign-in by an OAuth issuer."""
+"""Settings of a server, of a board, and for sign-in by an OAuth issuer."""

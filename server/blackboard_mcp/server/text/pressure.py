@@ -1,4 +1,4 @@
-"""What the server says of pressure: how much is held by what, and who can let it go with which call."""
+"""Pressure in words: how much is held by what, and who can release it with which call."""
 
 from __future__ import annotations
 

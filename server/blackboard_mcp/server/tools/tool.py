@@ -1,4 +1,4 @@
-"""What a tool is, who calls it and what it answers; and a set of tools, called alike through every door.
+"""Tools, their callers and answers; and a set of tools, called alike through every door.
 
 There is no wire and no SDK in here: `mcp` serves a set to clients, `board` calls it in the same process.
 """

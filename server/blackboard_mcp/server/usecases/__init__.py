@@ -1,1 +1,1 @@
-"""What an agent can do on a board, whatever it is connected by."""
+"""Use cases: everything an agent can do on a board, through whatever door."""

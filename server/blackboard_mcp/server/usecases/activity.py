@@ -1,4 +1,4 @@
-"""Who is there, what is read and what was shown: noted in memory, written in the background, never on a caller's path.
+"""Activity of agents: noted in memory, written in the background, never on a caller's path.
 
 A hint for policies that go by use, for leases of watchers and for footers, not a part of any board: what a
 crash loses of it is lost.

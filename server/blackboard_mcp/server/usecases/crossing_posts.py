@@ -1,4 +1,4 @@
-"""What a post crosses with: what others wrote on the same matter and its author was not shown yet."""
+"""Posts that cross: others' items on the same matter that an author was not shown yet."""
 
 from __future__ import annotations
 

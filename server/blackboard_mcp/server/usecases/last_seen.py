@@ -1,4 +1,4 @@
-"""What each agent was shown of each board: kept in memory for the calls to come, and by the store for good.
+"""The items and events that each agent was shown: in memory for the next calls, in the store for good.
 
 The store joins what is noted here with what it has of other processes and of earlier days, so that nothing is
 read before an answer and nothing written on a caller's path. What a crash loses of it is shown again.

@@ -1,4 +1,4 @@
-"""What fits into one structured answer: so many items that nobody gets megabytes at once."""
+"""The size of structured answers: so many items that nobody gets megabytes at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a server can serve: its store is asked, and not only the process."""
+"""Readiness of a server: its store is asked, and not only the process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stewards do: the core, the board itself, a pruning pass by hand."""
+"""Calls of stewards: the core, the board itself, a pruning pass by hand."""
 
 from __future__ import annotations
 

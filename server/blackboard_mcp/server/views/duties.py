@@ -1,4 +1,4 @@
-"""What the reader owes, each with the calls that meet it, and who is awaited in a debate.
+"""Duties of the reader, each with the calls that meet it, and the agents awaited in a debate.
 
 A line of a duty has the text in quotation marks that it cannot close, and the calls after it.
 """

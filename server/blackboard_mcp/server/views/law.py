@@ -1,4 +1,4 @@
-"""How a view begins: where the reader is, and what stands there word for word at any budget."""
+"""The beginning of a view: the header, and what stands there word for word at any budget."""
 
 from __future__ import annotations
 

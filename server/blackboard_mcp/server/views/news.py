@@ -1,4 +1,4 @@
-"""What the reader has not been shown yet: what came, changed, was settled, agreed to and left, a line each."""
+"""News of a view: what came, changed, was settled, agreed to and left since the last look, a line each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of a text a line shows: whole sentences first, and of code and logs three lines.
+"""Passages of texts in lines: whole sentences first, and of code and logs three lines.
 
 What comes out stays on one line, or on lines that all carry `QUOTE`.
 """

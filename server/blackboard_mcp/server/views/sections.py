@@ -1,4 +1,4 @@
-"""What a view has besides its beginning, section by section."""
+"""Sections of a view, one after the other."""
 
 from __future__ import annotations
 

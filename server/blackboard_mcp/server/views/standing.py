@@ -1,4 +1,4 @@
-"""What of a board still stands, and what weighs most: read off a snapshot once for a whole view."""
+"""The standing of items, and their weight: read off a snapshot once for a whole view."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two boards are the same, row by row, in every table that says anything of a board."""
+"""Comparison of two boards, row by row, over every table that says anything of a board."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How values of columns look in a line of history, and what is accepted back.
+"""Forms of column values in a line of history, and their checks on the way back.
 
 Instants are ISO 8601 in UTC, JSON columns are JSON, flags are true and false: nothing of one engine's
 own representation leaves.

@@ -1,4 +1,4 @@
-"""What each table of the schema is to a board's history, and how its rows stand in the file.
+"""Tables of the schema in a board's history, and the form of their rows in the file.
 
 Every table is here, and every column of it: a test compares this page with the schema. A new table of a
 board's truth is one more `Table` below, and is then exported, imported, compared and left out of

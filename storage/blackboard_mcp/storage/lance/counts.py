@@ -1,4 +1,4 @@
-"""How often words occur on a board, counted by us and not by the driver.
+"""Counts of words on a board, kept by us and not by the driver.
 
 The driver's own scores keep counting replaced rows until it is compacted; these counts do not, so the
 same documents always score the same. Up to `EXACT` windows a word is counted exactly; a more frequent

@@ -1,4 +1,4 @@
-"""What a table holds, by document: for comparing it with the store."""
+"""The documents that a table holds, for comparing it with the store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a table offers for a query: the documents that either engine finds, with the passages that match."""
+"""Retrieval from a table: the documents that either engine finds, with the passages that match."""
 
 from __future__ import annotations
 

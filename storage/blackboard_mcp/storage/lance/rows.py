@@ -1,4 +1,4 @@
-"""How a document lies in the table, and how a query's filters are said to the driver.
+"""Rows of the table: the form of a document, and of a query's filters, for the driver.
 
 One row a window of a document, keyed by `id`; a document without words has one row all the same. Bodies
 stay in the store; the row holds the window's words, its vector, its place in the text and what filters

@@ -1,4 +1,4 @@
-"""What a board store does, written once for every SQL engine.
+"""Operations of a board store, written once for every SQL engine.
 
 Each operation is a plain generator that yields statements and is sent their rows; an engine runs it to
 the end inside one transaction. Nothing here awaits, sleeps, reads the clock or knows a driver.

@@ -1,4 +1,4 @@
-"""What the file of a write-ahead log holds, read without SQLite.
+"""The file of a write-ahead log, read without SQLite.
 
 SQLite ends a log at the first frame whose checksum is wrong and says nothing of what follows. Here what
 follows is counted: frames of the same life of the log, and the commits among them, that nobody will see.

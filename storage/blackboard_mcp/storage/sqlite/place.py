@@ -1,4 +1,4 @@
-"""Where a database file may lie: makes folder and file private, and knows which mounts bear no WAL."""
+"""The place of a database file: makes folder and file private, and knows which mounts bear no WAL."""
 
 from __future__ import annotations
 

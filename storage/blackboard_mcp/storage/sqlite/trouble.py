@@ -1,4 +1,4 @@
-"""What keeps a store from writing while it goes on reading."""
+"""Troubles that keep a store from writing while it goes on reading."""
 
 from __future__ import annotations
 

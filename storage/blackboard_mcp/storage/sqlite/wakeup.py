@@ -1,4 +1,4 @@
-"""How a process learns that the database changed: a counter, its waiters, and what moves it.
+"""Wake-up of a process when the database changed: a counter, its waiters, and what moves it.
 
 The truth is `PRAGMA data_version`, polled. A datagram without content on the loopback, sent after
 every commit to the processes that registered beside the database, only says "poll now": it may be

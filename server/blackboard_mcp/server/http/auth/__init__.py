@@ -1,1 +1,1 @@
-"""Who sends a request, proved: bearer tokens, by verifiers that are asked in order."""
+"""Authentication over HTTP: bearer tokens, proved by verifiers that are asked in order."""

@@ -1,4 +1,4 @@
-"""Who sends a request, where credentials are in force: by its bearer token and by nothing else."""
+"""Authentication of requests where credentials are in force: by bearer token and by nothing else."""
 
 from __future__ import annotations
 

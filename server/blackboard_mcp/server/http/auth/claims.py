@@ -1,4 +1,4 @@
-"""Whom the claims of a token name, and what they let them do."""
+"""Claims of a token: the agent that they name, and the roles and scopes that they give."""
 
 from __future__ import annotations
 

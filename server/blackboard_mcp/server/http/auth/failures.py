@@ -1,4 +1,4 @@
-"""How often a peer failed to authenticate: a credential that counts is always taken, those that do not are slowed."""
+"""Failed authentications by peer: a valid credential is always taken, invalid ones are slowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client without a good token is told: which issuer to ask, and for which scopes.
+"""Metadata for clients without a valid token: the issuer to ask, and the scopes.
 
 [RFC 9728](https://www.rfc-editor.org/rfc/rfc9728) metadata at its well-known addresses, and the
 challenges of [RFC 6750](https://www.rfc-editor.org/rfc/rfc6750) that lead there. Both pass the gate's

@@ -1,4 +1,4 @@
-"""What proves a bearer token: one verifier for each kind of token there is, asked in order.
+"""Verifiers of bearer tokens: one for each kind of token, asked in order.
 
 A verifier's answer is read as the SDK reads its own (`TokenVerifier`), so that its session check and ours see
 the same user.

@@ -1,1 +1,1 @@
-"""What may be written: the rules of a board, and what they are checked with."""
+"""Validation of writes: the rules of a board, and their checks."""

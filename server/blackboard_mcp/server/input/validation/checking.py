@@ -66,7 +66,7 @@ class Validators:
         return tuple(self._made)
 
     async def fault(self, rule: Rule, writing: Writing) -> Fault | None:
-        """What the validator of a rule has against it; that it cannot be asked is against it, too."""
+        """The objection of a rule's validator; a validator that cannot be asked objects."""
         name = rule.validator
         if name is None:
             return None

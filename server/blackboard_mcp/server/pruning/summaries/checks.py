@@ -1,4 +1,4 @@
-"""What a text must keep before it may stand for a thread, whoever wrote it.
+"""Checks that a text must pass before it stands for a thread, whoever wrote it.
 
 A writer gives the body: lines that cite their sources in brackets. The server adds the line that lists
 all sources, so that nobody can leave one out or name another. `faults` says everything that is wrong

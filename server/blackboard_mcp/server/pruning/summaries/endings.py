@@ -1,4 +1,4 @@
-"""What became of a claim, in a sentence: stands, falls, amended or open; by whom, after which critique, and why."""
+"""The outcome of a claim in a sentence: stands, falls, amended or open; by whom, after which critique, and why."""
 
 from __future__ import annotations
 

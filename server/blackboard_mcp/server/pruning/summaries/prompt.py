@@ -1,4 +1,4 @@
-"""What a language model is told: the rules, and the sources as data that cannot pass for rules.
+"""The prompt for a language model: the rules, and the sources as data that cannot pass for rules.
 
 Every line of a source stands behind a mark that is new in every request and that no source can know, so
 that nothing written on the board can end its own quotation. Control, invisible and direction-changing

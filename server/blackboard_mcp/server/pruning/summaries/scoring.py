@@ -1,4 +1,4 @@
-"""How telling a sentence is: by what it is part of, what it says, and how it fits into the thread."""
+"""Scores of sentences: by their item, by their content, and by their place in the thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who writes the summaries of a pass, and what is used when that fails.
+"""Writers of the summaries of a pass, and the fallback when one fails.
 
 Sentences of the sources are always at hand. An endpoint is asked first where the board wants one: all
 threads of a pass share its time, and what is late, unreadable or fails the checks is written without it.

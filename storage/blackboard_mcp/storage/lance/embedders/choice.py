@@ -1,4 +1,4 @@
-"""Which embedding model an installation uses, and how much its vectors count."""
+"""The choice of an embedding model, and the weight of its vectors."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Who may see and change what: visibility, permits, members, access tokens."""
+"""Access inside a transaction: visibility, permits, members, access tokens."""

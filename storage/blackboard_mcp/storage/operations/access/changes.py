@@ -1,4 +1,4 @@
-"""What a post changes, noted for the access policies that are asked about it."""
+"""Changes by a post, noted for the access policies that are asked about it."""
 
 from __future__ import annotations
 

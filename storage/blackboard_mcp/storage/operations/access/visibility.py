@@ -1,4 +1,4 @@
-"""Who may see what: the one place that says so, for statements and for rows.
+"""Visibility of items: the one place that says who may see which, for statements and for rows.
 
 Items and events have an `owner`: '' for what everybody sees, an agent's name for what only that agent does, and
 `team:` with the name of somebody for what all agents who act for them see. Statements say it in words that are

@@ -1,4 +1,4 @@
-"""What agents do in debates: one thing at a time, to the debate about one item."""
+"""Calls of agents in debates: one at a time, to the debate about one item."""
 
 from __future__ import annotations
 

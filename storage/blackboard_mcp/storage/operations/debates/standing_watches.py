@@ -21,7 +21,7 @@ MAX_GLOBS = 500
 
 
 def watchers_of(no: int, item: ItemRow) -> Steps[list[str]]:
-    """Who watches what the item is about, those who have watched longest first; of what not everybody sees nobody."""
+    """Agents who watch a topic of the item, the longest watching first; nobody hears of items that some cannot see."""
     if not item.public:
         return []
     topics = exact_topics(item.type, item.thread, json.loads(item.tags))

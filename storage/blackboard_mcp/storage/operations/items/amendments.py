@@ -1,4 +1,4 @@
-"""What the log keeps of changes without a new text: each value before and after, as far as it is short."""
+"""Amendments in the log: each value before and after a change without a new text, as far as it is short."""
 
 from __future__ import annotations
 

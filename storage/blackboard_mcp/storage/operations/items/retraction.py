@@ -166,7 +166,7 @@ def fallen(ledger: Ledger, rows: Sequence[ItemRow]) -> Steps[dict[int, tuple[str
 
 
 def _told(source: ItemRow, row: ItemRow) -> Steps[bool]:
-    """Whether a notice may go from one item to the other: nothing leads out of what not everybody sees."""
+    """Whether a notice may go from one item to the other; none leaves an item that some cannot see."""
     if sight.shared(source.owner, row.owner):
         return True
     return row.visibility is Visibility.PRIVATE and bool((yield from audience(source.owner, [row.owner])))

@@ -1,4 +1,4 @@
-"""How far items are to be relied on: as far as the least of those who wrote them, or of what they summarise."""
+"""Trust in items: that of the least trusted of their writers, or of the items that they summarise."""
 
 from __future__ import annotations
 

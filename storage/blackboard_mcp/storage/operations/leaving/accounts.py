@@ -1,4 +1,4 @@
-"""What is kept from leaving on an owner's account, and how much of that one owner may have."""
+"""Accounts of owners: what is held for each, and how much one of them may hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pass is shown of working memory: all of it, or no more than it takes to decide.
+"""Candidates of a pruning pass: all of working memory, or no more than it takes to decide.
 
 A pass on a large board must not read it all inside the write transaction. Each step has an index that
 lists its candidates in the order in which it takes them, without what is protected, so that a pass reads

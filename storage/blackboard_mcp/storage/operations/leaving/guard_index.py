@@ -1,4 +1,4 @@
-"""What the guard holds, kept in an index that every change of the graph brings up to date.
+"""The guard's index of held items, kept up to date by every change of the graph.
 
 `protocols.guard.closure` defines what open debates hold, over the edges that lead from an item to one that
 is seen by nobody who does not see the first: what is hidden holds nothing for others. `held` stores it, an

@@ -1,4 +1,4 @@
-"""What ends by time, as a board's settings say: the duties of who left, debates that stand still, answers awaited.
+"""Lapses by time, as a board's settings say: duties of absent agents, debates that stand still, awaited answers.
 
 Whoever owes something in a debate has left when it made no call for as long as `presence_seconds` says while
 another who takes part in the debate did; what it owed is waived, an answer as well, and the critique stays

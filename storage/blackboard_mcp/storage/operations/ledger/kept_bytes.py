@@ -1,4 +1,4 @@
-"""What stays for good is bounded: in bytes of an owner and of a board, and by the room on the disk."""
+"""Bounds on kept bytes: of an owner, of a board, and by the room on the disk."""
 
 from __future__ import annotations
 

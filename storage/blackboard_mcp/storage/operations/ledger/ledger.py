@@ -59,7 +59,7 @@ class Ledger:
     asking: bool = False
     """Requests and answers are being written by the operations that do."""
     addressed: str = ""
-    """Whom what is posted now is for, and nobody else: the agent or the skill asked, or who asked."""
+    """The only addressee of what is posted now: the agent or skill that is asked, or the asker."""
     before: int = field(init=False)
     """Where the board stood."""
     first_seq: int = field(init=False)

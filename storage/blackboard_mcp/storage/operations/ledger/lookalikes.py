@@ -1,4 +1,4 @@
-"""Who writes on a board: no two whose names look alike, and nobody new by a name that means somebody else.
+"""Lookalike names: a newcomer is refused whose name looks like another's, or means somebody else.
 
 Whoever was on a board before there was this rule stays, whatever others are called there. An agent that only reads
 takes no name away from anybody.

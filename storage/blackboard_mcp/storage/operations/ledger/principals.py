@@ -1,4 +1,4 @@
-"""Whom agents act for: one owner may have many agents, and counts once."""
+"""Owners of agents: an owner may have many agents, and counts once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why items stay, what would take them and when, why they left."""
+"""Explanations: why items stay, what would take them and when, why they left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the archive's indexer works from: the outbox, the archive page by page, leases."""
+"""The feed of the archive's indexer: the outbox, the archive page by page, leases."""
 
 from __future__ import annotations
 

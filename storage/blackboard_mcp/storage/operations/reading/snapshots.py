@@ -1,4 +1,4 @@
-"""What a view is rendered from: the most important items, what is owed and debated, and what happened lately.
+"""Snapshots for views: the most important items, duties, debates, and recent events.
 
 Its cost does not grow with the board: every statement is bounded, and what it is bounded by is chosen among what
 the agent may see, so that nothing hidden from it changes an answer.
