@@ -157,8 +157,8 @@ class CoreTools:
             name="wait",
             title="Wait for news",
             description=(
-                "What others did and you were not shown: at once if it concerns you, else once it is quiet (numbers "
-                "left out: yours, bookkeeping). since: all after it; subscription: its matches."
+                "What others did and you were not shown: at once if it concerns you, else once it is quiet (missing "
+                "numbers: your own, bookkeeping). since: all after it; subscription: its matches."
             ),
             needs=TOOLS["wait"],
             read_only=True,

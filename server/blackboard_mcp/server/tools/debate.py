@@ -50,11 +50,11 @@ class DebateTool:
             name="debate",
             title="Debate an item",
             description=(
-                "agree (acknowledge): answers settle it, the item stands; or to a decision. concede: your item, "
-                "criticised or not, falls; `to`: what replaces it (yours: it is amended). withdraw: your CRITIQUE. "
-                "decide: outcome stands, falls or amended; reason. confirm: another's decision. open: without a "
-                "CRITIQUE. vote: where a quorum closes. status: who is missing. watch: id or topic "
-                "(key:plan:**, tag:db)."
+                "agree: to a DECISION that asks you; or that answers settle a debate, its item stands "
+                "(acknowledge). concede: your item, criticised or not, falls; `to`: what replaces it (yours: it "
+                "is amended). withdraw: your CRITIQUE. decide a debate: outcome stands, falls or amended; reason."
+                " confirm: another's. open: without a CRITIQUE. vote: where a quorum closes. status: who is "
+                "missing. watch: id or topic (key:plan:**, tag:db)."
             ),
             needs=TOOLS["debate"],
             output=lambda: wire.DebateResult,
