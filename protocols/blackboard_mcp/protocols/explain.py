@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     )
 
 EXPIRY = "expired"
-"""What takes an item whose time to live has ended, whatever the steps."""
+"""Stands in the place of a step for items whose time to live has ended: every pass takes them."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassTurn:
     """Where an unprotected item stands in the order in which items go.
 
-    `takes` is the `Step` that would take it, or `EXPIRY`; `None` when nothing would as it is now.
+    `takes` is the `PassStep` that would take it, or `EXPIRY`; `None` when nothing would as it is now.
     `items` and `tokens` are what goes before it, of what the reader may see; `None` where the board's policy
     orders the step and its order was not asked for, or where it comes after other things: what rests on it
     (`after`), and as `open_work` all else of its owner. `more`: there is more than was counted.

@@ -129,9 +129,9 @@ Reaching = Callable[[BoardConfig], Reach]
 
 
 def takes(step: PassStep, item: Candidate, config: BoardConfig) -> bool:
-    """Whether a step of a pass takes an item that nothing holds, if room is still wanted when its turn comes.
+    """Whether a step takes an item that nothing holds, as long as the pass still needs room.
 
-    A thread goes as a whole: of `Step.THREADS` only `finished` says.
+    A thread goes as a whole, so `finished` decides for `PassStep.THREADS`.
     """
     match step:
         case PassStep.RESOLVED:

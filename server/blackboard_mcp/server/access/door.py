@@ -1,4 +1,4 @@
-"""The door that every call of the adapter goes through, and the watch over calls that wait.
+"""The door that every call goes through, and the watch over calls that wait.
 
 Knows callers, needs and board names. Refuses to know how it is decided: a hook says.
 """

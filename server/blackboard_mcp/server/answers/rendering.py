@@ -421,7 +421,7 @@ class Rendering:
         """Events, a line each, with the beginning of what was posted; what left and bookkeeping share a line.
 
         `told` hears of the sequences that there was room for, and gives what the agent was not shown after that.
-        `others` are agents with their last calls, for who waited for them in vain.
+        `others` are the other agents with their last calls, told to a caller whose wait brought nothing.
         """
         lines: list[str] = []
         shown: list[int] = []

@@ -1,6 +1,6 @@
 """The MCP endpoint's sessions: each is one principal's, and looks absent to everybody else.
 
-Knows the legacy generation's session header and the adapter's scope keys. Refuses to know who somebody is:
+Knows the legacy generation's session header and our scope keys. Refuses to know who somebody is:
 the request's scope says.
 """
 

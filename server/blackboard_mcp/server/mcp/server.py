@@ -1,7 +1,7 @@
 """The one door between the MCP SDK and our tools, resources and prompts.
 
 Knows the SDK (2.3), its two protocol generations and their wires, and nothing of boards. Nothing
-outside the adapter's files touches the SDK's internals: a tool gets a `Caller` and typed arguments and
+outside this folder touches the SDK's internals: a tool gets a `Caller` and typed arguments and
 returns an `Answer`, a resource returns text, and a change is published once.
 """
 
@@ -57,7 +57,7 @@ class HttpSessions:
     opened_by: Callable[[str | None], bool]
     """Whether a request of this protocol version opens a session."""
     gone_key: str
-    """Where a request's scope says that its client is gone."""
+    """The key of a request's scope under which it says that its client is gone."""
 
 
 class BoardServer:

@@ -32,7 +32,7 @@ _REQUEST_CANCELLED: Final = -32800
 
 # Only what differs from the protocol's defaults. Clients read these, models do not.
 READ_ONLY: Final = ToolAnnotations(read_only_hint=True)
-"""For tools that change nothing but what their caller was shown, which is noted for it alone."""
+"""Marks tools that change nothing but the note of what their caller was shown."""
 ADDS: Final = ToolAnnotations(destructive_hint=False)
 
 

@@ -18,7 +18,7 @@ NAMED = re.compile(r"(?P<name>[a-z][a-z0-9-]{0,31})=(?P<path>[A-Za-z_][\w.]*:[A-
 
 
 def load(path: str, before: str = "", **facts: Any) -> Any:
-    """What `module:attribute` names; `before` begins the messages of errors, which carry `facts`.
+    """Returns the object at `module:attribute`. Messages of errors begin with `before`; errors carry `facts`.
 
     Raises:
         InvalidInput: the module cannot be imported, or has no such attribute.
@@ -38,7 +38,7 @@ def load(path: str, before: str = "", **facts: Any) -> Any:
 
 
 def make(found: Any, before: str, **facts: Any) -> Any:
-    """What a class or function returns when it is called without arguments.
+    """Calls a class or function without arguments, and returns the result.
 
     Raises:
         InvalidInput: it raised.

@@ -186,7 +186,7 @@ class CoreTools:
         items: Batch | None = None,
         board: BoardId | None = None,
     ) -> Answer:
-        # The adapter has checked every value already.
+        # Every value was checked before the call.
         single = PostFields.model_construct(
             text=text,
             type=type,

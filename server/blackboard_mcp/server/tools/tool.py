@@ -26,7 +26,7 @@ Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
 async def _silent(progress: float, total: float | None, message: str | None) -> None:
-    """For callers who asked for no progress."""
+    """Reports nothing: the default of callers who asked for no progress."""
 
 
 @dataclass(frozen=True)
