@@ -1,4 +1,4 @@
-"""Work that goes on beside other work, and ends with it."""
+"""Background tasks that end with the work they accompany."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @asynccontextmanager
 async def alongside(work: Coroutine[Any, Any, None], name: str) -> AsyncIterator[None]:
-    """Runs `work` as a task of that name for as long as it is entered; then the task is cancelled and awaited."""
+    """Runs `work` as a task called `name` while the context is entered, then cancels the task and awaits its end."""
     task = asyncio.create_task(work, name=name)
     try:
         yield

@@ -1,4 +1,4 @@
-"""The ASGI application: the MCP endpoint, `/healthz`, further routes, all behind one gate and one identity."""
+"""The ASGI application: the MCP endpoint, health checks and further routes, behind the gate and identification."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ from starlette.routing import BaseRoute, Route
 HEALTH_PATH: Final = "/healthz"
 LIVE_PATH: Final = "/livez"
 _SERVING: Final = (None, "low", "full")
-"""A server that reads, and little else, for want of room serves its readers, and a restart would not help."""
+"""The values of `trouble` that still count as healthy.
+
+A server short of disk space can still serve readers, and a restart would not help.
+"""
 
 
 def build_application(
@@ -36,9 +39,9 @@ def build_application(
     routes: Sequence[BaseRoute] = (),
     lifespan: Callable[[], AbstractAsyncContextManager[None]] | None = None,
 ) -> Starlette:
-    """An application with the MCP endpoint of both generations at `/mcp`, and `/healthz`; one a server.
+    """Returns the application: the MCP endpoint of both generations at `/mcp`, `/healthz`, `/livez` and `routes`.
 
-    Hosts and origins are compared exactly, on every route, `routes` included. `lifespan` is
+    May be called once for each server. Hosts and origins are compared exactly, on every route. `lifespan` is
     entered before requests are served and left after the last of them.
     """
     sessions = server.http_sessions()

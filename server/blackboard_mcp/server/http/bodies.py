@@ -1,7 +1,7 @@
-"""The body of a request, read whole before anything behind sees it, within a time and a size.
+"""Reading of request bodies: whole, within bounds of time and size, before the application sees them.
 
-What is behind waits for ever for the rest of a half-sent one. It is read for callers who are known already: others
-could hold up everybody with what they send.
+The application would wait for ever for the rest of a half-sent body. Only bodies of identified callers are
+read: unknown callers could otherwise fill the memory for bodies that all callers share.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TOO_LARGE: Final = 413
 
 
 class Bodies:
-    """Reads a request's body and gives it on in one piece, or answers in the place of the rest."""
+    """Reads a request's body and passes it on in one piece, or answers with an error."""
 
     def __init__(self, app: ASGIApp, *, limits: Limits) -> None:
         self._app = app
@@ -28,7 +28,7 @@ class Bodies:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if PRINCIPAL_SCOPE_KEY not in scope:
-            # What is open to everybody takes no body.
+            # Paths that everybody may ask for take no body.
             await self._app(scope, receive, send)
             return
         body = bytearray()
@@ -55,7 +55,7 @@ class Bodies:
         )
 
     async def _read(self, receive: Receive, body: bytearray) -> bool:
-        """Read the whole body into `body`; whether the client stayed until its end."""
+        """Reads the whole body into `body`, and tells whether the client stayed until its end."""
         try:
             async with asyncio.timeout(self._limits.body_seconds):
                 while True:
@@ -95,7 +95,7 @@ def _lengths(scope: Scope) -> list[bytes]:
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the body once and then waits for the client to leave."""
+    """Returns a `receive` that delivers the body once and then waits for the client to leave."""
     given = False
 
     async def replay() -> Message:

@@ -1,7 +1,7 @@
-"""uvicorn's HTTP/1.1 with bounds: of connections, of heads, of the time a client takes to send and to read.
+"""uvicorn's HTTP/1.1 with bounds on connections, on request heads, and on how long a client takes to send and read.
 
-What can still be answered is answered in JSON: too many connections, a head that is too large or too slow, and
-what is no HTTP. Of these nothing reaches the application.
+Faults that come before the application are answered in JSON: too many connections, a head that is too large
+or too slow, and data that is not HTTP.
 """
 
 from __future__ import annotations
@@ -41,7 +41,11 @@ _REASONS: Final = {
 
 
 def bounded_protocol(server: BoardServer, proxies: Sequence[Network] = ()) -> type[BoundedProtocol]:
-    """The protocol of one server's connections, with that server's limits; those of proxies are counted in all only."""
+    """Returns the class of one server's connections, with that server's limits.
+
+    Connections from `proxies` count against the bound of all connections, but not against the bound of one
+    address.
+    """
 
     class Bounded(BoundedProtocol):
         board = server
@@ -53,14 +57,19 @@ def bounded_protocol(server: BoardServer, proxies: Sequence[Network] = ()) -> ty
 
 
 class _Framed(h11.Connection):
-    """Takes requests alone whose end is told in one way.
+    """An h11 connection that refuses requests whose body could end in two places.
 
-    h11 follows Transfer-Encoding where Content-Length stands beside it. A proxy in front that follows the other takes
-    what comes behind for part of the same request, and lets a second one through under the name of the first
-    (RFC 9112, 6.1 and 11.2).
+    h11 follows Transfer-Encoding if Content-Length stands beside it. A proxy in front that follows
+    Content-Length would take the following bytes for part of the same request, and let a second request
+    through under the name of the first (RFC 9112, 6.1 and 11.2).
     """
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+        """Returns h11's next event.
+
+        Raises:
+            h11.RemoteProtocolError: the request has two ends, or is of another version than 1.0 and 1.1.
+        """
         event = super().next_event()
         if isinstance(event, h11.Request):
             names = {name for name, _ in event.headers}
@@ -72,7 +81,7 @@ class _Framed(h11.Connection):
 
 
 class BoundedProtocol(H11Protocol):
-    """One connection. A refused one is told why, read without keeping anything, and closed a moment later."""
+    """One connection. A refused one gets an answer, its further data is discarded, and it is closed soon after."""
 
     board: ClassVar[BoardServer]
     counted: ClassVar[Counted]
@@ -97,7 +106,7 @@ class BoundedProtocol(H11Protocol):
         super().connection_made(transport)
         peer, port = self.client or ("", 0)
         if self.trusted and is_in(peer, self.trusted):
-            peer = f"{peer} {port}"  # everybody comes from there: each connection is counted for itself
+            peer = f"{peer} {port}"  # all clients come from the proxy's address: count each connection on its own
         full = self.counted.enter(peer)
         if full is None:
             self._peer = peer
@@ -129,7 +138,7 @@ class BoundedProtocol(H11Protocol):
             self._stop_watching_head()
 
     def send_400_response(self, msg: str) -> None:
-        """What is no request: for uvicorn, which calls this while it handles the parser's error."""
+        """Answers data that is not a valid request. uvicorn calls this while it handles the parser's error."""
         fault = sys.exc_info()[1]
         status = fault.error_status_hint if isinstance(fault, h11.RemoteProtocolError) else 400
         if status == 431:
@@ -157,11 +166,11 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def _refuse(self, status: int, code: str, message: str, **facts: Any) -> None:
-        """Answers before the connection closes; a client that still sends would otherwise not read it."""
+        """Sends an error, and delays closing the connection so that a client that still sends can read it."""
         self._refused = True
         self._stop_watching_head()
         if self.cycle is not None and not self.cycle.response_complete:
-            # Half of a body came before the fault: whoever still reads it must write no answer of its own.
+            # The application is still reading the faulty body: it must not send an answer of its own.
             begun, self.cycle.disconnected = self.cycle.response_started, True
             self.cycle.message_event.set()
             if begun:

@@ -48,10 +48,13 @@ def check_exposure(
     tls: Tls | None,
     proxies: Sequence[Network],
 ) -> None:
-    """See that a server may listen on an address.
+    """Checks that a server has all it needs to listen on an address.
+
+    Other machines can reach every address but loopback ones, so the server needs tokens, host names and TLS
+    there.
 
     Raises:
-        InvalidInput: others reach it, and something is missing; it names all that is.
+        InvalidInput: something is missing; the message names all of it.
     """
     if is_loopback(host):
         return
@@ -66,10 +69,10 @@ def check_exposure(
 
 
 def check_folder(folder: Path) -> None:
-    """See that tokens mean something: who can read or write the data folder needs none.
+    """Checks that only the current user can read and write the data folder; others could bypass tokens.
 
     Raises:
-        InvalidInput: other users of this machine can.
+        InvalidInput: other users of this machine have access to the folder.
     """
     mode = folder.stat().st_mode & 0o777
     if sys.platform != "win32" and mode & 0o077:
@@ -81,10 +84,10 @@ def check_folder(folder: Path) -> None:
 
 
 def tls_of(cert: Path | None, key: Path | None) -> Tls | None:
-    """The certificate and key of the settings, tried out; `None` without.
+    """Returns the certificate and key of the settings after loading them once; `None` if neither is set.
 
     Raises:
-        InvalidInput: one without the other, or they cannot be read, or do not belong together.
+        InvalidInput: one is missing, they cannot be read or do not belong together, or everybody can access the key.
     """
     if cert is None and key is None:
         return None
@@ -110,10 +113,10 @@ def tls_of(cert: Path | None, key: Path | None) -> Tls | None:
 
 
 def networks_of(addresses: Sequence[str]) -> tuple[Network, ...]:
-    """Addresses and networks of proxies.
+    """Returns the networks that the settings name as addresses or networks of proxies.
 
     Raises:
-        InvalidInput: one that is neither, or is everybody's.
+        InvalidInput: an entry is neither, or covers every address.
     """
     found = []
     for address in addresses:
@@ -131,7 +134,7 @@ def networks_of(addresses: Sequence[str]) -> tuple[Network, ...]:
 
 
 def is_in(peer: str, networks: Sequence[Network]) -> bool:
-    """Whether the address of a connection's other end is in one of the networks."""
+    """Tells whether the address of a connection's other end is in one of the networks."""
     try:
         address = ip_address(peer.partition("%")[0])
     except ValueError:

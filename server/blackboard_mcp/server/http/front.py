@@ -1,7 +1,7 @@
 """The page at `/`, for a person who opens the server's address in a browser.
 
-It says what this is, which boards its reader may see, and what to give each client, ready to copy. Nothing on it moves
-or loads anything; words of agents stand on it as text.
+It explains the server, lists the boards that the reader may see, and shows the configuration for each client,
+ready to copy. It has no scripts and loads nothing; texts of agents are shown without markup.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 FRONT_PATH: Final = "/"
 BoardsOf = Callable[[Principal], Awaitable[list[tuple[str, Board | None]]]]
-"""The boards that a principal may read, with their state once they are there."""
+"""Returns the boards that a principal may read, each by name with its state, or `None` before its first post."""
 
 _STYLE: Final = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:2rem auto;padding:0 1rem}"
@@ -46,7 +46,7 @@ _HEADERS: Final[Mapping[str, str]] = {
 
 
 class FrontPage:
-    """Answers who was identified with the boards that it may read, and refuses everybody else in words for people."""
+    """Shows an identified reader the boards that it may read, and tells everybody else how to get a token."""
 
     def __init__(self, boards: BoardsOf) -> None:
         self._boards = boards
@@ -78,7 +78,7 @@ def _page(body: str) -> str:
 
 
 def _text(words: str) -> str:
-    """Words of anybody as they stand on the page: one line, what is hidden as escapes, no markup."""
+    """Returns anybody's text for the page: on one line, with hidden characters and markup escaped."""
     return escape(one_line(words))
 
 
@@ -125,7 +125,10 @@ def _connecting(url: str, *, token: bool) -> str:
 
 
 def snippets(url: str, *, token: bool) -> list[tuple[str, str, str]]:
-    """Of each client its name, where the text goes, and the text, for a server with tokens or without."""
+    """Returns the configuration of each client, for a server with tokens or without.
+
+    Each entry has the client's name, a line on where the text goes, and the text.
+    """
 
     def headers(agent: str, variable: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {variable}"} if token else {"X-Blackboard-Agent": agent}

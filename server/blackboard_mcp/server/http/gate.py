@@ -1,7 +1,7 @@
-"""The checks every HTTP request passes before anything else sees it, and errors that are JSON.
+"""The checks that every HTTP request passes first, and errors in JSON.
 
-Hosts and origins are compared exactly: a page on another site that resolves its name to this
-machine (DNS rebinding) comes with its own host.
+Hosts and origins are compared exactly. That stops DNS rebinding, where another site points its own name at
+this machine: its pages send their own host.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _NO_SNIFFING: Final = (b"x-content-type-options", b"nosniff")
 
 
 class Gate:
-    """Lets a request through whose host, origin and headers are in order.
+    """Lets a request through if its host, origin and headers are in order.
 
     Args:
         allowed_hosts: exact `Host` values, lower case, with the port unless it is the scheme's own.
-        allowed_origins: exact `Origin` values; a request without one comes from no page.
+        allowed_origins: exact `Origin` values; a request without one does not come from a page.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Gate:
                 limit="headers",
                 most=most,
             )
-        # The parser bounds only what it waits for: a head that comes at once may be longer.
+        # The parser bounds only heads that arrive in pieces: one that arrives at once may be longer.
         size = (
             len(scope["raw_path"]) + len(scope["query_string"]) + sum(len(k) + len(v) + 4 for k, v in headers)
         )
@@ -91,7 +91,10 @@ class Gate:
 
 
 def _as_it_says(send: Send) -> Send:
-    """A `send` whose answers are to be taken for what their type says: words of agents never for a page."""
+    """Returns a `send` that forbids browsers to guess the type of an answer.
+
+    Without it, a browser could take the texts of agents for a page.
+    """
 
     async def told(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -104,8 +107,8 @@ def _as_it_says(send: Send) -> Send:
 class ErrorAnswer:
     """A refusal in JSON, after which the connection closes.
 
-    It closes because the rest of a refused body may still be under way. Given `receive`, it reads on for
-    a while first: closing under a client that still sends would throw the answer away unread.
+    It closes because the rest of a refused body may still arrive. Given `receive`, it first discards data for
+    a while: closing while the client still sends would lose the answer unread.
     """
 
     def __init__(
@@ -145,7 +148,10 @@ def head_too_large(most: int) -> ErrorAnswer:
 def later(
     status: int, code: str, message: str, limit: str, *, seconds: float = 1.0, **facts: Any
 ) -> ErrorAnswer:
-    """A refusal of what is taken in `seconds`: said to programs by the header and by the fact."""
+    """Returns a refusal of a request that may succeed after `seconds`.
+
+    The time is given in the header `Retry-After`, in whole seconds, and in the fact `retry_after_seconds`.
+    """
     return ErrorAnswer(
         status,
         code,
@@ -158,7 +164,7 @@ def later(
 
 
 async def _discard(receive: Receive) -> None:
-    """Reads what a client still sends, up to a size and a time, and keeps none of it."""
+    """Reads data that a client still sends and drops it, up to `LINGER_BYTES` and `LINGER_SECONDS`."""
     left = LINGER_BYTES
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(LINGER_SECONDS):
@@ -170,7 +176,7 @@ async def _discard(receive: Receive) -> None:
 
 
 def error_body(scope: Scope, code: str, message: str, facts: Mapping[str, Any]) -> bytes:
-    """`{"error": code, "message": …}`; to MCP clients, which show nothing else, as a JSON-RPC error."""
+    """Returns `{"error": code, "message": …}`, or a JSON-RPC error for MCP clients, which show nothing else."""
     if scope["path"] != MCP_PATH:
         return json.dumps({**facts, "error": code, "message": message}).encode()
     error = {"code": _INVALID_REQUEST, "message": message, "data": {**facts, "error": code}}
@@ -178,7 +184,7 @@ def error_body(scope: Scope, code: str, message: str, facts: Mapping[str, Any]) 
 
 
 class JsonErrors:
-    """A `send` that turns plain-text error answers into JSON ones, and those about bodies into plain words."""
+    """A `send` that turns plain-text errors into JSON, and rewords the SDK's errors about malformed bodies."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._scope = scope
@@ -215,7 +221,7 @@ class JsonErrors:
         await self._send({"type": "http.response.body", "body": body})
 
 
-# The legacy transport of the SDK answers a body that is no message with what pydantic says of it.
+# The SDK's legacy transport answers a body that is no message with pydantic's own error text.
 _INTERNALS: Final = re.compile(
     rb'\{"jsonrpc":"2\.0","id":null,"error":\{"code":-?\d+,"message":"Validation error: '
 )

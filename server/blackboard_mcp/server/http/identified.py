@@ -1,8 +1,8 @@
 """Identification of every request, before anything that shows or changes data sees it.
 
-Knows the headers that identify and what a refusal looks like over HTTP. Refuses to know how an identity is
-proved: `identify` says, for each request anew, and what it raises is the answer. A request that is open for long
-is asked after again while it is, and ends when it would be refused.
+Knows which headers identify a caller and how a refusal looks over HTTP. Leaves the proof of identities to
+`identify`, which is asked for each request; an error it raises is the answer. A long-open request is
+identified again from time to time, and ends when it would be refused.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ logger = logging.getLogger(__name__)
 
 SESSION_HEADER: Final = b"mcp-session-id"
 _VISITOR: Final = "visitor"
-"""Who opens a page in a browser, which sends no name."""
+"""The agent's name for a reader in a browser, which sends none."""
 _IDENTIFYING: Final = (b"authorization", AGENT_HEADER.encode(), OWNER_HEADER.encode(), SESSION_HEADER)
 
 
 class Identified:
-    """Gives each request's scope its principal under `PRINCIPAL_SCOPE_KEY`, or answers in the place of the rest.
+    """Puts each request's principal into its scope under `PRINCIPAL_SCOPE_KEY`, or answers with a refusal.
 
     Args:
-        requests: those that are open; its `identify` says who sends one, by its headers (lower-case names).
-        failures: counts those who show no credential that counts, and slows them.
-        open_paths: what everybody may ask for, because it shows nothing.
-        greeting_paths: pages that refuse a browser in words for people: one that shows no credential goes on without
-            a principal where one is asked for, with the challenge under `CHALLENGE_SCOPE_KEY`.
+        requests: the open requests; its `identify` returns the sender for given headers (lower-case names).
+        failures: counts and slows callers who show no valid credential.
+        open_paths: paths that everybody may ask for, because they show nothing.
+        greeting_paths: pages that explain themselves to browsers. A browser without a credential, where one is
+            needed, goes on without a principal and with the challenge under `CHALLENGE_SCOPE_KEY`.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Identified:
                 await self._app(scope, receive, send)
                 return
             except BlackboardError:
-                pass  # refused as any request
+                pass  # refused below like any request
         found = await self._identified(scope, headers)
         if isinstance(found, ErrorAnswer):
             await found(scope, send, receive)
@@ -125,12 +125,12 @@ class Identified:
 
 
 def _by_browser(headers: Mapping[str, str]) -> bool:
-    """Whether a person may read the answer, and no credential was shown."""
+    """Tells whether the request comes from a browser that shows no credential."""
     return "text/html" in headers.get("accept", "") and "authorization" not in headers
 
 
 class _Answer:
-    """What was sent so far of an answer, so that it can be brought to an end."""
+    """A `send` that remembers how much of an answer was sent, so that the answer can be ended."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -144,17 +144,17 @@ class _Answer:
         await self._send(message)
 
     async def end(self, scope: Scope, refusal: ErrorAnswer) -> None:
-        """Answer with a refusal, or end the stream that has begun."""
+        """Answers with a refusal, or ends the answer if it has begun."""
         if not self._begun:
             await refusal(scope, self._send)
         elif not self._over:
-            # Of an answer with a length a part may be missing: then the connection ends, which says it too.
+            # An answer with a declared length may still lack bytes: sending then fails and the connection ends.
             with contextlib.suppress(Exception):
                 await self._send({"type": "http.response.body", "body": b""})
 
 
 def refusal_of(exc: BlackboardError) -> ErrorAnswer:
-    """The table of errors and statuses for a caller who could not be identified."""
+    """Returns the HTTP answer to a caller who could not be identified: 401, 400, 403 or 503."""
     if isinstance(exc, Unauthorized):
         return ErrorAnswer(
             401, exc.code, exc.message, headers={"WWW-Authenticate": exc.challenge}, **exc.facts

@@ -1,7 +1,7 @@
-"""Requests that are still open, and the end of those whose credential counts no more.
+"""Requests that are still open, and the end of those whose credential is no longer valid.
 
-A listening stream was let in once and stays for hours. So every second all that are open are identified again,
-as if they came now, one of each credential; those that would be refused end.
+A listening stream is admitted once and stays open for hours. So every second the open requests are identified
+again, as if they came now, once for each credential; those that would be refused end.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ IdentifyHeaders = Callable[[Mapping[str, str]], Awaitable[Principal]]
 
 @dataclass(eq=False, slots=True)
 class OpenRequest:
-    """One that is being answered. `why` is set when it ends because it would be refused now."""
+    """A request that is being answered. `why` is the refusal that ended it, if one did."""
 
     headers: Mapping[str, str]
     principal: Principal
@@ -39,7 +39,7 @@ class OpenRequest:
 
 
 class OpenRequests:
-    """All of them, of one server."""
+    """The open requests of one server."""
 
     def __init__(self, identify: IdentifyHeaders) -> None:
         self.identify = identify
@@ -50,7 +50,10 @@ class OpenRequests:
 
     @contextmanager
     def while_welcome(self, headers: Mapping[str, str], principal: Principal) -> Iterator[OpenRequest]:
-        """What is within is cancelled when the request would be refused; its end is then told by `why`."""
+        """Registers a request as open while the context is entered, and yields it.
+
+        If the request would be refused, the body of the context is cancelled and the request's `why` is set.
+        """
         deciding = {name: headers[name] for name in _DECIDING if name in headers}
         with anyio.CancelScope() as life:
             request = OpenRequest(deciding, principal, life)
@@ -61,7 +64,7 @@ class OpenRequests:
                 self._open.discard(request)
 
     async def sweep(self) -> None:
-        """End what would be refused now; what cannot be told now stays."""
+        """Ends the requests that would be refused now; a request that cannot be identified right now stays open."""
         by_credential: dict[tuple[str | None, ...], list[OpenRequest]] = {}
         for request in self._open:
             by_credential.setdefault(tuple(map(request.headers.get, _DECIDING)), []).append(request)
@@ -86,7 +89,7 @@ class OpenRequests:
 
     @asynccontextmanager
     async def swept(self) -> AsyncIterator[None]:
-        """Sweeps every second for as long as it is entered."""
+        """Calls `sweep` every second while the context is entered."""
 
         async def sweep() -> None:
             while True:

@@ -1,4 +1,4 @@
-"""Requests that come through proxies which the operator declared: whose they are, and that none comes past them."""
+"""Requests through the operator's declared proxies: the client behind each, and the refusal of requests past them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .gate import ErrorAnswer
 
 
 class BehindProxies:
-    """Gives requests of declared proxies the address and scheme of the client behind them.
+    """Gives requests from declared proxies the address and scheme of the client behind them.
 
     Args:
-        networks: of the proxies.
-        only: refuse what comes from elsewhere, or over plain HTTP through the proxy.
+        networks: the addresses of the proxies.
+        only: refuse requests that come from elsewhere, or that reached the proxy over plain HTTP.
     """
 
     def __init__(self, app: ASGIApp, networks: Sequence[Network], *, only: bool) -> None:

@@ -1,4 +1,4 @@
-"""Certificates that are renewed while the server runs: new connections get the new one, and nobody is cut off."""
+"""Renewal of TLS certificates while the server runs: new connections get the new one, and open ones stay."""
 
 from __future__ import annotations
 
@@ -22,13 +22,17 @@ _Stamp = tuple[tuple[int, int, int], ...]
 
 
 async def follow(serving: ssl.SSLContext, tls: Tls) -> None:
-    """Serve with what the files hold; a pair that is wrong, or half written, leaves the former in use. Never ends."""
+    """Watches the files of the certificate and key, and gives new connections each new pair. Never returns.
+
+    A pair that is wrong or half written is logged, and the former one stays in use.
+    """
     newest = serving
 
     def choose(connection: ssl.SSLObject, name: str | None, _: ssl.SSLContext) -> None:
         connection.context = newest
 
-    # Another chain loaded into the same context would stand beside the former where its key is of another kind.
+    # A new context for each pair: one context would keep the former chain beside the new one if their keys are of
+    # different types.
     serving.sni_callback = choose
     seen = _stamp(tls)
     told = ""
@@ -50,7 +54,7 @@ async def follow(serving: ssl.SSLContext, tls: Tls) -> None:
 
 
 def _stamp(tls: Tls) -> _Stamp | None:
-    """Something that differs when the files do; `None` when one is not there."""
+    """Returns a value that changes when either file does, or `None` if one is missing."""
     try:
         found = [file.stat() for file in (tls.cert, tls.key)]
     except OSError:

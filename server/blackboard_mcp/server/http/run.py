@@ -1,8 +1,8 @@
 """Serving over HTTP: one process, one listening socket, and a stop that does not hang.
 
-uvicorn waits for open streams, never closes a connection whose client sends half a request or
-stops reading, leaves a TLS handshake a minute, and raises the signal again that stopped it, before
-anybody can close a store. This module answers each of these.
+uvicorn waits for open streams, never closes a connection whose client sends half a request or stops reading,
+gives a TLS handshake a minute, and after a signal raises it again before stores can be closed. This module
+mends each of these.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ async def serve_http(
     tls: Tls | None = None,
     proxies: Sequence[Network] = (),
 ) -> None:
-    """Serve until SIGINT, SIGTERM or `stop`; then end streams, finish calls, and return within 6 s.
+    """Serves until SIGINT, SIGTERM or `stop`; then ends streams, finishes calls, and returns within 6 s.
 
-    Port 0 takes a free one. `on_ready` gets the base URL with the real port once requests are
-    answered. `allowed_hosts` (exact `Host` values) are added to those of a loopback address and are
-    needed for every other; their origins are allowed with them. Of `proxies` it is believed whom they
-    pass on; on an address that is not loopback, without `tls`, nobody else is answered.
+    Port 0 picks a free port. `on_ready` gets the base URL with the real port once requests are answered.
+    `allowed_hosts` (exact `Host` values) are added to the names of a loopback address and are needed for
+    every other address; their origins are allowed too. The client addresses that `proxies` report are
+    trusted; on an address that is not loopback, without `tls`, only proxies are answered.
 
     Raises:
         InvalidInput: the address cannot be bound, or is not loopback and no host is allowed.
@@ -118,7 +118,7 @@ async def serve_http(
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where there is one: it takes 16-30 % off the cost of a call."""
+    """Returns uvloop's event loop if it is installed, which makes a call 16-30 % cheaper, else asyncio's."""
     try:
         import uvloop
     except ImportError:
@@ -138,7 +138,7 @@ def _bind(host: str, port: int) -> socket.socket:
         listener = socket.create_server((bare, port), family=family, backlog=1024)
     except (OSError, OverflowError) as exc:
         raise InvalidInput(f"cannot serve on {host} port {port}: {exc}; choose another with --port") from exc
-    # Connections inherit it. Without it asyncio's own loop holds back the second part of an answer for 40 ms.
+    # Connections inherit this option. Without it asyncio's own loop delays the second part of an answer by 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
@@ -146,7 +146,7 @@ def _bind(host: str, port: int) -> socket.socket:
 def _allowed(
     host: str, port: int, scheme: str, hosts: Collection[str], origins: Collection[str]
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """The exact hosts and origins: what was given, and a loopback address's own names."""
+    """Returns the exact hosts and origins: the given ones, and a loopback address's own names."""
     all_hosts = set(hosts)
     all_origins = set(origins)
     if is_loopback(host):
@@ -155,7 +155,7 @@ def _allowed(
             if port == 80:
                 all_hosts.add(name)
         all_origins.update(f"{scheme}://{name}" for name in all_hosts)
-    # A proxy may speak either to those who come by a name that was given.
+    # Clients may reach a proxy under a given name over either scheme.
     all_origins.update(f"{either}://{name}" for name in hosts for either in ("http", "https"))
     return frozenset(all_hosts), frozenset(all_origins)
 
@@ -171,7 +171,7 @@ class _Runner(uvicorn.Server):
         self._renewing: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen on `sockets`; unlike uvicorn, with a bound for TLS to begin and to end on each connection."""
+        """Listens on `sockets`; unlike uvicorn, with time limits for TLS to begin and to end on each connection."""
         config = self.config
         await self.lifespan.startup()
         if self.lifespan.should_exit:
@@ -183,7 +183,7 @@ class _Runner(uvicorn.Server):
             )
             return made
 
-        # No limit counts a connection before its handshake is done.
+        # A connection counts against the limits only once its handshake is done.
         bounds: dict[str, Any] = {}
         if config.ssl is not None:
             bounds = {
@@ -213,20 +213,20 @@ class _Runner(uvicorn.Server):
         self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop this server, and no other: sse-starlette's own handler would mark the whole process as stopping."""
+        """Stops this server only: sse-starlette's own handler would mark the whole process as stopping."""
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True
         self.should_exit = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Stop on a signal, and swallow it: the caller still has stores to close."""
+        """Stops on a signal without raising it again: the caller still has stores to close."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
         def stop(sig: int, frame: FrameType | None) -> None:
-            """A function, since sse-starlette takes a method's object for its server: it cuts answers off then."""
+            """Is a plain function, because sse-starlette cuts answers off if the handler is a method."""
             self.handle_exit(sig, frame)
 
         before = {sig: signal.signal(sig, stop) for sig in (signal.SIGINT, signal.SIGTERM)}

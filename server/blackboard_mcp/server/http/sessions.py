@@ -1,7 +1,6 @@
-"""The MCP endpoint's sessions: each is one principal's, and looks absent to everybody else.
+"""The MCP endpoint's sessions: each belongs to one principal, and looks absent to everybody else.
 
-Knows the legacy generation's session header and our scope keys. Refuses to know who somebody is:
-the request's scope says.
+Knows the legacy generation's session header and our scope keys. Takes the principal from the request's scope.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from blackboard_mcp.server.mcp.server import HttpSessions
 from starlette.types import Message, Receive, Scope, Send
 
 FRESH_SECONDS: Final = 60.0
-"""A session used within this time is not ended to make room for somebody else's."""
+"""A session used within this many seconds is not ended to make room for another principal's."""
 _RETRY_SECONDS: Final = 5.0
 _LAST_EVENT_HEADER: Final = b"last-event-id"
 _VERSION_HEADER: Final = b"mcp-protocol-version"
@@ -29,7 +28,7 @@ _VERSION_HEADER: Final = b"mcp-protocol-version"
 
 @dataclass
 class _Session:
-    """Whose it is, the power it was opened with, and when it was last used."""
+    """The principal that opened a session, when it was last used, and how many of its requests are open."""
 
     principal: Principal
     used: float
@@ -40,9 +39,10 @@ class _Session:
         return self.principal.agent
 
     def serves(self, principal: Principal) -> bool:
-        """Whether it is this principal's too: the same agent, known in the same way, with the same power.
+        """Tells whether a principal may use the session: the same agent, identified the same way, with equal rights.
 
-        With less it would hear what the session was let in to; with more it would leave that behind for less.
+        A principal with fewer rights would receive what the session was allowed to hear; one with more would
+        leave such news behind for less powerful ones.
         """
         mine = self.principal
         if (mine.agent, mine.via) != (principal.agent, principal.via):
@@ -53,7 +53,7 @@ class _Session:
 
 
 def _equally_powerful(one: Principal, other: Principal) -> bool:
-    """Whether both may do the same on every board."""
+    """Tells whether two principals may do the same on every board."""
     boards = {EVERY_BOARD, *one.roles, *other.roles}
     return one.scopes == other.scopes and all(
         _powers(one, board) == _powers(other, board) for board in boards
@@ -68,8 +68,8 @@ def _powers(principal: Principal, board: str) -> frozenset[Action]:
 class IdentifiedEndpoint:
     """The MCP endpoint for requests whose principal is known.
 
-    A principal with too many sessions loses the one it has not used for longest, since most were just left behind;
-    where all are in use, or the server is full of sessions in use, no more are opened.
+    A principal with too many sessions loses its least recently used idle one, since most were just abandoned.
+    If all are in use, or all sessions of a full server are, the request is refused.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class IdentifiedEndpoint:
             session.used = time.monotonic()
             session.requests += 1
         if _header(scope, _LAST_EVENT_HEADER) is not None:
-            # Nothing is kept to be sent again; the SDK would answer such a request with nothing at all.
+            # Streams cannot be resumed; to a request with this header the SDK would send an empty answer.
             scope["headers"] = [(k, v) for k, v in scope["headers"] if k != _LAST_EVENT_HEADER]
         try:
             await self._endpoint(scope, receive, send)
@@ -147,7 +147,7 @@ class IdentifiedEndpoint:
                 self._counted.leave(counted_as(principal))
 
     async def _make_room(self, principal: Principal) -> ErrorAnswer | None:
-        """Counts one more session, ending an idle one where there are too many; or the answer that there is no room."""
+        """Counts one more session, if need be in place of an idle one; returns the refusal if there is no room."""
         who = counted_as(principal)
         if self._counted.enter(who) is None:
             return None
@@ -164,7 +164,11 @@ class IdentifiedEndpoint:
         return None
 
     def _idle(self, who: str, *, everybody: bool) -> str | None:
-        """The session to end: the principal's own that was idle for longest, or anybody's that is idle for a while."""
+        """Returns the id of the session to end, or `None`.
+
+        That is the account's own least recently used idle one; with `everybody`, also any not used for
+        `FRESH_SECONDS`.
+        """
         since = time.monotonic() - FRESH_SECONDS
         for session_id, session in self._sessions.items():
             own = counted_as(session.principal) == who

@@ -1,7 +1,7 @@
-"""Admission of requests: so many at once for each principal and in all, and by turns.
+"""Admission of requests: bounds on how many run at once, for each principal and in all, and fair turns.
 
-Knows requests as a method and a caller. What is refused is refused before anything is looked at, so that to say
-no costs next to nothing.
+Sees a request as a method and a caller. Refuses before it looks at anything else, so that a refusal costs
+next to nothing.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 T = TypeVar("T")
 
 RETRY_SECONDS: Final = 1.0
-# Calls of tools are admitted where their errors are results; streams are counted by who serves them; the rest
-# has no caller yet, or nothing to work on.
+# Methods that the middleware lets pass. Tool calls are admitted in `tools.py`, where errors become results; the hub
+# counts streams; the others have no caller yet, or cost nothing.
 _ELSEWHERE: Final = frozenset(
     {"tools/call", "subscriptions/listen", "initialize", "ping", "server/discover", "logging/setLevel"}
 )
 
-# What is measured apart. Whoever calls chooses the method, so that there are no more kinds than these and one.
+# Methods whose cost is measured separately. All others share one kind: clients choose the method, and must not be
+# able to create kinds without end.
 _KINDS: Final = frozenset(
     {
         "completion/complete",
@@ -45,7 +46,7 @@ _KINDS: Final = frozenset(
 
 
 class Admission:
-    """Counts what is under way. One a server."""
+    """Bounds the requests under way in one server, and gives callers their turns."""
 
     def __init__(self, callers: Callers, limits: Limits) -> None:
         self._callers = callers
@@ -55,9 +56,12 @@ class Admission:
 
     @contextmanager
     def of_call(self, caller: Caller, *, waits: bool) -> Iterator[None]:
-        """
+        """Counts one call as under way while the context is entered.
+
+        `waits` says whether the call may wait for news; such calls have bounds of their own.
+
         Raises:
-            RateLimited: too much is under way.
+            RateLimited: the principal or the server has reached its bound.
         """
         counted, limit = (self.waits, "waits") if waits else (self.calls, "calls")
         who = counted_as(caller.principal)
@@ -70,15 +74,18 @@ class Admission:
             counted.leave(who)
 
     async def in_turn(self, caller: Caller, kind: str, work: Callable[[], Awaitable[T]]) -> T:
-        """What the work gives, begun when it is the caller's turn; `kind` says which calls cost about the same."""
+        """Runs `work` when it is the caller's turn, and returns its result.
+
+        `kind` groups calls that cost about the same, such as the name of a tool.
+        """
         async with self._turns.taking(counted_as(caller.principal), kind) as turn:
             return await turn.of(work())
 
     async def of_requests(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        """As the server's middleware: admits what is not admitted elsewhere.
+        """Serves as the SDK's middleware: admits every request but those named in `_ELSEWHERE`.
 
         Raises:
-            MCPError: too much is under way.
+            MCPError: the principal or the server has too many requests under way.
         """
         if ctx.request_id is None or ctx.method in _ELSEWHERE:
             return await call_next(ctx)

@@ -1,7 +1,7 @@
 """The bound `MAX_ANSWER_BYTES` of a tool's answer, and the shortening of longer ones.
 
-Knows JSON as both generations write it, in UTF-8. Pages are cut to fit before, where they are made; this is
-the last look, which no tool can forget.
+Sizes are bytes of JSON in UTF-8. Tools already cut their pages to fit; this is the last check, which applies
+to every answer.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from blackboard_mcp.protocols.errors import InvalidInput, Refused
 
 MAX_ANSWER_BYTES: Final = 1 << 20
 _FRAME: Final = 4_096
-"""What stands around text and facts on the wire, generously."""
+"""Bytes reserved for the JSON around text and facts on the wire."""
 _LEAST_TEXT: Final = 16_384
-"""What text is left of it, at least, beside facts that are nearly too long."""
+"""Bytes that facts must leave free for the text."""
 _LONGEST_ESCAPE: Final = 6
 _CUT: Final = "\n… cut: an answer has at most 1 MiB. Ask for less at once (ids, limit, budget).\n"
 
 
 def json_bytes(value: object) -> int:
-    """How many bytes a value has as JSON in UTF-8."""
+    """Returns the size of a value in bytes, as compact JSON in UTF-8."""
     written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return len(written) if written.isascii() else len(written.encode("utf-8", "replace"))
 
 
 def too_long(size: int) -> Refused:
-    """The error of a resource that has `size` bytes, or more."""
+    """Returns the error for a resource whose text has `size` bytes or more."""
     return Refused(
         f"This resource has {size:,} bytes now, and one answer at most {MAX_ANSWER_BYTES:,}. Read what it is "
         "made of in parts instead, with a limit; the tool read gives single items whole.",
@@ -38,10 +38,12 @@ def too_long(size: int) -> Refused:
 def fitted(
     text: str, facts: dict[str, Any] | None, *, shortens: bool = False
 ) -> tuple[str, dict[str, Any] | None]:
-    """An answer as it fits: of one that `shortens`, the facts may lose the texts and metadata of their items.
+    """Returns the text and facts of an answer, shortened to `MAX_ANSWER_BYTES`.
+
+    With `shortens`, facts that are too long lose the texts and metadata of their items, and get `cut`.
 
     Raises:
-        InvalidInput: the facts do not fit.
+        InvalidInput: the facts are too long and may not be shortened, or still do not fit.
     """
     room = MAX_ANSWER_BYTES - _FRAME
     if facts is not None:
@@ -66,7 +68,10 @@ def fitted(
 
 
 def _cut(text: str, room: int) -> str:
-    """The text, or its beginning and its last line, in `room` bytes of JSON."""
+    """Returns the text if it fits into `room` bytes of JSON, else a shortened one.
+
+    A shortened text keeps its beginning, a note of the cut and its last line.
+    """
     if len(text) * _LONGEST_ESCAPE + 2 <= room or json_bytes(text) <= room:
         return text
     footer = text.rpartition("\n")[2][-400:]

@@ -1,6 +1,6 @@
-"""The caller behind a request: what its connection shows, and the `Caller` that tools are given.
+"""The caller behind a request: the facts that its connection shows, and the `Caller` passed to tools.
 
-Knows where the SDK keeps a request's connection. Refuses to know how identities are proved: `Identify` says.
+Knows where the SDK keeps a request's connection. Leaves it to `Identify` how identities are proved.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ ONCE_META_KEY: Final = "blackboard/idempotency_key"
 
 @dataclass(frozen=True)
 class ConnectionInfo:
-    """What a connection shows of its caller.
+    """The facts that a connection shows about its caller.
 
-    `headers` have lower-case names and are those of this very request; empty over stdio.
-    `client_name` is the client's self-description, never proof of anything, and `None` over HTTP.
+    `headers` have lower-case names and come from the current request; empty over stdio. `client_name` is the
+    client's unverified description of itself; `None` over HTTP.
     """
 
     transport: Literal["stdio", "http"]
@@ -40,14 +40,16 @@ class ConnectionInfo:
 
 Identified = Principal | str
 Identify = Callable[[ConnectionInfo], Identified | Awaitable[Identified]]
-"""Says who is behind a connection. A bare name is an agent that acts for itself and may do everything."""
+"""Identifies the caller of a connection. A bare name stands for an agent that owns itself and may do everything."""
 
 
 async def principal_of(identify: Identify, connection: ConnectionInfo) -> Principal:
-    """Who is behind a connection.
+    """Returns the principal that `identify` finds behind a connection.
+
+    A bare name becomes a principal that owns itself and is an admin of every board.
 
     Raises:
-        BlackboardError: nobody who may come in.
+        BlackboardError: the connection shows no one who is allowed in.
     """
     given = identify(connection)
     found = await given if inspect.isawaitable(given) else given
@@ -59,7 +61,7 @@ async def principal_of(identify: Identify, connection: ConnectionInfo) -> Princi
 
 @dataclass
 class _StdioRun:
-    """The one client of a stdio process; who it is, is settled once."""
+    """The only client of a stdio process. Its principal is found once and kept."""
 
     principal: Principal | None = None
     settling: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -70,7 +72,7 @@ _stdio_run: ContextVar[_StdioRun | None] = ContextVar("blackboard_stdio_run", de
 
 @contextmanager
 def one_client() -> Iterator[None]:
-    """Everything that is asked for within comes from one client over stdio."""
+    """Treats all requests inside the context as coming from one stdio client."""
     token = _stdio_run.set(_StdioRun())
     try:
         yield
@@ -79,11 +81,11 @@ def one_client() -> Iterator[None]:
 
 
 class Callers:
-    """The caller behind each request.
+    """The callers behind requests.
 
     Args:
-        identify: names over stdio; over HTTP the endpoint has asked it before the SDK saw the request.
-        always_structured: every caller gets structured content, not only one that asks for it.
+        identify: identifies callers over stdio; over HTTP the endpoint has already called it.
+        always_structured: gives every caller structured content, not only those that ask for it.
     """
 
     def __init__(self, identify: Identify, *, always_structured: bool) -> None:
@@ -91,7 +93,7 @@ class Callers:
         self._always = always_structured
 
     async def of(self, ctx: ServerRequestContext[Any, Any]) -> Caller:
-        """The caller of a request.
+        """Returns the caller of a request.
 
         Raises:
             MCPError: the connection shows nobody, or a name that is not allowed.

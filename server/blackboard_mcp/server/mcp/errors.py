@@ -1,4 +1,4 @@
-"""Errors as clients get them, those of the error tree and unforeseen ones, in text that every wire can carry."""
+"""Expected and unforeseen errors in the form that clients get, as text that every transport can carry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pydantic import ValidationError
 logger = logging.getLogger(__name__)
 
 MAX_ECHO: Final = 2_048
-"""Most characters of a request that an error repeats."""
+"""The most characters of a request that an error repeats."""
 _MOST_FAULTS: Final = 100
 _MOST_VALUES: Final = 5_000
 
@@ -27,7 +27,10 @@ _MOST_VALUES: Final = 5_000
 def error_result(
     code: str, message: str, facts: Mapping[str, Any], *, structured: bool, footer: str = ""
 ) -> CallToolResult:
-    """The result of a call that failed in a way its caller can do something about; `footer` ends its text."""
+    """Returns an error as a tool's result, for failures that the caller can act on.
+
+    `footer` becomes the last line of the text. With `structured`, the facts are sent as structured content.
+    """
     text = sendable(message)
     shown = f"{text}\n{sendable(footer)}" if footer else text
     return CallToolResult(
@@ -38,13 +41,20 @@ def error_result(
 
 
 def protocol_error(exc: BlackboardError, **data: Any) -> MCPError:
-    """The same for requests whose answers have no room for errors."""
+    """Returns an error as a JSON-RPC error, for requests whose results cannot hold errors.
+
+    `data` is added to the error's facts.
+    """
     code = INVALID_PARAMS if isinstance(exc, InvalidInput | CursorExpired) else INTERNAL_ERROR
     return MCPError(code, sendable(to_reader(exc.message)), data={**exc.facts, **data, "error": exc.code})
 
 
 def internal_error(what: str) -> tuple[str, str]:
-    """Log the exception being handled; its reference and what the client may know of it."""
+    """Logs the exception being handled, and returns a reference to it and a message for the client.
+
+    `what` names the failed work in the log. The reference is six hexadecimal digits; the message reveals
+    nothing of the cause.
+    """
     reference = secrets.token_hex(3)
     logger.exception("internal error %s in %s", reference, what)
     return (
@@ -55,16 +65,16 @@ def internal_error(what: str) -> tuple[str, str]:
 
 
 def sendable(text: str) -> str:
-    """The text with what no wire can carry replaced, and hidden characters of what it repeats as escapes."""
+    """Returns the text without characters that JSON in UTF-8 cannot carry, and with hidden characters as escapes."""
     clean = text if is_clean_text(text) else text.replace("\0", "").encode("utf-8", "replace").decode()
     return visible(clean)
 
 
 async def plain_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """The SDK's own errors for every request: short, however long what it names, and with the fault by name.
+    """Serves as the SDK's middleware: shortens the SDK's own errors and names the parameter that is wrong.
 
     Raises:
-        MCPError
+        MCPError: the request fails, or has too many values.
     """
     if _is_too_much(ctx.params, tool=ctx.method == "tools/call"):
         raise MCPError(INVALID_PARAMS, f"a request has at most {_MOST_VALUES:,} values beside its arguments")
@@ -80,9 +90,9 @@ async def plain_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext)
 
 
 def _is_too_much(params: Mapping[str, Any] | None, *, tool: bool) -> bool:
-    """Whether the SDK might need seconds to say what is wrong with each of so many values.
+    """Tells whether the parameters hold so many values that the SDK might need seconds to report their faults.
 
-    The arguments of tools are ours to look at.
+    Arguments of tools are not counted: our own code checks them.
     """
     if params is None:
         return False
@@ -99,7 +109,7 @@ def _is_too_much(params: Mapping[str, Any] | None, *, tool: bool) -> bool:
 
 
 def _fault(exc: ValidationError) -> str:
-    """Which parameter is wrong, and what it must be; nothing where listing the faults would cost too much."""
+    """Returns the wrong parameter's name and what it must be, or "" where there are too many faults to list."""
     if exc.error_count() > _MOST_FAULTS:
         return ""
     first = exc.errors(include_url=False, include_context=False, include_input=False)[0]
@@ -111,7 +121,7 @@ def _fault(exc: ValidationError) -> str:
 
 
 def _shortened(data: Any) -> Any:
-    """The data of an error; the same object where all of it can be sent."""
+    """Returns the data of an error with its strings cut to `MAX_ECHO`; the same object when nothing changes."""
     if isinstance(data, str):
         return data if len(data) <= MAX_ECHO and is_clean_text(data) else sendable(data[:MAX_ECHO])
     if isinstance(data, dict):

@@ -1,6 +1,6 @@
-"""Lines of bytes from a descriptor, bounded, and bytes to one.
+"""Reading of bounded lines from a file descriptor, and writing of bytes to one without blocking.
 
-Knows descriptors, threads and newlines; imports nothing heavy, so that the relay can use it too.
+Imports nothing heavy, so that the relay can use it too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ID_AT_END: Final = re.compile(rb'"id"\s*:\s*("[^"\\]{0,128}"|-?\d{1,18})\s*}\s*
 
 
 class Oversized:
-    """What is left of a line that was longer than allowed: its two ends."""
+    """The two ends of a line that was longer than allowed."""
 
     def __init__(self, head: bytes, tail: bytes) -> None:
         self.head = head
@@ -34,14 +34,14 @@ class Oversized:
 
     @property
     def request_id(self) -> int | str | None:
-        """The id of the request, when an end of the line shows it beyond doubt."""
+        """The id of the JSON-RPC request, or `None` unless one end of the line shows it beyond doubt."""
         found = _ID_AT_START.search(self.head.split(b'"params"', 1)[0]) or _ID_AT_END.search(self.tail)
         identifier = json.loads(found.group(1)) if found else None
         return identifier if isinstance(identifier, int | str) else None
 
 
 class LineSplitter:
-    """Cuts a byte stream into lines and throws away the middle of lines longer than `limit`."""
+    """Splits a stream of bytes into lines, and drops the middle of lines longer than `limit` bytes."""
 
     def __init__(self, limit: int = MAX_LINE_BYTES) -> None:
         self._limit = limit
@@ -50,7 +50,7 @@ class LineSplitter:
         self._tail: bytes | None = None
 
     def feed(self, data: bytes) -> list[bytes | Oversized]:
-        """The lines that ended in this data, without their newline."""
+        """Takes more bytes, and returns the lines that they complete, without newlines."""
         *ended, rest = data.split(b"\n")
         lines = []
         for piece in ended:
@@ -60,7 +60,7 @@ class LineSplitter:
         return lines
 
     def end(self) -> list[bytes | Oversized]:
-        """The last line, when input ended without a newline after it."""
+        """Returns the last line in a list if the input ended without a newline, else an empty list."""
         return [self._flush()] if self._size or self._tail is not None else []
 
     def _take(self, piece: bytes) -> None:
@@ -82,10 +82,10 @@ class LineSplitter:
 
 
 async def read_lines(fd: int, limit: int = MAX_LINE_BYTES) -> AsyncIterator[bytes | Oversized]:
-    """The lines of a descriptor, without their newlines, until its end.
+    """Yields the lines of a descriptor, without newlines, until its end.
 
-    A thread of its own reads: the descriptor may be a file, a pipe or a terminal, and a read that
-    still blocks when the process wants to end must not hold it.
+    A separate thread reads: the descriptor may be a file, a pipe or a terminal, and a read that still blocks
+    must not keep the process from ending.
     """
     lines: asyncio.Queue[bytes | Oversized | None] = asyncio.Queue()
     room = threading.Semaphore(_MAX_WAITING_LINES)
@@ -114,10 +114,10 @@ def _pump(fd: int, limit: int, hand_over: Callable[[bytes | Oversized | None], N
 
 
 class LineWriter:
-    """Writes to a descriptor without blocking the loop, in the order of the calls.
+    """Writes to a descriptor in the order of the calls, without blocking the event loop.
 
-    A thread of its own does the writes that may block. It is a daemon: a reader that has stopped
-    reading must not keep the process from ending, which the loop's own worker threads would.
+    A separate thread does writes that may block. It is a daemon, so that a reader that has stopped reading
+    cannot keep the process from ending; the loop's own worker threads would.
     """
 
     def __init__(self, fd: int) -> None:
@@ -125,16 +125,16 @@ class LineWriter:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._waiting = 0
-        # A pipe that is ready takes this much at once, or it is not ready.
+        # A pipe that polls as ready takes this many bytes without blocking.
         mode = os.fstat(fd).st_mode
         plain = stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
         self._at_once = select.PIPE_BUF if plain and hasattr(select, "poll") else 0
 
     async def write(self, data: bytes) -> None:
-        """Write all of it.
+        """Writes all of the data, and returns when it is written.
 
         Raises:
-            OSError: nobody can read it.
+            OSError: the descriptor has no reader any more.
         """
         if self._waiting == 0 and len(data) <= self._at_once and self._is_ready():
             os.write(self._fd, data)
@@ -149,7 +149,7 @@ class LineWriter:
         await done
 
     def close(self) -> None:
-        """Let the thread end after what it still has to write."""
+        """Lets the thread end once it has written what is queued."""
         self._jobs.put(None)
 
     def _is_ready(self) -> bool:

@@ -1,4 +1,4 @@
-"""Prompts as they are served, and the completion of arguments, theirs and those of templates."""
+"""Prompts as they are served, and completion of arguments for prompts and resource templates."""
 
 from __future__ import annotations
 
@@ -56,6 +56,7 @@ class ServedPrompts:
     def add(
         self, fn: PromptFunction, *, name: str, title: str | None, description: str, needs: Needs
     ) -> None:
+        """Adds a prompt: `fn(caller, **arguments)` returns its text; `needs` are the rights that it takes."""
         arguments = Arguments(name, fn, lenient=True)
         properties = arguments.schema["properties"]
         required = set(arguments.schema.get("required", ()))
@@ -74,15 +75,16 @@ class ServedPrompts:
 
     @property
     def published(self) -> list[Prompt]:
+        """The prompts as `prompts/list` shows them, in the order they were added."""
         return [prompt.published for prompt in self._served.values()]
 
     async def get(
         self, name: str, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]
     ) -> GetPromptResult:
-        """The prompt with its arguments filled in.
+        """Returns the prompt with its arguments filled in, as one message of the user.
 
         Raises:
-            MCPError: there is no such prompt, or the arguments are not its own.
+            MCPError: no prompt has that name, the arguments do not fit, or the caller may not read the board.
         """
         prompt = self._served.get(name)
         if prompt is None:
@@ -109,7 +111,7 @@ class ServedPrompts:
 
 
 class Completions:
-    """Answers `completion/complete` by one function, with at most `MAX_COMPLETIONS` values."""
+    """Answers `completion/complete` from one function, with at most `MAX_COMPLETIONS` values."""
 
     def __init__(self, callers: Callers, door: Door, fn: CompletionFunction) -> None:
         self._callers = callers
@@ -119,6 +121,11 @@ class Completions:
     async def complete(
         self, ctx: ServerRequestContext[Any, Any], params: CompleteRequestParams
     ) -> CompleteResult:
+        """Returns values for the argument being typed; none where the caller may not read the board.
+
+        Raises:
+            MCPError: the request is not valid, or the function failed.
+        """
         reference = params.ref.name if isinstance(params.ref, PromptReference) else params.ref.uri
         others = (params.context.arguments if params.context is not None else None) or {}
         try:

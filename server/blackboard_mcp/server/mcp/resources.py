@@ -1,4 +1,4 @@
-"""Resources as they are served: found by URI or template, read as text."""
+"""Resources as they are served: found by URI or template, and read as text."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ResourceFunction = Callable[..., Awaitable[str]]
 
 @dataclass(frozen=True)
 class Listed:
-    """A resource as a menu of a client shows it."""
+    """A resource as a client's menu shows it."""
 
     uri: str
     name: str
@@ -56,12 +56,15 @@ class _Served:
 
     @property
     def literal_length(self) -> int:
-        """How much of the template is fixed text: the more, the more specific it is."""
+        """The number of fixed characters in the template; the template with the most fits a URI best."""
         return len(self.uri) if self.template is None else len(self.template.expand({}))
 
 
 class ServedResources:
-    """The resources and templates of one server; `listing` gives what each caller's list has beyond the static ones."""
+    """The resources and templates of one server.
+
+    `listing` returns the resources to list for one caller in addition to those without a template.
+    """
 
     def __init__(self, callers: Callers, door: Door) -> None:
         self.listing: ListHook | None = None
@@ -80,6 +83,11 @@ class ServedResources:
         mime_type: str,
         needs: Needs,
     ) -> None:
+        """Adds a resource or template: `fn(caller, **variables)` returns its text; `needs` are the rights to read it.
+
+        Raises:
+            TypeError: the template's variables are not the function's arguments.
+        """
         template = UriTemplate.parse(uri_template) if UriTemplate.is_template(uri_template) else None
         arguments = Arguments(name, fn, lenient=True)
         variables = set(template.variable_names) if template else set()
@@ -96,16 +104,17 @@ class ServedResources:
 
     @property
     def published(self) -> list[Resource]:
+        """The resources without variables, which are listed for every caller."""
         return [
             Resource(uri=entry.uri, name=entry.name, description=entry.description, mime_type=entry.mime_type)
             for entry in self._static.values()
         ]
 
     async def listed(self, caller: Caller) -> list[Resource]:
-        """What the caller's menu shows of the templates, filled in.
+        """Returns the resources that this caller's list has in addition to `published`.
 
         Raises:
-            MCPError: it could not be read.
+            MCPError: the list could not be read.
         """
         if self.listing is None:
             return []
@@ -126,6 +135,7 @@ class ServedResources:
 
     @property
     def published_templates(self) -> list[ResourceTemplate]:
+        """The templates as clients list them, those with the most fixed text first."""
         return [
             ResourceTemplate(
                 uri_template=entry.uri,
@@ -137,7 +147,10 @@ class ServedResources:
         ]
 
     async def heard_by(self, caller: Caller, uri: str) -> bool:
-        """Whether one matches that the caller may read; what it would say is another matter."""
+        """Tells whether the URI matches a resource or template that the caller may read.
+
+        The resource itself is not looked up, and may not exist.
+        """
         found = self._find(uri)
         if found is None:
             return False
@@ -157,11 +170,11 @@ class ServedResources:
         return None
 
     async def read(self, uri: str, ctx: ServerRequestContext[Any, Any]) -> tuple[str, str]:
-        """The text at a URI and its media type.
+        """Returns the text at a URI and its media type.
 
         Raises:
-            ResourceNotFoundError: nothing is there, or nothing this caller may see.
-            MCPError: it could not be read.
+            ResourceNotFoundError: the URI matches nothing, or nothing that this caller may see.
+            MCPError: the caller may not read it, or reading failed.
         """
         found = self._find(uri)
         if found is None:
@@ -190,10 +203,10 @@ class ServedResources:
 
 
 def _check_size(text: str) -> None:
-    """See that a text goes into one answer.
+    """Checks that a text fits into one answer.
 
     Raises:
-        Refused: it does not.
+        Refused: the text is longer than one answer may be.
     """
     if len(text) * _LONGEST_ESCAPE <= MAX_ANSWER_BYTES - _FRAME:
         return

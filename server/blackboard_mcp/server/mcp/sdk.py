@@ -1,4 +1,4 @@
-"""The SDK's server with our registries in the place of its own, and set up as both generations need it."""
+"""The SDK's server, set up for both generations of the protocol and reading from our own registries."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _CACHE_HINTS: Final[Mapping[CacheableMethod, CacheHint]] = {
 
 
 class SdkServer(MCPServer[Any]):
-    """The SDK's server with our registries in the place of its own.
+    """The SDK's server, reading from our registries instead of its own.
 
-    `listed` gives the resources that one caller's list has beyond the static ones.
+    `listed` returns the resources to list for one caller in addition to those without a template.
     """
 
     listed: Callable[[ServerRequestContext[Any, Any]], Awaitable[list[Resource]]]
@@ -96,7 +96,10 @@ class SdkServer(MCPServer[Any]):
 
 
 class _PlainJson:
-    """The SDK's `json` of the modern HTTP wire, which would write every letter beyond ASCII as 6 or 12 bytes."""
+    """A replacement for `json` in the SDK's modern HTTP code.
+
+    The SDK's would escape every letter outside ASCII as 6 or 12 bytes.
+    """
 
     loads = staticmethod(json.loads)
 
@@ -123,7 +126,7 @@ def sdk_server(
     version: str,
     instructions: str,
 ) -> SdkServer:
-    """The server, ready for handlers of ours."""
+    """Returns the SDK's server for these tools, resources and prompts, before our own handlers are added."""
     with _untouched_logging():
         made = SdkServer(
             tools,
@@ -142,8 +145,8 @@ def sdk_server(
     original = server.get_capabilities
 
     def with_true_list_changes(*given: Any, **settings: Any) -> ServerCapabilities:
-        # To the modern generation the SDK promises news of all lists with the streams of resources, and to the
-        # other one of none. Those of tools and prompts are the same from start to end.
+        # The SDK promises modern clients news of changes to all lists, and legacy clients of none. Here the lists of
+        # tools and prompts never change, and the list of resources changes for both.
         capabilities = original(*given, **settings)
         for lists in (capabilities.tools, capabilities.prompts):
             if lists is not None:
@@ -157,7 +160,10 @@ def sdk_server(
 
 
 class _untouched_logging:
-    """The SDK configures the root logger on construction, and imports rich to do it: neither is wanted."""
+    """A context that keeps the SDK's constructor from configuring the root logger.
+
+    The SDK would also import rich for it.
+    """
 
     def __enter__(self) -> None:
         self._configure = sdk_module.configure_logging  # type: ignore[attr-defined]

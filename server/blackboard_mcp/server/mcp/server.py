@@ -1,8 +1,8 @@
-"""The one door between the MCP SDK and our tools, resources and prompts.
+"""The boundary between the MCP SDK and our tools, resources and prompts.
 
-Knows the SDK (2.3), its two protocol generations and their wires, and nothing of boards. Nothing
-outside this folder touches the SDK's internals: a tool gets a `Caller` and typed arguments and
-returns an `Answer`, a resource returns text, and a change is published once.
+Knows the SDK (2.3), its two protocol generations and their transports, and nothing of boards. Only this
+folder touches the SDK's internals: a tool takes a `Caller` and typed arguments and returns an `Answer`, a
+resource returns text, and one `publish` reaches clients of both generations.
 """
 
 from __future__ import annotations
@@ -46,29 +46,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HttpSessions:
-    """The SDK's endpoint for HTTP, and what may be asked of its sessions."""
+    """The SDK's HTTP endpoint and functions to control its sessions."""
 
     endpoint: ASGIApp
     run: Callable[[], AbstractAsyncContextManager[None]]
-    """Entered before the first request and left after the last."""
+    """Returns a context that must be entered before the first request and left after the last."""
     end: Callable[[str], Awaitable[None]]
-    """Ends the session of an id, if there is one."""
+    """Ends the session with this id, if there is one."""
     is_live: Callable[[str], bool]
     opened_by: Callable[[str | None], bool]
-    """Whether a request of this protocol version opens a session."""
+    """Tells whether a request of this protocol version opens a session."""
     gone_key: str
-    """The key of a request's scope under which it says that its client is gone."""
+    """The key in a request's scope that holds an event, set when the client has disconnected."""
 
 
 class BoardServer:
-    """Our tools, resources and prompts, served by the SDK over stdio and HTTP to both generations.
+    """A server of our tools, resources and prompts over stdio and HTTP, for both generations of the protocol.
 
     Args:
-        identify: the principal behind a connection. Over HTTP it is asked for every request, on every
-            route but `/healthz`, before anything else, and what it raises is the HTTP answer; over stdio once.
+        identify: returns the principal behind a connection. Over HTTP it runs first for every request on every
+            route but `/healthz`, and an error it raises becomes the HTTP answer; over stdio it runs once.
         structured: `"ask"` sends structured content to requests whose `_meta` has
             `"blackboard/structured": true`; `"always"` to all, with output schemas.
-        tools: what it serves; more may be added until it is served.
+        tools: the tools to serve; more may be added before serving starts.
         limits: bounds of requests, streams and sessions.
     """
 
@@ -128,108 +128,115 @@ class BoardServer:
         mime_type: str,
         needs: Needs,
     ) -> None:
-        """Serve `async def fn(caller, <template variables>) -> str` at a URI or RFC 6570 template.
+        """Serves `async def fn(caller, <template variables>) -> str` at a URI or RFC 6570 template.
 
-        Who may read it, and hear of its changes, may do what it `needs` on the board of the variable `board`.
+        A caller who has the rights in `needs`, on the board in the variable `board`, may read it and hear of
+        its changes.
 
         A URI that several templates match goes to the one with the most fixed text. Query variables
-        (`{?after}`) need a default. What a resource does not have it says by `UnknownReference`.
+        (`{?after}`) need a default. `fn` raises `UnknownReference` when the resource does not exist.
         """
         self._resources.add(
             uri_template, fn, name=name, description=description, mime_type=mime_type, needs=needs
         )
 
     def on_list(self, hook: ListHook) -> None:
-        """Await `hook(caller)` for the resources that the caller's list has beyond those without a template.
+        """Sets `hook(caller)`, which returns the resources to list for that caller beside those without a template.
 
-        With it clients are promised to be told when their list changes: publish `RESOURCE_LIST` when it may have.
+        The server then promises clients news of changes to their list: publish `RESOURCE_LIST` when lists may
+        have changed.
         """
         self._resources.listing = hook
 
     def prompt(
         self, fn: PromptFunction, *, name: str, description: str, needs: Needs, title: str | None = None
     ) -> None:
-        """Serve `async def fn(caller, <string parameters>) -> str` as a prompt of one user message.
+        """Serves `async def fn(caller, <string parameters>) -> str` as a prompt of one user message.
 
-        As with tools, who may do what it `needs` on the board of the parameter `board` gets it.
+        A caller needs the rights in `needs` on the board in the parameter `board`.
         """
         self._prompts.add(fn, name=name, title=title, description=description, needs=needs)
 
     def completion(self, fn: CompletionFunction) -> None:
-        """Complete arguments: `fn(caller, template or prompt name, argument, typed so far, other arguments)`.
+        """Sets the function that completes arguments.
 
-        Of the values at most 100 are sent.
+        It is called as `fn(caller, template or prompt name, argument, typed so far, other arguments)`; at
+        most 100 of its values are sent.
         """
         self._sdk._lowlevel_server.add_request_handler(
             "completion/complete", CompleteRequestParams, Completions(self._callers, self._door, fn).complete
         )
 
     def on_subscribe(self, hook: SubscribeHook) -> None:
-        """Ask `hook(caller, uri)` before anybody hears of changes of a known resource.
+        """Sets `hook(caller, uri)`, which tells whether a caller may hear of changes to a known resource.
 
-        Without a hook every URI that a resource or a template matches may be subscribed to.
+        Without a hook, a caller may subscribe to every resource that it may read.
         """
         self._subscriptions.may_subscribe = hook
 
     def on_enter(self, hook: EnterHook) -> None:
-        """Await `hook(principal, needs, board)` before each use case: it gives the grant, or raises the answer.
+        """Sets `hook(principal, needs, board)`, awaited before each use case.
 
-        It is asked again while calls wait. Without a hook everybody may do everything.
+        It returns the grant, or raises the refusal. It is asked again while calls wait. Without a hook
+        everybody may do everything.
         """
         self._door.enter = hook
 
     def on_call(self, hook: CallHook) -> None:
-        """Await `hook(caller)` before each tool's work; what it raises is the call's answer."""
+        """Sets `hook(caller)`, awaited before each tool runs; an error it raises is the call's answer."""
         self._tools.before_call = hook
 
     def on_error(self, hook: FooterHook) -> None:
-        """End the text of each error result in the line `await hook(caller, arguments)`, if it gives one in time."""
+        """Sets `hook(caller, arguments)`, which returns the last line of an error's text.
+
+        The line is left out when the hook fails or takes longer than two seconds.
+        """
         self._tools.error_footer = hook
 
     def on_health(self, hook: Callable[[], Awaitable[str | None]]) -> None:
-        """Await `hook()` when somebody asks for the health: what keeps the store from serving, if anything does."""
+        """Sets `hook()`, awaited by health checks: it returns why the store cannot serve, or `None` if it can."""
         self._trouble = hook
 
     def on_close(self, hook: Callable[[], None]) -> None:
-        """Call `hook()` when streams must end because the server stops."""
+        """Adds `hook()`, called when streams must end because the server stops."""
         self._closing.append(hook)
 
     def while_serving(self, work: Callable[[], AbstractAsyncContextManager[None]]) -> None:
-        """Enter `work()` before the first HTTP request and leave it after the last."""
+        """Adds a context that is entered before the first HTTP request and left after the last."""
         self.serving.append(work)
 
     def protect(self, resource: ProtectedResource) -> None:
-        """Tell HTTP clients which issuer's tokens are taken here, and which scopes a call lacks."""
+        """Sets the metadata that tells HTTP clients whose tokens are accepted, and which scopes a call lacks."""
         self.protected = resource
 
     async def publish(self, uris: Iterable[str], *, agent: str | None = None) -> None:
-        """Tell the subscribers of both generations, or those of one agent, that these resources changed.
+        """Notifies subscribers of both generations that these resources changed; with `agent`, only that agent's.
 
-        Never waits for a reader. Publishing one URI again before it was sent changes nothing.
+        Never waits for a reader. A URI that is already pending is sent only once.
         """
         self._hub.publish(uris, agent)
 
     def subscribed_uris(self) -> list[str]:
-        """Every URI that somebody wants to hear of now, by either generation."""
+        """Returns every URI that has a subscriber now."""
         return list(self._hub.by_uri)
 
     def subscribed_agents(self) -> set[str]:
-        """Every agent that wants to hear of something now."""
+        """Returns the names of all agents that have a subscription now."""
         return self._hub.agents()
 
     @property
     def sdk_server(self) -> MCPServer[Any]:
-        """The SDK's server: for its in-memory client in tests, and for nothing else."""
+        """The SDK's server, only for its in-memory client in tests."""
         return self._sdk
 
     def needs_of(self, tool: str, arguments: Mapping[str, Any]) -> frozenset[Action]:
-        """What a call of a tool needs, whatever its arguments are; nothing where there is no such tool."""
+        """Returns the rights that a call with these arguments needs; empty if there is no such tool."""
         needs = self.needs.get(tool)
         return frozenset() if needs is None else needs.of(arguments)
 
     @property
     def needs(self) -> dict[str, Needs]:
-        """What calls of each tool need."""
+        """The rights that calls need, by the name of the tool."""
         return self._tools.needs
 
     @property
@@ -237,7 +244,11 @@ class BoardServer:
         return self._tools.published
 
     def whole_schema(self, tool: str) -> dict[str, Any]:
-        """The schema of every argument of a tool, those that its published one leaves out as well."""
+        """Returns the JSON schema of all of a tool's arguments, including those left out of the published one.
+
+        Raises:
+            KeyError: there is no such tool.
+        """
         return self._tools.whole_schema(tool)
 
     @property
@@ -253,7 +264,10 @@ class BoardServer:
         return self._prompts.published
 
     def schema_tokens(self) -> dict[str, int]:
-        """o200k tokens of each tool as a model gets it: name, description and schema."""
+        """Returns the size of each tool in o200k tokens, by tool name.
+
+        Counted is the text that a model gets: name, description and schema.
+        """
         for_people = {"title", "annotations"}
         return {
             tool.name: schema_tokens(
@@ -265,7 +279,7 @@ class BoardServer:
     # How it is served
 
     async def run_stdio(self, *, input_fd: int | None = None, output_fd: int | None = None) -> None:
-        """Serve one client over standard input and output until its input ends."""
+        """Serves one client over standard input and output, or the given descriptors, until its input ends."""
         server = self._sdk._lowlevel_server
         with one_client():
             async with stdio_streams(
@@ -278,7 +292,7 @@ class BoardServer:
                     self.ready = False
 
     def http_sessions(self) -> HttpSessions:
-        """The SDK's endpoint for HTTP and its sessions; once a server."""
+        """Returns the SDK's HTTP endpoint with its sessions. May be called once for each server."""
         self._sdk.streamable_http_app(
             transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
             max_request_body_size=self.limits.body_bytes,
@@ -302,19 +316,19 @@ class BoardServer:
         )
 
     async def trouble(self) -> str | None:
-        """What keeps the store from serving, if anything does."""
+        """Returns why the store cannot serve, or `None` if it can."""
         return None if self._trouble is None else await self._trouble()
 
     async def principal_behind(self, headers: Mapping[str, str]) -> Principal:
-        """Who sends an HTTP request with these headers (lower-case names).
+        """Returns the principal who sends an HTTP request with these headers (lower-case names).
 
         Raises:
-            BlackboardError: nobody who may come in.
+            BlackboardError: the headers show no one who is allowed in.
         """
         return await principal_of(self.identify, ConnectionInfo("http", headers, None))
 
     async def close_streams(self) -> None:
-        """End every open notification stream, so that a server can stop; calls under way go on."""
+        """Ends every open notification stream so that the server can stop; calls under way continue."""
         self.ready = False
         self._hub.close()
         for hook in self._closing:

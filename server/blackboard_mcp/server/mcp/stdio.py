@@ -1,9 +1,9 @@
-"""The stdio wire: JSON-RPC messages, one a line, with an upper bound and an answer to every fault.
+"""The stdio transport: JSON-RPC messages, one on each line, of bounded length, and an error for every faulty line.
 
-The SDK's own reader has no line limit (a line of 300 MB stays in memory twice), drops a line it
-cannot parse without an answer, and cancels calls whose answers were still owed when input ends.
-This one bounds the line, answers, and lets short calls finish. Standard output belongs to the
-protocol: while it runs, stray prints go to standard error and children read nothing.
+The SDK's own reader has no line limit (a line of 300 MB stays in memory twice), drops a line it cannot parse
+without an answer, and cancels unanswered calls when input ends. This one bounds the line, answers, and lets
+short calls finish. Standard output belongs to the protocol: meanwhile, stray prints go to standard error, and
+child processes read an empty input.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObj
 async def stdio_streams(
     *, input_fd: int | None = None, output_fd: int | None = None, limit: int = MAX_LINE_BYTES
 ) -> AsyncIterator[Streams]:
-    """Streams of messages over this process's standard input and output, or over given descriptors.
+    """Yields message streams to read and write over standard input and output, or over the given descriptors.
 
-    The read stream closes after input ended and every answer that came within `DRAIN_SECONDS` was
-    written.
+    After input has ended, the read stream stays open until every call is answered, at most for
+    `DRAIN_SECONDS`.
     """
     with contextlib.ExitStack() as stack:
         if input_fd is None:
@@ -123,7 +123,7 @@ class _Wire:
                 try:
                     await self._output.write(line)
                 except OSError:
-                    # Nobody reads any more. Input ends with it for every client there is.
+                    # The client has stopped reading, and so it will send nothing more either.
                     return
                 if isinstance(body, JSONRPCResponse | JSONRPCError) and body.id is not None:
                     self._owed.discard(body.id)
@@ -131,7 +131,7 @@ class _Wire:
 
 
 def _diagnose(line: bytes) -> tuple[int | str | None, int, str]:
-    """The answer to a line that is not a message: (request id if it shows, code, sentence)."""
+    """Returns the answer to a line that is no message: its request id (`None` if not plain), error code and text."""
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):
@@ -148,7 +148,10 @@ def _diagnose(line: bytes) -> tuple[int | str | None, int, str]:
 
 
 def _claim(fd: int, stack: contextlib.ExitStack, divert: Callable[[], int]) -> int:
-    """A private duplicate of a standard descriptor, which itself points elsewhere until the stack ends."""
+    """Returns a private duplicate of a standard descriptor.
+
+    The original points elsewhere until the stack ends.
+    """
     private = os.dup(fd)
     diversion = divert()
     try:

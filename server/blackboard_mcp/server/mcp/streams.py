@@ -1,11 +1,11 @@
-"""Change notifications: one publish, every subscriber, none of them waited for.
+"""Notifications of changes: one publish reaches every subscriber and waits for none.
 
-Knows subscribers as a set of URIs and a way to send one. Refuses to know protocol generations,
-transports and what a URI stands for.
+Knows a subscriber as a set of URIs and a function that sends one. Knows no protocol generations and no
+transports, and not what a URI stands for.
 
-Every subscriber has a task of its own that sends, so a reader that stalls holds up nobody. What is
-pending is a set of URIs, so ten thousand changes of one resource between two sends are one
-notification, and memory is bounded by what was subscribed.
+Each subscriber has its own sending task, so a stalled reader delays nobody else. Pending changes are a set of
+URIs: ten thousand changes of one resource between two sends become one notification, and memory is bounded by
+the subscriptions.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ logger = logging.getLogger(__name__)
 
 SEND_TIMEOUT_SECONDS: Final = 30.0
 RESOURCE_LIST: Final = "list:resources"
-"""What stands for the list of resources where URIs are subscribed to; no resource is called so."""
+"""The pseudo-URI by which streams subscribe to the list of resources; no resource has it."""
 
 
 class TooManySubscriptions(Exception):
-    """A limit of the hub; the message says which one and what to do."""
+    """Raised when a limit of the hub is reached; the message names the limit and what to do."""
 
 
 class Subscriber:
-    """One stream's pending notifications. Made by `Hub.add`, ended by `Hub.remove`."""
+    """The pending notifications of one stream. `Hub.add` makes it and `Hub.remove` ends it."""
 
     def __init__(self, hub: Hub, agent: str, counted_as: str) -> None:
         self.agent = agent
@@ -42,10 +42,10 @@ class Subscriber:
         self._wake = asyncio.Event()
 
     def want(self, uris: Iterable[str]) -> None:
-        """Add URIs to what this stream gets.
+        """Subscribes this stream to URIs.
 
         Raises:
-            TooManySubscriptions: more than `uris_per_stream` of them; none was added.
+            TooManySubscriptions: the stream would have more than `uris_per_stream`; none was added.
         """
         new = [uri for uri in dict.fromkeys(uris) if uri not in self.uris]
         most = self._hub.limits.uris_per_stream
@@ -58,22 +58,23 @@ class Subscriber:
             self._hub.by_uri.setdefault(uri, set()).add(self)
 
     def unwant(self, uri: str) -> None:
-        """Stop notifying about a URI, also when a change of it is already pending."""
+        """Unsubscribes this stream from a URI, and drops a change of it that is still pending."""
         self.uris.discard(uri)
         self._pending.pop(uri, None)
         self._hub.forget(uri, self)
 
     def push(self, uri: str) -> None:
+        """Marks a URI as changed, so that `run` sends it."""
         self._pending[uri] = None
         self._wake.set()
 
     def close(self) -> None:
-        """Let `run` return; what is pending is dropped, and a client reads again anyway."""
+        """Makes `run` return. Pending changes are dropped: a client reads again after it reconnects."""
         self.closed = True
         self._wake.set()
 
     async def run(self, send: Callable[[str], Awaitable[None]], *, timeout: float | None = None) -> None:
-        """Send what gets pending, oldest first, until closed.
+        """Sends pending URIs, oldest first, until closed.
 
         Raises:
             TimeoutError: one send took longer than `timeout` seconds (default `SEND_TIMEOUT_SECONDS`); it is
@@ -106,13 +107,16 @@ class Hub:
         self._counted = Counted(self.limits.streams, self.limits.streams_per_principal)
 
     def __len__(self) -> int:
+        """Returns the number of subscribers."""
         return len(self._subscribers)
 
     def add(self, agent: str, uris: Iterable[str] = (), *, counted_as: str | None = None) -> Subscriber:
-        """A new subscriber; `counted_as` is whose streams are limited together, else the agent.
+        """Adds and returns a new subscriber.
+
+        `counted_as` is the account whose streams are limited together, by default the agent.
 
         Raises:
-            TooManySubscriptions: of the server, of this agent, or of URIs in one stream.
+            TooManySubscriptions: the server or the account has too many streams, or this one too many URIs.
         """
         subscriber = Subscriber(self, agent, counted_as or agent)
         match self._counted.enter(subscriber.counted_as):
@@ -134,7 +138,7 @@ class Hub:
         return subscriber
 
     def remove(self, subscriber: Subscriber) -> None:
-        """Forget a subscriber; doing it twice is fine."""
+        """Removes a subscriber and ends its stream. A second call does nothing."""
         subscriber.close()
         if subscriber in self._subscribers:
             self._subscribers.remove(subscriber)
@@ -144,10 +148,11 @@ class Hub:
         subscriber.uris = set()
 
     def agents(self) -> set[str]:
-        """Whose the subscribers are."""
+        """Returns the names of the agents that have a subscriber."""
         return {subscriber.agent for subscriber in self._subscribers}
 
     def forget(self, uri: str, subscriber: Subscriber) -> None:
+        """Ends one subscriber's interest in a URI; does nothing if there was none."""
         waiting = self.by_uri.get(uri)
         if waiting is not None:
             waiting.discard(subscriber)
@@ -155,13 +160,13 @@ class Hub:
                 del self.by_uri[uri]
 
     def publish(self, uris: Iterable[str], agent: str | None = None) -> None:
-        """Mark the URIs as changed for whoever wants them, or for one agent. Never waits."""
+        """Marks the URIs as changed for all their subscribers, or only for those of one agent. Never waits."""
         for uri in uris:
             for subscriber in self.by_uri.get(uri, ()):
                 if agent is None or subscriber.agent == agent:
                     subscriber.push(uri)
 
     def close(self) -> None:
-        """End every stream; the subscribers remove themselves."""
+        """Ends every stream. Each stream's task then removes its own subscriber."""
         for subscriber in list(self._subscribers):
             subscriber.close()

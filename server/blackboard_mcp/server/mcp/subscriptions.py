@@ -1,7 +1,7 @@
-"""Change notifications on the wires of both generations, fed by one hub.
+"""Notifications of changes for clients of both generations, fed by one hub.
 
-Modern clients hold a `subscriptions/listen` request open, legacy ones subscribe URI by URI and hear of
-changes on their session's standing stream.
+Modern clients hold a `subscriptions/listen` request open. Legacy clients subscribe to one URI at a time and
+are notified on their session's standing stream.
 """
 
 from __future__ import annotations
@@ -52,32 +52,38 @@ SubscribeHook = Callable[[Caller, str], Awaitable[bool]]
 
 @dataclass
 class _Connection:
-    """What belongs to one legacy connection; modern requests have none."""
+    """The subscription state of one legacy connection. Modern requests have none."""
 
     subscriber: Subscriber | None = None
     sender: asyncio.Task[None] | None = None
     listed: frozenset[str] = frozenset()
-    """The resources that it was given the list of."""
+    """The URIs in the list of resources that the client was last sent."""
 
 
 class HubBus:
-    """The SDK's fan-out seam, leading into the hub; its own listeners are not used."""
+    """The SDK's interface for publishing events, which passes them to the hub.
+
+    The SDK's own listeners are not used.
+    """
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
     async def publish(self, event: ServerEvent) -> None:
+        """Passes the change of a resource to the hub; other events are ignored."""
         if isinstance(event, ResourceUpdated):
             self._hub.publish((event.uri,))
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        """Always raises `NotImplementedError`: the hub serves all streams."""
         raise NotImplementedError("listen streams are served by the hub")
 
 
 class Subscriptions:
-    """Who may hear of what, and the streams they hear it on.
+    """The notification streams of one server, and the check of who may subscribe to what.
 
-    `may_subscribe` is asked before anybody hears of a known resource; without it everybody may.
+    `may_subscribe(caller, uri)` is awaited for each known resource; without it, everybody who may read it may
+    subscribe.
     """
 
     def __init__(self, hub: Hub, callers: Callers, resources: ServedResources) -> None:
@@ -87,6 +93,7 @@ class Subscriptions:
         self._resources = resources
 
     def register(self, server: Server[Any]) -> None:
+        """Adds the handlers of subscription requests to the SDK's server."""
         server.add_request_handler("subscriptions/listen", SubscriptionsListenRequestParams, self._listen)
         server.add_request_handler("resources/subscribe", SubscribeRequestParams, self._subscribe)
         server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, self._unsubscribe)
@@ -104,7 +111,7 @@ class Subscriptions:
     async def _listen(
         self, ctx: ServerRequestContext[Any, Any], params: SubscriptionsListenRequestParams
     ) -> SubscriptionsListenResult:
-        """The modern stream: this request's answer is held open and carries the notifications."""
+        """Serves a modern stream: the request stays open, and its answer carries the notifications."""
         caller = await self._callers.of(ctx)
         wanted = params.notifications.resource_subscriptions or []
         most = self._hub.limits.uris_per_stream
@@ -163,7 +170,7 @@ class Subscriptions:
     async def _subscribe(
         self, ctx: ServerRequestContext[Any, Any], params: SubscribeRequestParams
     ) -> EmptyResult:
-        """The legacy way: notifications travel on the session's standing stream."""
+        """Serves a legacy subscription: notifications go to the session's standing stream."""
         caller = await self._callers.of(ctx)
         uri = str(params.uri)
         if not await self._authorised(caller, uri):
@@ -177,30 +184,30 @@ class Subscriptions:
         return EmptyResult()
 
     async def listed(self, ctx: ServerRequestContext[Any, Any]) -> list[Resource]:
-        """What the caller's menu shows; a legacy client is told from now on when that changes.
+        """Returns the resources in this caller's list, and subscribes a legacy client to changes of that list.
 
         Raises:
-            MCPError: it could not be read.
+            MCPError: the list could not be read.
         """
         caller = await self._callers.of(ctx)
         found = await self._resources.listed(caller)
         if self._resources.listing is not None and ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
-            with contextlib.suppress(TooManySubscriptions):  # a list is given to whoever may not hear of more
+            with contextlib.suppress(TooManySubscriptions):  # the list is sent all the same
                 self._want(ctx, caller, RESOURCE_LIST).listed = _uris(found)
         return found
 
     async def _listed_now(self, caller: Caller, before: frozenset[str]) -> frozenset[str]:
-        """What the caller's menu would show; as before where that cannot be said."""
+        """Returns the URIs in the caller's list now, or `before` where the list cannot be read."""
         try:
             return _uris(await self._resources.listed(caller))
         except MCPError:
             return before
 
     def _want(self, ctx: ServerRequestContext[Any, Any], caller: Caller, uri: str) -> _Connection:
-        """Sends a legacy connection notifications about a URI.
+        """Subscribes a legacy connection to a URI, and returns the state of the connection.
 
         Raises:
-            TooManySubscriptions: it may have no more.
+            TooManySubscriptions: a limit of subscriptions is reached.
         """
         connection = ctx.session._connection
         state: _Connection = connection.state.setdefault(_CONNECTION_KEY, _Connection())
@@ -235,8 +242,8 @@ class Subscriptions:
 
         try:
             while not subscriber.closed:
-                # A client that stopped reading loses its connection to the write time-out, and may come back
-                # to its session for a new one: a suspended machine does. What is pending stays so.
+                # A client that stops reading loses its connection when a write times out. It may reconnect to its
+                # session, as after a machine was suspended, so pending changes are kept.
                 with contextlib.suppress(TimeoutError):
                     await subscriber.run(send)
         except Exception:

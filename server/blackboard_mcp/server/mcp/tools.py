@@ -1,4 +1,4 @@
-"""Tools as MCP serves them: published, called with checked arguments, answered in text and facts."""
+"""Tools as MCP serves them: published, called with checked arguments, and answered with text and facts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _REQUEST_CANCELLED: Final = -32800
 
 # Only what differs from the protocol's defaults. Clients read these, models do not.
 READ_ONLY: Final = ToolAnnotations(read_only_hint=True)
-"""Marks tools that change nothing but the note of what their caller was shown."""
+"""Marks tools that change nothing but the record of what their caller has seen."""
 ADDS: Final = ToolAnnotations(destructive_hint=False)
 
 
@@ -43,11 +43,11 @@ FooterHook = Callable[[Caller, Mapping[str, Any]], Awaitable[str]]
 class ServedTools:
     """A set of tools as one server serves it.
 
-    `before_call` is awaited before each tool's work; what it raises is the call's answer. `error_footer`
-    gives the last line of an error's text from the caller and the arguments as they came.
+    `before_call` is awaited before each tool runs; an error it raises is the call's answer. `error_footer`
+    returns the last line of an error's text; it gets the caller and the unchecked arguments.
 
     Args:
-        output_schemas: publish them; for servers that always send structured content.
+        output_schemas: publish output schemas; for servers that always send structured content.
     """
 
     def __init__(
@@ -63,11 +63,12 @@ class ServedTools:
 
     @property
     def needs(self) -> dict[str, Needs]:
-        """What calls need, by the tool's name."""
+        """The rights that calls need, by the name of the tool."""
         return {tool.name: tool.needs for tool in self._tools}
 
     @property
     def published(self) -> list[PublishedTool]:
+        """The tools as `tools/list` shows them."""
         return [self._publish(tool) for tool in self._tools]
 
     def _publish(self, tool: Tool) -> PublishedTool:
@@ -84,7 +85,11 @@ class ServedTools:
         return self._published[tool.name]
 
     def whole_schema(self, name: str) -> dict[str, Any]:
-        """The schema of every argument of a tool, those that its published one leaves out as well."""
+        """Returns the JSON schema of all of a tool's arguments, including those left out of the published one.
+
+        Raises:
+            KeyError: there is no such tool.
+        """
         tool = self._tools.find(name)
         if tool is None:
             raise KeyError(name)
@@ -93,10 +98,10 @@ class ServedTools:
     async def call(
         self, name: str, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any]
     ) -> CallToolResult:
-        """The tool's answer, or its error as a result that teaches.
+        """Calls a tool and returns its answer; failures that the caller can act on are returned as error results.
 
         Raises:
-            MCPError: there is no such tool, or nobody to call it.
+            MCPError: there is no such tool, the caller is not identified, or the client is gone.
         """
         tool = self._tools.find(name)
         if tool is None:
@@ -107,8 +112,8 @@ class ServedTools:
         gone = _gone_event(ctx) if tool.ends_with_client else None
         if gone is None:
             return await self._run(tool, caller, arguments)
-        # The legacy transport leaves a call running after its client dropped. What only reads or waits has
-        # nothing left to do then, and must hand nobody's news or work to nobody.
+        # The legacy transport leaves a call running after its client has disconnected. A call that only reads or
+        # waits is cancelled then, so that it does not take news or work that nobody will receive.
         result: CallToolResult | None = None
         failure: MCPError | None = None
         async with anyio.create_task_group() as tasks:
@@ -145,7 +150,7 @@ class ServedTools:
             text, structured = fitted(sendable(answer.words), structured, shortens=answer.shortens)
         except MCPError:
             raise
-        except RateLimited as exc:  # to say no must cost next to nothing: no footer
+        except RateLimited as exc:  # a refusal must cost next to nothing: no footer
             told = _told(tool, arguments, exc)
             return error_result(exc.code, told, exc.facts, structured=caller.structured)
         except BlackboardError as exc:
@@ -161,7 +166,7 @@ class ServedTools:
         return error_result(code, message, facts, structured=caller.structured, footer=footer)
 
     async def _footer(self, caller: Caller, arguments: Mapping[str, Any]) -> str:
-        """What ends the text of an error; nothing where it cannot be had, for the error goes first."""
+        """Returns the last line of an error's text, or "" if the hook fails or is too slow."""
         if self.error_footer is None:
             return ""
         try:
@@ -179,7 +184,7 @@ def _told(tool: Tool, arguments: Mapping[str, Any], error: BlackboardError) -> s
 
 
 def _gone_event(ctx: ServerRequestContext[Any, Any]) -> asyncio.Event | None:
-    """Set when the HTTP response of a legacy call can no longer reach its client."""
+    """Returns the event that is set when a legacy HTTP client has disconnected, or `None` for other requests."""
     if ctx.request is None or ctx.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
         return None
     event = ctx.request.scope.get(GONE_SCOPE_KEY)

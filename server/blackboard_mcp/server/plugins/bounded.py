@@ -1,4 +1,4 @@
-"""Runs a user's policy or validator where it can do no harm: in a thread, for so long, and never twice at a time."""
+"""Bounded calls of the operator's policies and validators: in a thread, with a time limit, one at a time."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SECONDS = 2.0
-"""How long a policy may think about one question."""
+"""The time limit of one call of a policy."""
 
 
 class OutOfOrder(Exception):
-    """A policy of a user's named what it was not given, or something twice."""
+    """Raised when a policy's order names an item that it was not given, or one item twice."""
 
     def __str__(self) -> str:
         return "named what it was not given, or something twice"
 
 
 class PolicyFailed(Exception):
-    """Why a policy gave no order, in words that quote nothing of what it said."""
+    """Raised when a policy gave no answer. The message says why and quotes nothing that the policy said."""
 
 
 class Bounded:
-    """One policy's calls. A call that hangs keeps its thread, and the policy is not asked again meanwhile."""
+    """The calls of one policy.
+
+    A call that hangs keeps its thread, and until it ends the policy is not asked again.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -36,10 +39,10 @@ class Bounded:
         self._thread: threading.Thread | None = None
 
     async def ask(self, question: Callable[[], T]) -> T:
-        """The answer.
+        """Runs `question` in a thread and returns its result.
 
         Raises:
-            PolicyFailed: it raised, took too long, or still does from an earlier call.
+            PolicyFailed: it raised, took longer than `SECONDS`, or an earlier call still runs.
         """
         if self._thinking:
             raise PolicyFailed("still thinks about an earlier call")

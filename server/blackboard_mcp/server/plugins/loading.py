@@ -1,4 +1,4 @@
-"""Objects by import path, for the operator's own classes: `package.module:Class`.
+"""Loading of the operator's own classes by import path: `package.module:Class`.
 
 Loading runs code by name: pass only what the operator configured at launch, never an argument of a tool.
 """
@@ -18,7 +18,7 @@ NAMED = re.compile(r"(?P<name>[a-z][a-z0-9-]{0,31})=(?P<path>[A-Za-z_][\w.]*:[A-
 
 
 def load(path: str, before: str = "", **facts: Any) -> Any:
-    """Returns the object at `module:attribute`. Messages of errors begin with `before`; errors carry `facts`.
+    """Returns the object at `module:attribute`. Error messages begin with `before`; errors carry `facts`.
 
     Raises:
         InvalidInput: the module cannot be imported, or has no such attribute.
@@ -40,8 +40,10 @@ def load(path: str, before: str = "", **facts: Any) -> Any:
 def make(found: Any, before: str, **facts: Any) -> Any:
     """Calls a class or function without arguments, and returns the result.
 
+    Error messages begin with `before`; errors carry `facts`.
+
     Raises:
-        InvalidInput: it raised.
+        InvalidInput: the call raised.
     """
     try:
         return found()
@@ -50,10 +52,12 @@ def make(found: Any, before: str, **facts: Any) -> Any:
 
 
 def load_instance(kind: str, name: str, path: str, methods: tuple[str, ...]) -> Any:
-    """An instance of the class at a path, which has one of the methods.
+    """Returns an instance of the class at a path, after checking that it has at least one of the methods.
+
+    `kind` and `name` describe it in error messages, as in "Validator 'size'".
 
     Raises:
-        InvalidInput: it cannot be imported or made, or has none of them.
+        InvalidInput: it cannot be imported or made, or has none of the methods.
     """
     found = load(path, f"{kind} '{name}': ")
     if not callable(found):

@@ -1,4 +1,4 @@
-"""The communication protocols of a server: the ten built in, and classes that the operator named at launch."""
+"""The communication protocols of a server: ten built in, and classes that the operator named at launch."""
 
 from __future__ import annotations
 
@@ -16,21 +16,27 @@ if TYPE_CHECKING:
 
 
 class Protocols:
-    """What agents may look up. It was all asked of the classes at launch: nothing of theirs runs later."""
+    """The protocols that agents may look up.
+
+    Classes are asked for their descriptions at launch; their code never runs later.
+    """
 
     def __init__(self, named: Iterable[str] = ()) -> None:
-        """`named` are `package.module:Class`, of the launch configuration alone: they are imported.
+        """Takes `named`, import paths `package.module:Class` from the launch configuration only: they are imported.
 
         Raises:
-            InvalidInput: a path that is none, or a class that is no protocol, clashes with another, or fails.
+            InvalidInput: a path is malformed, or a class is no protocol, clashes with another, or fails.
         """
         self._named = tuple(named)
         if self._named:
-            self.registry  # noqa: B018, what is wrong with a class is said at launch
+            self.registry  # noqa: B018, errors in a class are raised at launch
 
     @cached_property
     def registry(self) -> Registry:
-        """Made at launch where classes are named; the ten built in are loaded when somebody asks for them."""
+        """The registered protocols.
+
+        Built at launch if classes are named; else the built-in ones load on first use.
+        """
         from blackboard_mcp.protocols.messages.registry import Registry
 
         registry = Registry()
@@ -40,7 +46,7 @@ class Protocols:
                 registry.about()
             except InvalidInput as error:
                 raise InvalidInput(f"protocol {path[:80]}: {error.message}") from error
-            except Exception as error:  # whatever a class of somebody's raises
+            except Exception as error:  # an operator's class may raise anything
                 raise InvalidInput(
                     f"protocol {path[:80]} failed: {type(error).__name__}: {str(error)[:200]}"
                 ) from error
@@ -48,15 +54,17 @@ class Protocols:
 
     @cached_property
     def about(self) -> list[dict[str, Any]]:
+        """The description of each protocol, as a map that includes its `name`."""
         return self.registry.about()
 
     @property
     def names(self) -> list[str]:
+        """The names of all protocols."""
         return [str(protocol["name"]) for protocol in self.about]
 
 
 def _found(path: str) -> type[MessageProtocol]:
     if not CLASS.match(path):
         raise InvalidInput("not of the form package.module:Class.")
-    found: type[MessageProtocol] = load(path)  # the registry looks what it is
+    found: type[MessageProtocol] = load(path)  # the registry checks that it is a protocol
     return found

@@ -1,1 +1,1 @@
-"""Authentication over HTTP: bearer tokens, proved by verifiers that are asked in order."""
+"""Authentication over HTTP: bearer tokens, checked by verifiers in order."""

@@ -1,4 +1,4 @@
-"""Authentication of requests where credentials are in force: by bearer token and by nothing else."""
+"""Authentication of requests where credentials are in force: by bearer token only."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Authenticator:
     """Finds the principal of a request.
 
     Args:
-        verifiers: of each kind of token one, in the order in which they are asked.
-        in_force: whether requests need a token at all.
-        owner_of: whom the installation's own tokens have an agent act for, which no issuer may say otherwise.
-        challenge: further parameters of the `WWW-Authenticate` of a refusal, which stand in quotes.
+        verifiers: one for each kind of token, in the order in which they are asked.
+        in_force: tells whether requests need a token at all.
+        owner_of: returns the owner of an agent by the installation's own tokens; an issuer's token must agree.
+        challenge: further parameters of a refusal's `WWW-Authenticate`, without the quotes.
     """
 
     def __init__(
@@ -46,11 +46,13 @@ class Authenticator:
         self._challenge = dict(challenge or {})
 
     async def principal(self, headers: Mapping[str, str]) -> Principal | None:
-        """Whom the request's token (of lower-case header names) stands for; `None` where none is asked for.
+        """Returns the principal of the request's token, or `None` if no token is needed.
+
+        `headers` have lower-case names.
 
         Raises:
-            Unauthorized: it shows none that counts. One that is unknown, expired or revoked is answered alike.
-            Refused: its other headers name somebody else, or an issuer gave it for an agent that is another's here.
+            Unauthorized: there is no valid token. Unknown, expired and revoked ones are answered alike.
+            Refused: other headers contradict the token, or its agent has another owner by the installation's tokens.
         """
         if not await self._in_force():
             return None

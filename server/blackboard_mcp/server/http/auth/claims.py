@@ -1,4 +1,4 @@
-"""Claims of a token: the agent that they name, and the roles and scopes that they give."""
+"""Claims of a token: the agent that they name, and the roles and scopes that they grant."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _RANKED: Final = tuple(Role)
 
 
 class UnfitClaims(Exception):
-    """Why a token is refused."""
+    """Raised with the reason why a token is refused."""
 
 
 def principal_of(
     claims: Mapping[str, Any], settings: OAuthSettings, *, credential: str, expires_at: datetime
 ) -> Principal:
-    """The principal of a token whose signature and times hold.
+    """Returns the principal of a token whose signature and times have been checked.
 
     Raises:
-        Unfit: it names nobody, or something that is no name.
+        UnfitClaims: it names no agent or owner, or too many boards.
     """
     return Principal(
         agent=name_of(_claim(claims, settings.agent_claim)),
@@ -46,18 +46,19 @@ def principal_of(
 
 
 def name_of(value: Any) -> str:
-    """The name of an agent or owner for what an issuer calls them: itself where it is a name.
+    """Returns the name of an agent or owner for an issuer's subject: the subject itself if it is a valid name.
 
-    Else what is left of it with a part of its hash, so that two subjects never get one name. A text
-    that looks like such a name gets a hash as well: nobody can choose to be called like another.
+    Otherwise the name is made of the subject's allowed characters and a part of its hash, so that two
+    subjects never get the same name. A subject that looks like such a name gets a hash too, so that nobody
+    can choose another's name.
 
     Raises:
-        Unfit: it is no text, empty or too long.
+        UnfitClaims: the subject is no text, empty or too long.
     """
     if not isinstance(value, str) or not 0 < len(value) <= MAX_CLAIM_CHARS:
         raise UnfitClaims("it names nobody")
     try:
-        # Of two forms of one text, which an issuer may tell apart, the composed one alone is a name.
+        # An issuer may tell two Unicode forms of one text apart: only the composed form is taken as a name.
         if not _DERIVED.fullmatch(value) and check_agent(value) == value:
             return value
     except InvalidInput:
@@ -67,7 +68,7 @@ def name_of(value: Any) -> str:
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> Any:
-    """A claim by its name, or by a path of names joined by dots."""
+    """Returns a claim by its name, or by a path of names joined by dots; `None` if it is missing."""
     if name in claims:
         return claims[name]
     found: Any = claims
@@ -106,7 +107,7 @@ def _role(value: Any, settings: OAuthSettings) -> Role | None:
 
 
 def _board(name: Any) -> str:
-    """The board's id, `*`, or nothing for what is none."""
+    """Returns the board's id or `*`, or "" if the name is not valid."""
     if name == EVERY_BOARD:
         return EVERY_BOARD
     try:
@@ -116,7 +117,7 @@ def _board(name: Any) -> str:
 
 
 def _texts(value: Any) -> list[str]:
-    """The texts of a claim that is a list, or one text with spaces between them."""
+    """Returns the texts of a claim that is a list, or one text with spaces between them."""
     if isinstance(value, str):
         return value.split()
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Failed authentications by peer: a valid credential is always taken, invalid ones are slowed."""
+"""Failed authentications by client address: valid credentials always pass, repeated failures are slowed."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ _PAUSED: Final = 256
 
 
 class Failures:
-    """The failures of each peer within the last minute.
+    """Counts the failures of each client address within a minute.
 
-    Many clients may share an address (a proxy, a tunnel, a company), so it is never asked before a credential was
-    looked at: who fails there keeps nobody out whose token counts.
+    Many clients may share an address (a proxy, a tunnel, a company). So the count is used only after a
+    credential failed: failures of one client never keep out another whose token is valid.
 
     Args:
-        per_minute: how many failures of a peer are answered at once.
-        monotonic: seconds that only grow.
+        per_minute: how many failures of one address are answered without a pause.
+        monotonic: returns seconds that only grow.
     """
 
     def __init__(self, per_minute: int, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.per_minute = per_minute
         self._monotonic = monotonic
-        # Of each peer the start of its minute and its failures since; the longest known first.
+        # Maps each address to the start of its minute and its failures since; least recently counted first.
         self._failed: dict[str, tuple[float, int]] = {}
         self._paused = 0
 
     def failed(self, peer: str) -> int:
-        """Count one more; how many seconds are left of the minute if it is one too many, else 0."""
+        """Counts one more failure, and returns the seconds left of the minute if there were too many, else 0."""
         network, now = _network(peer), self._monotonic()
         since, count = self._failed.pop(network, (now, 0))
         if now - since >= MINUTE:
@@ -44,7 +44,7 @@ class Failures:
         return 0 if count < self.per_minute else int(since + MINUTE - now) + 1
 
     async def pause(self) -> None:
-        """Let one who failed too often wait a moment for the answer; at most so many wait at a time."""
+        """Delays the answer for `PAUSE_SECONDS`, unless too many answers are delayed already."""
         if self._paused >= _PAUSED:
             return
         self._paused += 1
@@ -55,7 +55,7 @@ class Failures:
 
 
 def _network(peer: str) -> str:
-    """The address, of IPv6 the half that one customer has to itself."""
+    """Returns the address; for IPv6 only its first half, which belongs to one customer."""
     try:
         address = ip_address(peer.partition("%")[0])
     except ValueError:

@@ -1,8 +1,8 @@
 """The public keys of an OAuth issuer, read over the network and kept for a while.
 
-An issuer that is down, hangs or answers nonsense stops nobody whose key is known. Keys that could not be
-confirmed for `MAX_AGE_SECONDS` are taken no more: a key that the issuer withdrew would live for ever
-otherwise. Tokens with keys that nobody knows cost the issuer one question in `UNKNOWN_KEY_SECONDS`.
+If the issuer is down, hangs or sends nonsense, tokens with known keys are still accepted. Keys that could not
+be confirmed for `MAX_AGE_SECONDS` are dropped, or a withdrawn key would stay valid for ever. Tokens with
+unknown keys cause at most one request to the issuer every `UNKNOWN_KEY_SECONDS`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FRESH_SECONDS: Final = 300.0
-"""Keys older than that are read again, behind the answers."""
+"""Keys older than this are read again in the background."""
 MAX_AGE_SECONDS: Final = 3_600.0
 UNKNOWN_KEY_SECONDS: Final = 10.0
 READ_SECONDS: Final = 6.0
-"""Longest that reading takes, metadata included."""
+"""The time limit for reading the keys, metadata included."""
 MAX_DOCUMENT_BYTES: Final = 256 * 1024
 MAX_KEYS: Final = 64
 _NOBODY_IN: Final = (
@@ -42,13 +42,13 @@ _FAMILIES: Final = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 
 
 class _Unreadable(Exception):
-    """What the issuer answered, or that it did not."""
+    """Raised when the issuer sends no usable answer; the message says why, and is empty for a timeout."""
 
 
 class IssuerKeys:
     """The keys that an issuer signs with.
 
-    `clock` counts seconds. `close` ends what is under way.
+    `clock` returns seconds that only grow. `close` ends a reading under way.
     """
 
     def __init__(self, settings: OAuthSettings, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -61,14 +61,13 @@ class IssuerKeys:
         self._failed = False
         self._reading: asyncio.Task[None] | None = None
         self.questions = 0
-        """Times the issuer was asked."""
+        """How often the issuer was asked for its keys."""
 
     async def matching(self, kid: str | None, algorithm: str) -> list[jwt.PyJWK]:
-        """The keys that a token of this key id and algorithm may be signed with; empty when there is none.
+        """Returns the keys that may have signed a token with this key id and algorithm; an empty list if none fits.
 
         Raises:
-            IssuerUnavailable: no keys are known that are young enough, or the issuer could not be asked
-                about one that is not known.
+            IssuerUnavailable: the known keys are too old, or the issuer could not be asked about an unknown one.
         """
         if self._age() >= MAX_AGE_SECONDS:
             await self._read_again()
@@ -97,7 +96,7 @@ class IssuerKeys:
         return self._clock() - self._tried_at >= UNKNOWN_KEY_SECONDS
 
     async def _read_again(self) -> None:
-        """Waits for a reading under way, or for a new one where the last is long enough ago."""
+        """Waits for a reading of the keys under way, or for a new one if the last is long enough ago."""
         if self._reading is None and not self._may_ask():
             return
         await asyncio.shield(self._start_reading())
@@ -130,8 +129,10 @@ class IssuerKeys:
         self._failed = False
 
     async def _announced(self) -> str:
-        """The address of the keys in the issuer's metadata ([RFC 8414](https://www.rfc-editor.org/rfc/rfc8414),
-        OpenID Connect Discovery)."""
+        """Returns the address of the keys from the issuer's metadata.
+
+        See [RFC 8414](https://www.rfc-editor.org/rfc/rfc8414) and OpenID Connect Discovery.
+        """
         why = ""
         for url in metadata_addresses(self._settings.issuer):
             try:
@@ -167,7 +168,7 @@ class IssuerKeys:
 
 
 def metadata_addresses(issuer: str) -> list[str]:
-    """Where an issuer's metadata may be, in the order to ask."""
+    """Returns the addresses where an issuer's metadata may be, in the order to try them."""
     parts = urlsplit(issuer)
     origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
     addresses = [
@@ -179,7 +180,7 @@ def metadata_addresses(issuer: str) -> list[str]:
 
 
 def _fits(key: Mapping[str, Any], algorithm: str) -> bool:
-    """A public key for signatures of that algorithm, as far as it says."""
+    """Tells whether a key claims to be a public key for signatures of this algorithm."""
     return (
         key.get("kty") == _FAMILIES[algorithm[:2]]
         and key.get("use", "sig") == "sig"
@@ -199,7 +200,7 @@ def _usable(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
 
 
 def _client(url: str) -> httpx2.AsyncClient:
-    # Importing it and reading the certificates take longer than the requests of others may be kept waiting.
+    # Runs in a thread: the import and the reading of certificates would block other requests for too long.
     import httpx2
 
     return httpx2.AsyncClient(

@@ -1,8 +1,8 @@
-"""Access tokens of an OAuth issuer, checked here: JSON Web Tokens signed by one of its keys.
+"""Verification of an OAuth issuer's access tokens: JSON Web Tokens signed by one of its keys.
 
-What is checked is [RFC 9068](https://www.rfc-editor.org/rfc/rfc9068) section 4 with an exact audience
-([RFC 8707](https://www.rfc-editor.org/rfc/rfc8707)). Nothing of a token is believed before its signature,
-but the header, which only chooses among the algorithms and keys that are allowed anyway.
+Checks follow [RFC 9068](https://www.rfc-editor.org/rfc/rfc9068) section 4 with an exact audience ([RFC
+8707](https://www.rfc-editor.org/rfc/rfc8707)). Before the signature is checked only the token's header is
+used, and it can only choose among the allowed algorithms and keys.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SIGNATURE_ONLY: Final = {
 
 
 class JwtVerifier:
-    """Turns a token of the issuer into the principal it stands for."""
+    """Finds the principal that an issuer's token stands for."""
 
     def __init__(self, settings: OAuthSettings, keys: IssuerKeys, clock: Clock) -> None:
         self._settings = settings
@@ -50,10 +50,10 @@ class JwtVerifier:
         self._jwt = jwt.PyJWT(cast("Options", _SIGNATURE_ONLY))
 
     async def verify(self, token: str) -> Principal | None:
-        """Who shows the token; `None` when it is no good, for whatever reason: the log has it.
+        """Returns the principal of the token, or `None` if it is not valid; the log says why.
 
         Raises:
-            IssuerUnavailable: it cannot be checked now.
+            IssuerUnavailable: the token cannot be checked now.
         """
         mark = hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         try:
@@ -66,14 +66,18 @@ class JwtVerifier:
 
     @asynccontextmanager
     async def in_use(self) -> AsyncIterator[None]:
-        """Leaves nothing under way behind."""
+        """Ends a reading of keys under way when the context is left."""
         try:
             yield
         finally:
             await self._keys.close()
 
     async def _signed(self, token: str) -> Mapping[str, Any]:
-        """The claims, under a signature of one of the issuer's keys."""
+        """Returns the claims of a token that one of the issuer's keys signed.
+
+        Raises:
+            UnfitClaims: the token is malformed, of a kind that is not allowed, or not signed by the issuer.
+        """
         if len(token) > MAX_TOKEN_CHARS or not token.isascii() or token.count(".") != 2:
             raise UnfitClaims("it is no signed token")
         try:
@@ -101,7 +105,11 @@ class JwtVerifier:
         raise UnfitClaims("no key of the issuer signed it")
 
     def _checked(self, claims: Mapping[str, Any]) -> datetime:
-        """When the token ends; it is of this issuer, for this server and valid now."""
+        """Returns when the token ends, leeway included, after checking its issuer, audience and times.
+
+        Raises:
+            UnfitClaims: one of them does not hold.
+        """
         if claims.get("iss") != self._settings.issuer:
             raise UnfitClaims("another issuer gave it")
         audience = claims.get("aud")

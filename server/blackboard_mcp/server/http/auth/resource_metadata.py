@@ -1,8 +1,8 @@
 """Metadata for clients without a valid token: the issuer to ask, and the scopes.
 
-[RFC 9728](https://www.rfc-editor.org/rfc/rfc9728) metadata at its well-known addresses, and the
-challenges of [RFC 6750](https://www.rfc-editor.org/rfc/rfc6750) that lead there. Both pass the gate's
-exact checks of hosts and origins like every other route.
+The metadata of [RFC 9728](https://www.rfc-editor.org/rfc/rfc9728) is served at its well-known addresses, and
+the challenges of [RFC 6750](https://www.rfc-editor.org/rfc/rfc6750) point to it. Requests for it pass the
+gate's exact checks of hosts and origins like all others.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ...settings.oauth import OAuthSettings
 
 WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 USUAL: Final = (Scope.READ, Scope.POST, Scope.ACKNOWLEDGE)
-"""The scopes that a contributor works with; a client is told to ask for them first."""
+"""The scopes that a contributor needs; a client is told to ask for them first."""
 
 
 class ProtectedResource:
-    """This server as a resource of one issuer."""
+    """This server as a protected resource of one OAuth issuer."""
 
     def __init__(self, settings: OAuthSettings) -> None:
         self._settings = settings
@@ -32,10 +32,13 @@ class ProtectedResource:
         self._path = WELL_KNOWN + parts.path.rstrip("/")
         self.metadata_url = f"{parts.scheme}://{parts.netloc}{self._path}"
         self.paths = tuple(dict.fromkeys((self._path, WELL_KNOWN)))
-        """Where the metadata is, for everybody: clients come here before they have a token."""
+        """The paths of the metadata, open to everybody: clients read it before they have a token."""
 
     def routes(self) -> list[Route]:
-        """The metadata at the address made from the resource's own, and at the root for older clients."""
+        """Returns the routes of the metadata.
+
+        One is derived from the resource's path; the other, at the root, is for older clients.
+        """
         # Not the SDK's routes: they normalise addresses, and an issuer is compared letter by letter.
         body = {
             "resource": self._settings.resource,
@@ -51,16 +54,16 @@ class ProtectedResource:
         return [Route(path, metadata, methods=["GET"]) for path in self.paths]
 
     def issued_as(self, scope: Scope) -> str:
-        """The issuer's name of one of our scopes."""
+        """Returns the issuer's name of one of our scopes."""
         return self._settings.issued_as(scope)
 
     @property
     def challenge(self) -> dict[str, str]:
-        """What a 401 says beside its error."""
+        """The further parameters of a 401's `WWW-Authenticate`, by name."""
         return {"resource_metadata": self.metadata_url, "scope": self._named(USUAL)}
 
     def insufficient(self, scopes: Iterable[Scope]) -> str:
-        """The `WWW-Authenticate` of a 403: the token holds, and one with these scopes would do."""
+        """Returns the `WWW-Authenticate` of a 403: the token is valid, but needs these scopes."""
         return (
             f'Bearer error="insufficient_scope", resource_metadata="{self.metadata_url}", '
             f'scope="{self._named(scopes)}"'

@@ -1,8 +1,8 @@
-"""Calls that an OAuth token's scopes do not reach, answered so that a client can ask its issuer for more.
+"""Early refusal of calls that exceed an OAuth token's scopes, so that a client can ask its issuer for more.
 
-A tool's refusal is a result that a model reads; a client that signs in reads the status 403 and its challenge
-([RFC 6750](https://www.rfc-editor.org/rfc/rfc6750) section 3.1). So what a call needs is looked up before the
-SDK sees it. This is a courtesy: whether a call is allowed is decided where every call is, whatever stands here.
+A tool's refusal is a result that only the model reads; a client that handles sign-in reads the status 403 and
+its challenge ([RFC 6750](https://www.rfc-editor.org/rfc/rfc6750) section 3.1). So the needs of a call are
+looked up before the SDK sees it. This only helps clients: rights are enforced elsewhere, for every call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..gate import MCP_PATH, ErrorAnswer
 from .resource_metadata import ProtectedResource
 
 NeedsOf = Callable[[str, Mapping[str, Any]], frozenset[Action]]
-"""What a call of a tool with these arguments, unchecked, needs; nothing for a tool that is not there."""
+"""Returns the rights that a call with these unchecked arguments needs; empty for an unknown tool."""
 
 SCOPE_OF: Final[Mapping[Action, Scope]] = {
     action: scope for scope, opened in SCOPED.items() for action in opened
@@ -28,7 +28,7 @@ SCOPE_OF: Final[Mapping[Action, Scope]] = {
 
 
 class StepUp:
-    """Answers 403 to a call of an OAuth token that its scopes do not reach; lets everything else through."""
+    """Answers 403 to calls that exceed the scopes of their OAuth token, and lets everything else through."""
 
     def __init__(self, app: ASGIApp, *, resource: ProtectedResource, needs: NeedsOf) -> None:
         self._app = app
@@ -61,20 +61,20 @@ class StepUp:
         await refusal(scope, send)
 
     def _called(self, body: bytes) -> frozenset[Action]:
-        """What the call in a request's body needs; nothing for what is none."""
+        """Returns the rights that the tool call in a request's body needs; empty if it is no tool call."""
         try:
             message = json.loads(body)
             if message["method"] != "tools/call":
                 return frozenset()
             needed = self._needs(message["params"]["name"], message["params"].get("arguments") or {})
-            # Everything is what a call needs that is none: what is wrong with it is not a scope.
+            # A malformed call needs every right; its fault is not a missing scope, so let it through.
             return frozenset() if needed == frozenset(Action) else needed
-        except Exception:  # whatever a client may send: the SDK says what is wrong with it
+        except Exception:  # the body is malformed: the SDK reports its fault
             return frozenset()
 
 
 def _again(first: Message, receive: Receive) -> Receive:
-    """A `receive` that gives a message once more."""
+    """Returns a `receive` that delivers `first` once more before all later messages."""
     held: list[Message] = [first]
 
     async def replay() -> Message:

@@ -1,4 +1,4 @@
-"""Tokens that the installation itself issued."""
+"""Verification of the tokens that the installation itself issued."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ...background import alongside
 logger = logging.getLogger(__name__)
 
 REMEMBERED_SECONDS: Final = 2.0
-"""How long what the store said of a token is believed: another process may revoke it any time."""
+"""How long the store's answer about a token is cached: another process may revoke it at any time."""
 USE_SECONDS: Final = 30.0
 _REMEMBERED: Final = 10_000
 _NOBODYS: Final = bytes(32)
@@ -32,7 +32,7 @@ class StoredTokens:
     """The verifier of the store's tokens.
 
     Args:
-        monotonic: seconds that only grow.
+        monotonic: returns seconds that only grow.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class StoredTokens:
         self._looked: float | None = None
 
     async def in_force(self) -> bool:
-        """Whether there is a token or ever was: from then on nobody comes in without one."""
+        """Tells whether a token was ever made: from then on every request needs one."""
         now = self._monotonic()
         if not self._any and (self._looked is None or now - self._looked >= REMEMBERED_SECONDS):
             self._any = await self._store.has_tokens()
@@ -56,7 +56,7 @@ class StoredTokens:
         return self._any
 
     async def owner_of(self, agent: str) -> str | None:
-        """Whom the tokens that count have an agent act for; `None` where there is none for it."""
+        """Returns the owner for whom the agent acts by its valid tokens, or `None` if it has none."""
         now = self._monotonic()
         known = self._owners.get(agent)
         if known is not None and now - known[0] < REMEMBERED_SECONDS:
@@ -69,12 +69,13 @@ class StoredTokens:
         return owner
 
     async def verify(self, token: str) -> Principal | None:
+        """Returns the principal of the token, or `None` if it is unknown, revoked or of another form."""
         parts = read_access_token(token)
         if parts is None:
             return None
         id_, digest = parts
         known = await self._find(id_)
-        # Compared for an unknown id as well: how long it takes says nothing of which ids there are.
+        # Compared for an unknown id as well, so that the time taken does not reveal which ids exist.
         same = hmac.compare_digest(digest, _NOBODYS if known is None else known[0].digest)
         if known is None or not same or known[0].revoked_at is not None:
             return None
@@ -96,7 +97,7 @@ class StoredTokens:
         return token, self._known[id_][2]
 
     async def record_use(self) -> None:
-        """Write down which tokens were used since the last time, if the store takes it now."""
+        """Records in the store which tokens were used since the last call; a failing store is only logged."""
         used, self._used = self._used, {}
         if used:
             try:
@@ -106,7 +107,7 @@ class StoredTokens:
 
     @asynccontextmanager
     async def recording(self) -> AsyncIterator[None]:
-        """Records use now and then for as long as it is entered, and once more then."""
+        """Calls `record_use` every `USE_SECONDS` while the context is entered, and once at the end."""
 
         async def record() -> None:
             while True:

@@ -1,6 +1,6 @@
 """Verifiers of bearer tokens: one for each kind of token, asked in order.
 
-A verifier's answer is read as the SDK reads its own (`TokenVerifier`), so that its session check and ours see
+A verifier's answer is passed through the SDK's own `TokenVerifier`, so that its session check and ours see
 the same user.
 """
 
@@ -17,29 +17,29 @@ from starlette.requests import HTTPConnection
 
 
 class Verifier(Protocol):
-    """Knows one kind of token."""
+    """A verifier of one kind of token."""
 
     async def verify(self, token: str) -> Principal | None:
-        """Whom the token stands for; `None` when it is no token of this kind, or does not count.
+        """Returns the principal of the token, or `None` if it is of another kind or not valid.
 
-        It is asked for every request, and again every second or two for each that is still open: what it
-        remembers of an answer it may use for two seconds at most, so that a token that was taken back counts
-        no more within five. An `expires_at` of the answer is checked by whoever asks.
+        It is asked for every request, and again every second or two for each open one. It may reuse an answer
+        for two seconds at most, so that a revoked token stops working within five. The caller checks the
+        `expires_at` of the answer.
 
         Raises:
-            BlackboardError: it cannot tell now; the request is then answered with that.
+            BlackboardError: it cannot tell now; the request is then answered with this error.
         """
         ...
 
 
 class _Shown(AccessToken):
-    """A token as the SDK knows one; instead of its text there is whom it stands for."""
+    """A token as the SDK knows one, holding its principal in place of the token's text."""
 
     principal: Principal
 
 
 class Bearer(TokenVerifier):
-    """The bearer token of a request, by the first verifier that knows it."""
+    """Finds the principal of a bearer token through the first verifier that knows it."""
 
     def __init__(self, verifiers: Sequence[Verifier], clock: Clock) -> None:
         self._verifiers = tuple(verifiers)
@@ -47,10 +47,10 @@ class Bearer(TokenVerifier):
         self._backend = BearerAuthBackend(self)
 
     async def of(self, authorization: str) -> Principal | None:
-        """Whom the header's value stands for; `None` for nobody.
+        """Returns the principal for an `Authorization` header's value, or `None` if it shows no valid token.
 
         Raises:
-            BlackboardError: nobody can tell now.
+            BlackboardError: a verifier cannot tell now.
         """
         scope = {"type": "http", "headers": [(b"authorization", authorization.encode("latin-1"))]}
         found = await self._backend.authenticate(HTTPConnection(scope))
@@ -61,6 +61,7 @@ class Bearer(TokenVerifier):
         return shown.principal
 
     async def verify_token(self, token: str) -> AccessToken | None:
+        """Returns the token in the SDK's form, or `None` if no verifier accepts it or it has expired."""
         for verifier in self._verifiers:
             principal = await verifier.verify(token)
             if principal is not None:
@@ -70,7 +71,7 @@ class Bearer(TokenVerifier):
 
 
 def sdk_user(principal: Principal) -> AuthenticatedUser:
-    """The principal as the SDK's session check compares one."""
+    """Returns the principal in the form that the SDK's session check compares."""
     return AuthenticatedUser(_shown(principal))
 
 
