@@ -1,4 +1,4 @@
-"""`python -m blackboard_mcp.server`: the same as `blackboard-mcp`."""
+"""The module that makes `python -m blackboard_mcp.server` the same as `blackboard-mcp`."""
 
 from .cli import main
 

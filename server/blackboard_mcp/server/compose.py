@@ -1,4 +1,4 @@
-"""The one place that knows which store, index, tokenizer and wires are in use."""
+"""The composition of a server: the one place that knows which store, index, tokenizer and transports are in use."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ INSTRUCTIONS = (
 )
 EMBEDDING_KEY_VARIABLE = PREFIX + "EMBEDDING_KEY"
 KEY_VARIABLE = PREFIX + "SUMMARY_KEY"
-"""Where the key of a summary endpoint comes from: the environment alone, so that no file or process list has it."""
+"""The variable with a summary endpoint's key. No setting holds it, so no file or process list shows it."""
 _ANONYMOUS = "anonymous"
 
 
 @dataclass(slots=True)
 class Installation:
-    """One open data folder: its store, its archive, what keeps it in order, and the use cases."""
+    """An open data folder: its store, archive, background work, and the use cases on them."""
 
     settings: Settings
     store: SqlBoardStore
@@ -80,7 +80,7 @@ class Installation:
     clock: Clock
     protocols: Protocols
     gauge: Gauge | None = None
-    """The growth of the folder; `None` where the boards live in memory."""
+    """Measures the growth of the folder; `None` where the boards live in memory."""
 
 
 @asynccontextmanager
@@ -92,9 +92,11 @@ async def installation(
     background: bool = True,
     memory: bool = False,
 ) -> AsyncIterator[Installation]:
-    """Opens a data folder and closes it in order. `background` runs expiry, left-over passes and the record of use.
+    """Opens a data folder, and closes everything in order when the context is left.
 
-    With `memory` the boards live in memory, and the archive's index in a folder that goes with them.
+    `background` runs expiry, unfinished pruning passes, retention and the record of use. With `memory` the
+    boards live in memory, and the archive's index in a temporary folder. `eager_index` starts indexing at
+    once instead of with the first search.
     """
     if memory:
         with TemporaryDirectory(prefix="blackboard-", ignore_cleanup_errors=True) as folder:
@@ -185,7 +187,7 @@ def _growth(settings: Settings, clock: Clock) -> Growth | None:
 
 @asynccontextmanager
 async def credentials(settings: Settings) -> AsyncIterator[CredentialStore]:
-    """The access tokens of a data folder, which is made if it is not there."""
+    """Opens the store of access tokens in a data folder, which is made if it does not exist."""
     _make_folder(settings)
     store = await SqlBoardStore.open(settings.database)
     try:
@@ -204,10 +206,10 @@ def _make_folder(settings: Settings) -> None:
 
 
 def summary_writer(settings: Settings, store: SqlBoardStore, tokenizers: Tokenizers) -> SummaryWriter:
-    """What writes summaries, with the endpoint that the settings name, if any.
+    """Returns the writer of summaries, with the endpoint that the settings name, if any.
 
     Raises:
-        InvalidInput: settings that do not go together, or the key would go over the network in the clear.
+        InvalidInput: the settings contradict each other, or the key would be sent unencrypted.
     """
     check_endpoint(settings)
     if settings.summariser not in ENDPOINTS:
@@ -221,10 +223,10 @@ def summary_writer(settings: Settings, store: SqlBoardStore, tokenizers: Tokeniz
 
 
 def embedder_choice(settings: Settings) -> EmbedderChoice:
-    """The embedding model that the settings name; nobody is asked yet.
+    """Returns the embedding model that the settings name, without contacting its endpoint yet.
 
     Raises:
-        InvalidInput: settings that do not go together, or the key would go over the network in the clear.
+        InvalidInput: the settings contradict each other, or the key would be sent unencrypted.
     """
     check_embedder(settings)
     if settings.embedder != "openai":
@@ -241,7 +243,11 @@ def embedder_choice(settings: Settings) -> EmbedderChoice:
 
 
 def _key(variable: str, url: str, setting: str) -> str:
-    """An endpoint's key from the environment, empty where there is none."""
+    """Returns an endpoint's key from the environment variable, or "" if it is not set.
+
+    Raises:
+        InvalidInput: the key has characters that no key has, or would be sent unencrypted.
+    """
     key = os.environ.get(variable) or ""
     if not (key.isascii() and key.isprintable() and " " not in key) and key:
         raise InvalidInput(f"{variable} has characters that no key has.")
@@ -256,7 +262,7 @@ def _key(variable: str, url: str, setting: str) -> str:
 def tool_set(
     opened: Installation, sets: Collection[str], rendering: Rendering, *, prefix: str = ""
 ) -> ToolSet:
-    """The core tools over an open installation, and those of the sets that are named (`TOOL_SETS`)."""
+    """Returns the core tools for an open installation, and those of the named sets (`TOOL_SETS`)."""
     from .tools.core import CoreTools
     from .tools.tool import ToolSet
 
@@ -288,9 +294,9 @@ def tool_set(
 
 
 def build_server(opened: Installation, *, identify: Identify | None = None) -> BoardServer:
-    """The MCP server over an open installation: tools, resources, identity.
+    """Returns the MCP server for an open installation: tools, resources, prompts and identification.
 
-    `identify` stands in for the launch configuration and the request's header.
+    `identify` replaces identification by launch configuration, token and headers.
     """
     from .answers.rendering import Rendering
     from .http.auth.stored import StoredTokens
@@ -352,7 +358,10 @@ def authenticator(
     resource: ProtectedResource | None = None,
     issued: JwtVerifier | None = None,
 ) -> Authenticator:
-    """What asks for credentials over HTTP: from the first token on, or always where the settings say so."""
+    """Returns the authenticator of HTTP requests.
+
+    It asks for tokens once one has been made, or always if the settings say so or name an OAuth issuer.
+    """
     from .http.auth.authenticating import Authenticator
 
     async def in_force() -> bool:
@@ -370,7 +379,10 @@ def authenticator(
 
 
 def issuer(settings: Settings, clock: Clock) -> tuple[ProtectedResource, JwtVerifier] | tuple[None, None]:
-    """What the server is to the OAuth issuer that the settings name, and what checks the issuer's tokens."""
+    """Returns this server as a resource of the settings' OAuth issuer, and the verifier of its tokens.
+
+    Both are `None` if the settings name no issuer.
+    """
     if settings.oauth is None:
         return None, None
     from .http.auth.issuer_keys import IssuerKeys
@@ -381,7 +393,7 @@ def issuer(settings: Settings, clock: Clock) -> tuple[ProtectedResource, JwtVeri
 
 
 async def authenticated(opened: Installation) -> bool:
-    """Whether there is a credential with which somebody can come in now, or an issuer who gives them."""
+    """Tells whether there is a valid token now, or an OAuth issuer that gives tokens."""
     now = opened.clock.now()
     return opened.settings.oauth is not None or any(
         token.state(now) is TokenState.ACTIVE for token in await opened.store.tokens()
@@ -389,13 +401,13 @@ async def authenticated(opened: Installation) -> bool:
 
 
 async def open_to_all(opened: Installation) -> bool:
-    """Whether HTTP requests need no credential."""
+    """Tells whether HTTP requests need no credential."""
     settings = opened.settings
     return settings.auth == "auto" and settings.oauth is None and not await opened.store.has_tokens()
 
 
 class _Identity:
-    """Who calls, and for whom: the launch configuration over stdio; over HTTP the request's token or its headers."""
+    """Identifies callers: over stdio by the launch configuration, over HTTP by the request's token or headers."""
 
     def __init__(self, settings: Settings, authenticator: Authenticator) -> None:
         self._agent = None if settings.agent is None else check_agent(settings.agent)
@@ -404,7 +416,11 @@ class _Identity:
         self._warned = False
 
     async def identify(self, connection: ConnectionInfo) -> Principal:
-        """The agent. Without tokens it is who it says, acts for itself unless it says for whom, and may do all."""
+        """Returns the caller's principal.
+
+        Without tokens the agent has the name that it gives, acts for itself unless it names an owner, and may
+        do everything.
+        """
         if connection.transport == "stdio":
             return _unproved(self._agent_over_stdio(connection), self._owner, "launch")
         proved = await self._authenticator.principal(connection.headers)
@@ -430,7 +446,10 @@ class _Identity:
         return _ANONYMOUS
 
     def owner(self, transport: str, headers: Mapping[str, str]) -> str | None:
-        """Whom the caller acts for; `None` when nothing says so, which changes nothing."""
+        """Returns the owner whom the caller names, or `None` if it names none.
+
+        `None` leaves the owner that is known from before.
+        """
         if transport == "stdio":
             return self._owner
         named = headers.get(OWNER_HEADER)
@@ -442,7 +461,7 @@ def _unproved(agent: str, owner: str | None, via: Literal["launch", "header"]) -
 
 
 async def announce(opened: Installation, server: BoardServer) -> None:
-    """Tells subscribers of resources what changed, by whichever process, until cancelled."""
+    """Notifies subscribers of resources that changed, whichever process changed them, until cancelled."""
     from .resources.announcements import Announcer
 
     announcer = Announcer(opened.store, server)

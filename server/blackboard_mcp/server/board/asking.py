@@ -1,4 +1,4 @@
-"""Requests from agent to agent: asking by name or by skill, and answering."""
+"""Requests from agent to agent: asked by name or by skill, and answered."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LIVE = frozenset({"OPEN", "TAKEN"})
 
 
 class Asks(Calls):
-    """Questions that somebody owes an answer. A server has them for programs with `--tools core,messages`."""
+    """Calls to ask other agents and to answer them. A server needs `--tools core,messages` for them."""
 
     async def ask(
         self,

@@ -1,4 +1,4 @@
-"""Calls to a board: tools by name, answered in wire models; the same in-process and over MCP."""
+"""Calls to a board: tools by name, answered with wire models; the same in-process and over MCP."""
 
 from __future__ import annotations
 
@@ -14,32 +14,38 @@ A = TypeVar("A", bound=BaseModel)
 
 
 class EventSource(Protocol):
-    """Where a stream gets its events from, page by page. It keeps no place of its own."""
+    """A source of events for a stream, read page by page. The stream keeps the place, not the source."""
 
     async def start(self, since: int | None) -> int:
-        """The place to begin at: `since`, else the durable cursor, else the present end of the log."""
+        """Returns the sequence to begin after.
+
+        A durable source returns its stored cursor; others return `since`, or the present end of the log
+        without one.
+        """
         ...
 
     async def fetch(self, after: int, limit: int, seconds: float | None = None) -> EventsAnswer:
-        """Events after a place as soon as there are any, at most `limit`; none after `seconds`, or a while.
+        """Returns at most `limit` events after the sequence `after`, waiting until there are some.
 
-        A durable source confirms `after`: what came before it is not delivered again after a crash.
+        The list is empty if none came within `seconds`, or within the source's own time limit. A durable
+        source also confirms `after`: earlier events are not delivered again after a crash.
         """
         ...
 
     async def confirm(self, place: int) -> None:
-        """Tells a durable source that everything up to `place` is done; nothing happens otherwise."""
+        """Tells a durable source that events up to the sequence `place` are done; other sources ignore it."""
         ...
 
     async def close(self) -> None:
-        """Gives back what the source holds; a durable subscription stays."""
+        """Releases what the source holds; a durable subscription stays."""
         ...
 
 
 class Calls(ABC):
-    """One agent's way to one board.
+    """One agent's access to one board, by calls of tools.
 
-    `agent` is the agent's name and `name` the board's. `seq` is the board's sequence as the last answer told it.
+    `agent` is the agent's name and `name` the board's. `seq` is the board's highest sequence in any answer so
+    far.
     """
 
     agent: str
@@ -50,20 +56,26 @@ class Calls(ABC):
     async def _reach(
         self, tool: str, arguments: dict[str, Any], answer: type[A], *, once: str | None = None
     ) -> A:
-        """What the tool answers. `once` is the idempotency key of a call that changes something."""
+        """Calls a tool and returns its answer. `once` is the idempotency key of a call that changes something."""
 
     @abstractmethod
     async def _figures(self, section: str) -> Mapping[str, Any]:
-        """The facts of a resource of the board, say `stats` or `agents`; of `boards` those of all boards."""
+        """Returns the facts of a resource of the board, such as `stats`, as a map.
+
+        The section `boards` gives the list of all boards.
+        """
 
     @abstractmethod
     def _source(self, filter_: dict[str, Any], condition: EventFilter, name: str | None) -> EventSource:
-        """Events that `filter_` describes; durable under `name` when there is one."""
+        """Returns a source of the events that `filter_` describes; durable if it has a `name`.
+
+        `condition` is the parsed `filter_`.
+        """
 
     async def _call(
         self, tool: str, arguments: Mapping[str, Any], answer: type[A], *, once: str | None = None
     ) -> A:
-        """`_reach` without the arguments that are `None`."""
+        """Calls `_reach` without arguments that are `None`, and updates `seq` from the answer."""
         given = {name: value for name, value in arguments.items() if value is not None}
         told = await self._reach(tool, given, answer, once=once)
         seq = getattr(told, "seq", None)

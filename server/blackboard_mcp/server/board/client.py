@@ -1,4 +1,4 @@
-"""A board on a server, over MCP, with the surface of a board in the same process."""
+"""A board on a server, over MCP, with the same methods as a board in the same process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PATIENCE: Final = 30.0
 _ANSWER_SECONDS: Final = 20.0
-"""How long an answer may take beyond the time that the call itself waits."""
+"""The time limit of an answer, beyond the time that the call itself waits."""
 _READS: Final = frozenset({"read", "query"})
 _STRUCTURED: Final = "blackboard/structured"
 _ONCE: Final = "blackboard/idempotency_key"
@@ -138,7 +138,7 @@ class BoardClient(BoardAccess):
         meta: dict[str, Any] = {_STRUCTURED: True}
         again = True
         if tool == "wait":
-            # Without since the server moves on with what it sends: what is lost then is not asked for again.
+            # Without since, sending news also marks it as seen: a repeated call would skip what was lost.
             again = "since" in arguments or not (arguments.get("subscription") or arguments.get("seconds"))
         elif tool not in _READS:
             meta[_ONCE] = once or new_token()
@@ -206,6 +206,8 @@ def _error(result: CallToolResult, facts: Mapping[str, Any] | None) -> Blackboar
 
 
 def over_http(url: str, headers: Mapping[str, str], mode: str) -> Dial:
+    """Returns a function that connects to the server at `url` and sends these headers with every request."""
+
     @asynccontextmanager
     async def dial() -> AsyncIterator[Client]:
         import httpx2
@@ -213,11 +215,11 @@ def over_http(url: str, headers: Mapping[str, str], mode: str) -> Dial:
         from mcp.client.streamable_http import streamable_http_client
 
         timeout = httpx2.Timeout(10.0, read=300.0)
-        # A proxy that the environment names has no part in what stays on this machine.
+        # Requests to this machine do not go through a proxy named by the environment.
         parts = urlsplit(url)
         local = is_loopback(parts.hostname or "")
-        # The authorities that `connect` trusts: the system's, or those of SSL_CERT_FILE. Reading them takes longer
-        # than a call; without TLS nobody is trusted.
+        # Trusts the system's certificate authorities, or those of SSL_CERT_FILE. Reading them takes longer than a
+        # call, so without TLS none are read.
         secure = parts.scheme == "https"
         trusted = ssl.create_default_context() if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         async with (

@@ -1,6 +1,6 @@
 """A connection to an MCP server that is made again when it is lost.
 
-Knows the SDK's client. Refuses to know boards: it calls tools and reads resources.
+Knows the SDK's client and nothing of boards: it calls tools and reads resources.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _ENDED: Final = ("Session terminated", "Server returned an error response")
 
 
 class _Lost(Exception):
-    """The connection went, or the server's answer to a call did."""
+    """Raised when the connection, or a call's answer, was lost."""
 
 
 class _Link:
-    """One connection, held open by a task of its own so that any task may use and end it."""
+    """One connection, held open by its own task so that any task may use and end it."""
 
     def __init__(self, dial: Dial) -> None:
         self._ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
@@ -55,8 +55,8 @@ class _Link:
                 self._ready.set_result(client)
                 await self._leave.wait()
                 if self._cut:
-                    # What is sent goes out in turn: with this answered the server knows of the calls cut off, and
-                    # does not look for their session when that has ended.
+                    # Messages are sent in order: once this call is answered, the server has seen the cancellation of
+                    # calls, and does not look for their session after that has ended.
                     with contextlib.suppress(Exception):
                         async with asyncio.timeout(_FAREWELL_SECONDS):
                             await client.list_tools(cache_mode="bypass")
@@ -71,16 +71,16 @@ class _Link:
             self.lost = True
             if not self._ready.done():
                 self._ready.set_exception(_Lost("the connection was closed"))
-            self._ready.exception()  # seen
+            self._ready.exception()  # marks it as retrieved, or asyncio would log it
             now = asyncio.get_running_loop().time()
             for call in self._calls:
                 call.reschedule(now)
 
     async def run(self, work: Work[T]) -> T:
-        """What `work` gives.
+        """Returns the result of `work(client)`.
 
         Raises:
-            _Lost: the connection went before there was an answer.
+            _Lost: the connection was lost before there was an answer.
         """
         from mcp.shared.exceptions import MCPError
 
@@ -118,9 +118,9 @@ class _Link:
 
 
 class ServerConnection:
-    """Calls over whichever connection there is; a lost one is replaced by the next call.
+    """Runs calls over a connection to the server; the next call replaces a lost one.
 
-    `patience` is how many seconds a call goes on trying to reach the server.
+    `patience` is how many seconds a call keeps trying to reach the server.
     """
 
     def __init__(self, dial: Dial, *, patience: float) -> None:
@@ -131,11 +131,11 @@ class ServerConnection:
         self._open = False
 
     async def open(self) -> None:
-        """Connects, or says at once that it cannot.
+        """Connects, and fails at once if that is not possible.
 
         Raises:
             Unreachable: nobody answers there.
-            MCPError: the server said why not.
+            MCPError: the server refused, with its reason.
         """
 
         async def ask(client: Client) -> None:
@@ -152,11 +152,11 @@ class ServerConnection:
             raise
 
     async def run(self, work: Work[T], *, again: bool) -> T:
-        """What `work` gives; done again after a loss where `again` allows it.
+        """Returns the result of `work(client)`; with `again`, work is repeated after a lost connection.
 
         Raises:
-            Unreachable: no answer within `patience`, or none to a call that must not be made twice.
-            StoreClosed: it is closed.
+            Unreachable: no answer came within `patience`, or a call was lost that must not be repeated.
+            StoreClosed: the connection was closed.
         """
         loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + self._patience, FIRST_PAUSE
@@ -187,7 +187,7 @@ class ServerConnection:
         return self._link
 
     def _drop(self, link: _Link) -> None:
-        """Ends a link behind the back of whoever goes on with the next one."""
+        """Ends a link in the background, so that the next one can be used at once."""
         if self._link is link:
             self._link = None
             closing = asyncio.create_task(link.close())
@@ -195,6 +195,7 @@ class ServerConnection:
             closing.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
+        """Ends all links and waits until they are gone; later calls raise `StoreClosed`."""
         self._open = False
         if self._link is not None:
             self._drop(self._link)
@@ -203,7 +204,7 @@ class ServerConnection:
 
 
 def _told(error: BaseException) -> BaseException | None:
-    """What the server itself said of why it lets nobody in, if that is what it was."""
+    """Returns the server's own refusal among the causes of an error, or `None` if there is none."""
     from mcp.shared.exceptions import MCPError
 
     while isinstance(error, BaseExceptionGroup):

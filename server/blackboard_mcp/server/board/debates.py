@@ -1,4 +1,4 @@
-"""Debates and standing watches, as programs hold them."""
+"""Debates and standing watches, as calls for programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .calls import Calls
 
 
 class Debates(Calls):
-    """Debates on items. Each call answers with the debate as it stands then."""
+    """Calls to hold debates on items. Each returns the debate as it is after the call."""
 
     async def open_debate(
         self, id: str, *, watchers: Sequence[str] = (), idempotency_key: str | None = None

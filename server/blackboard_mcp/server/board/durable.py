@@ -1,4 +1,4 @@
-"""A named subscription as the source of a stream: its place outlives the program."""
+"""Subscriptions as sources of events for streams; a named one keeps its place when the program ends."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from blackboard_mcp.protocols.filters import EventFilter, parse_event_filter, re
 from blackboard_mcp.protocols.wire import EventsAnswer, SubscriptionAnswer
 
 POLL_SECONDS = 25.0
-"""How long one call waits for news: well under the minute after which many proxies cut a call."""
+"""The time that one call waits for news: many proxies cut a call after a minute."""
 
 
 class _Waits(Protocol):
-    """What of a board a durable source needs."""
+    """The calls of a board that a durable source needs."""
 
     async def subscribe(
         self, filter: Mapping[str, Any] | None = None, *, name: str | None = None
@@ -35,7 +35,7 @@ class _Waits(Protocol):
 
 
 class DurableSource:
-    """Events by a subscription that is made when it is first used, and kept."""
+    """Events through a named subscription, which is made when first used and kept."""
 
     def __init__(self, board: _Waits, filter_: dict[str, Any], name: str) -> None:
         self._board = board
@@ -44,6 +44,11 @@ class DurableSource:
         self._id = ""
 
     async def start(self, since: int | None) -> int:
+        """Finds or makes the subscription, and returns its cursor; `since` is ignored.
+
+        Raises:
+            Conflict: a subscription of this name has another filter.
+        """
         for held in await self._board.subscriptions():
             if held.name == self._name:
                 if _threadless(held.filter) != _threadless(self._filter):
@@ -66,11 +71,14 @@ class DurableSource:
         await self._board.wait(self._id, since=place, seconds=0.0, limit=1)
 
     async def close(self) -> None:
-        """The subscription stays."""
+        """Does nothing: the subscription stays."""
 
 
 class PassingSource(DurableSource):
-    """Events through a filter where only subscriptions have filters: one that ends with the stream."""
+    """Events through a temporary subscription, which ends with the stream.
+
+    Over MCP only subscriptions have filters, so a stream without a name needs one too.
+    """
 
     async def start(self, since: int | None) -> int:
         held = await self._board.subscribe(self._filter, name=self._name)
@@ -78,15 +86,20 @@ class PassingSource(DurableSource):
         return held.cursor if since is None else since
 
     async def confirm(self, place: int) -> None:
-        """Nothing goes on from it."""
+        """Does nothing: no later stream continues from the place."""
 
     async def close(self) -> None:
+        """Ends the subscription."""
         if self._id:
             id_, self._id = self._id, ""
             await self._board.unsubscribe(id_)
 
 
 def _threadless(filter_: dict[str, Any]) -> EventFilter:
-    """A filter to compare by: which thread an item is in only the board knows."""
+    """Returns a filter for comparison with others, with every thread replaced by 0.
+
+    A stored filter names a thread by its first item, a given one by any item of it; only the board can match
+    them.
+    """
     given: dict[str, Any] = rethreaded(filter_, dict.fromkeys(threads(filter_), 0))
     return parse_event_filter(given)

@@ -1,4 +1,4 @@
-"""Following a board: subscriptions, waiting, and hooks that lose nothing."""
+"""Following of a board: subscriptions, waiting, and hooks that lose no event."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from .reader import PAGE, Reader
 from .streams import EventQueue, EventStream
 
 Filter = Mapping[str, Any]
-"""Which events, as `subscribe` takes it: `{"type": "CRITIQUE", "not": {"agent": "bob"}}`; empty is all."""
+"""A filter of events as `subscribe` takes it: `{"type": "CRITIQUE", "not": {"agent": "bob"}}`; empty matches all."""
 
 
 class Follows(Calls):
-    """Events of a board, for programs.
+    """Calls to follow the events of a board.
 
     `since` is the sequence after which to begin; without it a stream begins at the present end, and a durable
-    one where it stopped. `name` makes a stream durable: its place is kept with the board under that name of
-    the agent's, confirmed page by page as events are done, so that a crash delivers at most a page again,
-    and each event carries its `seq` for those who must not do it twice. One reader at a time per name.
+    one where it stopped. `name` makes a stream durable: the board keeps its place under that name of the
+    agent, and confirms it page by page as events are done. After a crash at most a page is delivered again;
+    each event carries its `seq`, by which a program can tell what it has done. Each name has one reader at a
+    time.
     """
 
     def __init__(self) -> None:
@@ -168,7 +169,7 @@ class Follows(Calls):
             raise
 
     async def _leave(self) -> None:
-        """Ends every stream, queue and hook."""
+        """Ends every stream, queue and hook of this board."""
         closing = [
             (reader if hook is None else hook).aclose() for reader, hook in list(self._readers.items())
         ]

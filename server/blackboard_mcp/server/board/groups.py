@@ -1,4 +1,4 @@
-"""Consumer groups: several programs share the events that match a filter, each event to one at a time."""
+"""Consumer groups: several programs share the events that match a filter, and each event goes to one at a time."""
 
 from __future__ import annotations
 
@@ -63,11 +63,10 @@ class Worker:
         return self
 
     async def __anext__(self) -> WireDelivery:
-        """The next job, when there is one; settles the last one.
+        """Returns the next job when there is one; acknowledges the last one.
 
         Raises:
-            Conflict: the lease of the last job had ended, and it may have gone to another worker; the next step
-                goes on.
+            Conflict: the last job's lease had ended, and another worker may have the job; iterating can go on.
         """
         self._done()
         while not self._held:
@@ -131,7 +130,10 @@ class Worker:
         self._current = None
 
     async def _turn(self, **more: Any) -> WorkAnswer:
-        """Settles what is to be settled, and takes what is asked for. Failing, it settles the same again."""
+        """Reports acknowledged and failed jobs and takes new ones, in one call.
+
+        After an error other than `Conflict`, the next call reports them again.
+        """
         given = {"group": self._group, "ack": self._ack or None, "fail": self._fail or None, **more}
         try:
             answer = await self._board._call("consume", given, WorkAnswer)
@@ -143,7 +145,7 @@ class Worker:
 
 
 class Groups(Calls):
-    """Work shared by several programs. A server has it for programs with `--tools core,messages`."""
+    """Calls to share work among programs. A server needs `--tools core,messages` for them."""
 
     def worker(
         self,

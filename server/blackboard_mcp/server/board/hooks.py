@@ -1,4 +1,4 @@
-"""Callbacks on events: in order, one at a time, each event until its callback returned."""
+"""Callbacks on events: in order, one at a time, each event repeated until its callback returns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGEST_PAUSE = 30.0
 
 Callback = Callable[[WireEvent], Awaitable[object] | object]
 OnError = Callable[[WireEvent, Exception, int], bool | None]
-"""Told of an event, what its callback raised, and the how-manieth time; `True` passes the event over."""
+"""Called with an event, the error of its callback, and the attempt's number from 1; `True` skips the event."""
 
 
 class Hook:
@@ -38,9 +38,9 @@ class Hook:
         self._on_error = on_error
         self._task = asyncio.create_task(self._run(), name="board-hook")
         self.failures = 0
-        """How often the callback raised."""
+        """The number of times that the callback raised."""
         self.error: Exception | None = None
-        """What the callback raised last, while its event is not done; or what ended the hook."""
+        """The callback's last error while its event is not done; or the error that ended the hook."""
 
     @property
     def place(self) -> int:

@@ -1,4 +1,4 @@
-"""The tools as a program in the same process calls them: the same ones as over MCP, by their facts, without a text."""
+"""The tools for programs in the same process: the same as over MCP, but answered with facts only, without text."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ from ..tools.tool import Caller
 
 
 def of_this_process(agent: str) -> Principal:
-    """The principal of an agent in the process: it reaches every board, as far as the members' roles let it."""
+    """Returns the principal of an agent in this process.
+
+    It is an admin of every board, unless a board gives it another role.
+    """
     return Principal(agent, agent, {EVERY_BOARD: Role.ADMIN})
 
 
 class InProcess:
-    """All tools over an open installation, for any agent and board."""
+    """All tools of an open installation, for any agent and board."""
 
     def __init__(self, opened: Installation) -> None:
         rendering = Rendering(opened.blackboard.tokenizers.launched, opened.clock)
         self._tools = tool_set(opened, TOOL_SETS, rendering)
 
     async def call(self, name: str, agent: str, arguments: dict[str, Any], once: str | None) -> BaseModel:
-        """The facts of the tool's answer.
+        """Calls a tool and returns the facts of its answer. `once` is the call's idempotency key.
 
         Raises:
-            InvalidInput: arguments that the tool does not take; nothing was changed.
-            BlackboardError: what the tool refuses.
+            InvalidInput: the tool does not take such arguments; nothing was changed.
+            BlackboardError: the tool refused.
         """
         tool = self._tools.find(name)
         assert tool is not None

@@ -1,4 +1,4 @@
-"""Posting and reading, as programs do it."""
+"""Posting and reading of items, as calls for programs."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _READ = 100
 _AGENTS = TypeAdapter(list[AgentInfo])
 
 Edges = Mapping[str, Sequence[str]]
-"""Ids by kind of edge, say `{"supports": ["F-1"]}`."""
+"""Ids of items by the kind of edge, such as `{"supports": ["F-1"]}`."""
 
 
 class Post(TypedDict, total=False):
-    """One post of a batch: the arguments of `post` by name. In `edges`, `$1` is the batch's first item."""
+    """One post of a batch: the arguments of `post` by name. In `edges`, `$1` means the batch's first item."""
 
     text: str
     type: str
@@ -85,7 +85,7 @@ class Query:
 
 
 class Items(Calls):
-    """Items, entries, views and the archive."""
+    """Calls to post, read and search items, entries, views and the archive."""
 
     async def post(
         self,
@@ -327,7 +327,7 @@ class Items(Calls):
 
 
 def _word(value: str | None) -> str | None:
-    """The plain string of a member of an enumeration."""
+    """Returns the plain string of an enumeration's member, or `None`."""
     return None if value is None else str(value)
 
 

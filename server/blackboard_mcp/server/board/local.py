@@ -1,4 +1,4 @@
-"""A board in the program's own process: the use cases of the tools, without a server."""
+"""A board in the program's own process: the tools' use cases, without a server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .in_process import InProcess
 
 _LONG = 3_600.0
-"""How long one look for news lasts; the next one follows at once."""
+"""The time in seconds that one wait for news lasts; the next one follows at once."""
 
 
 class Board(BoardAccess):
@@ -130,7 +130,7 @@ class Board(BoardAccess):
 
 
 class _Opening:
-    """The installation that is opened for a board, and shared by the agents on it."""
+    """An installation that is opened for a board, and shared by the agents on it."""
 
     def __init__(self, name: str, data: Path | None, settings: dict[str, Any], clock: Clock | None) -> None:
         self._name = name
@@ -140,6 +140,12 @@ class _Opening:
         self._opened: tuple[Installation, InProcess] | None = None
 
     async def enter(self, stack: AsyncExitStack) -> None:
+        """Opens the installation; it is closed with `stack`.
+
+        Raises:
+            StoreClosed: it is open already.
+            InvalidInput: a setting is unknown or has a wrong value.
+        """
         from ..compose import installation
         from ..settings.server import NAMES, load
         from .in_process import InProcess
@@ -162,19 +168,21 @@ class _Opening:
 
     @property
     def opened(self) -> Installation:
+        """The open installation. Raises `StoreClosed` while it is not open."""
         if self._opened is None:
             raise StoreClosed("The board is not open: use it within `async with Board.open(…)`.")
         return self._opened[0]
 
     @property
     def tools(self) -> InProcess:
+        """The tools of the open installation. Raises `StoreClosed` while it is not open."""
         self.opened  # noqa: B018
         assert self._opened is not None
         return self._opened[1]
 
 
 class _Given(_Opening):
-    """An installation that is open already, and stays open when the board is closed."""
+    """An installation that somebody else opened, and that stays open when the board is closed."""
 
     def __init__(self, opened: Installation) -> None:
         from .in_process import InProcess
@@ -182,11 +190,11 @@ class _Given(_Opening):
         self._opened = opened, InProcess(opened)
 
     async def enter(self, stack: AsyncExitStack) -> None:
-        """There is nothing to open or close."""
+        """Does nothing: the installation is open already."""
 
 
 class _Log:
-    """The board's log from a place on, through a filter."""
+    """The board's log through a filter, as a source of events."""
 
     def __init__(self, board: Board, filter_: dict[str, Any]) -> None:
         self._board = board
@@ -194,11 +202,16 @@ class _Log:
         self._condition = EventFilter()
 
     async def start(self, since: int | None) -> int:
+        """Checks the filter and the place, and returns the sequence to begin after.
+
+        Raises:
+            CursorExpired: `since` is no place of the log.
+        """
         from ..usecases.following import with_threads
 
         board, store = self._board, self._board._opening.opened.store
         if since is None:
-            await board.subscriptions()  # says where the board stands, and shows nothing
+            await board.subscriptions()  # updates `board.seq`, and marks no news as seen
         else:
             await board.wait(since=since, seconds=0, limit=1)
         self._condition = parse_event_filter(await with_threads(store, board.name, board.agent, self._filter))
@@ -219,7 +232,7 @@ class _Log:
         )
 
     async def confirm(self, place: int) -> None:
-        """Nothing goes on from it."""
+        """Does nothing: no later stream continues from the place."""
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: the source holds nothing."""

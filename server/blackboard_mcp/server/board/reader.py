@@ -1,7 +1,7 @@
-"""A place in a board's log that moves on as events are done: what iterators, queues and callbacks read by.
+"""A place in a board's log that moves on as events are done, for iterators, queues and callbacks.
 
-Nothing runs in the background here: the next page is asked for when the last one is used up. So a slow
-reader lags behind in the log, which is kept whole, and holds one page, however much happens meanwhile.
+Nothing runs in the background: the next page is requested when the last one is used up. So a slow reader only
+lags behind in the log, which is kept whole, and holds one page in memory however much happens meanwhile.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _CLOSING_SECONDS = 5.0
 
 
 class Reader:
-    """Events in order, each handed out once, at most `page` (1 to 200) of them in memory.
+    """Hands out events in order, each once, with at most `page` (1 to 200) of them in memory.
 
-    A durable reader asks for the next page when all of the last one is done, and only then is that page
-    confirmed: after a crash what was not confirmed comes again, at most a page. Elsewhere what is handed
-    out counts as done. A failure to read, or a cancellation, changes nothing: taking again goes on.
+    A durable reader requests the next page when the whole last page is done, which confirms that page: after
+    a crash at most a page comes again. For other readers an event is done once it is handed out. After a
+    failed or cancelled read, `take` can be called again.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Reader:
 
     @property
     def place(self) -> int:
-        """The sequence up to which everything is done; 0 before the beginning is settled."""
+        """The sequence up to which everything is done; 0 before the start is known."""
         if self._out:
             return min(self._out) - 1
         if self._held:
@@ -69,12 +69,12 @@ class Reader:
 
     @property
     def lag(self) -> int:
-        """How far the log went beyond `place` when it was last read, counted in events of any kind."""
+        """The number of sequences by which the log was ahead of `place` when last read."""
         return max(0, self._seq - self.place)
 
     @property
     def held(self) -> int:
-        """How many events are in memory and not handed out."""
+        """The number of events in memory that are not handed out yet."""
         return len(self._held)
 
     @property
@@ -82,11 +82,11 @@ class Reader:
         return self._closed
 
     async def start(self) -> None:
-        """Settles where to begin; without it the first `take` does.
+        """Finds the place to begin at; otherwise the first `take` does.
 
         Raises:
             CursorExpired: `since` is no place of the log.
-            Conflict: the durable name stands for another filter.
+            Conflict: the durable name belongs to a subscription with another filter.
         """
         async with self._reading:
             await self._begin()
@@ -98,7 +98,7 @@ class Reader:
         return self._read_to
 
     async def take(self) -> WireEvent | None:
-        """The next event, as soon as there is one; `None` once the reader is closed."""
+        """Waits for the next event and returns it, or `None` once the reader is closed."""
         if self._closed:
             return None
         try:
@@ -135,13 +135,13 @@ class Reader:
                     self._read_to = page.cursor
 
     def done(self, event: WireEvent) -> None:
-        """The event needs not come again."""
+        """Marks an event as done, so that it does not come again."""
         self._out.discard(event.seq)
         if not self._out:
             self._idle.set()
 
     async def aclose(self) -> None:
-        """Confirms what is done and ends; whoever waits in `take` gets `None`. Closing twice is safe.
+        """Confirms what is done and ends; tasks that wait in `take` get `None`. A second call does nothing.
 
         What cannot be confirmed within five seconds is not, and comes again.
         """

@@ -1,4 +1,4 @@
-"""Calls of stewards on a board as a whole."""
+"""Stewards' calls, which concern a board as a whole."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from .calls import Calls
 
 
 class Stewards(Calls):
-    """Core, settings and passes. A server has these for programs with `--tools core,admin`."""
+    """Calls to read and change the core, settings and members, and to prune.
+
+    A server needs `--tools core,admin` for them.
+    """
 
     async def core(self) -> CoreAnswer:
         """The part of the board that is never pruned, with its version."""

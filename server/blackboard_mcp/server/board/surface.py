@@ -1,4 +1,4 @@
-"""The surface of a board for programs: the same calls, answers and errors in-process and over MCP."""
+"""All calls to a board for programs: the same answers and errors in-process and over MCP."""
 
 from __future__ import annotations
 

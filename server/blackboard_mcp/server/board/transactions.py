@@ -1,4 +1,4 @@
-"""Transactions for programs: what was read is recorded, what is written is kept back until the block ends."""
+"""Transactions for programs: reads are recorded, and writes are held back until the block ends."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Transaction:
         self._acknowledged: list[str] = []
         self._ended = False
         self.committed: TransactionAnswer | None = None
-        """What was done: the items written, in order, and the place in the log."""
+        """The result of the commit: the items written, in order, and the place in the log; `None` before."""
 
     # Reading
 
@@ -79,7 +79,7 @@ class Transaction:
         cursor: str | None = None
         while True:
             page = await self._page(glob, cursor)
-            # As of the first page: what comes in between two pages is a change as well.
+            # The sequence of the first page counts, so that a change between two pages is noticed too.
             self._note(glob, page.seq)
             items += page.items
             cursor = page.cursor
@@ -93,7 +93,7 @@ class Transaction:
         return await self._board._call("query", wanted, ItemsAnswer)
 
     def _note(self, name: str, read: Any) -> None:
-        """The first read of a name counts: a later one that differs is found as a conflict."""
+        """Records a read under its name; the first one counts, so a later different one becomes a conflict."""
         self._reads.setdefault(name, read)
 
     # Writing
@@ -191,7 +191,7 @@ class Transaction:
 
 
 class Transacts(Calls):
-    """Several reads and writes, all or nothing. A server has them for programs with `--tools core,admin`."""
+    """Calls to read and write all or nothing. A server needs `--tools core,admin` for them."""
 
     def transaction(self) -> Transaction:
         """A block whose writes are applied at its end: `async with board.transaction() as tx`.
@@ -228,7 +228,7 @@ class Transacts(Calls):
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can hold, of enumerations and tuples."""
+    """Returns the value as JSON can hold it: enumeration members as strings, tuples as lists."""
     if isinstance(value, str):
         return str(value)
     return list(value) if isinstance(value, tuple) else value

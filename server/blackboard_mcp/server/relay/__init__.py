@@ -1,1 +1,1 @@
-"""The relay: a stdio server that is only a wire to a server over HTTP."""
+"""The relay: a stdio server that only forwards messages to a server over HTTP."""

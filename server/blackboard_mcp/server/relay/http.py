@@ -1,7 +1,7 @@
-"""The relay's side of HTTP: requests to one server, answers read as they come, each generation's headers.
+"""The relay's HTTP client: requests to one server, streamed answers, and the headers of each protocol generation.
 
-h11 speaks the protocol over asyncio's streams, so that a relay starts in a tenth of a second. A failure is one of two
-errors, told apart by whether anything was sent.
+It uses h11 over asyncio's streams, so that a relay starts in a tenth of a second. A failure is one of two
+errors, which tell whether anything was sent.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ Message = dict[str, Any]
 
 
 class ServerUnreachable(Exception):
-    """No connection to the server came about, so nothing was sent."""
+    """Raised when no connection to the server could be made, so nothing was sent."""
 
 
 class Broken(Exception):
-    """The connection ended before the answer did."""
+    """Raised when the connection ended before the answer did."""
 
 
 class HttpClient:
-    """HTTP/1.1 to one server: kept-alive connections, as many as there are requests at a time."""
+    """An HTTP/1.1 client of one server, with a kept-alive connection for each request that runs at the same time."""
 
     def __init__(self, url: str, headers: list[tuple[str, str]]) -> None:
         parts = urlsplit(server_url(url))
         self.url = f"{parts.scheme}://{parts.netloc}{parts.path}"
         self._target = parts.path + (f"?{parts.query}" if parts.query else "")
         self._address = (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80))
-        # The authorities that the system trusts; without TLS none are loaded.
+        # Trusts the system's certificate authorities; they are loaded only for TLS.
         self._tls = ssl.create_default_context() if parts.scheme == "https" else None
         self._headers = [("Host", parts.netloc), ("Accept-Encoding", "identity"), *headers]
         self._idle: list[_Connection] = []
@@ -58,13 +58,13 @@ class HttpClient:
     async def send(
         self, method: str, headers: list[tuple[str, str]], body: bytes, *, patience: float = CONNECT_SECONDS
     ) -> AsyncIterator[Response]:
-        """One request; the block reads the answer, and leaving it early closes the connection.
+        """Sends one request and yields its answer for reading; leaving the context early closes the connection.
 
-        `patience` is how long to go on trying to connect, in seconds.
+        `patience` is how many seconds to keep trying to connect.
 
         Raises:
-            Unreachable: nothing was sent.
-            Broken: the connection ended, in here or while the answer is read.
+            ServerUnreachable: no connection could be made, and nothing was sent.
+            Broken: the connection ended, here or while the answer is read.
         """
         kinds = [] if method == "GET" else [("Accept", "application/json, text/event-stream")]
         if body:
@@ -81,12 +81,13 @@ class HttpClient:
                 connection.close()
 
     async def close(self) -> None:
+        """Closes the idle connections."""
         while self._idle:
             self._idle.pop().close()
-        await asyncio.sleep(0)  # transports end in the loop's next round
+        await asyncio.sleep(0)  # transports close in the loop's next iteration
 
     async def _kept(self) -> _Connection | None:
-        """A connection that an earlier request left open, the last used first."""
+        """Returns an idle connection of an earlier request, the last used first, or `None`."""
         while self._idle:
             connection = self._idle.pop()
             if await connection.is_alive():
@@ -119,16 +120,16 @@ class _Connection:
         self._used = 0.0
 
     async def ask(self, method: str, target: str, headers: list[tuple[str, str]], body: bytes) -> Response:
-        """Sends a request; the head of its answer.
+        """Sends a request and returns the answer once its head has arrived.
 
         Raises:
-            Broken: there was none.
+            Broken: there was no answer.
         """
         sent = self._http.send(h11.Request(method=method, target=target, headers=headers)) or b""
         if body:
             sent += self._http.send(h11.Data(data=body)) or b""
         sent += self._http.send(h11.EndOfMessage()) or b""
-        # A server may answer, and close, before it has read all.
+        # A server may answer and close the connection before it has read the whole request.
         with contextlib.suppress(ConnectionError):
             self._writer.write(sent)
             try:
@@ -142,10 +143,10 @@ class _Connection:
         return Response(event, self)
 
     async def event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """What the server says next.
+        """Returns the next HTTP event from the server.
 
         Raises:
-            Broken: it ended, said nothing for long, or does not speak HTTP.
+            Broken: the connection ended, was silent for `SILENCE_SECONDS`, or does not speak HTTP.
         """
         try:
             while (event := self._http.next_event()) is h11.NEED_DATA:
@@ -156,7 +157,7 @@ class _Connection:
         return event
 
     def renew(self) -> bool:
-        """Makes it ready for another request; false when the last one is not over, or was the last."""
+        """Prepares the connection for another request; returns `False` if it cannot take one."""
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return False
         self._http.start_next_cycle()
@@ -164,7 +165,11 @@ class _Connection:
         return True
 
     async def is_alive(self) -> bool:
-        """Whether it was used of late, and the server has neither closed it nor said something unasked."""
+        """Tells whether an idle connection can be used again.
+
+        It must have been used within `IDLE_SECONDS`, and the server must have neither closed it nor sent
+        data.
+        """
         try:
             async with asyncio.timeout(0):
                 await self._reader.read(1)
@@ -179,6 +184,8 @@ class _Connection:
 
 
 class Response:
+    """The answer to one request. `kind` is its media type, in lower case without parameters."""
+
     def __init__(self, head: h11.Response, connection: _Connection) -> None:
         self.status = head.status_code
         self.headers = {name.decode(): value.decode("latin-1") for name, value in head.headers}
@@ -186,20 +193,22 @@ class Response:
         self._connection = connection
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """Yields the body in pieces as they arrive."""
         while isinstance(event := await self._connection.event(), h11.Data):
             yield bytes(event.data)
 
     async def body(self) -> bytes:
+        """Returns the whole body."""
         return b"".join([chunk async for chunk in self.chunks()])
 
     async def finish(self) -> None:
-        """Read to the end, if it is near, so that the connection can be used again."""
+        """Reads the rest of the body for at most a second, so that the connection can be used again."""
         with contextlib.suppress(Broken, TimeoutError):
             async with asyncio.timeout(1.0):
                 await self.body()
 
     async def events(self) -> AsyncGenerator[bytes, None]:
-        """The data of each server-sent event that has any."""
+        """Yields the data of each server-sent event that has any, as it arrives."""
         rest, data = b"", []
         async for chunk in self.chunks():
             *lines, rest = (rest + chunk).replace(b"\r\n", b"\n").split(b"\n")
@@ -216,7 +225,7 @@ def _reason(exc: Exception) -> str:
 
 
 def modern_headers(message: Message) -> list[tuple[str, str]]:
-    """What the modern generation's headers repeat of the body; nothing for a message of the legacy one."""
+    """Returns the headers in which the modern generation repeats parts of the body; none for a legacy message."""
     params = params_of(message)
     meta = params.get("_meta")
     version = meta.get(_VERSION_KEY) if isinstance(meta, dict) else None
@@ -230,7 +239,7 @@ def modern_headers(message: Message) -> list[tuple[str, str]]:
 
 
 class LegacySession:
-    """What the legacy generation remembers between requests."""
+    """The state that the legacy generation keeps between requests."""
 
     def __init__(self) -> None:
         self.opening: Message | None = None
@@ -240,6 +249,7 @@ class LegacySession:
         self.renewing = asyncio.Lock()
 
     def headers(self) -> list[tuple[str, str]]:
+        """Returns the headers that name the session and its protocol version; none before the session is open."""
         headers = []
         if self.session_id is not None:
             headers.append(("Mcp-Session-Id", self.session_id))
@@ -248,6 +258,7 @@ class LegacySession:
         return headers
 
     def note(self, request: Message, result: Message, session_id: str | None) -> None:
+        """Updates the state from a request and its result: the session, its version, and its subscriptions."""
         uri = params_of(request).get("uri")
         if request["method"] == "initialize":
             self.opening = request
@@ -261,12 +272,13 @@ class LegacySession:
 
 
 def params_of(message: Message) -> Message:
+    """Returns the message's parameters, or an empty map if it has none."""
     params = message.get("params")
     return params if isinstance(params, dict) else {}
 
 
 def _header(value: str) -> str:
-    """A header value, in base64 where it would not survive as it is."""
+    """Returns a value for a header, encoded in base64 if it could not be sent as it is."""
     safe = not value or _HEADER_SAFE.fullmatch(value) is not None
     if safe and not (value.startswith("=?base64?") and value.endswith("?=")):
         return value

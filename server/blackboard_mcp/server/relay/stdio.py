@@ -1,8 +1,8 @@
-"""`blackboard-mcp connect URL`: a stdio server that is only a wire to a server over HTTP.
+"""`blackboard-mcp connect URL`: a stdio server that only forwards messages to a server over HTTP.
 
-Clients that can only start a process get the shared server this way, for the price of a small
-process each: nothing heavy is imported. Knows both protocol generations' HTTP wires, and of the
-messages only what decides their headers. Refuses to know what a board is.
+It gives clients that can only start a process access to the shared server, through a small process each:
+nothing heavy is imported. Knows the HTTP transports of both protocol generations, reads of the messages only
+what it needs for their headers, and knows nothing of boards.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ async def relay(
     input_fd: int = 0,
     output_fd: int = 1,
 ) -> None:
-    """Carry messages between two descriptors and the server at `url` until the input ends.
+    """Forwards messages between two descriptors and the server at `url` until the input ends.
 
     Raises:
         InvalidInput: `agent` or `owner` is not a name, `url` is not a server's address, or the token would go over the
@@ -78,10 +78,10 @@ async def relay(
 
 
 def main(url: str, agent: str | None = None, owner: str | None = None, token_file: Path | None = None) -> int:
-    """Run the relay as this process; the exit status.
+    """Runs the relay as this process, and returns the exit status.
 
-    The token is taken from `token_file`, else from BLACKBOARD_TOKEN; the agent's name and its owner's from
-    BLACKBOARD_AGENT and BLACKBOARD_OWNER unless given.
+    The token is read from `token_file`, else from BLACKBOARD_TOKEN; the names of the agent and its owner come
+    from BLACKBOARD_AGENT and BLACKBOARD_OWNER unless given.
     """
     agent = agent or os.environ.get("BLACKBOARD_AGENT") or None
     owner = owner or os.environ.get("BLACKBOARD_OWNER") or None
@@ -97,7 +97,7 @@ def main(url: str, agent: str | None = None, owner: str | None = None, token_fil
 
 
 def run() -> None:
-    """The program `blackboard-mcp-connect`, which is installed without the server."""
+    """Runs the program `blackboard-mcp-connect`, which is installed without the server."""
     from pathlib import Path
 
     parser = argparse.ArgumentParser("blackboard-mcp-connect", description=_DESCRIPTION)
@@ -123,6 +123,7 @@ class _Relay:
         self._standing: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
+        """Forwards messages until the client's input ends or its output is closed; then ends the session."""
         reading = asyncio.create_task(self._read())
         gone = asyncio.create_task(self._gone.wait())
         try:
@@ -163,16 +164,16 @@ class _Relay:
         method, identifier = message.get("method"), message.get("id")
         if isinstance(method, str) and isinstance(identifier, int | str):
             if method == "initialize":
-                # What follows needs the session that the answer opens.
+                # Wait for the answer: later messages need the session that it opens.
                 await self._call(message, line)
                 return
             task = asyncio.create_task(self._call(message, line), name=method)
             self._calls[identifier] = task
             task.add_done_callback(lambda done: self._forget(identifier, done))
         elif method == "notifications/cancelled" and self._legacy.opening is None:
-            # In the modern generation closing the answer's stream is how a call is cancelled.
+            # In the modern generation a call is cancelled by closing the stream of its answer.
             task_or_none = self._calls.get(params_of(message).get("requestId", ""))
-            # Once: a second time would interrupt the closing.
+            # Cancel only once: a second time would interrupt the closing.
             if task_or_none is not None and not task_or_none.cancelling():
                 task_or_none.cancel()
         else:
@@ -187,7 +188,7 @@ class _Relay:
             sys.stderr.write(f"blackboard-mcp connect: {exc!r}\n")
 
     async def _notify(self, line: bytes) -> None:
-        """One at a time, so that notifications keep their order."""
+        """Sends a notification; they are sent one at a time, so that they keep their order."""
         try:
             async with asyncio.timeout(NOTIFY_SECONDS):
                 headers = await self._session_headers()
@@ -197,7 +198,7 @@ class _Relay:
             sys.stderr.write(f"blackboard-mcp connect: a notification was lost: {exc}\n")
 
     async def _call(self, message: Message, line: bytes) -> None:
-        """Bring the server's answer, or an error that says why there is none."""
+        """Sends a request and writes the server's answer, or an error that says why there is none."""
         identifier = message["id"]
         try:
             renewed = await self._exchange(message, line)
@@ -217,7 +218,10 @@ class _Relay:
             await self._fail(identifier, _BROKEN, f"the relay could not carry the call: {exc!r}"[:300])
 
     async def _exchange(self, message: Message, line: bytes, *, last: bool = False) -> bool:
-        """One request and its answer. True: the session was renewed, the request should be repeated."""
+        """Sends a request and writes its answer; returns `True` if the session was renewed and it must be sent again.
+
+        With `last`, the session is not renewed.
+        """
         patience = START_SECONDS if message["method"] in _STARTING else CONNECT_SECONDS
         headers = modern_headers(message) or await self._session_headers()
         session = self._legacy.session_id
@@ -257,7 +261,7 @@ class _Relay:
         )
 
     def _note(self, message: Message, response: Response, data: bytes) -> bool:
-        """Whether this is the answer to the request; what a legacy session needs of it is kept."""
+        """Tells whether `data` is the answer to the request; if so, updates the legacy session from it."""
         document = _document(data)
         if document is None or "method" in document or document.get("id") != message["id"]:
             return False
@@ -269,17 +273,17 @@ class _Relay:
     # The legacy session
 
     async def _session_headers(self) -> list[tuple[str, str]]:
-        """The session's headers, once no renewal is under way that would leave them out."""
+        """Returns the session's headers, after waiting for a renewal of the session to end."""
         async with self._legacy.renewing:
             return self._legacy.headers()
 
     async def _renew(self, lost: str) -> bool:
-        """Open a new session in the place of one the server no longer knows; whether there is one."""
+        """Opens a new session in place of one that the server no longer knows; tells whether there is one now."""
         async with self._legacy.renewing:
             if self._legacy.session_id != lost:
                 return self._legacy.session_id is not None
             opening = self._legacy.opening
-            # The lost name stays until there is another: what fails in here is tried again by the next call.
+            # The lost id is kept until there is a new one: after a failure here the next call tries again.
             if opening is None or not await self._quiet(opening, headers=[]):
                 return False
             await self._quiet({"jsonrpc": "2.0", "method": "notifications/initialized"})
@@ -295,7 +299,7 @@ class _Relay:
             return self._legacy.session_id is not None
 
     async def _quiet(self, message: Message, headers: list[tuple[str, str]] | None = None) -> bool:
-        """Send a message of the relay's own and swallow the answer; whether it was not an error."""
+        """Sends a message of the relay's own and drops the answer; tells whether it succeeded."""
         headers = self._legacy.headers() if headers is None else headers
         line = json.dumps(message).encode()
         async with asyncio.timeout(NOTIFY_SECONDS):
@@ -314,7 +318,7 @@ class _Relay:
         return "id" not in message or self._note(message, response, data)
 
     async def _stand(self) -> None:
-        """Keep the legacy generation's standing stream open, and pass on what it brings."""
+        """Keeps the legacy generation's standing stream open, and forwards its messages to the client."""
         shortest, longest = RECONNECT_SECONDS
         pause, first = shortest, True
         while (session := self._legacy.session_id) is not None:
@@ -339,7 +343,7 @@ class _Relay:
             pause = min(pause * 2, longest)
 
     async def _tell_changed(self) -> None:
-        """After a gap in the stream: what was subscribed to may have changed unseen."""
+        """Notifies the client of all subscribed resources: they may have changed while the stream was down."""
         for uri in sorted(self._legacy.subscribed):
             notice = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}}
             await self._write(json.dumps(notice).encode())

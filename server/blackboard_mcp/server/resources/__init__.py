@@ -1,1 +1,1 @@
-"""Resources, menus and prompts: what clients list beside the tools."""
+"""Resources, menus and prompts: everything that clients list beside the tools."""

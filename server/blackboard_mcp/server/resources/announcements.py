@@ -1,8 +1,8 @@
-"""Announcements: which resources a board's events change, told to who subscribed to them.
+"""Notifications to subscribers of the resources that a board's events changed.
 
-A notification is a hint to read again; that a board's sequence alone moved is none. What is private is
-announced to its author alone, and what a team shares to those who are of it by then, so that nobody learns from the
-timing of hints what others note down.
+A notification is a hint to read again; a board's sequence alone causes none when it moves. Changes of private
+items are announced to their author only, and changes of team items to the team's present members, so that
+nobody learns from the timing of hints what others note down.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 COALESCE_SECONDS: Final = 0.02
-"""A burst is one notification a resource and reader in so much time."""
+"""Changes of one resource within this time become one notification for each reader."""
 _MOST: Final = 1_000
-"""Events looked at for one announcement; more than these change every resource of their board."""
+"""The most events read for one announcement; if there are more, every resource of the board counts as changed."""
 _LINKED: Final = 200
-"""Items whose edges are looked up for one announcement."""
+"""The most items whose edges are looked up for one announcement."""
 _FORGET_SECONDS: Final = 60.0
 _SLICE: Final = 2_000
 _BOARDS_SECONDS: Final = 1.0
-"""So often it is looked whether there are other boards, while somebody wants to hear of that and things change."""
+"""The time between checks for new boards, while somebody subscribes to the list and the store changes."""
 
 _LISTS: Final = {
     "agenda": ItemType.PLAN,
@@ -49,13 +49,13 @@ _OF_ITEMS: Final = frozenset({"working", "outline", "threads"})
 _DEBATES: Final = frozenset(
     {EventType.DEBATE_OPENED, EventType.DEBATE_JOINED, EventType.DEBATE_CLOSED, EventType.BOARD_CREATED}
 )
-"""Events that change what is said of items they do not name: the rest of the argument."""
+"""Events that also change how other items are shown: the rest of the debate, which they do not name."""
 _TYPES: Final = {letter: type_ for type_, letter in LETTERS.items()}
 
 
 @dataclass(slots=True)
 class Changed:
-    """What a few events of one board have in common: enough to tell of any resource whether it changed."""
+    """The changes by some events of one board, in the detail needed to tell which resources changed."""
 
     board: str
     numbers: set[int] = field(default_factory=set)
@@ -67,6 +67,7 @@ class Changed:
 
     @classmethod
     def by(cls, board: str, events: Sequence[Event]) -> Changed:
+        """Returns the changes that these events make on the board."""
         changed = cls(board)
         for event in events:
             if event.item is not None:
@@ -80,25 +81,25 @@ class Changed:
         return changed
 
     def cites(self, ids: Iterable[str]) -> None:
-        """Items that changed items lead to: they say what leads to them."""
+        """Adds items that changed items cite: what a resource shows of them changes too."""
         for id_ in ids:
             self.numbers.add(_number(id_))
             self.types.add(_TYPES[id_.partition("-")[0]])
 
     def affects(self, uri: str) -> bool:
-        """Whether the content of a resource changed, for somebody who may see the events."""
+        """Tells whether the content of a resource changed, for a reader who may see the events."""
         path = uri.split("?", 1)[0].removesuffix(".json")
         base = f"board://{self.board}"
         if path != base and not path.startswith(base + "/"):
             return False
         section, _, rest = path[len(base) + 1 :].partition("/")
         if section == "protocols":
-            return False  # they are those of the launch
+            return False  # protocols are fixed at launch
         if self.everything:
             return True
         if section == "items":
             rest = rest.removesuffix("/versions")
-            # What holds an item, or goes before it, may change with any event.
+            # What protects an item and when it would be pruned may change with any event.
             return self.every_item or "/" in rest or _number(rest.split("@", 1)[0]) in self.numbers
         if section == "core":
             return self.core
@@ -114,13 +115,13 @@ class Changed:
 
 
 def _number(id_: str) -> int:
-    """The number in an id as anybody spells it; 0 when there is none."""
+    """Returns the number at the end of an id in any spelling, or 0 if there is none."""
     number = id_.rsplit("-", 1)[-1]
     return int(number) if number.isascii() and number.isdecimal() and len(number) < 16 else 0
 
 
 def may_hear(agent: str, uri: str) -> bool:
-    """Whether an agent may subscribe to a URI: to everything but another agent's view and the list of boards."""
+    """Tells whether an agent may subscribe to a URI: to all but other agents' views and the list of boards."""
     if uri.startswith("boards://"):
         return False
     section, _, viewer = uri.split("?", 1)[0].removesuffix(".json").partition("/view/")
@@ -128,12 +129,12 @@ def may_hear(agent: str, uri: str) -> bool:
 
 
 def board_of(uri: str) -> str:
-    """The board that a resource is of; of none that is there for a URI that is not of ours."""
+    """Returns the board's id in a resource's URI; for other URIs, a text that is the id of no board."""
     return uri.split("?", 1)[0].removeprefix("board://").partition("/")[0].removesuffix(".json")
 
 
 class Announcer:
-    """Reads what happens on boards that somebody subscribed to resources of, and publishes what changed."""
+    """Reads the events of boards whose resources have subscribers, and publishes which resources changed."""
 
     def __init__(self, store: BoardStore, server: BoardServer) -> None:
         self._store = store
@@ -145,7 +146,10 @@ class Announcer:
         self._to_look = False
 
     async def welcome(self, caller: Caller, uri: str) -> bool:
-        """Whether the caller may subscribe; what is news on the board begins with its first subscriber."""
+        """Tells whether the caller may subscribe to a URI.
+
+        Announcements for a board begin at its present end when it gets its first subscriber.
+        """
         if not may_hear(caller.agent, uri):
             return False
         board = board_of(uri)
@@ -156,13 +160,13 @@ class Announcer:
         return True
 
     async def run(self) -> None:
-        """Announces until it is cancelled."""
+        """Announces changes until it is cancelled."""
         seen = self._store.changes()
         while True:
             hurried = any(uri != RESOURCE_LIST for uri in self._server.subscribed_uris())
             patience = _BOARDS_SECONDS if self._to_look else _FORGET_SECONDS
             seen = await self._store.wait_for_change(seen, patience, hurried=hurried)
-            # A burst is one notification.
+            # Changes that follow shortly are announced together.
             await asyncio.sleep(COALESCE_SECONDS)
             seen = self._store.changes()
             try:
@@ -176,7 +180,7 @@ class Announcer:
                 logger.warning("changes were not announced: %s", error.message)
 
     async def _look_for_boards(self) -> None:
-        """Announces that lists of resources may have changed, where there are other boards than the last time."""
+        """Announces that lists of resources may have changed, if the boards differ from those of the last check."""
         now = asyncio.get_running_loop().time()
         wanted = RESOURCE_LIST in self._server.subscribed_uris()
         self._to_look = wanted and now - self._looked < _BOARDS_SECONDS
@@ -187,7 +191,7 @@ class Announcer:
                 await self._server.publish([RESOURCE_LIST])
 
     async def _round(self) -> bool:
-        """Announces what came since the last round. Whether some boards had to be left for another one."""
+        """Announces the changes since the last round, and tells whether more are left for another round."""
         subscribed = [uri for uri in self._server.subscribed_uris() if uri != RESOURCE_LIST]
         by_board: dict[str, list[str]] = {}
         for uri in subscribed:
@@ -214,7 +218,7 @@ class Announcer:
         return sum(len(stretch.events) for stretch in stretches.values()) >= _MOST
 
     async def _audience(self, mark: str | None) -> list[str | None]:
-        """The subscribers who see what bears the mark; `None` for all of them."""
+        """Returns the subscribers who may see events with this visibility mark; `[None]` stands for all of them."""
         if mark is None:
             return [None]
         if visibility_of(mark) is Visibility.PRIVATE:
@@ -223,7 +227,7 @@ class Announcer:
         return [agent for agent, owner in owners.items() if team_of(owner) == mark]
 
     async def _look_up(self, changed: Changed, uris: Sequence[str], agent: str) -> None:
-        """Adds what the changed items lead to, where somebody heeds it."""
+        """Adds the items that the changed items cite, if a subscribed resource shows such changes."""
         if changed.every_item or not changed.numbers or not any(_heeds_edges(uri) for uri in uris):
             return
         if len(changed.numbers) > _LINKED:
@@ -241,7 +245,7 @@ class Announcer:
                 await asyncio.sleep(0)
 
     def _forget(self, subscribed: Iterable[str]) -> None:
-        """Drops boards that nobody has subscribed to for a while; one that is just being joined stays."""
+        """Drops the places of boards that had no subscriber for `_FORGET_SECONDS`."""
         now = asyncio.get_running_loop().time()
         for board in self._places.keys() - set(subscribed):
             if now - self._unheard.setdefault(board, now) > _FORGET_SECONDS:

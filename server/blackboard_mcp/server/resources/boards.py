@@ -1,6 +1,6 @@
-"""The resources: one board from many sides, as text for people and models, or as JSON (`….json`).
+"""The resources of a board: its contents in several forms, as text for people and models or as JSON (`….json`).
 
-Every resource is subscribable; `announcing` says which of them an event changes.
+Every resource can be subscribed to; `announcements` decides which of them an event changes.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ After = Annotated[int, Field(ge=0, le=2**53)]
 
 _PAGE = 100
 _MOST = 1_000
+"""The most items of one answer; the answer says how to read on."""
 _MOST_CHARACTERS = 4_000_000
-"""Most that the texts of the items of one resource have, but for one page more."""
-"""Items of one answer; the answer says where to go on."""
+"""The characters of items' texts after which a resource reads no further page."""
 _EVENTS = 500
 
 Told = tuple[str, dict[str, Any]]
 """A resource as text and as a JSON object."""
 Facts = tuple[str, dict[str, Any] | Callable[[], dict[str, Any]]]
-"""The same, or with what makes the object where somebody wants it."""
+"""A resource as text and as a JSON object, or a function that builds the object when needed."""
 Section = Callable[[str, str], Awaitable[Facts]]
 
 
 class Resources:
-    """Registers the resources of every board and completes their templates."""
+    """Serves the resources of every board, and completes the variables of their templates."""
 
     def __init__(
         self, board: Blackboard, rendering: Rendering, protocols: Protocols, gauge: Gauge | None = None
@@ -62,6 +62,7 @@ class Resources:
         self._gauge = gauge
 
     def register(self, server: BoardServer) -> None:
+        """Adds all resources and their completion to a server."""
         sections: dict[str, tuple[Section, str]] = {
             "": (self._overview, "The board: figures, core, and where to look next"),
             "/core": (self._core, "Objective, constraints in order, flags: never pruned"),
@@ -248,9 +249,9 @@ class Resources:
     async def _items(
         self, agent: str, board: str, *, most: int | None = _MOST, **conditions: Any
     ) -> ItemPage:
-        """Items newest first, page by page until there are `most`, or all with `None`.
+        """Returns items newest first: all if `most` is `None`, else at most `most`.
 
-        Fewer than `most` where their texts are long, so that no megabytes are read for a line each.
+        There are fewer where texts are long, so that megabytes are not read to show one line for each.
         """
         items: list[Item] = []
         cursor: int | None = None
@@ -266,9 +267,10 @@ class Resources:
 
     @staticmethod
     def _page(page: ItemPage) -> dict[str, Any]:
-        """
+        """Returns the page as a JSON object, with its items, cursor and sequence.
+
         Raises:
-            Refused: the items are far too long for one answer, which is known before they are written.
+            Refused: the texts are too long for one answer.
         """
         size = sum(len(item.text) for item in page.items)
         if size > MAX_ANSWER_BYTES:
@@ -422,7 +424,11 @@ class Resources:
     async def complete(
         self, caller: Caller, ref: str, argument: str, partial: str, context: Mapping[str, str]
     ) -> Sequence[str]:
-        """Values for a variable of a template or prompt that begin so; none of a board that is not there."""
+        """Returns the values for a variable that begin with `partial`; none if the board does not exist.
+
+        `ref` is the name of the prompt or the URI of the template; `context` holds the variables filled in so
+        far.
+        """
         store = self._board.store
         if argument == "board":
             names = {b.id for b in await store.boards()} | {self._board.default_board}

@@ -1,4 +1,4 @@
-"""Menus of clients: the resources of each board that a caller may read, and the list of all boards."""
+"""The menus of clients: the resources of each board that a caller may read, and the list of all boards."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..usecases.blackboard import Blackboard
 
 BOARDS: Final = "boards://all"
 _MENU: Final = 20
-"""Boards whose resources one list shows; the others are named by `BOARDS`."""
+"""The most boards whose resources a menu lists; the resource `BOARDS` names them all."""
 _SECTIONS: Final = (
     ("working", "what is live", "Live items, newest first"),
     ("threads", "conversations", "Conversations and debates"),
@@ -27,12 +27,13 @@ _SECTIONS: Final = (
 
 
 class Menu:
-    """Lists boards, to who may read them."""
+    """Lists the boards, and resources of them, that a caller may read."""
 
     def __init__(self, board: Blackboard) -> None:
         self._board = board
 
     def register(self, server: BoardServer) -> None:
+        """Adds the menu and the list of boards to a server."""
         server.on_list(self.listed)
         for json_ in (False, True):
             server.resource(
@@ -45,9 +46,9 @@ class Menu:
             )
 
     async def listed(self, caller: Caller) -> Sequence[Listed]:
-        """Of each of the first boards its view, what is live, conversations, constraints, hot issues and answer.
+        """Returns the resources of the first `_MENU` boards that the caller may read: its view and the main sections.
 
-        Titles of boards are text of agents and stand nowhere here.
+        Titles of boards are left out, because agents write them.
         """
         found: list[Listed] = []
         for name, _ in await self._board.rights.readable(caller.principal, _MENU):
