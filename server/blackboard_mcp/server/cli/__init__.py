@@ -1,4 +1,4 @@
-"""The command line. Each command is loaded when it is called, so that starting one costs only its own."""
+"""The command line. A command's module is imported when the command is called, so that each starts fast."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _COMMANDS = {
 
 @contextmanager
 def _plain_errors() -> Iterator[None]:
-    """click repeats words of the command line as they are, and a terminal would do what they say."""
+    """Escapes control characters in click's errors, which repeat the command line and could steer the terminal."""
     try:
         yield
     except click.ClickException as error:
@@ -70,7 +70,7 @@ def _plain_errors() -> Iterator[None]:
 
 
 class _Lazy(click.Group):
-    """A group whose commands are imported when they are called; help needs none of them."""
+    """A group that imports a command when it is called. The list of commands needs no import."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -88,7 +88,7 @@ class _Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        gc.disable()  # what is loaded stays, and looking for garbage in it takes long
+        gc.disable()  # collecting during the import takes long and finds no garbage
         module = import_module(f"blackboard_mcp.server.cli.{_COMMANDS[cmd_name][0]}")
         gc.enable()
         name = cmd_name.replace("-", "_")
@@ -111,14 +111,14 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Runs a command; an error of ours is one line on standard error and exit code 1 (2 for wrong usage)."""
-    os.umask(0o077)  # whatever is made in a data folder is its owner's alone, by libraries too
+    """Runs a command. A `BlackboardError` is printed on one line of standard error, with exit code 1."""
+    os.umask(0o077)  # files in a data folder are for their owner only, also those that libraries make
     try:
         cli.main(standalone_mode=True)
     except BlackboardError as error:
         from .advice import error_for_people
 
-        said = escape(error_for_people(error.message), keep="\n")  # a server's words, too
+        said = escape(error_for_people(error.message), keep="\n")  # a server may have sent the message
         click.echo(f"blackboard-mcp: {said}", err=True)
         sys.exit(1)
     except BrokenPipeError:
@@ -127,5 +127,5 @@ def main() -> None:
     finally:
         try:
             sys.stderr.flush()
-        except (OSError, ValueError):  # a log without room is no failure of the command
-            sys.stderr = None  # what cannot be written is not tried again at the end
+        except (OSError, ValueError):  # a log on a full disk is no failure of the command
+            sys.stderr = None  # the interpreter must not try to flush it again at exit

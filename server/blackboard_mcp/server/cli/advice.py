@@ -1,7 +1,7 @@
-"""Texts of the server as a person reads them: a command in the place of each tool call.
+"""Texts of the server reworded for people: a command in place of each tool call.
 
-Knows the form of calls in texts, say `debate(op="confirm", id="H-1")`, and which command does the same. A call that no
-command makes is left out, with the clause that it stands in.
+Knows how calls look in texts, such as `debate(op="confirm", id="H-1")`, and which command does the same. A
+call without such a command is left out, along with its clause.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 from blackboard_mcp.protocols.topics import is_topic
 
 Given = dict[str, Any]
-"""Arguments of a call; what a command says of them is taken out."""
+"""The arguments of a call by name. A function that turns them into a command removes those that it uses."""
 
 _VALUE: Final = r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|\[[^\[\]]*\]|\{(?:[^{}]|\{[^{}]*\})*\}|[^\s,()\[\]{}"\'=]+'
 _ARGUMENT: Final = re.compile(rf"(?:(\w+)=)?({_VALUE})(?:, |(?=\)))")
@@ -31,11 +31,11 @@ _MARK: Final = re.compile("\0([0-9]+)\0")
 _LONE: Final = re.compile(": \0[0-9]+\0([;.]?)$")
 _PLACE: Final = re.compile(r"\bsince=(\d+)")
 _ANY: Final = "…"
-"""A place that the caller fills in."""
+"""The placeholder for a value that the caller fills in."""
 
 
 def error_for_people(text: str) -> str:
-    """An error's text with the options and commands that a person can type."""
+    """Returns an error's text with options and commands that a person can type."""
     text = for_people(text)
     for said, meant in _ERRORS:
         text = said.sub(meant, text)
@@ -47,9 +47,9 @@ def _option(field: str) -> str:
 
 
 _OPTIONS: Final = {"agent": "by", "edges": "edge", "tags": "tag"}
-"""Options that have another name than the field that they fill."""
+"""Options by the field that they fill, where the names differ."""
 _SERVED: Final = {"request": "core,messages", "core": "core,admin", "board": "core,admin"}
-"""With which tools a server serves the tool."""
+"""The value of `--tools` with which a server has the tool, by tool name."""
 
 _ERRORS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
     (
@@ -81,17 +81,17 @@ _ERRORS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]
 
 
 def for_people(text: str) -> str:
-    """The text with commands for calls; as it is where nothing would be left of it."""
+    """Returns the text with commands in place of calls; unchanged if nothing of it would be left."""
     return "\n".join(map(_line, text.split("\n")))
 
 
 def view_for_people(view: str) -> str:
-    """A view with commands for calls, and with the texts of items as they are."""
+    """Returns a view with commands in place of calls, and with the texts of items unchanged."""
     owed = False
     lines: list[str] = []
     for line in view.split("\n"):
         said = owed and '" → ' in line
-        if said:  # words of others stand in quotation marks that they cannot close
+        if said:  # others' texts are quoted, and cannot contain the closing mark
             words, mark, ways = line.rpartition('" → ')
             line = words + mark + for_people(ways)
         elif _TEXT.match(line):
@@ -105,7 +105,7 @@ def view_for_people(view: str) -> str:
 
 _OWED: Final = "waits for you:"
 _TEXT: Final = re.compile(r">|[A-Z]-\d+\b|objective:|constraint \d+:")
-"""How lines begin that end in a text of an agent's."""
+"""Matches the beginning of lines that end in a text by an agent."""
 _READ_ON: Final = re.compile(r'(?<=lines \()all: read\(ids=\["[A-Z]-\d+"\]\)(?=\):)')
 
 
@@ -121,7 +121,7 @@ def _line(text: str) -> str:
     kept: list[str] = []
     for clause in _CLAUSES.split(marked):
         if None in [commands[int(number)] for number in _MARK.findall(clause)]:
-            clause = _LONE.sub(r"\1", clause)  # what stands before the call can be read without it
+            clause = _LONE.sub(r"\1", clause)  # drops a call at the end of a clause that is clear without it
             if _MARK.search(clause):
                 if kept and clause.endswith("."):
                     kept[-1] = kept[-1].removesuffix(";").removesuffix(".") + "."
@@ -132,7 +132,7 @@ def _line(text: str) -> str:
 
 
 def _calls(text: str) -> Iterator[tuple[int, int, str | None]]:
-    """The calls in a text: beginning, end and command of each."""
+    """Yields the start, end and command of each call in a text; the command is `None` if there is none."""
     at = 0
     for call in _CALL.finditer(text):
         arguments = _ARGUMENTS.match(text, call.end())
@@ -151,27 +151,27 @@ def _value(written: str) -> Any:
 
 
 def _command(tool: str, given: Given) -> str | None:
-    """The words of the command that does what a call does; `None` where there is none."""
+    """Returns the words of the command that does the same as a call, or `None` if there is no such command."""
     given.pop(_ANY, None)
     words = _TOLD[tool](given) if tool in _TOLD else None
     return None if words is None or given else " ".join(words)
 
 
 def _word(value: Any, meant: str) -> str:
-    """A word of a command line; `meant` stands for what a person puts in."""
+    """Returns a value quoted for the shell, or `meant`, such as "ID", if a person has to fill it in."""
     if value in (None, _ANY):
         return meant
     return f"{{{value}}}" if "|" in str(value) else shlex.quote(str(value))
 
 
 def _options(given: Given, *names: str) -> list[str]:
-    """The options that say those arguments, as far as they are given."""
+    """Removes the named arguments from `given`, and returns them as options for a command line."""
     told = [(name, given.pop(name)) for name in names if name in given]
     return [word for name, value in told for word in (f"--{name}", _word(value, name.upper()))]
 
 
 def _ids(given: list[Any]) -> list[str] | None:
-    """Ids as words; `None` where one is of something else, say a topic."""
+    """Returns ids as words for a command line, or `None` if one is not an id, for example a topic."""
     return (
         [_word(id_, "ID") for id_ in given]
         if all(id_ == _ANY or _ID.fullmatch(str(id_)) for id_ in given)

@@ -1,4 +1,4 @@
-"""`backup` and `restore`: a data folder as one file, and back."""
+"""The commands `backup` and `restore`, which write a data folder's boards to one file and back."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def restore(config: Path | None, data: Path | None, force: bool, file: Path) -> 
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     aside = first = settings.database.with_name(f"{settings.database.name}.before-{stamp}")
     again = count(2)
-    while aside.exists():  # put back twice within a second
+    while aside.exists():  # an earlier restore within the same second made it
         aside = first.with_name(f"{first.name}-{next(again)}")
     there = _tokens_there(settings)
     kept = put_back(
@@ -85,7 +85,7 @@ def restore(config: Path | None, data: Path | None, force: bool, file: Path) -> 
         newest=len(migrations()),
         finish=lambda copy: asyncio.run(_finish(copy, there)),
     )
-    # The index of other boards is of no use; the next server builds it from these.
+    # The index is of the former boards; the next server builds one of the restored boards.
     shutil.rmtree(settings.index, ignore_errors=True)
     click.echo(f"{settings.folder} has the boards of {file}")
     if kept:
@@ -93,7 +93,7 @@ def restore(config: Path | None, data: Path | None, force: bool, file: Path) -> 
 
 
 def _tokens_there(settings: Settings) -> Sequence[AccessToken]:
-    """The tokens of the folder; none, and a word on it, where its database cannot be read any more."""
+    """Returns the tokens of the folder; prints a note and returns none if its database cannot be read."""
 
     async def read() -> Sequence[AccessToken]:
         async with compose.credentials(settings) as store:
@@ -115,7 +115,10 @@ def _tokens_there(settings: Settings) -> Sequence[AccessToken]:
 
 
 async def _finish(copy: Path, tokens: Sequence[AccessToken]) -> None:
-    """Keeps the tokens, and has the boards go on with numbers that what was there did not give."""
+    """Keeps the folder's tokens in the restored copy, and marks its boards as copies.
+
+    A marked board goes on with numbers that the replaced one has not used.
+    """
     from blackboard_mcp.storage.store import SqlBoardStore
 
     store = await SqlBoardStore.open(copy)

@@ -1,4 +1,4 @@
-"""Commands that each make one call on a board, of a folder or of a server, and print its answer."""
+"""The way to make commands that call a board once, in a folder or on a server, and print the answer."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ Act = Callable[..., Awaitable["BaseModel | dict[str, Any]"]]
 def act(
     reading: str, *params: Command, example: str, any_board: bool = False
 ) -> Callable[[Act], click.Command]:
-    """Makes a command of a call on a board.
+    """Returns a decorator that makes a command of a call on a board.
 
-    The call's docstring is the help. `reading` names the function of `readings` that prints the answer for
-    people; `--json` prints the answer itself.
+    The call's docstring becomes the command's help. `reading` names the function of `readings` that prints
+    the answer for people; with `--json` the answer itself is printed. With `any_board` the board need not
+    exist yet.
     """
 
     def made(call: Act) -> click.Command:

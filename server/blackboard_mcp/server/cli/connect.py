@@ -1,4 +1,4 @@
-"""`connect`: a light stdio relay to a running server."""
+"""The command `connect`: a light stdio relay to a running server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`demo`: a story of four agents, or a recorded session, through a real server and real MCP clients."""
+"""The command `demo`: a story of four agents, or a recorded session, through a real server and MCP clients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TARGET_TOKENS = 2_000
 _SETTINGS = '{"owner_held": 1}'
-"""The agents of a recorded session work for one person: however long one's chain of replies is, it is no flood."""
+"""The agents of a recorded session have one owner, so an agent's long chains of replies are no flood to limit."""
 
 
 @click.command()
@@ -78,7 +78,11 @@ def demo(
 
 
 def _tell_story(data: Path | None, transport: str, keep: bool) -> None:
-    """Tells it, and what to do next. Exit code 1 when something did not hold."""
+    """Plays the story and prints what to do next.
+
+    Raises:
+        click.ClickException: a statement of the story did not hold.
+    """
     from ..demo.story import AGENTS, TARGET_TOKENS, Story, Untrue
 
     def tell(who: str, what: str) -> None:
@@ -106,7 +110,7 @@ def _tell_story(data: Path | None, transport: str, keep: bool) -> None:
 
 
 def _command() -> str:
-    """How a shell in this folder finds this very command."""
+    """Returns the name or path by which a shell in this folder finds this command."""
     name = "blackboard-mcp"
     if shutil.which(name) is not None:
         return name
@@ -117,6 +121,7 @@ def _command() -> str:
 
 @contextmanager
 def _folder(data: Path | None, keep: bool) -> Iterator[Path]:
+    """Yields the folder to use: `data`, or a temporary one that is deleted at the end unless `keep`."""
     if data is not None:
         yield data
         return
@@ -137,7 +142,11 @@ def _show(section: ReportSection) -> None:
 
 
 async def _check_open(folder: Path) -> None:
-    """See that the replayed agents, which have no tokens, may come in over HTTP."""
+    """Checks that the demo's agents, which have no tokens, can connect over HTTP.
+
+    Raises:
+        click.ClickException: the folder has access tokens.
+    """
     from .. import compose
     from ..settings.server import Settings
 
@@ -154,7 +163,7 @@ async def _check_open(folder: Path) -> None:
 async def _joined(
     folder: Path, agents: Sequence[str], target_tokens: int, transport: str, *more: str
 ) -> AsyncIterator[tuple[dict[str, Client], str]]:
-    """A client for each agent on a server over the folder, and a board that nobody used."""
+    """Yields a client for each agent, by name, on servers over the folder, and the name of an unused board."""
     from ..demo.process import http_clients, http_server, stdio_clients
     from ..demo.replay import connected, in_use
 
@@ -182,7 +191,7 @@ async def _joined(
 async def _run(
     session: Session, folder: Path, target_tokens: int, transport: str
 ) -> tuple[str, list[ReportSection]]:
-    """The board that the session was replayed on, and the report."""
+    """Replays the session, and returns the name of its board and the report."""
     from ..demo.replay import ReplayedPost, replay, settle
     from ..demo.report import ReportSection, sections
 

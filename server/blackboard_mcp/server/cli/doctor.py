@@ -1,4 +1,4 @@
-"""`doctor`: what is wrong with an installation, by name, and how to cure it."""
+"""The command `doctor`: finds what is wrong with an installation, and says how to cure it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import click
 
 @contextmanager
 def new_file(path: Path, *, force: bool = False) -> Iterator[BinaryIO]:
-    """A file to write, readable for its owner alone, that takes the name `path` when all went well.
+    """Yields a file to write, readable only by its owner, which gets the name `path` if all goes well.
 
     Raises:
-        click.ClickException: there is something of that name (unless `force`), or it cannot be written.
+        click.ClickException: `path` exists (unless `force`) or is a folder, or it cannot be written.
     """
     try:
         with landing(path, force=force) as place, open(_create(place), "wb") as out:
@@ -30,11 +30,11 @@ def new_file(path: Path, *, force: bool = False) -> Iterator[BinaryIO]:
 
 @contextmanager
 def landing(path: Path, *, force: bool = False) -> Iterator[Path]:
-    """A name beside `path` for a file that is moved there when all went well.
+    """Yields a path beside `path` for a new file, which is moved to `path` if all goes well.
 
     Raises:
-        click.ClickException: there is something of that name (unless `force`).
-        OSError: it cannot be moved there.
+        click.ClickException: `path` exists (unless `force`) or is a folder.
+        OSError: the file cannot be moved there.
     """
     if path.is_dir() or (os.path.lexists(path) and not force):
         hint = "it is a folder" if path.is_dir() else "it is there already; --force replaces it"
@@ -59,7 +59,7 @@ def _create(place: Path) -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    # Not every system can: then the name is as durable as it makes it.
+    # Not every system can sync a folder; there the new name may be lost in a crash.
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""`export`, `import` and `verify`: a board as a file of its history, and back."""
+"""The commands `export`, `import` and `verify`: a board as a file of its history, and back."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def _write(opened: Any, settings: Settings, out: BinaryIO, *, public: bool
     async with aclosing(pages) as lines:
         with progress("export", await _events(opened, settings)) as step:
             async for page in lines:
-                # A pipe whose reader is slow must not stop the event loop, and so the copy's threads.
+                # A slow reader of a pipe must not block the event loop, on which the copy's threads depend.
                 await asyncio.to_thread(out.write, page)
                 step(events := page.count(b"\n"))
                 written += events
@@ -71,7 +71,7 @@ async def _write(opened: Any, settings: Settings, out: BinaryIO, *, public: bool
 
 
 async def _events(opened: Any, settings: Settings) -> int:
-    """The number of the board's events at this moment; a progress bar ends there."""
+    """Returns the number of the board's events now, for the end of a progress bar."""
     board = await opened.store.find_board(settings.board)
     return 0 if board is None else int(board.seq)
 

@@ -1,4 +1,4 @@
-"""`show`, `explain`, `query` and `archive`: a person's look at the same data that agents share."""
+"""The commands `show`, `explain`, `query` and `archive`, which show a person the data that agents share."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..compose import Installation
 
 _INDEX_SECONDS: Final = 60.0
-"""Seconds that a search waits for an index that is behind."""
+"""The time that a search waits for an index that lags behind."""
 _AGAIN_SECONDS: Final = 0.2
 
 Look = Callable[["Installation", "Rendering"], Awaitable[None]]
@@ -91,7 +91,7 @@ def show(as_json: bool, budget: int, ids: tuple[str, ...], **given: Any) -> None
 
 
 def _with_commands(text: str) -> str:
-    """The text with commands for the server's calls; what agents wrote stays as it is."""
+    """Returns the text with commands in place of the server's calls; lines quoted from agents stay unchanged."""
     from ..text.lines import QUOTE
     from .advice import for_people
 
@@ -105,7 +105,7 @@ def _view_as_json(text: str, tokens: int, seq: int) -> None:
 
 
 async def _from_server(target: Target, ids: tuple[str, ...], budget: int, *, as_json: bool) -> None:
-    """The same from a server."""
+    """Prints the view, or the items of these ids, from a server; exits with code 1 if none of the ids exists."""
     from . import output, readings
     from .advice import view_for_people
 

@@ -1,4 +1,4 @@
-"""`install` and `uninstall`: an entry of ours in the configuration file of an MCP client."""
+"""The commands `install` and `uninstall`: our entry in an MCP client's configuration file."""
 
 from __future__ import annotations
 
@@ -114,10 +114,13 @@ def uninstall(client: str, name: str, project: bool, file: Path | None, dry_run:
 
 
 def _done(change: FileChange | None, dry_run: bool, done: str, nothing: str) -> bool:
-    """Makes the change or shows it, and says whether the file was changed."""
+    """Makes the change, or prints it in a dry run, and tells whether the file was changed.
+
+    `change` is `None` if there is nothing to change, and then `nothing` is printed; else `done`.
+    """
     if change is None or change.raw == change.contents.raw:
         if change is not None and not dry_run:
-            change.make()  # what is noted of it
+            change.make()  # updates our record of the entry
         click.echo(nothing)
         return False
     if dry_run:
@@ -129,7 +132,10 @@ def _done(change: FileChange | None, dry_run: bool, done: str, nothing: str) -> 
 
 
 def _then(to: Client, wanted: ClientConnection, words: str) -> str:
-    """The next steps for the person: what to start and say, and where the client gets its token."""
+    """Returns the next steps for the person: what to start and say, and how the client gets its token.
+
+    `words` is the first sentence to say to the client.
+    """
     lines = [f'{to.then}, and say to it: "{words}" `blackboard-mcp doctor` tries the connection.']
     if wanted.url and not wanted.relay and to.http is None:
         lines.append(

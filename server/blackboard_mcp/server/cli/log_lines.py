@@ -1,7 +1,8 @@
-"""The log of a server: one line a record whatever strangers send, and no flood of lines that they can cause.
+"""The log of a server: one line for each record whatever callers send, and no flood of lines.
 
-A refused connection, a junk request and a wrong token each leave a line, and cost who sends them nothing. So each
-place in the code that such a line comes from may write a few a minute; the others are counted and told in one.
+A refused connection, a junk request and a wrong token each cause a line, and cost their sender nothing. So
+each place in the code that logs such a line may write a few in a minute; further ones are counted, and the
+count is logged once.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from typing import Final
 from blackboard_mcp.protocols.visible import escape
 
 AT_ONCE: Final = 10
-"""Lines of one place within a minute that are written as they come."""
+"""The number of lines that one place in the code may write within a minute."""
 MINUTE: Final = 60.0
 _WIRES: Final = ("uvicorn", "mcp", "starlette", "blackboard_mcp.server.http", "blackboard_mcp.server.mcp")
 _FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
 
 
 def log_to_stderr(level: str) -> None:
+    """Sends the log to standard error, from the level of this name on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(OneLine(_FORMAT))
     handler.addFilter(Summaries())
@@ -31,7 +33,7 @@ def log_to_stderr(level: str) -> None:
 
 
 class OneLine(logging.Formatter):
-    """Shows what a record repeats of callers as errors do; a traceback keeps its lines."""
+    """A formatter that escapes control characters in messages; tracebacks keep their line breaks."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         record.message = escape(record.message)
@@ -46,10 +48,12 @@ class _Place:
 
 
 class Summaries(logging.Filter):
-    """Lets through what is not from the wires, errors, and the first few of each place in a minute.
+    """A filter that limits the lines that callers can cause, to a few in a minute for each place in the code.
+
+    Errors, tracebacks and lines of other modules all pass.
 
     Args:
-        monotonic: seconds that only grow.
+        monotonic: returns seconds that only grow.
     """
 
     def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -59,6 +63,7 @@ class Summaries(logging.Filter):
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
+        """Tells whether to write a record; one that is left out is counted."""
         if record.levelno >= logging.ERROR or record.exc_info or not record.name.startswith(_WIRES):
             return True
         now, key = self._monotonic(), (record.name, record.levelno, record.pathname, record.lineno)
@@ -83,7 +88,7 @@ class Summaries(logging.Filter):
         timer.start()
 
     def _settle(self, key: tuple[str, int, str, int]) -> None:
-        """Tell what was left out of a place that has been silent since."""
+        """Logs how many lines of a place were left out, if no line of it has done so meanwhile."""
         with self._lock:
             place = self._places.get(key)
             left_out = 0
@@ -95,7 +100,7 @@ class Summaries(logging.Filter):
 
     def _tell(self, key: tuple[str, int, str, int], left_out: int) -> None:
         name, level, path, line = key
-        # By the name of this module, which is let through.
+        # Logged under this module's name, which the filter lets pass.
         where = f"{path.rpartition('/')[2]}:{line}"
         logger.log(
             level, "%s (%s): %d more lines of this kind within a minute were left out", name, where, left_out

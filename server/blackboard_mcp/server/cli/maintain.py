@@ -1,4 +1,4 @@
-"""`prune`, `forget`, `rebuild-index` and `compact`: what an operator does by hand."""
+"""The commands `prune`, `forget`, `rebuild-index` and `compact`, for maintenance by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .options import data_options, existing, settings_of
 from .progress import progress
 
 _LISTED = 100
-"""Items of a board that a dry run names."""
+"""The most items of a board that a dry run lists."""
 
 
 @click.command()
@@ -117,7 +117,7 @@ def compact(config: Path | None, data: Path | None) -> None:
     forgotten = asyncio.run(_anything_forgotten(settings))
     before, after = compacting.compact(settings.database)
     if forgotten:
-        # What the index deleted stays in its files for a while. The next server builds it anew.
+        # The index's files keep deleted texts for a while, so remove them. The next server builds the index anew.
         try:
             shutil.rmtree(settings.index)
         except FileNotFoundError:
@@ -131,6 +131,6 @@ def compact(config: Path | None, data: Path | None) -> None:
 
 
 async def _anything_forgotten(settings: Settings) -> bool:
-    """Brings the file to this version as well."""
+    """Tells whether any item was ever forgotten. Opening the folder also migrates its file to this version."""
     async with existing(settings, board=False) as opened:
         return await opened.store.anything_forgotten()

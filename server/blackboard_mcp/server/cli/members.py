@@ -1,4 +1,4 @@
-"""`members`: the roles that a board gives agents, as an operator sees and changes them."""
+"""The command `members`: the roles that a board gives to agents, listed and changed by an operator."""
 
 from __future__ import annotations
 

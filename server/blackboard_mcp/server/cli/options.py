@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options and helpers that several commands share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STATUSES = click.Choice([*map(str, Status), DELETED], case_sensitive=False)
 
 
 def data_options(command: Command) -> Command:
-    """Which data folder and board; the same words as in `serve`."""
+    """Adds the options for a data folder, its settings file and a board, named as in `serve`."""
     for option in (
         click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings."),
         click.option("--board", metavar="ID", help="The board (default: main)."),
@@ -34,7 +34,9 @@ def data_options(command: Command) -> Command:
 
 @asynccontextmanager
 async def existing(settings: Settings, *, board: bool = True) -> AsyncIterator[Installation]:
-    """The installation in a data folder that is there, with the board that is meant; makes neither.
+    """Opens the installation in an existing data folder, and checks that the board exists; creates neither.
+
+    With `board=False` the board is not checked.
 
     Raises:
         click.ClickException: there is no such folder, or no such board in it.
@@ -57,12 +59,12 @@ async def existing(settings: Settings, *, board: bool = True) -> AsyncIterator[I
 
 
 def settings_of(config: Path | None, **given: Any) -> Settings:
-    """The settings in force for a command."""
+    """Returns the settings from a command's options, the environment and the file `config`."""
     return load(given, config=config)
 
 
 def interruptible(work: Callable[[], Awaitable[None]]) -> None:
-    """Runs it to its end, or to Ctrl-C: then the exit code is 130."""
+    """Runs `work` to its end; Ctrl-C ends the process with exit code 130."""
 
     async def run() -> None:
         await work()

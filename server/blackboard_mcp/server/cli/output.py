@@ -1,6 +1,6 @@
-"""Prints the output of commands: with colours on a terminal, plain in a pipe, as JSON for programs.
+"""Printing of commands' output: with colours on a terminal, plain in a pipe, as JSON for programs.
 
-Control characters come out as escapes, so that text of agents cannot steer a terminal.
+Control characters are printed as escapes, so that agents' texts cannot steer a terminal.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 Part = str | tuple[str, str]
-"""Text, or text with a style of rich."""
+"""A text, or a text and its style in the notation of rich."""
 
 ID = "bold"
 DIM = "dim"
@@ -32,12 +32,12 @@ _NAMES = ("cyan", "magenta", "blue", "yellow", "bright_cyan", "bright_magenta", 
 
 
 def name(agent: str) -> Part:
-    """An agent's name in a colour of its own, the same every time."""
+    """Returns an agent's name with a colour that is always the same for that agent."""
     return (agent, DIM if agent == SYSTEM else _NAMES[crc32(agent.encode()) % len(_NAMES)])
 
 
 def line(*parts: Part) -> None:
-    """Prints one line."""
+    """Prints the parts on one line."""
     shown = [(escape(part), "") if isinstance(part, str) else (escape(part[0]), part[1]) for part in parts]
     console = _console()
     if console is None:
@@ -49,7 +49,7 @@ def line(*parts: Part) -> None:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Part]]) -> None:
-    """Prints rows in columns; in a pipe with tabs between, and without the head."""
+    """Prints rows in columns under `head`; in a pipe as tab-separated lines without the head."""
     console = _console()
     if console is None:
         for row in rows:
@@ -76,7 +76,7 @@ def as_json(answer: BaseModel | dict[str, Any]) -> None:
 
 @cache
 def _console() -> Console | None:
-    """The terminal, or nothing where the output goes elsewhere."""
+    """Returns the terminal, or `None` if standard output goes elsewhere."""
     if not sys.stdout.isatty():
         return None
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""`policies`: which policies a server launched so has, and which of them are in force on a board."""
+"""The command `policies`: the policies of a server with these settings, and those in force on a board."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .options import data_options, existing, settings_of
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """What the launch names, imported and made."""
+    """The policies and validators that the settings name, imported and made."""
 
     eviction: Policies
     validators: Validators
@@ -64,7 +64,7 @@ def policies(config: Path | None, data: Path | None, board: str | None, as_json:
 
 
 async def _standing(settings: Settings) -> BoardConfig | None:
-    """The configuration of the board; `None` where it is not there yet."""
+    """Returns the board's own configuration, or `None` if the board does not exist yet."""
     if not settings.database.exists():
         return None
     async with existing(settings, board=False) as opened:

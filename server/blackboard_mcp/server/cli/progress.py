@@ -1,4 +1,4 @@
-"""Progress bars of long commands: on a terminal while they run, and nowhere else."""
+"""Progress bars for long commands, shown on a terminal only and removed at the end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ Step = Callable[[int], object]
 
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Step]:
-    """Yields a function to call with the size of each step; without a `total` the bar only shows that work goes on."""
+    """Shows a progress bar, and yields a function to call with the size of each step.
+
+    Without a `total` the bar only shows that work goes on.
+    """
     if not sys.stderr.isatty():
         yield lambda step: None
         return
@@ -28,7 +31,10 @@ def progress(what: str, total: int | None) -> Iterator[Step]:
 
 @asynccontextmanager
 async def growing(what: str, file: Path, total: int) -> AsyncIterator[None]:
-    """Shows a bar while others write a file, until the block ends; it will have about `total` bytes."""
+    """Shows a progress bar of a file that others write, until the context is left.
+
+    `total` is the expected size in bytes.
+    """
 
     async def look(step: Step) -> None:
         seen = 0
@@ -50,4 +56,4 @@ def _size(file: Path) -> int:
     try:
         return file.stat().st_size
     except OSError:
-        return 0  # nobody has begun to write it
+        return 0  # the file does not exist yet

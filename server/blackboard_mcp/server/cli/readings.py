@@ -1,4 +1,4 @@
-"""Prints a board's answers in words for people: a function for each kind of answer."""
+"""Printing of a board's answers for people: one function for each kind of answer."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     )
 
 Given = Mapping[str, Any]
-"""The arguments of the command, with the name of its `board`."""
+"""The arguments of the command by name, and the name of its board as `board`."""
 _TYPES = {letter: str(type_).lower().replace("_", " ") for type_, letter in LETTERS.items()}
 _SOME = 5
 _WIDTH = 160
-"""Most characters of a text in a list."""
+"""The most characters of a text in a list."""
 _REMARKS = {
     "criticised": "{about} said so already: withdraw {id} if it adds nothing",
     "over": "{about} fell already: no debate opens on it",
@@ -50,12 +50,12 @@ _REMARKS = {
 
 
 def type_of(id_: str) -> str:
-    """The type of an item in words, by its id: `F-3` is a fact."""
+    """Returns the type of an item in words, from its id: `F-3` is a fact."""
     return _TYPES.get(id_[:1], "item")
 
 
 def when(at: datetime) -> str:
-    """The time of an instant where the reader is, with the date unless it is of today."""
+    """Returns an instant as local time, with the date unless it is today."""
     here = at.astimezone()
     return (
         f"{here:%H:%M:%S}"
@@ -65,11 +65,13 @@ def when(at: datetime) -> str:
 
 
 def some(names: Sequence[str]) -> str:
+    """Returns the first `_SOME` names joined by commas, and how many more there are."""
     more = f" and {len(names) - _SOME} more" if len(names) > _SOME else ""
     return ", ".join(names[:_SOME]) + more
 
 
 def posted(answer: PostAnswer, given: Given) -> None:
+    """Prints the posted or changed items, and the board's remarks on them."""
     over = any(remark.kind == "over" for remark in answer.remarks)
     again = {remark.id for remark in answer.remarks if remark.kind == "same"}
     for item in answer.items:
@@ -111,7 +113,7 @@ def _remark(remark: WireRemark) -> str:
 
 
 def whole(answer: ItemsAnswer) -> None:
-    """Items with all of their texts, each line of those set in; versions that were asked for, a line each."""
+    """Prints items with their whole texts, indented, and the listed versions on a line each."""
     from blackboard_mcp.protocols.version_wire import versions_of
 
     from ..answers.explanations import begin_anew
@@ -139,7 +141,7 @@ def whole(answer: ItemsAnswer) -> None:
 
 
 def listed(answer: ItemsAnswer, given: Given) -> None:
-    """Items, a line each."""
+    """Prints items on a line each, and whether older ones match too."""
     for item in answer.items:
         line(*_line(item))
     if not answer.items:
@@ -149,7 +151,7 @@ def listed(answer: ItemsAnswer, given: Given) -> None:
 
 
 def found(answer: SearchAnswer, given: Given) -> None:
-    """Archived items, a line each with why it left, and its neighbours below it."""
+    """Prints archived items on a line each, with the reason why each left, and its neighbours below."""
     for item in answer.items:
         left = answer.left.get(item.id)
         line(*_line(item, answer.excerpts.get(item.id)), f" (left, {left})" if left else "")
@@ -164,7 +166,7 @@ def found(answer: SearchAnswer, given: Given) -> None:
 
 
 def end(answer: object) -> None:
-    """Ends the command with exit code 1 where ids were named and nothing of them was found."""
+    """Ends the command with exit code 1 if none of the named ids was found."""
     if getattr(answer, "missing", ()) and not any(
         getattr(answer, found, ()) for found in ("items", "versions", "explanations")
     ):
@@ -172,7 +174,7 @@ def end(answer: object) -> None:
 
 
 def explained(answer: ExplainAnswer, given: Given) -> None:
-    """Explanations: the id of each item, and below it why the item stays or left."""
+    """Prints the id of each item, and below it why the item stays or why it left."""
     for one in answer.explanations:
         line((one.id, ID), f" {type_of(one.id)}, {one.zone}")
         for said in one.says:
@@ -182,7 +184,10 @@ def explained(answer: ExplainAnswer, given: Given) -> None:
 
 
 def _line(item: WireItem, text: str | None = None) -> tuple[Part, ...]:
-    """One line for an item: its id, type, author and state, and the beginning of its text."""
+    """Returns the parts of one line for an item: its id, type, author, state and the beginning of its text.
+
+    `text` replaces the item's own text.
+    """
     stands = "" if item.status == "ACTIVE" else f", {item.status}"
     stands += f", {item.zone}" if item.zone != "working" else ""
     return (
@@ -196,6 +201,7 @@ def _line(item: WireItem, text: str | None = None) -> tuple[Part, ...]:
 
 
 def debated(answer: DebateAnswer, given: Given) -> None:
+    """Prints the state of a debate, decisions that wait for confirmation, and who owes what."""
     if answer.state is None:
         line((answer.item, ID), ": agreed" if "reason" in given else ": no debate is open on it")
         return
@@ -214,6 +220,7 @@ def debated(answer: DebateAnswer, given: Given) -> None:
 
 
 def withdrawn(answer: PostAnswer | DebateAnswer, given: Given) -> None:
+    """Prints what became of a withdrawn item or critique."""
     if hasattr(answer, "items"):
         for item in answer.items:
             line((item.id, ID), f" is {item.status}")
@@ -222,6 +229,7 @@ def withdrawn(answer: PostAnswer | DebateAnswer, given: Given) -> None:
 
 
 def pinned(answer: DebateAnswer | WatchesAnswer, given: Given) -> None:
+    """Prints the topics that the agent watches, or whether an item is kept for it."""
     if not hasattr(answer, "item"):
         topics = ", ".join(answer.watches)
         line(f"debates that open on these ask you: {topics}" if topics else "no topic asks you any more")
@@ -232,6 +240,7 @@ def pinned(answer: DebateAnswer | WatchesAnswer, given: Given) -> None:
 
 
 def asked(answer: RequestAnswer, given: Given) -> None:
+    """Prints a request, and its answer or the reason why it has none."""
     request = answer.request
     whom = request.to or f"whoever has the skill {request.skill}"
     line((request.id, ID), " to ", name(whom), f": {request.state}, until {when(request.deadline)}")
@@ -246,6 +255,11 @@ def asked(answer: RequestAnswer, given: Given) -> None:
 
 
 def brought_back(answer: SearchAnswer, given: Given) -> None:
+    """Prints the items that were restored from the archive.
+
+    Raises:
+        click.ClickException: the archive has no such item.
+    """
     for item in answer.items:
         line((item.id, ID), f" is on {given['board']} again")
     if answer.notice:
@@ -255,6 +269,7 @@ def brought_back(answer: SearchAnswer, given: Given) -> None:
 
 
 def core(answer: CoreAnswer, given: Given) -> None:
+    """Prints a board's objective, constraints and flags."""
     line((f"core of {given['board']}, version {answer.version}", DIM))
     line("objective: ", answer.objective or "none")
     for place, text in enumerate(answer.constraints, 1):
@@ -264,6 +279,7 @@ def core(answer: CoreAnswer, given: Given) -> None:
 
 
 def settings(answer: BoardAnswer, given: Given) -> None:
+    """Prints a board's figures, members and settings."""
     line(
         (answer.board, ID),
         f": {answer.title}, ",
@@ -284,11 +300,13 @@ def _value(value: Any) -> str:
 
 
 def boards(answer: BoardsAnswer, given: Given) -> None:
+    """Prints a table of boards."""
     rows = ((one.id, one.lifecycle or "no posts yet", one.title) for one in answer.boards)
     table(("board", "state", "title"), (((id_, ID), state, title) for id_, state, title in rows))
 
 
 def agents(answer: Mapping[str, Any], given: Given) -> None:
+    """Prints a table of agents."""
     table(
         ("agent", "posts", "last seen"),
         (

@@ -1,4 +1,4 @@
-"""One sentence for each event of a board's log, for people."""
+"""Sentences for people: one for each event of a board's log."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from blackboard_mcp.protocols.wire import WireEvent
 
 WIDTH: Final = 100
-"""Most characters of an item's text behind the sentence of its event."""
+"""The most characters of an item's text that follow the sentence of its event."""
 _IDS = re.compile(r"\b([A-Z]-\d+)\b")
 _REPLIED: Final = {"A": "answered", "R": "replied to"}
 _MET: Final = {
@@ -80,7 +80,7 @@ _SAID: Final = {
 
 
 def sentence(event: WireEvent, text: str = "") -> list[Part]:
-    """The event on a line: when, its number, who did what, and how the text begins that is new with it."""
+    """Returns the parts of a line for an event: its time, sequence, agent, what happened, and the start of `text`."""
     said = _posted(event) if event.event == "item.posted" else _told(event)
     words: list[Part] = [(part, ID) if n % 2 else part for n, part in enumerate(_IDS.split(said))]
     if event.event in QUIET:

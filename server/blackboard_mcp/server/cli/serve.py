@@ -1,4 +1,4 @@
-"""`serve`: boards to MCP clients over stdio or HTTP."""
+"""The command `serve`: boards for MCP clients over stdio or HTTP."""
 
 from __future__ import annotations
 
@@ -146,12 +146,12 @@ def serve(config: Path | None, **given: Any) -> None:
 
 
 def _tune() -> None:
-    """Settings of the interpreter that a server with a thread per connection wants.
+    """Adjusts the interpreter for a server with a thread for each connection.
 
-    A statement gives the interpreter lock away and asks for it back; with the default interval it waits
-    5 ms for each while the event loop is busy. And garbage is looked for less often, since requests
-    leave little of it, and not at all before `_started`, since what is loaded stays. Of the SDK's models those are
-    built that are used.
+    A thread gives up the interpreter's lock for each SQL statement and asks for it back; with the default
+    switch interval it waits 5 ms each time while the event loop is busy. Garbage collection runs less often,
+    because requests leave little garbage, and only from `_started` on, because loaded modules are no garbage.
+    The SDK builds only the models that are used.
     """
     sys.setswitchinterval(0.0005)
     gc.set_threshold(20_000, 20, 20)
@@ -160,7 +160,7 @@ def _tune() -> None:
 
 
 def _started() -> None:
-    """Looks for garbage from now on, and never among what the start has made."""
+    """Turns garbage collection on, and exempts everything that the start has made."""
     gc.freeze()
     gc.enable()
 
@@ -173,7 +173,7 @@ Ctrl-C ends it."""
 
 
 async def serve_stdio(settings: Settings) -> None:
-    """Serves one client until its input ends, or SIGTERM."""
+    """Serves one client until its input ends or SIGTERM comes."""
     from .. import compose
 
     async with compose.installation(settings, eager_index=False) as opened:
@@ -186,7 +186,11 @@ async def serve_stdio(settings: Settings) -> None:
 
 
 async def _until_told(serving: asyncio.Task[None]) -> None:
-    """Returns when the task ends, or soon after SIGTERM."""
+    """Returns when the task ends, or soon after SIGTERM.
+
+    Raises:
+        Exception: the task failed, and not after SIGTERM.
+    """
     told = asyncio.Event()
     # Windows has no such signal.
     with contextlib.suppress(NotImplementedError):
@@ -196,7 +200,7 @@ async def _until_told(serving: asyncio.Task[None]) -> None:
         await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
         if not serving.done():
             serving.cancel()
-            # A client that reads nothing must not hold up the store's close.
+            # A client that has stopped reading must not delay the closing of the store.
             await asyncio.wait({serving}, timeout=_STOP_SECONDS)
     finally:
         waiting.cancel()
@@ -209,7 +213,11 @@ async def _until_told(serving: asyncio.Task[None]) -> None:
 
 
 async def serve_http(settings: Settings) -> None:
-    """Serves until SIGINT or SIGTERM."""
+    """Serves until SIGINT or SIGTERM.
+
+    Raises:
+        InvalidInput: the settings are not safe for the address, or it cannot be bound.
+    """
     from .. import compose
     from ..http.events import EventStreams
     from ..http.exposure import check_exposure, check_folder, networks_of, tls_of

@@ -1,4 +1,4 @@
-"""Commands by which a person posts, debates and asks."""
+"""The commands by which a person posts, debates and asks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def _said(context: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """The text of an argument; that of standard input for `-`."""
+    """Returns the text of an argument; for `-` the text on standard input."""
     if value != "-":
         return value
     text = sys.stdin.buffer.read().decode("utf-8", "replace").rstrip("\r\n")
@@ -206,5 +206,5 @@ async def pin(board: BoardAccess, item: str, off: bool) -> BaseModel:
 async def unarchive(board: BoardAccess, items: tuple[str, ...]) -> BaseModel:
     """Bring the archived items ID... back to the board. (For the backup of a folder there is restore.)"""
     for item in items:
-        parse_ref(item)  # words would bring back what they find
+        parse_ref(item)  # refuses other words, which would restore whatever they find
     return await board.query_archive(" ".join(items), limit=len(items), restore=True)

@@ -1,4 +1,4 @@
-"""Commands by which a person steers boards: their rules, their settings, and who is there."""
+"""The commands by which a person steers boards: their core, their settings, and lists of boards and agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The board that a command speaks to, and as whom: a board of a data folder, or of a server."""
+"""The board and the speaker of a command: a board in a data folder, or on a server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 OPERATOR = "operator"
 _PATIENCE = 5.0
-"""Seconds for which a server that went away is tried again."""
+"""The time in seconds for which a call tries to reach a server that stopped answering."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Target:
 
     @asynccontextmanager
     async def opened(self, *, any_board: bool = False) -> AsyncIterator[BoardAccess]:
-        """The board, until the block ends; with `any_board` it need not be there.
+        """Opens the board until the context is left; with `any_board` it need not exist.
 
         Raises:
             click.ClickException: there is no such folder, or no such board in it.
@@ -59,7 +59,7 @@ class Target:
             except Unreachable as error:
                 raise Unreachable(f"{self.url}: {error.message}") from error
             if self.board is None:
-                # A token may be for boards that the server's own default is none of.
+                # A token may be for certain boards only, without the server's default board.
                 there = (await client.boards()).boards
                 client.name = next((one.id for one in there if one.default), client.name)
             yield client
@@ -74,14 +74,14 @@ class Target:
             yield Board.within(opened, agent=self.agent or settings.agent or OPERATOR, name=settings.board)
 
     def _token(self) -> str | None:
-        """The access token; without one in a file it is that of the environment."""
+        """Returns the access token from the file, else from the environment, or `None`."""
         if self.token_file is None:
             return os.environ.get("BLACKBOARD_TOKEN") or None
         return read_token(self.token_file.expanduser())
 
 
 def target_options(command: Command) -> Command:
-    """A folder, or a server with a token; which board, and who speaks. They come as `Target`'s fields."""
+    """Adds the options that name the board and the speaker; `target_of` reads them."""
     for option in (
         click.option(
             "--config", type=click.Path(path_type=Path), help="TOML file with settings of the folder."
@@ -111,7 +111,7 @@ def _url(context: click.Context, option: click.Parameter, value: str | None) -> 
 
 
 def target_of(given: dict[str, Any]) -> Target:
-    """Takes the options of `target_options` out of `given`.
+    """Removes the options of `target_options` from `given`, and returns them as a target.
 
     Raises:
         click.UsageError: both a folder and a server are named on the command line.

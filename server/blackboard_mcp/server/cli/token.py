@@ -1,4 +1,4 @@
-"""`token`: access tokens of a data folder, while servers run on it or not."""
+"""The command `token`: access tokens of a data folder, with or without servers running on it."""
 
 from __future__ import annotations
 
@@ -84,9 +84,10 @@ def create(config: Path | None, data: Path | None, expires: str, as_json: bool, 
 
 
 def _check_name(agent: str, known: Collection[str]) -> None:
-    """
+    """Checks that an agent may have this name, unless it is in `known`.
+
     Raises:
-        Refused: nobody is called so, or the agent of another token has a name that looks like it.
+        Refused: the name is reserved, or looks like one in `known`.
     """
     from blackboard_mcp.protocols.names import alike, is_reserved, reserved, taken
 
@@ -179,7 +180,7 @@ async def _revoke(settings: Settings, ids: tuple[str, ...], as_json: bool) -> No
     ended = []
     async with compose.credentials(settings) as store:
         there = {one.id for one in await store.tokens()}
-        parts = [read_access_token(id_) for id_ in ids]  # who pastes a whole token means that one
+        parts = [read_access_token(id_) for id_ in ids]  # a whole token may be given in place of its id
         named = [id_ if part is None else part[0] for id_, part in zip(ids, parts, strict=True)]
         for id_ in named:
             if id_ not in there:
@@ -248,12 +249,16 @@ def _scopes(text: str | None) -> frozenset[Scope]:
 
 
 def _check_folder(folder: Path, database: Path) -> None:
-    """Refuse a folder where others could write tokens themselves; say so where they could read it."""
+    """Checks that others cannot write to the folder and give themselves tokens; notes if they can read it.
+
+    Raises:
+        click.ClickException: others can write to it.
+    """
     for place in (folder, database):
         if os.name == "nt" or not place.exists():
             continue
         mode = stat.S_IMODE(place.stat().st_mode)
-        # What is in a closed folder is closed, whatever its own mode.
+        # Others cannot reach a file in a closed folder, whatever the file's own mode is.
         if mode & 0o022 and (place is folder or not _closed(folder)):
             raise click.ClickException(
                 f"{place} can be written by others (mode {mode:o}), who could give themselves tokens; "

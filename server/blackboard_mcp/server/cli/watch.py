@@ -1,4 +1,4 @@
-"""`watch`: a board's log as it goes on, a sentence an event, from a folder or a server."""
+"""The command `watch`: follows a board's log in a folder or on a server, with a sentence for each event."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 _POLL: Final = 25.0
 _NEW_BOARDS: Final = 5.0
-"""How often new boards are looked for."""
+"""The seconds between looks for new boards."""
 _AWAY: Final = 300.0
-"""For so long a server that went away is waited for."""
+"""The seconds for which `watch` waits for a server that stopped answering."""
 _PAUSE: Final = 1.0
 _FAREWELL: Final = 1.0
 _TEXTS: Final = 20
-"""Texts that are read at a time."""
+"""The number of texts that are read in one call."""
 _NEW: Final = ("item.posted", "item.versioned")
 
 
@@ -80,7 +80,7 @@ def _listed(value: Any) -> Any:
 
 
 class _Following:
-    """Follows boards to the end of the time that is given."""
+    """Follows boards and prints their events, until the given time is over."""
 
     def __init__(
         self, target: Target, filter_: dict[str, Any], seconds: float | None, *, as_json: bool, named: bool
@@ -100,7 +100,7 @@ class _Following:
         return self._end is not None and self._loop.time() >= self._end
 
     async def all(self, board: BoardAccess, since: int | None) -> None:
-        """Every board that there is, and those that come while it goes on."""
+        """Follows all boards, including those made meanwhile."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 await self._all(tasks, board, since)
@@ -122,6 +122,7 @@ class _Following:
             since = 0
 
     async def one(self, board: BoardAccess, since: int | None) -> None:
+        """Follows one board, from the sequence `since` or its present end."""
         from blackboard_mcp.protocols.filters import parse_event_filter
 
         source = board._source(self._filter, parse_event_filter(self._filter), None)
@@ -138,10 +139,10 @@ class _Following:
             await _leave(source)
 
     async def _kept(self, call: Any) -> Any:
-        """What a call gives; while the server is away it is said, and the call made again.
+        """Returns the result of `call`; while the server is away, prints a note and repeats the call.
 
         Raises:
-            Unreachable: it was away for too long.
+            Unreachable: the server was away for too long.
         """
         patience = self._loop.time() + _AWAY
         while True:
@@ -181,18 +182,18 @@ class _Following:
 
 
 async def _texts(board: BoardAccess, events: Sequence[WireEvent]) -> dict[str, str]:
-    """The texts that are new with the events, by id and version; what cannot be read is left out."""
+    """Returns the new texts of the events, by id and version such as `H-1@2`; unreadable ones are left out."""
     wanted = [f"{e.item}@{e.version}" for e in events if e.event in _NEW]
     found: dict[str, str] = {}
     for first in range(0, len(wanted), _TEXTS):
-        with suppress(BlackboardError):  # the events are told without
+        with suppress(BlackboardError):  # the events are printed without their texts
             items = (await board.read(wanted[first : first + _TEXTS])).items
             found |= {f"{item.id}@{item.version}": item.text for item in items}
     return found
 
 
 async def _leave(source: EventSource) -> None:
-    """Gives back what the source holds, if the server is there to take it."""
+    """Closes the source, if the server answers in time."""
     with suppress(BlackboardError, TimeoutError):
         async with asyncio.timeout(_FAREWELL):
             await source.close()

@@ -1,1 +1,1 @@
-"""Configuration files of MCP clients: an entry of ours goes in, and out again; nothing else in them changes."""
+"""Configuration files of MCP clients: our entry is added and removed, and nothing else in them changes."""

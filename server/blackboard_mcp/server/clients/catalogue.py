@@ -1,7 +1,7 @@
-"""The clients there are: where each keeps its servers, and how it writes one.
+"""The supported clients: where each keeps its servers, and how it writes an entry.
 
-Words that begin with `=` in a shape are filled in; `docs/howto/connect-clients.md` says what the shapes were checked
-against.
+In a shape, words that begin with `=` are replaced by values; `docs/howto/connect-clients.md` says what the
+shapes were checked against.
 """
 
 from __future__ import annotations
@@ -20,46 +20,49 @@ Shape = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One client. `reference` is how its file names a variable of the environment, or a question that it asks."""
+    """One client.
+
+    `reference` is the format by which its file refers to an environment variable or to a prompt for input.
+    """
 
     name: str
     title: str
     within: str
-    """The key that holds its servers."""
+    """The key in its file that holds its servers."""
     file: str
     program: Shape
     http: Shape | None = None
     http_with_token: Shape | None = None
-    """Another shape, where it has one for a server that asks for a token."""
+    """The shape for a server that needs a token, if it differs from `http`."""
     reference: str = ""
     kind: str = "json"
     windows: str = ""
-    """Its file on Windows, where that is elsewhere."""
+    """The path of its file on Windows, if it differs from `file`."""
     project: str = ""
-    """Its file in a project's folder."""
+    """The path of its file inside a project's folder; empty if it has none."""
     signs: tuple[str, ...] = ()
-    """Places of which one is there where the client is; by default the folder of its file."""
+    """Paths of which at least one exists where the client was started; by default the folder of its file."""
     then: str = ""
-    """What makes it see a change."""
+    """What the person must do so that the client reads its file again."""
 
     def user_file(self) -> Path:
-        """Its file for all of a user's projects."""
+        """Returns the path of its file for all of the user's projects."""
         return _place(self.windows if self.windows and sys.platform == "win32" else self.file)
 
     def traces(self) -> list[Path]:
-        """Files and folders of which one at least is on a machine that it was started on."""
+        """Returns paths of which at least one exists on a machine where the client was started."""
         return [_place(sign) for sign in self.signs] or [self.user_file().parent]
 
     def is_there(self) -> bool:
-        """Whether it left anything on this machine."""
+        """Tells whether the client was ever started on this machine."""
         return any(place.exists() for place in self.traces())
 
     def remote(self, *, token: bool) -> Shape | None:
-        """The shape of its entry for a server over HTTP; `None` where it starts programs only."""
+        """Returns the shape of its entry for a server over HTTP, or `None` if it only starts programs."""
         return (self.http_with_token if token else None) or self.http
 
     def read(self, entry: Mapping[str, Any]) -> dict[str, Any]:
-        """What an entry says, by the names that shapes are filled in with."""
+        """Returns the values of an entry by their names in shapes, such as `url`: the reverse of `filled`."""
         shapes = [shape for shape in (self.program, self.http, self.http_with_token) if shape]
         return {
             word[1:]: entry[key]
@@ -70,7 +73,7 @@ class Client:
 
 
 def filled(shape: Shape, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry of that shape."""
+    """Returns the entry that a shape gives with these values."""
 
     def fill(word: Any) -> Any:
         if isinstance(word, list):
@@ -177,7 +180,11 @@ CLIENTS: Final = {
 
 
 def _place(template: str) -> Path:
-    """A file's path; `{NAME:default}` is a variable, `{config}` is where desktop programs keep their settings."""
+    """Returns the path of a template.
+
+    `{NAME:default}` stands for an environment variable, `{config}` for the folder of desktop programs'
+    settings.
+    """
     if sys.platform == "win32":
         config = "{APPDATA:~/AppData/Roaming}"
     elif sys.platform == "darwin":

@@ -1,4 +1,4 @@
-"""The entries of ours that clients' files have: those that were installed, and those that a person wrote."""
+"""Our entries in clients' files: those that were installed, and those that a person wrote."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .records import digest, records
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a client's file says of a server: a command, or an address with headers."""
+    """A server in a client's file: a command with environment variables, or an address with headers."""
 
     client: Client
     file: Path
@@ -32,7 +32,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A client's file that nobody can read, and why."""
+    """A client's file that cannot be read, and the reason."""
 
     client: Client
     file: Path
@@ -40,7 +40,10 @@ class Unreadable:
 
 
 def entries() -> Iterator[Entry | Unreadable]:
-    """Entries of the user's own files, and of other files as long as they are what was installed there."""
+    """Yields our entries in the user's own files, and unchanged installed ones in other files.
+
+    A file with an installed entry that cannot be read is yielded as `Unreadable`.
+    """
     known = records()
     places = {(client.name, Path(os.path.realpath(client.user_file()))): False for client in CLIENTS.values()}
     places |= {
@@ -63,7 +66,7 @@ def entries() -> Iterator[Entry | Unreadable]:
             if not isinstance(entry, dict) or entry.get("enabled") is False or entry.get("disabled") is True:
                 continue
             read = _read(client, file, key, entry)
-            # What is in a file of others, say a project's, is started only as it was installed.
+            # Others may write to a file such as a project's, so only an unchanged installed entry of it counts.
             if digest(entry) == installed.get(key) or (not installed_only and _is_ours(read)):
                 yield read
 
@@ -92,7 +95,7 @@ def _is_ours(entry: Entry) -> bool:
 
 
 def resolved(words: str) -> tuple[str, list[str]]:
-    """Words with the variables that they name filled in, and the names of those that are not set here."""
+    """Returns the text with its environment variables filled in, and the names of those that are not set."""
     missing: list[str] = []
 
     def value(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Configuration files of other programs: read whole, replaced at once, with what was before kept beside."""
+"""Other programs' configuration files: read whole, replaced in one step, with a backup of the former contents."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.values import dataclass
 
 _KEPT: Final = 5
-"""Backups that stay of a client; those that an installation may need do not count."""
+"""The number of newest backups that are kept for each client, beside those that uninstalling may need."""
 _BOM: Final = "\ufeff"
 
 
 def state_folder() -> Path:
-    """Where what was installed is noted, and backups are."""
+    """Returns the folder for records of installations and for backups."""
     from platformdirs import user_state_path
 
     return user_state_path("blackboard-mcp", appauthor=False)
@@ -27,16 +27,17 @@ def state_folder() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """A file as it was read: `raw` is `None` where there is none."""
+    """A file as it was read. `raw` is `None` if there is no such file."""
 
     file: Path
     raw: bytes | None
 
     @classmethod
     def of(cls, file: Path) -> Contents:
-        """
+        """Reads a file, following links.
+
         Raises:
-            InvalidInput: it cannot be read.
+            InvalidInput: it exists and cannot be read.
         """
         file = Path(os.path.realpath(file))
         try:
@@ -48,9 +49,10 @@ class Contents:
 
     @property
     def text(self) -> str:
-        """
+        """The contents as text, without a byte order mark; "" if there is no file.
+
         Raises:
-            InvalidInput: it is no text in UTF-8.
+            InvalidInput: it is not text in UTF-8.
         """
         try:
             return (self.raw or b"").decode().removeprefix(_BOM)
@@ -61,18 +63,19 @@ class Contents:
 
     @property
     def digest(self) -> str | None:
+        """The SHA-256 of the contents in hexadecimal, or `None` if there is no file."""
         return None if self.raw is None else sha256(self.raw).hexdigest()
 
     def raw_of(self, text: str) -> bytes:
-        """The bytes of a changed text."""
+        """Returns a changed text as bytes, with the byte order mark that the file had."""
         bom = _BOM if (self.raw or b"").startswith(_BOM.encode()) else ""
         return (bom + text).encode()
 
     def replace(self, raw: bytes | None) -> None:
-        """Puts other bytes in the file's place, with its mode, or removes it.
+        """Replaces the file's contents and keeps its mode; `None` removes the file.
 
         Raises:
-            InvalidInput: it cannot be written, or was changed meanwhile.
+            InvalidInput: it cannot be written, or was changed since it was read.
         """
         try:
             if Contents.of(self.file).raw != self.raw:
@@ -93,7 +96,7 @@ class Contents:
 
 
 def write(file: Path, raw: bytes) -> None:
-    """Puts bytes into a file, all or none, with the mode and owner that it has."""
+    """Writes a file completely or not at all, with the mode and owner that it had."""
     handle, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -114,7 +117,10 @@ def write(file: Path, raw: bytes) -> None:
 
 
 def back_up(client: str, contents: Contents, needed: set[str]) -> Path | None:
-    """Keeps what a file holds, for its owner alone; older backups of the client go, but those that are needed stay."""
+    """Saves a file's contents as a new backup, and returns its path; `None` if there was no file.
+
+    All but the newest `_KEPT` backups of the client are removed, but never a path in `needed`.
+    """
     if contents.raw is None:
         return None
     folder = state_folder() / "backups"

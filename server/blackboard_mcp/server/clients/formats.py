@@ -1,4 +1,4 @@
-"""Changes of a configuration's text, each proved by reading the text anew before anybody writes it."""
+"""Changes to a configuration's text, each verified by parsing the new text before it is written."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any, Protocol, cast
 from blackboard_mcp.protocols.errors import InvalidInput
 
 Path = tuple[str | int | None, ...]
-"""Where a value stands: keys, and last the number of an element of a list, or `None` for a new one."""
+"""The path of a value: keys, and at the end an element's index in a list, or `None` for a new element."""
 
 
 class NotReadable(InvalidInput):
-    """A text is not of its format: where, and why."""
+    """Raised when a text is not valid in its format; the message says where and why."""
 
 
 class NotEditable(InvalidInput):
-    """A text is written in a way that this package does not change."""
+    """Raised when a text is valid but written in a way that this package cannot change."""
 
 
 class _Format(Protocol):
@@ -33,10 +33,10 @@ def _of(kind: str) -> _Format:
 
 
 def load(kind: str, text: str) -> dict[str, Any]:
-    """What a text of a format (`json`, `toml` or `yaml`) holds.
+    """Parses a text in the format `kind` (`json`, `toml` or `yaml`), and returns its top-level object.
 
     Raises:
-        NotReadable: it is not of that format, or holds no object.
+        NotReadable: it is not valid, or its top level is no object.
     """
     found = _of(kind).load(text)
     if not isinstance(found, dict):
@@ -45,10 +45,10 @@ def load(kind: str, text: str) -> dict[str, Any]:
 
 
 def find(data: Any, path: Path) -> Any:
-    """What stands there, or `None`.
+    """Returns the value at a path, or `None` if there is none.
 
     Raises:
-        NotEditable: a key on the way holds something that has no members.
+        NotEditable: a value on the way is not an object.
     """
     for number, key in enumerate(path):
         if data is None:
@@ -62,10 +62,10 @@ def find(data: Any, path: Path) -> Any:
 
 
 def put(kind: str, text: str, path: Path, value: Any) -> str:
-    """The text with a value more, in the place of what stood there.
+    """Returns the text with a value at the path, in place of the one that was there.
 
     Raises:
-        NotEditable: it cannot be written so that all else stays.
+        NotEditable: the text cannot be changed without changing something else.
     """
     if path[-1] is not None and find(load(kind, text), path) is not None:
         text = drop(kind, text, path)
@@ -85,10 +85,10 @@ def put(kind: str, text: str, path: Path, value: Any) -> str:
 
 
 def drop(kind: str, text: str, path: Path) -> str:
-    """The text without a value that stands there. What held it may be gone too, where nothing else is in it.
+    """Returns the text without the value at the path. A table that is then empty may be gone too.
 
     Raises:
-        NotEditable: it cannot be taken out so that all else stays.
+        NotEditable: the text cannot be changed without changing something else.
     """
     wanted = load(kind, text)
     within: Any = wanted

@@ -1,4 +1,4 @@
-"""Entries of ours in clients' files: what is written, and how it goes in and out."""
+"""Our entries in clients' files: what they contain, and how they are added and removed."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from .files import Contents, back_up, state_folder
 from .records import Part, Record, digest, note, record_of, records
 
 TOKEN: Final = "BLACKBOARD_TOKEN"
-"""The variable that clients take a token from."""
+"""The environment variable from which clients take an access token."""
 Value = tuple[formats.Path, Any]
-"""What is put into a file, and where."""
+"""The path of a value in a file, and the value to put there."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
 class ClientConnection:
-    """How a client is to reach boards: those of a folder, or those of a server at `url`."""
+    """The way a client is to reach boards: those of the folder `data`, or those of a server at `url`."""
 
     agent: str
     data: Path
@@ -42,12 +42,15 @@ class ClientConnection:
     token: bool = False
     token_file: Path | None = None
     arguments: tuple[str, ...] = ()
-    """Further ones of `serve` or `connect`."""
+    """Further arguments for `serve` or `connect`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What becomes of a file: its bytes, or `None` where it goes. `record` is kept in the place of `instead`."""
+    """A planned change of a client's file.
+
+    `raw` are the new bytes, or `None` to remove the file. `record` is saved in place of the record `instead`.
+    """
 
     client: str
     contents: Contents
@@ -56,7 +59,7 @@ class FileChange:
     instead: Record | None = None
 
     def difference(self) -> str:
-        """The change as a unified diff; empty where there is none."""
+        """Returns the change as a unified diff; empty if nothing changes."""
 
         def lines(raw: bytes | None) -> list[str]:
             return [line + "\n" for line in (raw or b"").decode().splitlines()]
@@ -65,10 +68,10 @@ class FileChange:
         return "".join(difflib.unified_diff(lines(self.contents.raw), lines(self.raw), file, file))
 
     def make(self) -> Path | None:
-        """Changes the file, and returns the backup of what it was.
+        """Makes the change, saves the record, and returns the path of the backup, or `None` if there is none.
 
         Raises:
-            InvalidInput: it cannot be written.
+            InvalidInput: the file, its backup or the record cannot be written.
         """
         contents, record, kept = self.contents, self.record, None
         if self.raw != contents.raw:
@@ -83,7 +86,7 @@ class FileChange:
                 ) from None
             contents.replace(self.raw)
             if self.raw is None and self.instead is not None and self.instead.folder:
-                with contextlib.suppress(OSError):  # something else is in it by now
+                with contextlib.suppress(OSError):  # the folder holds something else by now
                     contents.file.parent.rmdir()
         if record is not None and record.backup is None and kept is not None:
             record = dataclasses.replace(record, backup=str(kept))
@@ -98,10 +101,10 @@ class FileChange:
 
 
 def place(client: Client, file: Path | None, project: bool) -> Path:
-    """The file that is meant: the user's, the project's, or the one that is named.
+    """Returns the path of the file to change: `file` if given, else the project's or the user's.
 
     Raises:
-        InvalidInput: the client has none there, or is not on this machine.
+        InvalidInput: the client has no file for projects, or was never started on this machine.
     """
     if file is not None:
         return file.expanduser().absolute()
@@ -119,9 +122,9 @@ def place(client: Client, file: Path | None, project: bool) -> Path:
 
 
 def own_command() -> list[str]:
-    """What starts this program from anywhere: clients have another PATH."""
+    """Returns the command that starts this program from anywhere; clients may have another PATH."""
     if any(re.match(r"(archive|environments)-v\d", part) for part in Path(sys.prefix).parts):
-        # An environment of uvx is gone when its cache is emptied; uvx makes it anew.
+        # The environment that uvx runs is deleted with its cache, so the entry calls uvx, which makes it again.
         beside = Path(os.environ.get("UV", "uv")).with_name("uvx")
         return [shutil.which(str(beside)) or shutil.which("uvx") or "uvx", "blackboard-mcp"]
     program = shutil.which(sys.argv[0])
@@ -131,10 +134,10 @@ def own_command() -> list[str]:
 
 
 def entry_of(client: Client, name: str, wanted: ClientConnection) -> list[Value]:
-    """What is put into the client's file; the first is its entry.
+    """Returns the values to put into the client's file; the first is its entry.
 
     Raises:
-        InvalidInput: the client cannot be connected so, or a name or an address is none.
+        InvalidInput: the client cannot connect in this way, or a name or an address is not valid.
     """
     if not _NAME.fullmatch(name):
         raise InvalidInput(f"{name!r} is no name for an entry: 1 to 64 of A-Z, a-z, 0-9, _ and -.")
@@ -194,7 +197,10 @@ def _program(client: Client, name: str, arguments: list[str]) -> dict[str, Any]:
 def install(
     client: Client, file: Path, name: str, parts: list[Value], *, replace: bool = False, folder: bool = False
 ) -> FileChange | None:
-    """What it takes to have an entry in a client's file; `None` where it is there. `folder` allows to make its folder.
+    """Returns the change that adds an entry to a client's file, or `None` if the entry is there already.
+
+    `parts` are the values to add, the entry first. `replace` allows to replace another entry of that name,
+    `folder` to make the file's folder.
 
     Raises:
         InvalidInput: the file cannot be read or changed, or has another entry of that name.
@@ -226,17 +232,17 @@ def install(
             text = formats.put(client.kind, text, path, value)
     raw = contents.raw_of(text)
     after = Contents(file, raw).digest or ""
-    before = contents.digest if there is None else ""  # another's entry does not come back
+    before = contents.digest if there is None else ""  # uninstalling will not restore a replaced entry
     new = Record(client.name, str(file), name, known, before, after, None, folder)
     if (
         ours and record is not None and record.after == contents.digest
-    ):  # it can still be brought back as it was
+    ):  # unchanged since the first installation, whose backup can still be restored
         new = Record(client.name, str(file), name, known, record.before, after, record.backup, record.folder)
     return FileChange(client.name, contents, raw, new, record)
 
 
 def uninstall(client: Client, file: Path, name: str) -> FileChange | None:
-    """What it takes to have the entry out of a client's file; `None` where there is none.
+    """Returns the change that removes an entry from a client's file, or `None` if there is no entry and no record.
 
     Raises:
         InvalidInput: the entry is not what was installed, or the file cannot be read or changed.
@@ -281,7 +287,7 @@ def _read(client: Client, contents: Contents) -> tuple[str, dict[str, Any]]:
 
 @contextlib.contextmanager
 def _refusing(client: Client, file: Path, change: str) -> Iterator[None]:
-    """Says what to do by hand where a file cannot be changed."""
+    """Turns `NotEditable` into an error that tells the person what to change by hand."""
     try:
         yield
     except formats.NotEditable as error:
@@ -300,7 +306,7 @@ def _known(data: dict[str, Any], parts: list[Value]) -> tuple[Part, ...]:
 
 
 def _has(data: dict[str, Any], path: formats.Path, value: Any) -> bool:
-    """Whether a list has an element of that id: the client takes it, whatever else it says."""
+    """Tells whether the list at the path has an element with the value's id, whatever its other fields are."""
     found = formats.find(data, path[:-1])
     return isinstance(found, list) and any(
         isinstance(one, dict) and one.get("id") == value["id"] for one in found
@@ -308,12 +314,12 @@ def _has(data: dict[str, Any], path: formats.Path, value: Any) -> bool:
 
 
 def _without(client: Client, text: str, record: Record) -> str:
-    """The text without what was installed, and without what was made for it and is empty now."""
+    """Returns the text without the recorded values, and without containers made for them that are empty now."""
     for part in record.parts:
         path, held = part.path, formats.find(formats.load(client.kind, text), part.path[:-1])
         if isinstance(held, list):
             at = next((n for n, one in enumerate(held) if digest(one) == part.digest), None)
-            if at is None or f"input:{held[at]['id']}}}" in text:  # another entry asks it too
+            if at is None or f"input:{held[at]['id']}}}" in text:  # another entry uses it too
                 continue
             path = (*path[:-1], at)
         text = formats.drop(client.kind, text, path)

@@ -1,4 +1,4 @@
-"""JSON with comments and trailing commas, changed in its text: whatever else stands in a file stays as it is."""
+"""Changes to the text of JSON with comments and trailing commas that leave the rest of the file as it is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLOSING: Final = {"{": "}", "[": "]"}
 
 @dataclass(slots=True)
 class _Node:
-    """A value and where it stands; of an object or a list also what it holds."""
+    """A value and its place in the text; an object or a list also has its parts."""
 
     start: int
     end: int
@@ -29,7 +29,7 @@ class _Node:
 
 @dataclass(slots=True)
 class _Part:
-    """A member of an object, or an element of a list (whose key is `None`), and the comma behind it."""
+    """A member of an object, or an element of a list (whose key is `None`), and the place of the comma behind it."""
 
     key: str | None
     start: int
@@ -38,16 +38,19 @@ class _Part:
 
 
 def load(text: str) -> Any:
-    """The value of a text; a blank text is an empty object.
+    """Returns the value of a text; a blank text is an empty object.
 
     Raises:
-        NotReadable: it is no JSON, with or without comments.
+        NotReadable: it is not JSON, with or without comments.
     """
     return _parse(text).value if text.strip() else {}
 
 
 def put(text: str, path: Path, value: Any) -> Iterator[str]:
-    """The text with one member more, or one element where the path ends with `None`."""
+    """Yields the text with the value added at the path.
+
+    It becomes a new member, or a new element if the path ends with `None`.
+    """
     if not text.strip():
         text = "{}\n"
     node, rest = _parse(text), list(path)
@@ -60,7 +63,7 @@ def put(text: str, path: Path, value: Any) -> Iterator[str]:
 
 
 def drop(text: str, path: Path) -> Iterator[str]:
-    """The text without a member, or without the element of that number."""
+    """Yields variants of the text without the member or element at the path; the first that parses is to be used."""
     node = _parse(text)
     for key in path[:-1]:
         part = _find(node, key)
@@ -75,7 +78,7 @@ def drop(text: str, path: Path) -> Iterator[str]:
     for start in (
         len(text[: part.start].rstrip()),
         part.start,
-    ):  # a comment before it may need its end of line
+    ):  # a comment on the line before may need the line's end, so keep it in the second variant
         cuts = sorted(
             [(start, part.node.end)] + ([] if comma is None else [(comma, comma + 1)]), reverse=True
         )

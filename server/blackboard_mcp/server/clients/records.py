@@ -1,4 +1,4 @@
-"""Records of what was installed into clients' files, by which an entry is recognised and a file restored."""
+"""Records of the entries installed in clients' files, used to recognise an entry and to restore a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .files import state_folder, write
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A value that was put into a file, known by its digest, and how much on the way there was made for it."""
+    """A value that was put into a file, by its digest. `made` is 1 if its container was made for it, else 0."""
 
     path: formats.Path
     digest: str
@@ -26,7 +26,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """An installation. `before` and `after` are digests of the file; `backup` is what it was before."""
+    """An installed entry.
+
+    `before` and `after` are digests of the file; `backup` is the path of its former contents.
+    """
 
     client: str
     file: str
@@ -36,16 +39,16 @@ class Record:
     after: str
     backup: str | None
     folder: bool = False
-    """Whether the file's folder was made for it."""
+    """`True` if the file's folder was made for the entry."""
 
 
 def digest(value: Any) -> str:
-    """What an entry is known by."""
+    """Returns the SHA-256 of a value as JSON, in hexadecimal."""
     return sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def records() -> list[Record]:
-    """All there are; none where the notes are gone or unreadable."""
+    """Returns all records; an empty list if their file is missing or unreadable."""
     try:
         found = json.loads(_notes().read_bytes())["installed"]
         return [
@@ -57,13 +60,13 @@ def records() -> list[Record]:
 
 
 def record_of(client: str, file: Path, name: str) -> Record | None:
-    """The record of an entry."""
+    """Returns the record of an entry, or `None`."""
     known = (client, str(file), name)
     return next((one for one in records() if (one.client, one.file, one.name) == known), None)
 
 
 def note(new: Record | None, instead: Record | None = None) -> None:
-    """Keeps a record, in the place of another."""
+    """Saves a record in place of another; `None` only removes the other."""
     kept = [one for one in records() if one != instead]
     _save([*kept, *([] if new is None else [new])])
 

@@ -1,4 +1,4 @@
-"""TOML, changed in its text: a table goes to the end, and out from wherever it stands."""
+"""Changes to the text of TOML: a table is added at the end, and removed from anywhere."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .formats import NotReadable, Path
 
 
 def load(text: str) -> Any:
-    """The value of a text.
+    """Returns the value of a text.
 
     Raises:
-        NotReadable: it is no TOML.
+        NotReadable: it is not TOML.
     """
     try:
         return tomllib.loads(text)
@@ -24,7 +24,7 @@ def load(text: str) -> Any:
 
 
 def put(text: str, path: Path, value: dict[str, Any]) -> Iterator[str]:
-    """The text with a table at its end."""
+    """Yields the text with the value added as a table at its end."""
     line = "\r\n" if "\r\n" in text else "\n"
     lines = [
         f"[{'.'.join(map(_key, path))}]",
@@ -35,7 +35,10 @@ def put(text: str, path: Path, value: dict[str, Any]) -> Iterator[str]:
 
 
 def drop(text: str, path: Path) -> Iterator[str]:
-    """The text without a table, for each line that may begin it: in a string a line is none."""
+    """Yields the text without the table, once for each line that looks like its header.
+
+    A line inside a string may look like a header, so the first text that parses as wanted is to be used.
+    """
     keys = (
         rf"\s*(?:{re.escape(str(key))}|{re.escape(_value(key))}|'{re.escape(str(key))}')\s*" for key in path
     )
@@ -46,7 +49,7 @@ def drop(text: str, path: Path) -> Iterator[str]:
             end = next(
                 (n for n in range(at + 1, len(lines)) if lines[n].lstrip().startswith("[")), len(lines)
             )
-            while end > at + 1 and lines[end - 1].lstrip()[:1] in ("", "#"):  # of what follows
+            while end > at + 1 and lines[end - 1].lstrip()[:1] in ("", "#"):  # belongs to the next table
                 end -= 1
             start = at - 1 if at and not lines[at - 1].strip() else at
             yield "".join(lines[:start] + lines[end:])

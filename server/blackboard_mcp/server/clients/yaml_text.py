@@ -1,4 +1,4 @@
-"""YAML, changed in its text: an entry goes into a mapping, and out again."""
+"""Changes to the text of YAML: an entry is added to a mapping, and removed again."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .formats import NotReadable, Path
 
 
 def load(text: str) -> Any:
-    """The value of a text; a blank text, or one of comments alone, is an empty mapping.
+    """Returns the value of a text; a text that is blank or has only comments is an empty mapping.
 
     Raises:
-        NotReadable: it is no YAML.
+        NotReadable: it is not YAML.
     """
     return _read(text, "load") or {}
 
 
 def put(text: str, path: Path, value: dict[str, Any]) -> Iterator[str]:
-    """The text with one entry more in the mapping that the path names, as the first there."""
+    """Yields the text with the value as the first entry of the mapping at the path."""
     line = "\r\n" if "\r\n" in text else "\n"
     within, name = str(path[0]), str(path[1])
     found = _find(_read(text, "compose"), within)
@@ -42,7 +42,7 @@ def put(text: str, path: Path, value: dict[str, Any]) -> Iterator[str]:
         first = held.value[0][0].start_mark.index
         words = text[text.rfind("\n", 0, first) + 1 : first]
         indent = words[: len(words) - len(words.lstrip(" "))]
-    else:  # nothing, as null or as {}
+    else:  # the mapping is empty: nothing, null or {}
         text = text[: held.start_mark.index].rstrip(" ") + text[held.end_mark.index :]
     end = text.find("\n", key.end_mark.index)
     whole, rest = (text + line, "") if end < 0 else (text[: end + 1], text[end + 1 :])
@@ -50,7 +50,7 @@ def put(text: str, path: Path, value: dict[str, Any]) -> Iterator[str]:
 
 
 def drop(text: str, path: Path) -> Iterator[str]:
-    """The text without an entry; a mapping that held nothing else is left empty."""
+    """Yields variants of the text without the entry; the second writes a mapping that is then empty as `{}`."""
     node, above = _read(text, "compose"), None
     for key in path[:-1]:
         found = _find(node, key)

@@ -1,1 +1,1 @@
-"""Recorded sessions of agents, and their replay through real MCP clients and a real server."""
+"""The demo: a story and recorded sessions of agents, played through real MCP clients and a real server."""

@@ -1,4 +1,4 @@
-"""A real server as a process of its own, and real clients to it."""
+"""A real server in a process of its own, and real clients of it."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ MODERN = "2026-07-28"
 _READY = "blackboard-mcp serves "
 
 Connect = Callable[[str], AbstractAsyncContextManager[Client]]
-"""Connects as the agent of that name."""
+"""Returns a context that connects as the agent of this name and yields its client."""
 
 
 def command(*words: str) -> list[str]:
-    """The command line of this very installation."""
+    """Returns the command line that runs these words with this very installation."""
     return [sys.executable, "-m", "blackboard_mcp.server", *words]
 
 
 def environment() -> dict[str, str]:
-    """This process's environment without settings of ours, which are none of the demo's."""
+    """Returns this process's environment without variables that set the server's settings."""
     return {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
 
 
@@ -51,10 +51,10 @@ class Serving:
 
 @asynccontextmanager
 async def http_server(data: Path, *options: str) -> AsyncIterator[Serving]:
-    """`serve --transport http` on a free port over a data folder, until the block ends.
+    """Runs `serve --transport http` on a free port over a data folder, until the context is left.
 
     Raises:
-        StoreError: the server did not start; with the last thing it said.
+        StoreError: the server did not start; the message has its last line of output.
     """
     process = await asyncio.create_subprocess_exec(
         *command("serve", "--transport", "http", "--port", "0", "--data", str(data), *options),
@@ -73,7 +73,7 @@ async def http_server(data: Path, *options: str) -> AsyncIterator[Serving]:
             raise StoreError(f"The server did not start: {last}")
         yield Serving(ready.result(), process.pid)
     finally:
-        if not reading.done():  # its end of the pipe is open, so it lives
+        if not reading.done():  # the process still holds the pipe open, so it is running
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
         try:
@@ -95,12 +95,12 @@ async def _read(process: asyncio.subprocess.Process, said: deque[str], ready: as
 
 
 def http_clients(url: str, *, mode: str = MODERN) -> Connect:
-    """Connects to a server over HTTP, with the agent's name in the header of every request."""
+    """Returns a function that connects an agent over HTTP, with its name in a header of every request."""
 
     @asynccontextmanager
     async def connect(agent: str) -> AsyncIterator[Client]:
         headers = {"X-Blackboard-Agent": name_header(agent)}
-        # The server is on this machine: no certificates are looked at, so none are loaded.
+        # The server is on this machine and has no TLS, so loading certificates is turned off.
         async with (
             httpx2.AsyncClient(headers=headers, timeout=60, verify=False, trust_env=False) as http,
             plainly(Client(streamable_http_client(url, http_client=http), mode=mode)) as client,
@@ -112,7 +112,7 @@ def http_clients(url: str, *, mode: str = MODERN) -> Connect:
 
 @asynccontextmanager
 async def plainly(client: Client) -> AsyncIterator[Client]:
-    """The client, connected; an error in the block leaves it as it is, not in groups of groups."""
+    """Connects a client; an error in the context is raised as it is, not inside exception groups."""
     failure: Exception | None = None
     async with client:
         try:
@@ -124,7 +124,7 @@ async def plainly(client: Client) -> AsyncIterator[Client]:
 
 
 def stdio_clients(data: Path, *options: str, mode: str = MODERN) -> Connect:
-    """Starts a server of its own for each agent, over stdio, all on one data folder."""
+    """Returns a function that starts a server over stdio for each agent, all on one data folder."""
 
     @asynccontextmanager
     async def connect(agent: str) -> AsyncIterator[Client]:

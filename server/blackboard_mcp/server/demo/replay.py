@@ -1,4 +1,4 @@
-"""Replays a session over MCP and looks at what became of it: only what any client could do."""
+"""The replay of a session over MCP and the reading of its result, by calls that any client could make."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SETTLE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class ReplayedPost:
-    """A post that was acknowledged, with the id it got and the hash of what must be read under it."""
+    """A post that the server accepted, with its id and the SHA-256 of the text that must be read under that id."""
 
     post: RecordedPost
     id: str
@@ -37,13 +37,13 @@ class ReplayedPost:
 
 
 class ToolFailed(BlackboardError):
-    """A tool answered with an error."""
+    """Raised when a tool answered with an error."""
 
     code = "tool"
 
 
 async def search_archive(client: Client, board: str, text: str) -> dict[str, Any]:
-    """The answer to a search; on a slow machine the first waits until the index is there."""
+    """Returns the answer to a search of the archive, after waiting until the index is up to date."""
     until = time.monotonic() + SETTLE_SECONDS
     while True:
         answer = await call(client, "query_archive", text=text, limit=3, board=board)
@@ -53,10 +53,10 @@ async def search_archive(client: Client, board: str, text: str) -> dict[str, Any
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
-    """The structured answer of a tool.
+    """Calls a tool and returns its structured answer.
 
     Raises:
-        ToolFailed: it answered with an error, whose text this carries.
+        ToolFailed: the tool answered with an error, whose text and facts this carries.
     """
     result = await client.call_tool(tool, arguments, meta=STRUCTURED)
     if result.is_error:
@@ -67,7 +67,11 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 async def say(client: Client, tool: str, **arguments: Any) -> str:
-    """The text of a tool's answer, as a model reads it."""
+    """Calls a tool and returns the text of its answer, as a model reads it.
+
+    Raises:
+        ToolFailed: the tool answered with an error.
+    """
     result = await client.call_tool(tool, arguments)
     if result.is_error:
         raise ToolFailed(f"{tool}: {_text(result.content)}")
@@ -79,7 +83,7 @@ def _text(content: Iterable[Any]) -> str:
 
 
 async def resource(client: Client, uri: str) -> dict[str, Any]:
-    """A JSON resource, say `board://main/stats.json`."""
+    """Returns the object in a JSON resource, such as `board://main/stats.json`."""
     found = await client.read_resource(uri)
     part = found.contents[0]
     assert isinstance(part, TextResourceContents)
@@ -89,7 +93,7 @@ async def resource(client: Client, uri: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def connected(connect: Connect, agents: Sequence[str]) -> AsyncIterator[dict[str, Client]]:
-    """A client for each agent."""
+    """Connects a client for each agent, and yields them by the agent's name."""
     async with AsyncExitStack() as stack:
         clients = {}
         for agent in agents:
@@ -103,7 +107,13 @@ async def replay(
     board: str,
     on_post: Callable[[ReplayedPost], None] = lambda _: None,
 ) -> list[ReplayedPost]:
-    """Posts the session in order, each post by the client of its agent, all or nothing a post."""
+    """Posts the session in order, each post by its agent's client in one call, and returns the accepted posts.
+
+    `on_post` is called after each post.
+
+    Raises:
+        ToolFailed: the server refused a post for another reason than pressure.
+    """
     done: list[ReplayedPost] = []
     for post in session.posts:
         item: dict[str, Any] = {"text": post.text, "type": post.type, "tags": list(post.tags)}
@@ -119,12 +129,12 @@ async def replay(
         except ToolFailed as refused:
             if refused.facts.get("error") != UnderPressure.code:
                 raise
-            # A recorded session cannot close its debates: the agent insists that the post matters.
-            # One of importance 5 is refused under pressure, and taken with less.
+            # A recorded session cannot close its debates to relieve the pressure, so the post is repeated with an
+            # importance that the board accepts: above the ceiling, or below 5 if 5 was refused.
             item["importance"] = refused.facts["ceiling"] + 1 if "ceiling" in refused.facts else EXEMPT - 1
             answer = await call(clients[post.agent], "post", items=items, board=board)
         stands = answer["items"][0]
-        # Where another agent had said the same, its wording is what stands.
+        # If another agent has posted the same before, its wording is kept.
         sha256 = stands["sha256"] if answer["endorsed"] else content_hash(post.text)
         posted = ReplayedPost(post, stands["id"], sha256)
         done.append(posted)
@@ -133,7 +143,7 @@ async def replay(
 
 
 async def read_items(client: Client, board: str, ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Whole items, in the order asked; those that are missing are left out."""
+    """Returns whole items in the order of the ids, without those that are missing."""
     found: list[dict[str, Any]] = []
     for start in range(0, len(ids), _CHUNK):
         answer = await call(client, "read", ids=list(ids[start : start + _CHUNK]), board=board)
@@ -142,7 +152,7 @@ async def read_items(client: Client, board: str, ids: Sequence[str]) -> list[dic
 
 
 async def verify(client: Client, board: str, posted: Sequence[ReplayedPost]) -> list[str]:
-    """Ids of posts that cannot be read as they were posted, byte for byte; empty when all is well."""
+    """Returns the ids of posts that cannot be read back byte for byte; empty if all is well."""
     found = {item["id"]: item for item in await read_items(client, board, [p.id for p in posted])}
     return [
         p.id
@@ -154,7 +164,7 @@ async def verify(client: Client, board: str, posted: Sequence[ReplayedPost]) -> 
 
 
 async def working_items(client: Client, board: str) -> list[dict[str, Any]]:
-    """All items of working memory, newest first."""
+    """Returns all items of working memory, newest first."""
     items: list[dict[str, Any]] = []
     cursor: dict[str, Any] = {}
     while True:
@@ -168,18 +178,18 @@ async def working_items(client: Client, board: str) -> list[dict[str, Any]]:
 async def held_items(
     client: Client, board: str, items: Sequence[dict[str, Any]]
 ) -> list[tuple[dict[str, Any], str]]:
-    """Those of the items that the guard holds, with the reason."""
+    """Returns those of the items that the guard protects, each with the reason."""
     found = await asyncio.gather(*(resource(client, f"board://{board}/items/{i['id']}.json") for i in items))
     return [(item, item["protected"]) for item in found if item["protected"]]
 
 
 async def settle(client: Client, board: str) -> dict[str, Any]:
-    """The board's figures once no pass is due any more.
+    """Waits until no pruning pass is due, and returns the board's figures.
 
-    None is due when working memory is not above high-water, or nothing is left that a pass may take.
+    None is due once working memory is not above the high-water mark, or no item is left that a pass may take.
 
     Raises:
-        StoreError: a pass stayed due for a minute.
+        StoreError: a pass was still due after a minute.
     """
     try:
         async with asyncio.timeout(SETTLE_SECONDS):
@@ -197,7 +207,7 @@ async def settle(client: Client, board: str) -> dict[str, Any]:
 
 
 async def events(client: Client, board: str) -> list[dict[str, Any]]:
-    """The board's whole log, as far as the client's agent may see it."""
+    """Returns the board's whole log, as far as the client's agent may see it."""
     listed: list[dict[str, Any]] = []
     after = 0
     while True:
@@ -209,7 +219,7 @@ async def events(client: Client, board: str) -> list[dict[str, Any]]:
 
 
 async def in_use(client: Client, board: str) -> bool:
-    """Whether anything was ever posted to the board."""
+    """Tells whether anything was ever posted to the board."""
     try:
         stats = await resource(client, f"board://{board}/stats.json")
     except MCPError:

@@ -1,4 +1,4 @@
-"""The report on a replay, in sections for a terminal: plain facts that a client can ask for."""
+"""The report on a replay, in sections for a terminal: plain facts that any client can ask for."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LEFT = frozenset({"item.archived", "item.expired", "item.superseded"})
 
 @dataclass(slots=True)
 class ReportSection:
-    """A heading and its lines. `failed`: something that must hold did not."""
+    """A heading and its lines. `failed` says that something was not as it must be."""
 
     heading: str
     lines: list[str]
@@ -51,7 +51,7 @@ def _start(text: str, width: int = _WIDTH) -> str:
 async def sections(
     client: Client, board: str, session: Session, posted: Sequence[ReplayedPost], stats: dict[str, Any]
 ) -> list[ReportSection]:
-    """The report, in the order a reader wants it. `client` is any agent's."""
+    """Returns the sections of the report in reading order. `client` may be any agent's."""
     log = await events(client, board)
     left = [event for event in log if event["event"] in _LEFT]
     return [
@@ -128,10 +128,10 @@ async def _held(
 def left_while_held(
     items: Sequence[dict[str, Any]], debates: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]
 ) -> list[str]:
-    """Ids of items that left while an open debate reached them, by the guard's rule.
+    """Returns the ids of items that left although an open debate protected them, by the guard's rule.
 
-    Worked out again from what clients can see. What had left before a debate reached it is not among
-    them: a debate brings back the item that it is about, and no other.
+    The rule is computed again from data that clients can see. Items that left before a debate reached them
+    are not counted: a debate brings back only the item that it is about.
     """
     numbers = {item["id"]: item["number"] for item in items}
     began = {event["item"]: event["seq"] for event in log if event["event"] == "item.posted"}
@@ -180,7 +180,7 @@ async def _search(
 
 
 def telling_words(text: str, others: Sequence[str], count: int = 5) -> list[str]:
-    """The words that tell a text from the others, as they first occur in it."""
+    """Returns the `count` words that best distinguish a text from the others, in the order of the text."""
     spread = Counter(word for other in others for word in set(_words(other)))
     times = Counter(_words(text))
     worth = {w: n * math.log((1 + len(others)) / (1 + spread[w])) for w, n in times.items()}

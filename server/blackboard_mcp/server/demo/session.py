@@ -49,10 +49,10 @@ _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9._@-]+")
 
 @dataclass(frozen=True, slots=True)
 class RecordedPost:
-    """One post of a session. Places count the session's posts from 0; `edges` lead to earlier places.
+    """One post of a session. Places are indexes of the session's posts from 0; `edges` lead to earlier places.
 
-    `step` is the place in the log, `None` for the question. `analyses` is the place of the LOG that this
-    post is the analysis of. `importance` `None` is the usual one of the type.
+    `step` is the index in the log, `None` for the question. `analyses` is the place of the LOG that this post
+    analyses. With `importance` `None` the post gets its type's usual one.
     """
 
     agent: str
@@ -67,7 +67,7 @@ class RecordedPost:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A whole session: `posts` in order, `agents` in order of their first post."""
+    """A whole session: its posts in order, and its question."""
 
     name: str
     question: str
@@ -75,20 +75,21 @@ class Session:
 
     @property
     def agents(self) -> tuple[str, ...]:
+        """The names of the agents, in the order of their first posts."""
         return tuple(dict.fromkeys(post.agent for post in self.posts))
 
 
 def examples() -> dict[str, Path]:
-    """The logs that come with the package, by name."""
+    """Returns the paths of the logs that come with the package, by name."""
     folder = Path(str(files("blackboard_mcp.server.demo") / "logs"))
     return {path.stem: path for path in sorted(folder.glob("*.json"))}
 
 
 def load_session(path: Path) -> Session:
-    """The session that a log holds.
+    """Returns the session in a log file.
 
     Raises:
-        InvalidInput: the file cannot be read or is no such log; it says why.
+        InvalidInput: the file cannot be read or is no such log; the message says why.
     """
     try:
         log = json.loads(path.read_bytes())
@@ -102,10 +103,10 @@ def load_session(path: Path) -> Session:
 
 
 def session_of(log: Any, name: str) -> Session:
-    """The session of a log that was read.
+    """Returns the session in a parsed log.
 
     Raises:
-        InvalidInput: it has no question or no steps, or one is too long for a post.
+        InvalidInput: it has no steps, or one is too long for a post.
     """
     history = log.get("history") if isinstance(log, dict) else None
     if not isinstance(history, list) or not history or not all(isinstance(s, dict) for s in history):
@@ -123,7 +124,10 @@ def session_of(log: Any, name: str) -> Session:
 
 
 def agent_names(names: Iterable[str]) -> list[str]:
-    """A name that agents may have for each of the names, the same for the same and no two alike."""
+    """Returns a valid agent name for each of the names.
+
+    Equal names get the same one, and no two of them look alike.
+    """
     given: dict[str, str] = {}
     taken = {MANAGER, REVIEWER, SYSTEM}
     listed = []
@@ -140,13 +144,13 @@ def agent_names(names: Iterable[str]) -> list[str]:
 
 
 def _clean(text: str) -> str:
-    """The text as a post may have it: no NUL, no half of a character, not blank."""
+    """Returns the text without characters that a post may not have; "" if it is blank."""
     whole = text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
     return whole if whole.strip() else ""
 
 
 def _note(log: dict[str, Any], steps: int) -> tuple[int, str] | None:
-    """The step that a person found mistaken, and why."""
+    """Returns the step that a person marked as mistaken, and the reason, or `None`."""
     reason = _clean(str(log.get("mistake_reason") or ""))
     step = str(log.get("mistake_step", ""))
     if not reason or not step.isdecimal() or int(step) >= steps:
@@ -159,8 +163,8 @@ def _posts(
 ) -> list[RecordedPost]:
     posts = [RecordedPost(MANAGER, "PROBLEM", question, None, 5, tags=("question",))]
     final = _final(speakers, texts)
-    said = 0  # place of what an agent said last
-    output: int | None = None  # place of the output that nobody looked at yet
+    said = 0  # place of the last post that is not terminal output
+    output: int | None = None  # place of the last terminal output, until an agent follows it
     for step, (agent, text) in enumerate(zip(speakers, texts, strict=True)):
         tags: tuple[str, ...] = (f"step:{step}",)
         if _is_terminal(agent):
@@ -195,7 +199,10 @@ def _ends(text: str) -> bool:
 
 
 def _final(speakers: Sequence[str], texts: Sequence[str]) -> int | None:
-    """The step that gives the answer: the last that ends the talk with words, else the last of all."""
+    """Returns the step that gives the answer, or `None`.
+
+    That is the last step with both words and TERMINATE, else the last of all unless it runs something.
+    """
     ending = [
         step
         for step, (agent, text) in enumerate(zip(speakers, texts, strict=True))
@@ -209,7 +216,7 @@ def _final(speakers: Sequence[str], texts: Sequence[str]) -> int | None:
 
 
 def _kind(text: str, step: int, final: int | None) -> tuple[str, int | None]:
-    """Type and importance of what an agent, not the terminal, said."""
+    """Returns the type and importance for a step of an agent other than the terminal."""
     if text.strip() == _END or text == "(nothing said)":
         return "LOG", 1
     if step == final:

@@ -1,8 +1,9 @@
 """The story that `demo` tells: four agents at work on an incident, through a real server and real clients.
 
-Evidence, a wrong hypothesis and its critique, logs that are pruned while the debate goes on, the way it ends, an answer
-and agreement to it, a summary, and a question that the archive answers. Each step is told in a line; what must hold
-(nothing of the debate leaves, the archive finds what left, every post can be read) is checked.
+Evidence, a wrong hypothesis and its critique, logs that are pruned while the debate goes on, the end of the
+debate, an answer and agreement to it, a summary, and a question that the archive answers. Each step prints a
+line. The story checks that nothing under debate leaves, that the archive finds what left, and that every post
+can be read.
 """
 
 from __future__ import annotations
@@ -69,15 +70,15 @@ _TALK: Final = (
 )
 
 Tell = Callable[[str, str], None]
-"""Takes who did something, and what, in a line."""
+"""Prints one line, given who did something and what."""
 
 
 class Untrue(Exception):
-    """Something did not hold that the story tells."""
+    """Raised when something that the story claims is not so."""
 
 
 class Story:
-    """One telling, on one board. `clients` are those of `AGENTS`, by name."""
+    """The story on one board. `clients` are those of `AGENTS`, by name."""
 
     def __init__(self, clients: dict[str, Client], board: str, tell: Tell) -> None:
         self._clients = clients
@@ -87,10 +88,10 @@ class Story:
         self._told = 0
 
     async def play(self) -> None:
-        """Plays it to its end.
+        """Plays the story to its end.
 
         Raises:
-            Untrue: something did not hold.
+            Untrue: something that the story claims is not so.
             ToolFailed: the server refused a step.
         """
         problem = await self._post(
@@ -157,7 +158,7 @@ class Story:
         await self._nothing_lost()
 
     async def _talk(self, answer: str) -> None:
-        """A conversation that ends in a decision: a summary can stand for it."""
+        """Posts a conversation that ends in a decision, so that a summary can replace it."""
         way = await self._post("ben", *_TALK[0][1:], derived_from=answer)
         for agent, type_, text in _TALK[1:]:
             await self._post(agent, type_, text, replies_to=way)
@@ -198,7 +199,7 @@ class Story:
         )
 
     async def _settled(self, client: Client) -> dict[str, Any]:
-        """The board's figures once it is inside its budget.
+        """Waits until the board is within its budget, and returns its figures.
 
         Raises:
             Untrue: it stayed above.
@@ -214,10 +215,10 @@ class Story:
             raise Untrue("the board stayed above its budget") from None
 
     async def _pruned(self, held: Sequence[str] = ()) -> None:
-        """Tells what passes took since the last time.
+        """Prints what pruning took since the last time; `held` are the ids that a debate protects.
 
         Raises:
-            Untrue: they took something that a debate holds.
+            Untrue: pruning took nothing, or took one of those ids.
         """
         ana = self._clients["ana"]
         stats = await self._settled(ana)
@@ -239,10 +240,10 @@ class Story:
                 self._tell(SERVER, f"{item['id']} summary: {one_line(item['text'])[:_WIDTH]}…")
 
     async def _asked(self, claim: str) -> None:
-        """A question that was settled before, answered from the archive.
+        """Asks a question that was settled before, and answers it from the archive.
 
         Raises:
-            Untrue: the archive does not find it.
+            ToolFailed: the server refused a step.
         """
         await self._post("dan", "QUESTION", "Did anybody look at the clocks of the stock service?")
         found = await search_archive(self._clients["cleo"], self._board, "clock drift stock service")
@@ -257,7 +258,8 @@ class Story:
         )
 
     async def _nothing_lost(self) -> None:
-        """
+        """Checks that every post can be read.
+
         Raises:
             Untrue: a post cannot be read.
         """
@@ -270,5 +272,5 @@ class Story:
 
 
 def missing(wanted: Sequence[str], found: Any) -> list[str]:
-    """Those that are wanted and not found."""
+    """Returns the ids in `wanted` that are not in `found`."""
     return [id_ for id_ in wanted if id_ not in found]

@@ -1,1 +1,1 @@
-"""Diagnosis of an installation, without changing anything."""
+"""Diagnosis of an installation: checks that change nothing, and repairs on request."""

@@ -1,4 +1,4 @@
-"""The boards themselves: the file, its schema, its log, and the archive's index beside it."""
+"""Checks of the boards' file, its schema and log, and of the archive's index beside it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from . import exposure
 from .findings import Finding, problem, warning
 
 LEASE_MOST = timedelta(hours=1)
-"""No process takes a lease for longer at a time."""
+"""The longest lease that a process takes."""
 OUTBOX_PATIENCE = timedelta(minutes=10)
 CLOCK_PATIENCE = timedelta(seconds=5)
 _NAMED = 10
@@ -31,8 +31,10 @@ _RESTORE = (
 
 
 async def look(settings: Settings, clock: Clock, *, whole: bool) -> AsyncIterator[Finding]:
-    """What is wrong with the file; `whole` reads all of it, rebuilds every board on the side, and looks
-    through the index."""
+    """Yields what is wrong with the boards' file.
+
+    With `whole`, reads all of the file, rebuilds every board in a temporary folder, and checks the index.
+    """
     database = settings.database
     newest = len(migrations())
     try:
@@ -154,7 +156,10 @@ def _kept(retention: Retention | None, found: examining.Examined) -> Iterator[Fi
 
 
 async def _deep(settings: Settings, copy: Path, waiting: int) -> AsyncIterator[Finding]:
-    """Looks at a copy of the boards that may be written to."""
+    """Yields what is wrong with each board's history and the index, working on a copy that may be written to.
+
+    `waiting` is the number of changes that wait for the index.
+    """
     store = await SqlBoardStore.open(copy, synchronous="NORMAL")
     try:
         for board in await store.boards():

@@ -1,4 +1,4 @@
-"""Tries each of our entries in clients' files as its client would: it must list tools."""
+"""Checks of our entries in clients' files: each must list tools when started as its client would."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ..clients.entries import Entry, Unreadable, entries, resolved
 from .findings import Finding, warning
 
 PATIENCE: Final = 20.0
-"""Seconds in which an entry must have answered."""
+"""The seconds within which an entry must answer."""
 
 
 async def look() -> AsyncIterator[Finding]:
-    """What is wrong with what was installed in clients, or written there by hand."""
+    """Yields what is wrong with our entries in clients' files, installed or written by hand."""
     found = await asyncio.to_thread(lambda: list(entries()))
     readable = [one for one in found if isinstance(one, Entry)]
     for one in found:
@@ -46,13 +46,13 @@ async def look() -> AsyncIterator[Finding]:
 
 
 async def _silence(entry: Entry) -> str:
-    """Why an entry is of no use to its client; empty where it lists tools."""
+    """Returns why an entry does not work, or "" if it lists tools."""
     headers, missing = {}, []
     for name, value in entry.headers.items():
         headers[name], unset = resolved(value)
         missing += unset
     if any(name.startswith("input:") for name in missing):
-        return ""  # the client asks a person for it
+        return ""  # only the client can ask the person for it
     if missing:
         return (
             f"it needs {' and '.join(missing)} in its environment, which is not set here, so it was not tried"
@@ -72,7 +72,7 @@ async def _silence(entry: Entry) -> str:
 
 
 async def _tools(entry: Entry, headers: dict[str, str], log: TextIO) -> int:
-    """How many tools the entry's server lists to a client that begins as clients do."""
+    """Returns the number of tools that the entry's server lists. `log` takes the server's standard error."""
     from mcp.client import Client
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
@@ -88,7 +88,7 @@ async def _tools(entry: Entry, headers: dict[str, str], log: TextIO) -> int:
 
 
 def _first(error: BaseException) -> BaseException:
-    """The error itself, where it comes in groups of groups."""
+    """Returns the first error inside nested exception groups, or the error itself."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -1,4 +1,4 @@
-"""Everything that is looked at, in order, and what may be repaired."""
+"""The diagnosis: all checks in order, and the repairs that are safe."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ async def examine(
     clock: Clock | None = None,
     grown: Growth | None = None,
 ) -> list[Finding]:
-    """What is wrong, problems first; nothing is changed. `whole` takes time that grows with the boards.
+    """Returns what is wrong with an installation, problems first; changes nothing.
 
-    `grown` is the growth of the folder, where it was measured.
+    With `whole`, all of the boards are read, which takes longer the larger they are. `grown` is the measured
+    growth of the folder, if any.
     """
     found = list(programs.look())
     found += exposure.look(settings, (clock or SystemClock()).now())
@@ -43,10 +44,10 @@ async def examine(
 
 
 async def repair(settings: Settings, found: list[Finding], clock: Clock | None = None) -> list[str]:
-    """Does what is safe about what was found, and says what it did; the truth is never touched.
+    """Makes the safe repairs for these findings, and returns what it did, a line each; boards are never changed.
 
     Raises:
-        BlackboardError: a repair failed; those before it stand.
+        BlackboardError: a repair failed; earlier ones are kept.
     """
     names = {finding.name for finding in found if finding.repairable}
     done: list[str] = []
@@ -61,7 +62,7 @@ async def repair(settings: Settings, found: list[Finding], clock: Clock | None =
         done.append(f"removed {len(left)} left-over files")
     damaged = any(f.severity is Severity.PROBLEM and not f.repairable for f in found)
     if damaged:
-        # Whatever is wrong with the truth is not for a program to decide.
+        # The boards themselves are damaged: a person has to decide what to do.
         return done
     if "log-large" in names and await asyncio.to_thread(examining.empty_log, settings.database):
         done.append("emptied the write-ahead log")

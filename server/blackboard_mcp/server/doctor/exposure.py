@@ -1,4 +1,4 @@
-"""Checks of a server that is reachable from other machines: tokens, host names, TLS."""
+"""Checks of a server that other machines can reach: tokens, host names, TLS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOON = timedelta(days=14)
 
 
 def look(settings: Settings, now: datetime) -> Iterator[Finding]:
-    """What is wrong with the certificate, and what an address beyond this machine lacks beside tokens."""
+    """Yields what is wrong with the certificate, and what an address for other machines lacks beside tokens."""
     try:
         tls = tls_of(settings.tls_cert, settings.tls_key)
     except InvalidInput as error:
@@ -44,7 +44,7 @@ def look(settings: Settings, now: datetime) -> Iterator[Finding]:
 
 
 def without_tokens(settings: Settings) -> Iterator[Finding]:
-    """What the lack of good access tokens means for the address that is served."""
+    """Yields a problem if the address needs tokens; called when there are no valid ones."""
     if settings.transport == "http" and not is_loopback(settings.host) and settings.oauth is None:
         yield problem(
             "tokens-missing",
@@ -55,7 +55,7 @@ def without_tokens(settings: Settings) -> Iterator[Finding]:
 
 
 def _expiry(cert: Path, now: datetime) -> Iterator[Finding]:
-    # The one reader of certificates in the standard library; a Python without it is told nothing.
+    # The only reader of certificates in the standard library; without it the expiry is not checked.
     read: Any = getattr(getattr(ssl, "_ssl", None), "_test_decode_cert", None)
     if read is None:
         return

@@ -1,4 +1,4 @@
-"""Findings with stable names, each with its cure."""
+"""Findings of the diagnosis: each has a stable name and a cure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from blackboard_mcp.protocols.values import dataclass
 
 
 class Severity(StrEnum):
-    """`problem`: data is in danger or a server cannot do its work. `warning`: it will, or may, become one. `note`: it
-    is as it should be here, and less than elsewhere."""
+    """The severity of a finding.
+
+    `problem`: data is in danger or a server cannot work. `warning`: that will or may happen. `note`: all is
+    well, but with less function than elsewhere.
+    """
 
     PROBLEM = "problem"
     WARNING = "warning"
@@ -28,7 +31,7 @@ class Finding:
     cure: str
     facts: dict[str, Any] = field(default_factory=dict)
     repairable: bool = False
-    """Whether `--repair` cures it."""
+    """`True` if `--repair` cures it."""
 
 
 def problem(name: str, message: str, cure: str, *, repairable: bool = False, **facts: Any) -> Finding:

@@ -1,4 +1,4 @@
-"""The data folder: whose it is, where it lies, how much room is left, what dead processes left in it."""
+"""Checks of the data folder: its permissions, file system, free space, and files that dead processes left."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ FILES_SHARE = 0.8
 
 
 def look(settings: Settings) -> Iterator[Finding]:
+    """Yields what is wrong with the data folder."""
     folder, database = settings.folder, settings.database
     yield from _private(folder, database)
     yield from _file_system(database)
@@ -38,7 +39,7 @@ def look(settings: Settings) -> Iterator[Finding]:
 
 
 def left_over(settings: Settings) -> list[Path]:
-    """What can be removed: nobody alive made it."""
+    """Returns the files and folders left by processes that have ended; they can be removed."""
     folder, database = settings.folder, settings.database
     _, left = wakeup.processes_at(database)
     now = time.time()
@@ -155,7 +156,7 @@ def _log(database: Path) -> Iterator[Finding]:
 
 
 def _servers(database: Path) -> Iterator[Finding]:
-    """Servers on this folder that have almost as many files open as they may."""
+    """Yields a problem for each server on this folder that is close to its limit of open files."""
     alive, _ = wakeup.processes_at(database)
     for process in alive:
         try:

@@ -1,4 +1,4 @@
-"""Warns of a data folder that will be full soon."""
+"""A warning for a data folder that will be full soon."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SOON: Final = timedelta(days=30)
 
 
 def look(growth: Growth, now: datetime) -> Iterator[Finding]:
-    """A folder that will be full soon."""
+    """Yields a warning if posts will stop within `SOON` at the present rate of growth."""
     if growth.stops_at is not None and growth.stops_at < now + SOON:
         yield warning(
             "storage-filling",

@@ -15,12 +15,12 @@ from ..settings.server import Settings
 from .findings import Finding, problem, warning
 
 PATIENCE = 3.0
-"""Seconds for an answer."""
+"""The seconds within which an address must answer."""
 _MOST = 65_536
 
 
 async def look(settings: Settings) -> AsyncIterator[Finding]:
-    """What is wrong with the addresses that the settings name."""
+    """Yields what is wrong with the server's port and with the endpoints that the settings name."""
     if settings.transport == "http" and settings.port:
         async for finding in _port(settings):
             yield finding
@@ -87,7 +87,7 @@ async def _port(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def _silence(url: str) -> str:
-    """Why an endpoint is of no use; empty when it answers anything."""
+    """Returns why an endpoint does not work, or "" if it answers anything."""
     status, _ = await ask(url)
     if status < 0:
         return f"did not answer within {PATIENCE:g} s"
@@ -95,10 +95,11 @@ async def _silence(url: str) -> str:
 
 
 async def ask(url: str, *, host: str | None = None, any_name: bool = False) -> tuple[int, bytes]:
-    """The status and beginning of what a GET gives: 0 for no connection, -1 for no answer in time, 1 for no HTTP.
+    """Sends a GET request, and returns the status and the beginning of the body.
 
-    `host` is the name asked for where that is not the URL's. With `any_name` a certificate of any name by anybody
-    will do: for this machine, whose name may be in none.
+    The status is 0 without a connection, -1 without an answer in time, and 1 if the answer is not HTTP.
+    `host` replaces the URL's host in the request. With `any_name` every certificate is accepted: this
+    machine's name may be in none.
     """
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -140,7 +141,7 @@ def _context(any_name: bool) -> ssl.SSLContext:
 
 
 def _listener(port: int) -> str:
-    """Who listens on a port of this machine, as far as this user may know: "name (process id)"."""
+    """Returns the program that listens on a port here, as "name (process 123)", or "" if it is not known."""
     inodes = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The programs that an installation stands on: Python, the MCP SDK, SQLite, limits of the process."""
+"""Checks of the programs that an installation needs: SQLite, Python packages, and the limit of open files."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from blackboard_mcp.storage.sqlite import driver
 from .findings import Finding, note, warning
 
 MIN_FILES = 1_024
-"""Open files that a server for some hundred clients needs."""
+"""The open files that a server for a few hundred clients needs."""
 
 
 def look() -> Iterator[Finding]:
-    """What is old, missing or too small."""
+    """Yields what is outdated, missing or too small."""
     yield from _sqlite()
     yield from _packages()
     if not has_lance():
@@ -44,7 +44,7 @@ def _sqlite() -> Iterator[Finding]:
 def _packages() -> Iterator[Finding]:
     for line in requires("blackboard-mcp") or ():
         plain = _PLAIN.fullmatch(line)
-        if plain is None:  # for some systems only, or an extra
+        if plain is None:  # needed on some systems only, or for an extra
             continue
         name, bounds = plain.groups()
         try:
