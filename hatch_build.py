@@ -1,4 +1,4 @@
-"""Build hooks: the package's description on an index, and the dependencies of the platform that a wheel is for."""
+"""The build hooks: the package's page on an index, and the dependencies of the platform that a wheel is for."""
 
 from __future__ import annotations
 
@@ -16,20 +16,26 @@ _RELATIVE = re.compile(r"\[([^\]]+)\]\((?!https?://|#)([^)\s]+)\)")
 
 
 def published(readme: str, repository: str, version: str) -> str:
-    """The README with its relative links made absolute; without a repository they are the words alone."""
+    """Returns the README with its relative links made absolute; without a repository only their texts are left."""
     if not repository:
         return _RELATIVE.sub(r"\1", readme)
     return _RELATIVE.sub(rf"[\1]({repository}/blob/v{version}/\2)", readme)
 
 
 def musl() -> str:
-    """The tag of the C library where it is musl, say musllinux_1_2_x86_64; BLACKBOARD_MUSL names one to build for."""
+    """Returns the platform tag where the C library is musl, such as musllinux_1_2_x86_64, else "".
+
+    The variable BLACKBOARD_MUSL gives the tag instead, to build for another platform.
+    """
     here = (tag.platform for tag in sys_tags() if tag.platform.startswith("musllinux"))
     return os.environ.get("BLACKBOARD_MUSL") or next(here, "")
 
 
 class WheelTag(BuildHookInterface):
-    """Marks a wheel that needs less, so that installers prefer it where it is for and nowhere else take it."""
+    """Gives a wheel built for musl its platform tag.
+
+    Such a wheel has fewer dependencies: installers prefer it on musl and take it nowhere else.
+    """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if tag := musl():
@@ -37,7 +43,10 @@ class WheelTag(BuildHookInterface):
 
 
 class PackagePage(MetadataHookInterface):
-    """Takes the address of the repository from pyproject.toml, and leaves out what has no wheels for musl."""
+    """Sets the package's page and links, and leaves out dependencies that have no wheels for musl.
+
+    The address of the repository comes from pyproject.toml.
+    """
 
     def update(self, metadata: dict[str, Any]) -> None:
         repository = str(self.config.get("repository", "")).rstrip("/")

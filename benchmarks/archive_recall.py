@@ -1,4 +1,4 @@
-"""How often the archive search finds what it should: recall among the first five and the first ten.
+"""Measures the recall of the archive search among the first five and the first ten hits.
 
     python benchmarks/archive_recall.py SET.json [SET.json ...] [--weights 0.25,1]
         [--url http://127.0.0.1:8080/v1 --model NAME]
@@ -28,7 +28,7 @@ FIRST = (5, 10)
 
 
 async def fill(path: Path, docs: list[dict[str, str]], embedder: Embedder | None) -> float:
-    """Index the documents; the seconds it took."""
+    """Indexes the documents, and returns the seconds that it took."""
     index = LanceArchiveIndex(path, embedder)
     started = time.perf_counter()
     for start in range(0, len(docs), 500):
@@ -56,7 +56,10 @@ async def fill(path: Path, docs: list[dict[str, str]], embedder: Embedder | None
 async def recall(
     path: Path, data: dict[str, Any], weight: float | None, embedder: Embedder | None
 ) -> tuple[list[float], float, str]:
-    """(recall at five and at ten, milliseconds a query, mode); `weight` None means words alone."""
+    """Returns recall at five and at ten (0 to 1), milliseconds for each query, and the search mode.
+
+    `weight` is that of the vectors; `None` searches by words only.
+    """
     options = {} if weight is None else {"vector_weight": weight}
     index = LanceArchiveIndex(path, None if weight is None else embedder, **options)
     await index.search(ArchiveQuery(BOARD, "warm up"))

@@ -1,4 +1,4 @@
-"""How the archive search does as the archive grows: recall, latency, size on disk.
+"""Measures the archive search as the archive grows: recall, latency, size on disk.
 
     python benchmarks/archive_scale.py FOLDER SIZE [SIZE ...] --sets SET.json [SET.json ...]
 
@@ -45,7 +45,7 @@ _ITEM = """
 
 
 class Corpus:
-    """Documents and queries of the sets, and what can be made of them. Names are (set, id)."""
+    """The documents and queries of the sets, and made-up documents. A document's name is (set, id)."""
 
     def __init__(self, paths: list[Path]) -> None:
         chance = random.Random(1)
@@ -75,7 +75,7 @@ class Corpus:
                         self.halves += [" ".join(said[:middle]), " ".join(said[middle:])]
 
     def documents(self, size: int) -> Iterator[tuple[tuple[str, str] | None, str]]:
-        """(name, text) of `size` documents in random order; made-up ones have no name."""
+        """Yields the name and text of `size` documents in random order; made-up ones have no name."""
         chance = random.Random(size)
         real = set(chance.sample(range(size), min(size, len(self.order))))
         names = iter(chance.sample(self.order[:size], len(real)))
@@ -88,7 +88,10 @@ class Corpus:
 
 
 async def fill(folder: Path, corpus: Corpus, size: int) -> dict[str, Any]:
-    """A store and an index of `size` items; where each named document is, and the seconds it took."""
+    """Fills a store and an index with `size` items.
+
+    Returns the number of each named document, and the seconds that storing and indexing took.
+    """
     await asyncio.to_thread(folder.mkdir, parents=True)
     store = await SqlBoardStore.open(folder / "board.sqlite3", clock=SystemClock())
     await store.ensure_board(BOARD, "bench", BoardConfig(target_tokens=6_000))
@@ -127,6 +130,7 @@ async def fill(folder: Path, corpus: Corpus, size: int) -> dict[str, Any]:
 
 
 async def measure(folder: Path, corpus: Corpus, size: int) -> None:
+    """Searches an archive of `size` items, and prints recall, latency and sizes. Fills the folder if it is new."""
     facts = (
         json.loads((folder / "facts.json").read_text(encoding="utf-8"))
         if (folder / "facts.json").exists()

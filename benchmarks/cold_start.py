@@ -1,4 +1,4 @@
-"""CPU and time of a start over stdio, up to the list of tools, beside a no-op server on the same SDK in the same run.
+"""Measures CPU and time of a start over stdio up to the list of tools, compared with a no-op server on the same SDK.
 
     python benchmarks/cold_start.py [--starts 7]
 
@@ -39,12 +39,13 @@ INITIALIZE = {
 
 
 def message(method: str, number: int | None = None, **params: object) -> bytes:
+    """Returns a JSON-RPC message as a line; without a `number` it is a notification."""
     named = {} if number is None else {"id": number}
     return json.dumps({"jsonrpc": "2.0", **named, "method": method, "params": params}).encode() + b"\n"
 
 
 def start(command: list[str], environment: dict[str, str]) -> tuple[float, float]:
-    """Seconds of CPU of a whole start, and seconds until the list of tools was there."""
+    """Returns the CPU seconds of a whole start, and the seconds until the list of tools arrived."""
     before, began = os.times(), time.perf_counter()
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdin is not None
@@ -69,7 +70,7 @@ def main() -> None:
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "BLACKBOARD_DATA": str(Path(folder, "data"))}
-        # As installed: modules are compiled once.
+        # As in an installation, modules are compiled once and kept.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         noop = Path(folder, "noop.py")
         noop.write_text(NOOP)

@@ -1,4 +1,4 @@
-"""What agents see of a board they work on: the right things, a sentence each, and little of what is over.
+"""Measures how much of what matters agents see in their views of a board, and how much of what is over.
 
     python benchmarks/context.py [FOLDER] [--target-tokens 6000] [--sessions 3] [--seeds 1] [--budget 1500] [--json]
 
@@ -54,13 +54,14 @@ _NEWS = {
 
 
 class Board:
-    """A board in this process, and its tools as agents have them."""
+    """A board in this process, with its tools as agents call them."""
 
     def __init__(self, opened: Installation) -> None:
         self._opened = opened
         self._tools = InProcess(opened)
 
     async def call(self, agent: str, tool: str, **arguments: Any) -> Any:
+        """Calls a tool as an agent, waits for pruning to settle, and returns the answer."""
         answer = await self._tools.call(tool, agent, {**arguments, "board": "main"}, None)
         await self._opened.pruner.settle()
         return answer
@@ -72,16 +73,17 @@ class Board:
         return str((await self.call(agent, "debate", op=op, id=id_)).state)
 
     async def view(self, agent: str, budget: int) -> tuple[str, int]:
+        """Returns the text of the agent's view, and its sequence."""
         answer = await self.call(agent, "read", budget=budget)
         return answer.view, answer.seq
 
     async def events(self, agent: str, since: int) -> list[Any]:
-        """The log after a sequence, without asking as an agent: that would move what it has been shown."""
+        """Returns the events after a sequence, read from the store so that they do not count as seen by the agent."""
         log = await self._opened.store.log("main", agent, since, 10_000)
         return list(log.events)
 
     async def standing(self, ids: Sequence[str]) -> tuple[set[str], set[str]]:
-        """Those of the items that are resolved, withdrawn or invalid by now, and those in working memory."""
+        """Returns the ids that are resolved, withdrawn or invalidated by now, and those in working memory."""
         over: set[str] = set()
         live: set[str] = set()
         for start in range(0, len(ids), 100):
@@ -93,7 +95,7 @@ class Board:
 
 @dataclass
 class Share:
-    """So many of so many."""
+    """A sum of parts and a sum of wholes, for a percentage."""
 
     part: float = 0
     whole: float = 0
@@ -104,12 +106,13 @@ class Share:
 
     @property
     def percent(self) -> float | None:
+        """The parts as a percentage of the wholes, or `None` if there are none."""
         return 100 * self.part / self.whole if self.whole else None
 
 
 @dataclass
 class Tally:
-    """What is counted over all views."""
+    """The counts over all views."""
 
     open: Share = field(default_factory=Share)
     live: Share = field(default_factory=Share)
@@ -127,6 +130,7 @@ class Tally:
     missed: list[str] = field(default_factory=list)
 
     def row(self) -> dict[str, float | None]:
+        """Returns the figures by column; `None` where nothing was counted."""
         return {
             "views": self.views,
             "open_percent": self.open.percent,
@@ -145,9 +149,10 @@ class Tally:
 
 
 def stands(said: Said, view: str) -> bool:
-    """Says whether a view that was made flat has at least a sentence of the post; `Agreed.` alone is none.
+    """Tells whether a flattened view contains at least the first sentence of a post, or 20 tokens of it.
 
-    Of a post with code, what is said before it.
+    A first sentence as short as `Agreed.` is not enough. Of a post with code, the text before the code
+    counts.
     """
     before = said.text.partition("```")[0]
     text = flat(before if len(before.strip()) >= _SAYS_SOMETHING else said.text)
@@ -163,13 +168,13 @@ def stands(said: Said, view: str) -> bool:
 
 
 def flat(text: str) -> str:
-    """One line without marks of quotation, in which a quoted text is found whatever was done to quote it."""
+    """Returns a text on one line without marks of quotation, so that a quoted text can be found in it."""
     lines = (re.sub(r"^(?:> ?)+", "", line) for line in text.split("\n"))
     return one_line(" ".join(lines)).replace(": > ", ": ").replace('"', "'")
 
 
 def tokens_by_item(view: str) -> dict[str, int]:
-    """What each item has of the view: the lines that begin with its id, and what is quoted below them."""
+    """Returns the tokens of the view that each item takes, by id: lines beginning with it, and quotes below them."""
     found: dict[str, int] = {}
     current = ""
     for line in view.split("\n"):
@@ -186,7 +191,7 @@ def tokens_by_item(view: str) -> dict[str, int]:
 async def look(
     board: Board, play: Play, point: Checkpoint, tally: Tally, budget: int, seen: dict[str, int]
 ) -> None:
-    """Every agent is shown its view."""
+    """Reads every agent's view, and adds to the tally what it shows. `seen` holds each agent's last sequence."""
     over = {said.id for said in play.said if said.over}
     fallen, live = await board.standing([said.id for said in play.said])
     over |= fallen
@@ -226,10 +231,10 @@ async def look(
 
 
 async def news(board: Board, agent: str, view: str, before: int) -> tuple[int, int]:
-    """Whether what the view says is new to the agent is what the log has: right ones, and all.
+    """Compares the view's lines on what is new with the log, and returns how many are right and how many there are.
 
-    The view goes back to the first event that the agent was not shown, so it may tell again of what lies before the
-    agent's last look. It has to tell of whatever others did since, and of nothing that is not in the log.
+    The view starts at the first event that the agent was not shown, so it may repeat events from before the
+    agent's last look. It must name all that others did since, and nothing that is not in the log.
     """
     if not before:
         return 0, 0
@@ -257,7 +262,7 @@ async def news(board: Board, agent: str, view: str, before: int) -> tuple[int, i
 
 
 async def measure(sessions: Sequence[Session], seed: str, target: int, budget: int, tally: Tally) -> None:
-    """One board."""
+    """Plays sessions on one board, and adds to the tally what agents see."""
     async with AsyncExitStack() as stack:
         settings = load({"board": "main", "target_tokens": target}, {})
         opened = await stack.enter_async_context(installation(settings, eager_index=False, memory=True))
@@ -269,6 +274,7 @@ async def measure(sessions: Sequence[Session], seed: str, target: int, budget: i
 
 
 async def compare(sessions: Sequence[Session], together: int, seeds: int, target: int, budget: int) -> Tally:
+    """Plays all sessions, `together` on each board, with each seed, and returns the tally."""
     tally = Tally()
     for seed in range(seeds):
         for start in range(0, len(sessions), together):

@@ -1,9 +1,9 @@
-"""Recorded sessions played by several agents who question, criticise, decide and take back: what `context.py` is fed.
+"""The workload of `context.py`: recorded sessions played by agents who question, criticise, decide and take back.
 
 The recorded steps come as they were said, one session after the other on the same board. Between them, drawn by a seed:
 critiques, answers to them, acknowledgements and withdrawals; questions to named agents and answers; decisions that
 others agree to; problems; newer versions of findings that supersede older ones; and posts that their authors resolve.
-What is open, what was answered and who owes what is written down here by whoever does it, and asked of no board.
+What is open, what was answered and who owes what is recorded here when it happens, and never read from a board.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from blackboard_mcp.server.demo.session import RecordedPost, Session
 _SENTENCE = re.compile(r"[^.!?\n]{20,160}[.!?\n]")
 CRITIC_DELAY = (1, 6)
 _TAKEN = 4
-"""The importance that a board under pressure takes where it refuses more."""
+"""The importance that a board under pressure still accepts when it refuses a higher one."""
 
 
 class Table(Protocol):
     """A board to play on."""
 
     async def post(self, agent: str, **said: Any) -> str:
-        """Posts and answers with the id."""
+        """Posts, and returns the id."""
         ...
 
     async def debate(self, agent: str, op: str, id_: str) -> str:
-        """Acts in a debate and answers with its state."""
+        """Acts in a debate, and returns its state."""
         ...
 
 
 @dataclass
 class Said:
-    """A post as its author knows it. `over`: resolved, withdrawn or superseded by its author."""
+    """A post as its author knows it. `over` says that its author resolved, withdrew or superseded it."""
 
     id: str
     agent: str
@@ -48,7 +48,7 @@ class Said:
 
 @dataclass
 class Argument:
-    """An open debate: critiques by id with who made them, and those that the author has answered."""
+    """An open debate: each critique's critic by its id, the critiques answered so far, and the critics who agreed."""
 
     root: Said
     critics: dict[str, str] = field(default_factory=dict)
@@ -58,13 +58,13 @@ class Argument:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """When to look: after every few posts, and at the end of a task with its question and its answer."""
+    """A moment to look at the views: after every few posts, and at the end of a task with its question and answer."""
 
     task: tuple[Said, Said | None] | None = None
 
 
 class Play:
-    """Plays sessions on a table, and knows what is open on it."""
+    """Plays sessions on a table, and records what is open on it."""
 
     def __init__(self, table: Table, seed: str, every: int = 10) -> None:
         self.said: list[Said] = []
@@ -80,7 +80,10 @@ class Play:
     # What is open
 
     def owed(self, agent: str) -> list[Said]:
-        """What waits for the agent: critiques of its posts, answers to its critiques, questions that name it."""
+        """Returns the posts that wait for the agent.
+
+        These are critiques of its posts, answers to its critiques, and questions to it by name.
+        """
         owed = [question for question, asked in self.questions.values() if asked == agent]
         by_id = {said.id: said for said in self.said}
         for argument in self.arguments.values():
@@ -92,13 +95,13 @@ class Play:
         return owed
 
     def lately(self, types: Sequence[str], posts: int = 50) -> list[Said]:
-        """Of the last posts those of some types that still stand."""
+        """Returns those of the last `posts` posts that are of these types and not over."""
         return [said for said in self.said[-posts:] if said.type in types and not said.over]
 
     # Playing
 
     async def play(self, sessions: Sequence[Session]) -> Any:
-        """Plays all of it; yields whenever it is time to look."""
+        """Plays all sessions, and yields a checkpoint whenever it is time to look."""
         for session in sessions:
             self.agents += [agent for agent in session.agents if agent not in self.agents]
             places: list[Said] = []
@@ -124,7 +127,7 @@ class Play:
             return await self._criticise(post.agent, target, post.text) or target
         try:
             said = await self._say(post.agent, post.type, post.text, edges=edges, **more)
-        except QuotaExceeded:  # the agent holds too much by debates: it says so beside them
+        except QuotaExceeded:  # the agent's debates hold too much: it posts without joining one
             said = await self._say(post.agent, post.type, post.text, **more)
         if post.type == "PROBLEM":
             self.problems[said.id] = said
@@ -142,7 +145,7 @@ class Play:
         return said
 
     async def _between(self, last: Said, session: Session) -> Any:
-        """What happens after a recorded step."""
+        """Makes what happens after a recorded step, and yields after each delayed action that was due."""
         dice = self._dice
         for act in self._due():
             await act()
@@ -232,7 +235,9 @@ class Play:
         asked = last.agent
         try:
             said = await self._say(asker, "QUESTION", text)
-        except UnderPressure:  # what asks somebody by name would be held: it asks everybody, as it is told to
+        except (
+            UnderPressure
+        ):  # a question by name would be protected: it asks everybody, as the error advises
             said, asked = await self._say(asker, "QUESTION", text.removeprefix("@")), ""
         self.questions[said.id] = (said, asked)
         if self._dice.random() < 0.6:
@@ -267,7 +272,7 @@ class Play:
         self.problems.pop(said.id, None)
 
     async def _finish(self, places: Sequence[Said]) -> None:
-        """A task is over: its question is resolved, and some of what it left behind."""
+        """Ends a task: resolves its question and some of its other posts."""
         for act in [act for _, act in self._later]:
             await act()
         self._later.clear()
@@ -278,6 +283,6 @@ class Play:
 
 
 def fragment(text: str) -> str:
-    """A sentence of a text, or its beginning."""
+    """Returns the first sentence of 20 to 160 characters in a text, or the text's beginning."""
     found = _SENTENCE.search(text)
     return " ".join((found[0] if found else text[:120]).split())

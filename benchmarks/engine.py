@@ -1,4 +1,4 @@
-"""What the SQLite engine does per second, how fast it wakes other processes, what it costs idle.
+"""Measures the SQLite engine: operations per second, the delay until other processes wake up, and the cost of idling.
 
     python benchmarks/engine.py [--seconds 2] [--folder DIR]
 
@@ -30,12 +30,14 @@ Steps = Generator[tuple[str, tuple[Any, ...]], list[tuple[Any, ...]], int]
 
 
 def post() -> Steps:
+    """Takes the next number of the counter and inserts an entry; returns the number."""
     rows = yield "UPDATE counter SET n = n + 1 RETURNING n", ()
     yield "INSERT INTO entry(n, text) VALUES (?1, ?2)", (rows[0][0], TEXT)
     return int(rows[0][0])
 
 
 def look() -> Steps:
+    """Reads the newest 20 entries; returns how many there are."""
     rows = yield "SELECT n, text FROM entry ORDER BY n DESC LIMIT 20", ()
     return len(rows)
 
@@ -45,6 +47,7 @@ async def open_engine(path: Path, synchronous: Synchronous = "FULL") -> SqliteEn
 
 
 async def throughput(engine: SqliteEngine, callers: int, seconds: float, kind: str) -> str:
+    """Runs callers for some seconds, and returns operations per second and latencies as text."""
     delays: list[float] = []
     until = time.perf_counter() + seconds
 
@@ -58,6 +61,7 @@ async def throughput(engine: SqliteEngine, callers: int, seconds: float, kind: s
 
 
 async def wake_ups(folder: Path, rounds: int = 300) -> str:
+    """Returns the delays between a commit and its notice in another process, as text."""
     path = folder / "wake.db"
     engine = await open_engine(path)
     child = child_process("listen", path, rounds)
@@ -75,6 +79,7 @@ async def wake_ups(folder: Path, rounds: int = 300) -> str:
 
 
 def quantiles(delays: list[float]) -> str:
+    """Returns the median, 99th percentile and maximum of delays given in seconds, as text in milliseconds."""
     ordered = sorted(delays)
     p50, p99 = ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.99)]
     return f"p50 {p50 * 1000:7.2f} ms  p99 {p99 * 1000:7.2f} ms  max {ordered[-1] * 1000:7.2f} ms"
@@ -86,6 +91,7 @@ def child_process(role: str, path: Path, number: float) -> subprocess.Popen[str]
 
 
 async def play(role: str, path: Path, number: float) -> None:
+    """Runs one of the child processes: a listener, a writer, or an idle or waiting process."""
     engine = await open_engine(path)
     if role == "listen":
         seen = engine.changes()
@@ -96,7 +102,7 @@ async def play(role: str, path: Path, number: float) -> None:
     elif role == "write":
         print(await throughput(engine, 1, number, "writes"))
     else:
-        # Let the start settle: what an idle hour costs is asked, not the first second.
+        # Let the start settle: the cost of idling is measured, not the first second.
         await asyncio.sleep(1)
         before = time.process_time()
         if role == "waiting":

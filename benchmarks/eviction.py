@@ -1,4 +1,4 @@
-"""What is lost when a board is kept small: this product against four other ways to evict.
+"""Measures what is lost when a board is kept small: this product against four other ways to evict.
 
     python benchmarks/eviction.py [FOLDER] [--target-tokens 6000] [--seeds 3] [--sessions 4] [--json]
 
@@ -36,13 +36,13 @@ from eviction_rivals import OTHERS, TOKENIZER, Competitor, ours
 from eviction_workload import Action, Resolved, Said, Weaver
 
 BUDGET = 1_500
-"""Tokens of a view, as `read()` gives it unless asked otherwise."""
+"""The tokens of a view: the default of `read()`."""
 _SENTENCE = re.compile(r"[^.!?\n]{30,240}[.!?\n]")
 
 
 @dataclass
 class Tally:
-    """Counts of one competitor over all boards."""
+    """The counts of one competitor over all boards."""
 
     name: str
     arguments: int = 0
@@ -59,7 +59,7 @@ class Tally:
     seconds: float = 0.0
 
     def row(self, target: int) -> dict[str, Any]:
-        """The figures of the table."""
+        """Returns the figures of the table, by column."""
         return {
             "name": self.name,
             "arguments": self.arguments,
@@ -80,13 +80,13 @@ class Tally:
 
     @property
     def clean(self) -> bool:
-        """Nothing was lost that must not be."""
+        """Tells whether nothing was lost that must be kept."""
         kept = self.laws_shown == self.laws_due and self.by_id == self.evicted
         return kept and not self.members_lost and max(self.views) <= BUDGET
 
 
 async def measure(competitor: Competitor, actions: Sequence[Action], tally: Tally) -> None:
-    """Plays one board to the competitor and adds to its tally what is seen after every action."""
+    """Plays one board's actions on the competitor, and adds to its tally what is seen after each."""
     members: dict[int, set[int]] = {}
     critiques: set[int] = set()
     lost: set[tuple[int, int]] = set()
@@ -108,7 +108,7 @@ async def measure(competitor: Competitor, actions: Sequence[Action], tally: Tall
                 critiques.add(action.place)
         now, tokens = await competitor.board()
         if not isinstance(action, Said | Resolved) and action.closes:
-            # What a pass takes right after the end of an argument is no loss to it.
+            # Items that a pass takes right after the end of an argument are no loss to the argument.
             tally.arguments += 1
             members.pop(action.argument, None)
         for argument, whole in members.items():
@@ -133,16 +133,19 @@ async def measure(competitor: Competitor, actions: Sequence[Action], tally: Tall
 
 
 def longest_sentence(text: str) -> str:
+    """Returns the longest sentence of 30 to 240 characters, or the text's beginning if there is none."""
     return max((m[0].strip() for m in _SENTENCE.finditer(text)), key=len, default=text.strip()[:240])
 
 
 def boards(sessions: Sequence[Session], together: int, seeds: int) -> Iterator[list[Action]]:
+    """Yields the actions of each board: `together` sessions, with each seed."""
     for seed in range(seeds):
         for start in range(0, len(sessions), together):
             yield Weaver(f"{seed} {start}").weave(sessions[start : start + together])
 
 
 async def compare(woven: Sequence[list[Action]], target: int) -> list[Tally]:
+    """Plays all boards on all competitors, and returns a tally for each, this product's first."""
     said = [action for actions in woven for action in actions if isinstance(action, Said)]
     size = mean(TOKENIZER.count(action.text) for action in said)
     tallies = [Tally("blackboard-mcp"), *(Tally(other.name) for other in OTHERS)]
@@ -175,7 +178,7 @@ COLUMNS = {
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
-    """The rows as a table in markdown."""
+    """Returns the rows as a table in Markdown."""
     lines = [list(COLUMNS.values())]
     for row in rows:
         lines.append([v if isinstance(v, str) else f"{v:,.0f}" for v in (row[key] for key in COLUMNS)])

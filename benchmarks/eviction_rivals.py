@@ -1,7 +1,7 @@
-"""Those that are measured: this product, and four other ways to keep a board small.
+"""The competitors of `eviction.py`: this product, and four other ways to keep a board small.
 
-The others are written from their descriptions, each in its most favourable reading, and delete what they
-evict, as their kind does. An agent is shown their whole board, since they have no views.
+The others are written from their descriptions, each in its most favourable reading. They delete what they
+evict, and show an agent their whole board, since they have no views.
 """
 
 from __future__ import annotations
@@ -25,37 +25,39 @@ from eviction_workload import JUDGE, Acknowledged, Action, Decided, Resolved, Sa
 
 TOKENIZER = load_tokenizer("o200k_base")
 HIGH, LOW = 0.8, 0.6
-"""Where a pass begins and ends, as parts of the target; the same for everybody."""
+"""The shares of the target at which a pass begins and ends; the same for all competitors."""
 HITS = 5
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What an agent gets to read: its tokens, and which of the texts asked about stand there whole."""
+    """What an agent is shown: the number of tokens, and how many of the given texts are in it word for word."""
 
     tokens: int
     whole: int
 
 
 class Competitor(Protocol):
+    """A way to keep a board small."""
+
     name: str
 
     async def act(self, action: Action) -> None:
-        """Does what an agent does, and evicts until no pass is due."""
+        """Applies an agent's action, and evicts until no pass is due."""
         ...
 
     async def board(self) -> tuple[set[int], int]:
-        """Places on the board, and the tokens of all that is on it."""
+        """Returns the places of the posts on the board, and the tokens of all that is on it."""
         ...
 
     async def show(self, agent: str, laws: Sequence[Said]) -> Shown: ...
 
     async def by_id(self, said: Said) -> bool:
-        """Whether an evicted post is still there, byte for byte."""
+        """Tells whether an evicted post can still be read byte for byte."""
         ...
 
     async def by_sentence(self, said: Said, sentence: str) -> bool:
-        """Whether a sentence of an evicted post finds it, among the first five hits."""
+        """Tells whether a search for a sentence of an evicted post finds it among the first five hits."""
         ...
 
 
@@ -63,7 +65,7 @@ class Competitor(Protocol):
 
 
 class Ours:
-    """The real use cases and pruner on a real store in a file, with the archive's index."""
+    """This product's real use cases and pruner on a real store in a file, with the archive's index."""
 
     name = "blackboard-mcp"
 
@@ -107,7 +109,7 @@ class Ours:
         try:
             posted = (await self.blackboard.post(said.agent, None, fields)).items[0]
         except UnderPressure as refused:
-            # Everybody plays the same posts: here the agent insists that it matters, as it is told it may.
+            # All competitors get the same posts, so the agent repeats it with an importance that the error allows.
             enough = refused.facts["ceiling"] + 1 if "ceiling" in refused.facts else EXEMPT - 1
             fields[0] = fields[0].model_copy(update={"importance": enough})
             posted = (await self.blackboard.post(said.agent, None, fields)).items[0]
@@ -147,6 +149,7 @@ class Ours:
 
 @asynccontextmanager
 async def ours(folder: Path, target: int, budget: int) -> AsyncIterator[Ours]:
+    """Opens this product over a folder, and yields it as a competitor."""
     settings = Settings(data=folder, target_tokens=target, synchronous="NORMAL")
     async with installation(settings, eager_index=True) as opened:
         yield Ours(opened, budget)
@@ -157,6 +160,8 @@ async def ours(folder: Path, target: int, budget: int) -> AsyncIterator[Ours]:
 
 @dataclass
 class Entry:
+    """An item on a competitor's board, with the time and number of its uses."""
+
     said: Said
     tokens: int
     used: int
@@ -166,7 +171,7 @@ class Entry:
 
 
 class Deleting:
-    """What the others share: a board in memory, and the clock by which things were used."""
+    """The common part of the other competitors: a board in memory, and a clock for uses."""
 
     name = ""
 
@@ -202,15 +207,17 @@ class Deleting:
                 self.entries[place].open_arguments.add(said.argument)
 
     def use(self, place: int) -> None:
-        """Somebody works with the item: names it, answers it, acknowledges it."""
+        """Records that an agent used the item: named, answered or acknowledged it."""
         if (entry := self.entries.get(place)) is not None:
             entry.used = self.now
             entry.uses += 1
 
     def drop(self, place: int) -> None:
+        """Deletes an item."""
         self.tokens -= self.entries.pop(place).tokens
 
     def evict(self) -> None:
+        """Deletes items until no pass is due."""
         raise NotImplementedError
 
     async def board(self) -> tuple[set[int], int]:
@@ -227,11 +234,11 @@ class Deleting:
 
 
 class Article(Deleting):
-    """The evictor of the article on eviction that this product's guard grew out of.
+    """The evictor of the article on eviction from which this product's guard was developed.
 
-    It counts items. RESOLVED items go first, then LOGs and talk (critiques and replies), least important
-    and oldest first; any other ACTIVE item stays. Its guard holds an item under debate and what that
-    names itself (one step, `replies_to` left out); an open critique is not held for its own sake.
+    It counts items. RESOLVED items go first, then LOGs and talk (critiques and replies), least important and
+    oldest first; any other ACTIVE item stays. Its guard protects an item under debate and the items that it
+    names itself (one step, without `replies_to`); an open critique is not protected for its own sake.
     """
 
     name = "article's evictor"
@@ -266,7 +273,7 @@ class _ByTokens(Deleting):
 
 
 class LeastRecentlyUsed(_ByTokens):
-    """Tokens; what nobody named for longest goes."""
+    """An evictor that counts tokens, and deletes the items unused for longest."""
 
     name = "LRU by tokens"
 
@@ -275,7 +282,7 @@ class LeastRecentlyUsed(_ByTokens):
 
 
 class LeastFrequentlyUsed(_ByTokens):
-    """Tokens; what was named least often goes, oldest first."""
+    """An evictor that counts tokens, and deletes the least used items, oldest first."""
 
     name = "LFU by tokens"
 
@@ -284,7 +291,7 @@ class LeastFrequentlyUsed(_ByTokens):
 
 
 class FirstInFirstOut(Deleting):
-    """Items; the oldest goes. It is told beforehand how many tokens an item has on average."""
+    """An evictor that counts items, and deletes the oldest. It is given the mean tokens of an item."""
 
     name = "FIFO by items"
 

@@ -1,4 +1,4 @@
-"""Recorded sessions with arguments woven in: what every competitor of `eviction.py` is fed.
+"""The workload of `eviction.py`: recorded sessions with arguments woven in, the same for every competitor.
 
 The recorded steps come as they were said. Around them, drawn by a seed: facts that a step depends on
 (chains of 1 to 3), constraints, critiques of recent and of old steps, second critics, replies (chains of
@@ -6,8 +6,8 @@ The recorded steps come as they were said. Around them, drawn by a seed: facts t
 critic once the author has answered each critique, by a judge, or by withdrawal; some are still open when
 the board ends. Authors resolve part of what a session left behind once it is over.
 
-Which items an open argument consists of is written down here, by whoever adds them, and not computed
-from edges: so what counts as a loss is nobody's guard.
+The items of an open argument are recorded here as they are added, and not computed from edges, so that what
+counts as a loss does not depend on any competitor's guard.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from blackboard_mcp.server.demo.session import Session
 CRITICS = ("critic-a", "critic-b", "critic-c")
 JUDGE, LAWGIVER = "judge", "lawgiver"
 IMPORTANCE = {"LOG": 2, "HYPOTHESIS": 3, "PLAN": 3, "CRITIQUE": 3, "REPLY": 3, "FACT": 4, "ANSWER": 4}
-"""The usual importance of a type, for those who have none of their own; 5 where it is not named."""
+"""The importance of posts that have none of their own, by type; 5 for types not listed."""
 _LATE = 12
 
 
 @dataclass
 class Argument:
-    """`members` are the item criticised, what it depends on, its critiques and all replies."""
+    """An argument. `members` are the item criticised, the items it depends on, its critiques and all replies."""
 
     number: int
     root: int
@@ -42,7 +42,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Said:
-    """A post; `place` counts the board's posts from 0, and `edges` lead to earlier places."""
+    """A post. `place` is its index among the board's posts from 0, and `edges` lead to earlier places."""
 
     place: int
     agent: str
@@ -52,14 +52,16 @@ class Said:
     edges: tuple[tuple[str, int], ...] = ()
     analyses: int | None = None
     argument: int | None = None
-    """The argument that it belongs to."""
+    """The number of the argument that the post belongs to."""
     also: tuple[int, ...] = ()
-    """What becomes part of the argument with it."""
+    """The places of items that join the argument with this post."""
     recorded: bool = False
 
 
 @dataclass(frozen=True)
 class Acknowledged:
+    """A critic's agreement in an argument. `closes` says that it is the last one needed."""
+
     agent: str
     root: int
     argument: int
@@ -68,6 +70,8 @@ class Acknowledged:
 
 @dataclass(frozen=True)
 class Decided:
+    """A judge's decision, which ends an argument."""
+
     root: int
     argument: int
     closes: bool = True
@@ -75,6 +79,8 @@ class Decided:
 
 @dataclass(frozen=True)
 class Withdrawn:
+    """A critic's withdrawal, which ends an argument."""
+
     agent: str
     critique: int
     root: int
@@ -84,6 +90,8 @@ class Withdrawn:
 
 @dataclass(frozen=True)
 class Resolved:
+    """An author's post that becomes resolved."""
+
     agent: str
     place: int
 
@@ -92,12 +100,13 @@ Action = Said | Acknowledged | Decided | Withdrawn | Resolved
 
 
 def first_sentence(text: str, longest: int = 160) -> str:
+    """Returns the first line of more than 20 characters, cut to `longest`."""
     line = next((line.strip() for line in text.splitlines() if len(line.strip()) > 20), text.strip())
     return line[:longest]
 
 
 class Weaver:
-    """Weaves one board. `actions` are in order; the same seed and sessions give the same."""
+    """Weaves the actions of one board. The same seed and sessions give the same actions."""
 
     def __init__(self, seed: str) -> None:
         self.rng = random.Random(seed)
@@ -110,6 +119,7 @@ class Weaver:
         self.now = 0
 
     def weave(self, sessions: Sequence[Session]) -> list[Action]:
+        """Returns the actions of a board on which the sessions are played one after the other."""
         for session in sessions:
             began = len(self.posts)
             places: list[int] = []
@@ -143,11 +153,13 @@ class Weaver:
     # Time, in recorded steps
 
     def tick(self) -> None:
+        """Moves on by one recorded step, and does what is due."""
         self.now += 1
         while self.later and self.later[0][0] <= self.now:
             heapq.heappop(self.later)[2]()
 
     def after(self, steps: int, do: Callable[[], None]) -> None:
+        """Plans an action for a later recorded step."""
         heapq.heappush(self.later, (self.now + steps, next(self.order), do))
 
     # What is said
@@ -165,6 +177,7 @@ class Weaver:
         also: Sequence[int] = (),
         recorded: bool = False,
     ) -> int:
+        """Adds a post, and returns its place."""
         place = len(self.posts)
         weight = importance or IMPORTANCE.get(type_, 5)
         said = Said(
@@ -175,11 +188,12 @@ class Weaver:
         return place
 
     def constraint(self) -> str:
+        """Returns the text of a new constraint."""
         n = len(self.posts)
         return f"Rule {n}: every figure taken from source {n * 7 % 97} is named with its date; no exception."
 
     def facts(self, agent: str) -> tuple[int, ...]:
-        """A chain of facts, each depending on the one before."""
+        """Posts a chain of 1 to 3 facts, each depending on the one before, and returns their places."""
         chain: list[int] = []
         for _ in range(self.rng.randint(1, 3)):
             n = len(self.posts)
@@ -192,7 +206,7 @@ class Weaver:
     # Arguments
 
     def pick_a_quarrel(self) -> None:
-        """A critique of a recent step, or, one time in three, of any."""
+        """Criticises a recent step or, one time in three, any step."""
         argued = {a.root for a in self.arguments if a.open}
         targets = [p.place for p in self.posts if p.recorded and p.type != "LOG" and p.place not in argued]
         if not targets:
@@ -204,6 +218,7 @@ class Weaver:
         self.criticise(self.rng.choice(CRITICS), target.place, text)
 
     def criticise(self, critic: str, root: int, text: str) -> int:
+        """Posts a critique, opens an argument or joins the open one, and returns the critique's place."""
         going_on = [a for a in self.arguments if a.open and a.root == root]
         argument = going_on[0] if going_on else Argument(len(self.arguments), root, [])
         also = () if going_on else (root, *self.behind.get(root, ()))
@@ -217,6 +232,7 @@ class Weaver:
         return place
 
     def plan(self, argument: Argument, critic: str, critique: int) -> None:
+        """Plans the replies in a new argument, and perhaps a second critic."""
         depth = 0 if self.rng.random() < 0.15 else self.rng.randint(1, 6)
         self.after(self.rng.randint(1, _LATE), lambda: self.reply(argument, critic, critique, depth))
         if self.rng.random() < 0.3:
@@ -228,7 +244,7 @@ class Weaver:
             )
 
     def reply(self, argument: Argument, critic: str, to: int, depth: int) -> None:
-        """The next reply of a chain, by author and critic in turn; after the last, the end is planned."""
+        """Posts the next reply of a chain, by author and critic in turn, and plans the next or the argument's end."""
         if not argument.open:
             return
         if depth == 0:
@@ -241,6 +257,7 @@ class Weaver:
         self.after(self.rng.randint(1, 4), lambda: self.reply(argument, critic, place, depth - 1))
 
     def end(self, argument: Argument) -> None:
+        """Ends an argument by withdrawal, acknowledgement or decision."""
         how = self.rng.random()
         if how < 0.2 and len(argument.critiques) == 1:
             argument.open = False
@@ -253,7 +270,7 @@ class Weaver:
             self.actions.append(Decided(argument.root, argument.number))
 
     def acknowledge(self, argument: Argument, place: int) -> None:
-        """One critic after another, a few steps apart, once the author has answered every critique."""
+        """Makes one critic agree after another, a few steps apart, once the author has answered every critique."""
         self.answer_the_rest(argument)
         last = place == len(argument.critics) - 1
         argument.open = not last
@@ -264,6 +281,7 @@ class Weaver:
             self.after(self.rng.randint(1, 6), lambda: self.acknowledge(argument, place + 1))
 
     def answer_the_rest(self, argument: Argument) -> None:
+        """Posts the author's replies to the critiques without one."""
         author = self.posts[argument.root].agent
         answered = {place for said in self.posts if said.agent == author for _, place in said.edges}
         for critique in argument.critiques:
@@ -272,7 +290,7 @@ class Weaver:
                 self.say(author, "REPLY", text, [("replies_to", critique)], argument=argument.number)
 
     def tidy(self, began: int, ended: int) -> None:
-        """A session is over: its question is resolved, and half of what nobody argues about."""
+        """Ends a session: resolves its question, and half of the claims that nobody argues about."""
         argued = {n for a in self.arguments if a.open for n in (a.root, *a.critiques)}
         for said in self.posts[began:ended]:
             done = said.type == "PROBLEM" or (

@@ -1,4 +1,4 @@
-"""What one caller at its limits costs another: a post's median and 99th percentile beside abusers of each kind.
+"""Measures what one caller at its limits costs another: latencies of posts beside abusers of each kind.
 
     python benchmarks/fairness.py [--seconds 6] [--rounds 3] [--kinds quiet,views,…] [--each 120]
 
@@ -53,6 +53,7 @@ KINDS: Final[dict[str, Call | None]] = {
 
 
 def request(port: int, agent: str, tool: str, arguments: dict[str, Any]) -> bytes:
+    """Returns a tool call as an HTTP request."""
     params = {"name": tool, "arguments": arguments, "_meta": META}
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
     head = (
@@ -65,7 +66,10 @@ def request(port: int, agent: str, tool: str, arguments: dict[str, Any]) -> byte
 
 
 async def abuse(port: int, kind: str, each: int) -> None:
-    """Calls of one kind, so many at once, until the process is ended; prints how many were answered and refused."""
+    """Makes `each` calls of one kind at once, again and again until the process is killed.
+
+    Prints the numbers of answered and refused calls, as JSON, four times a second.
+    """
     call = KINDS[kind]
     assert call is not None
     answered = {"done": 0, "refused": 0}
@@ -88,7 +92,7 @@ async def abuse(port: int, kind: str, each: int) -> None:
 
 
 def worked(pid: int) -> float:
-    """Milliseconds of CPU that the threads of a process have taken, those that ended left out."""
+    """Returns the CPU milliseconds of a process's living threads."""
     tasks = Path(f"/proc/{pid}/task")
     found = 0
     for task in tasks.iterdir() if tasks.exists() else ():
@@ -98,7 +102,10 @@ def worked(pid: int) -> float:
 
 
 async def post(port: int, pid: int, seconds: float) -> tuple[list[float], list[float]]:
-    """Posts one after the other, with pauses: their times, and what the server worked meanwhile, sorted."""
+    """Posts one after the other with pauses; returns the milliseconds of each, and of the server's CPU meanwhile.
+
+    Both lists are sorted.
+    """
     taken: list[float] = []
     work: list[float] = []
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -117,14 +124,18 @@ async def post(port: int, pid: int, seconds: float) -> tuple[list[float], list[f
 
 
 def percentiles(values: list[float]) -> tuple[float, float]:
+    """Returns the median and 99th percentile of sorted values."""
     return values[len(values) // 2], values[int(len(values) * 0.99)]
 
 
 def sample(
     port: int, pid: int, kind: str, each: int, seconds: float
 ) -> tuple[float, float, float, float, int]:
-    """The median and the 99th percentile of the posts' times, the same of the server's work meanwhile, and the calls
-    that the abuser got answered."""
+    """Measures posts beside one kind of abuse.
+
+    Returns the median and 99th percentile of the posts' milliseconds, both of the server's CPU milliseconds
+    meanwhile, and how many of the abuser's calls were answered.
+    """
     if KINDS[kind] is None:
         taken, work = asyncio.run(post(port, pid, seconds))
         return *percentiles(taken), *percentiles(work), 0
@@ -134,7 +145,7 @@ def sample(
         text=True,
     )
     assert process.stdout is not None
-    for _ in range(5):  # about a second: it is at its limits
+    for _ in range(5):  # after about a second the abuser is at its limits
         process.stdout.readline()
     taken, work = asyncio.run(post(port, pid, seconds))
     process.terminate()
@@ -181,6 +192,7 @@ def main() -> None:
 
 
 async def fill(port: int) -> None:
+    """Posts `FILLING` facts to the board."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     for _ in range(FILLING // 40):
         items = [{"text": _text(25), "type": "FACT"} for _ in range(40)]

@@ -1,4 +1,4 @@
-"""A burst of events to many durable subscriptions at once: is all of it delivered, how fast, in how much memory.
+"""Measures a burst of events to many durable subscriptions: completeness of delivery, speed and memory.
 
     python benchmarks/fan_out.py [--agents 20] [--each 50] [--events 10000] [--stalled 20]
 
@@ -42,15 +42,15 @@ from mcp.client.streamable_http import streamable_http_client
 BATCH = 50
 PAGE = 200
 ROOM = "10000000"
-"""Tokens of working memory, so that no pass adds events of its own."""
+"""The target tokens of the boards: so many that no pruning pass adds events."""
 THROUGH_SDK = 5
-"""Of an agent's subscriptions, those that wait through a client of the SDK."""
+"""The number of each agent's subscriptions that wait through a client of the SDK."""
 ASKED: dict[str, Any] = {"blackboard/structured": True}
 
 
 @dataclass(slots=True)
 class Held:
-    """One subscription, and what it delivered."""
+    """One subscription, and the events that it delivered."""
 
     id: str
     agent: str
@@ -61,11 +61,12 @@ class Held:
     calls: int = 0
 
     def arguments(self) -> dict[str, Any]:
+        """Returns the arguments of the next call of `wait`."""
         wanted = {"board": "main", "subscription": self.id, "seconds": 25, "limit": PAGE}
         return {**wanted, "since": self.cursor} if self.confirms else wanted
 
     def take(self, news: dict[str, Any], last: int | None) -> bool:
-        """Whether there is more to come."""
+        """Records the events of an answer, and tells whether more are to come."""
         self.calls += 1
         self.got += [event["seq"] for event in news["events"]]
         self.cursor = news["cursor"]
@@ -74,7 +75,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a burst came to. Rates are events a second, memory is in MiB of the server process."""
+    """The result of a burst. Rates are events per second, memory is in MiB of the server process."""
 
     subscriptions: int
     events: int
@@ -84,20 +85,20 @@ class Outcome:
     delivered: int
     calls: int
     lag: float
-    """Seconds from the last commit until the last subscription had everything."""
+    """The seconds from the last commit until the last subscription had all its events."""
     wrong: list[str]
-    """Subscriptions that did not get exactly what is theirs, in order, once."""
+    """The subscriptions that did not get exactly their events, in order, once each."""
     before: float
     most: float
     after: float
     cpu: float
-    """Seconds of the server process from the first post of the followed burst to the last delivery."""
+    """The CPU seconds of the server from the first post of the followed burst to the last delivery."""
     stalled_open: int
-    """Stalled streams that the server still served when the burst was over."""
+    """The number of stalled streams that were still open after the burst."""
 
 
 class Wire:
-    """A kept-alive connection of the newest protocol generation."""
+    """A kept-alive connection that speaks the newest protocol generation."""
 
     def __init__(
         self, port: int, agent: str, streams: tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -131,6 +132,7 @@ class Wire:
 
 
 def memory(pid: int) -> float:
+    """Returns the resident memory of a process in MiB."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
@@ -144,6 +146,7 @@ async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 
 @asynccontextmanager
 async def reader(serving: Serving, agent: str, mode: str) -> AsyncIterator[Client]:
+    """Connects an agent's client of the SDK."""
     limits = httpx2.Limits(max_connections=None)
     http = httpx2.AsyncClient(
         headers={"X-Blackboard-Agent": agent}, trust_env=False, timeout=120, limits=limits
@@ -153,7 +156,7 @@ async def reader(serving: Serving, agent: str, mode: str) -> AsyncIterator[Clien
 
 
 def filters(number: int) -> dict[str, Any]:
-    """What subscription `number` wants: no two alike, and every one of them the last event."""
+    """Returns the filter of subscription `number`: no two are alike, and each matches the last event."""
     kinds: list[dict[str, Any]] = [
         {"tags": [f"t{number % 50}"]},
         {"key": f"task:{number % 40}:*"},
@@ -165,6 +168,7 @@ def filters(number: int) -> dict[str, Any]:
 
 
 def batch(first: int, count: int, poster: str) -> list[dict[str, Any]]:
+    """Returns `count` posts, numbered from `first`."""
     return [
         {
             "text": f"finding {poster} {number}",
@@ -178,7 +182,7 @@ def batch(first: int, count: int, poster: str) -> list[dict[str, Any]]:
 
 
 async def post(board: str, events: int, here: Wire, there: Client) -> float:
-    """Posts from both processes at once; how many seconds it took."""
+    """Posts from both processes at once, and returns the seconds that it took."""
     started = time.perf_counter()
 
     async def through_http() -> None:
@@ -196,7 +200,7 @@ async def post(board: str, events: int, here: Wire, there: Client) -> float:
 
 
 def stall(port: int) -> socket.socket:
-    """A reader that asks for every event and reads none."""
+    """Opens a stream of all events that is never read."""
     reader = socket.socket()
     reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
     reader.connect(("127.0.0.1", port))
@@ -208,6 +212,7 @@ def stall(port: int) -> socket.socket:
 
 
 async def follow_by_wire(port: int, held: Held) -> None:
+    """Waits on a subscription over a connection of its own until its last event."""
     wire = await Wire.open(port, held.agent)
     while held.take(await wire.call("wait", held.arguments()), None):
         pass
@@ -215,11 +220,13 @@ async def follow_by_wire(port: int, held: Held) -> None:
 
 
 async def follow_by_sdk(client: Client, held: Held) -> None:
+    """Waits on a subscription through a client of the SDK until its last event."""
     while held.take(await call(client, "wait", **held.arguments()), None):
         pass
 
 
 async def idle(port: int, number: int) -> None:
+    """Waits for events that never come, until cancelled."""
     wire = await Wire.open(port, f"idle-{number % 20}")
     try:
         while True:
@@ -229,7 +236,7 @@ async def idle(port: int, number: int) -> None:
 
 
 async def waited_on(port: int, waits: int, events: int, here: Wire, there: Client) -> float:
-    """Seconds of posting while so many calls wait for what does not come."""
+    """Returns the seconds that posting took while `waits` calls wait for events that never come."""
     await here.call("post", {"board": "quiet", "text": "the beginning"})
     for number in range(20):
         wire = await Wire.open(port, f"idle-{number}")
@@ -247,7 +254,7 @@ async def waited_on(port: int, waits: int, events: int, here: Wire, there: Clien
 
 
 async def run(folder: Path, agents: int, each: int, events: int, stalled: int) -> Outcome:
-    """The whole burst, on boards of its own in a data folder."""
+    """Runs the whole benchmark on new boards in a data folder."""
     async with AsyncExitStack() as stack:
         limits = folder / "limits.toml"
         limits.write_text("[limits]\nposts_burst = 10_000_000\nboard_posts_burst = 10_000_000\n")
@@ -324,7 +331,7 @@ async def run(folder: Path, agents: int, each: int, events: int, stalled: int) -
 
 
 async def wrong(folder: Path, held: list[Held]) -> list[str]:
-    """Who did not get exactly what the log in the file has for it."""
+    """Returns a line for each subscription that did not get exactly its events in the log."""
     store = await SqlBoardStore.open(folder / "board.sqlite3")
     try:
         log = []
@@ -347,7 +354,7 @@ async def wrong(folder: Path, held: list[Held]) -> list[str]:
 
 
 def is_open(reader: socket.socket) -> bool:
-    """Whether the server still holds the stream; reads what it had sent."""
+    """Tells whether the server still serves the stream, after reading what it had sent."""
     reader.settimeout(0.05)
     try:
         while reader.recv(1 << 16):

@@ -37,7 +37,10 @@ TYPES = ("FACT", "LOG", "LOG", "HYPOTHESIS", "PLAN", "RESULT", "DECISION", "FACT
 
 
 def pieces(folder: Path | None, characters: int) -> Iterator[tuple[str, str]]:
-    """(speaker, text) of so many characters, cut from the sessions; cut elsewhere in each further round."""
+    """Yields pieces of the sessions, each `characters` long, with their speakers.
+
+    There are four rounds, which cut the texts at different places.
+    """
     shipped = resources.files("blackboard_mcp.server.demo") / "logs"
     files = sorted(
         (p for p in (folder or shipped).iterdir() if p.name.endswith(".json")), key=lambda p: p.name
@@ -55,7 +58,7 @@ def pieces(folder: Path | None, characters: int) -> Iterator[tuple[str, str]]:
 
 
 async def fill(settings: Settings, texts: list[tuple[str, str]]) -> float:
-    """Posts all of them and settles; the seconds of CPU that posting took."""
+    """Posts all texts, waits until everything has settled, and returns the CPU seconds that posting took."""
     chance = random.Random(1)
     made: list[str] = []
     async with installation(settings, eager_index=True) as open_:
@@ -80,14 +83,14 @@ async def fill(settings: Settings, texts: list[tuple[str, str]]) -> float:
         await open_.pruner.settle()
     async with installation(settings, eager_index=False, background=False) as open_:
         await open_.archive.drain()
-        upkeep._KEEP_VERSIONS = timedelta(0)  # half an hour later; nobody else reads
+        upkeep._KEEP_VERSIONS = timedelta(0)  # as half an hour later; nobody else reads the index here
         await open_.archive._parts()[0].maintain()
     return posting
 
 
 def of_database(path: Path) -> dict[str, int]:
-    """Bytes of each table and index of a closed database, with its free pages."""
-    # Not through the product's driver: the library that it prefers comes without dbstat.
+    """Returns the bytes of each table and index of a closed database, and of its free pages, by name."""
+    # The product's driver is not used here, because its preferred library lacks dbstat.
     with closing(sqlite3.connect(path)) as raw:
         found = dict(raw.execute("SELECT name, sum(pgsize) FROM dbstat GROUP BY name").fetchall())
         page, free = (raw.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_size", "freelist_count"))
@@ -95,7 +98,7 @@ def of_database(path: Path) -> dict[str, int]:
 
 
 def of_folder(path: Path) -> dict[str, int]:
-    """Bytes of the files below a folder by the folder that they lie in, ids left out."""
+    """Returns the bytes of files below a folder, by the folder that they are in; ids in paths are left out."""
     found: dict[str, int] = {}
     for file in path.rglob("*"):
         if file.is_file():

@@ -1,4 +1,4 @@
-"""What the guard costs on a board of 1,000, 10,000 and 100,000 live items, and what walking anew would.
+"""Measures the guard on boards of 1,000, 10,000 and 100,000 live items, compared with walking all edges anew.
 
     python benchmarks/guard.py [--sizes 1000,10000,100000] [--rounds 30] [--json]
 
@@ -42,10 +42,10 @@ Times = dict[str, float]
 
 
 async def grow(at: Table, size: int) -> list[int]:
-    """A board of about `size` live items; the roots of its debates."""
+    """Fills a board with about `size` live items, and returns the numbers of its debates' roots."""
     dice = random.Random(size)
     roots: list[int] = []
-    # A few agents stand for many: each may hold as much as there is.
+    # A few agents stand for many, so each may hold any share of the board.
     config = BoardConfig(target_tokens=2 * size * TOKENS, owner_held=1.0, owner_share=1.0)
     await at.store.ensure_board(at.board, "alice", config)
     for debate in range(DEBATES):
@@ -81,7 +81,7 @@ async def grow(at: Table, size: int) -> list[int]:
 
 
 def walk(no: int) -> Steps[int]:
-    """What every question cost without the index."""
+    """Computes the protected items from all open debates without the index, and returns how many there are."""
     about = yield sql("debated_anywhere"), ()
     steps = closure({number: "" for board, number, _ in about if board == no})
     try:
@@ -94,6 +94,7 @@ def walk(no: int) -> Steps[int]:
 
 
 async def timed(rounds: int, call: Callable[[], Awaitable[object]]) -> float:
+    """Returns the median CPU milliseconds of a call over some rounds."""
     spent = []
     for _ in range(rounds):
         begin = time.process_time()
@@ -103,7 +104,11 @@ async def timed(rounds: int, call: Callable[[], Awaitable[object]]) -> float:
 
 
 async def passes(at: Table, rounds: int, reach: Reach | None) -> tuple[float, int]:
-    """Passes that have to move `MOVED` items each, and how many they moved."""
+    """Runs passes that have to move `MOVED` items each.
+
+    Returns the median CPU milliseconds of a pass, and how many items it moved. `reach` limits what a pass is
+    shown.
+    """
     spent, moved = [], []
 
     def plan(space: Workspace) -> Plan:
@@ -130,6 +135,7 @@ async def passes(at: Table, rounds: int, reach: Reach | None) -> tuple[float, in
 
 
 async def measure(folder: Path, size: int, rounds: int) -> Times:
+    """Fills a board of `size` items, and returns the milliseconds of each operation by name."""
     store = await SqlBoardStore.open(folder / f"{size}.db", synchronous="NORMAL")
     at = Table(store)
     roots = await grow(at, size)
@@ -162,6 +168,7 @@ async def measure(folder: Path, size: int, rounds: int) -> Times:
 
 
 def table(measured: dict[int, Times]) -> str:
+    """Returns the times as a table for a terminal, with the largest board's time divided by the smallest's."""
     sizes = sorted(measured)
     lines = [f"{'':26}" + "".join(f"{size:>12,}" for size in sizes) + f"{'ratio':>9}"]
     for name in measured[sizes[0]]:

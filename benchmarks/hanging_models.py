@@ -1,4 +1,4 @@
-"""Posts beside models that hang, against posts without any model, in turns within one run.
+"""Measures posts on a server whose models hang, against posts on a server without models, in turns in one run.
 
     python benchmarks/hanging_models.py [--rounds 12] [--posts 100]
 
@@ -38,7 +38,7 @@ READY = "blackboard-mcp serves "
 
 
 class Hanging:
-    """An endpoint that accepts, notes the path and never answers."""
+    """An endpoint that accepts requests, records their paths and never answers."""
 
     def __init__(self) -> None:
         self.asked: set[str] = set()
@@ -65,7 +65,7 @@ class Board:
         self._connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
 
     def post(self, **arguments: Any) -> float:
-        """Seconds that it took."""
+        """Posts, and returns the seconds that it took."""
         params = {"name": "post", "arguments": arguments, "_meta": META}
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
         headers = {
@@ -87,6 +87,7 @@ class Board:
 
 @contextlib.contextmanager
 def served(folder: Path, *options: str) -> Iterator[Board]:
+    """Runs a server over a folder, and yields a client of it."""
     words = command("serve", "--transport", "http", "--port", "0", "--data", str(folder))
     process = subprocess.Popen(
         [*words, "--target-tokens", "400", *options], stderr=subprocess.PIPE, text=True, env=environment()
@@ -102,12 +103,12 @@ def served(folder: Path, *options: str) -> Iterator[Board]:
 
 
 def seed(board: Board) -> None:
-    """What an index has to learn."""
+    """Posts items that the index has to embed."""
     board.post(board="seed", items=[{"text": f"pump {n} leaks {FILLER}", "type": "LOG"} for n in range(12)])
 
 
 def thread(board: Board) -> None:
-    """A finished thread, worth a summary."""
+    """Posts a finished thread, long enough for a summary."""
     on = {"edges": {"replies_to": ["$1"]}}
     replies = [{"text": f"{n}: {FILLER}", "type": "REPLY", **on} for n in range(6)]
     decision = {"text": "We take the blue pump.", "type": "DECISION", **on}
@@ -153,6 +154,7 @@ def main() -> None:
 
 
 def wait_for(endpoint: Hanging, path: str) -> None:
+    """Waits until the endpoint was asked for this path."""
     while path not in endpoint.asked:
         time.sleep(0.05)
 

@@ -1,4 +1,4 @@
-"""What the dearest calls there are cost a server: the CPU of each beside that of a plain post in the same run.
+"""Measures the most expensive calls: the CPU of each, compared with that of a plain post in the same run.
 
     python benchmarks/heavy_calls.py [--most 200]
 
@@ -26,7 +26,7 @@ TIMES, POSTS = 3, 60
 
 
 def calls() -> Any:
-    """The module with the calls."""
+    """Imports and returns the test module with the calls."""
     sys.path.insert(0, str(TESTS / "support"))
     spec = importlib.util.spec_from_file_location("heavy", TESTS / "acceptance" / "test_heavy_calls.py")
     assert spec is not None
@@ -42,14 +42,14 @@ heavy = calls()
 
 @dataclass
 class Timed(heavy.Server):  # type: ignore[misc]
-    """A served folder that is asked what its calls cost."""
+    """A server whose calls are measured in CPU time."""
 
     pid: int = 0
     post: float = 0.0
     cost: dict[str, float] = field(default_factory=dict)
 
     def cpu(self) -> float:
-        """Seconds of CPU of all threads of the server."""
+        """Returns the CPU seconds of all threads of the server."""
         used = 0
         for task in Path(f"/proc/{self.pid}/task").iterdir():
             with contextlib.suppress(FileNotFoundError):
@@ -57,16 +57,19 @@ class Timed(heavy.Server):  # type: ignore[misc]
         return used / 1e9
 
     def timed(self, asking: Callable[[], Any]) -> tuple[float, Any]:
+        """Makes a call, and returns the CPU seconds that it took and its reply."""
         before = self.cpu()
         reply = asking()
         return self.cpu() - before, reply
 
     def plain(self) -> float:
+        """Makes a plain post, and returns its CPU seconds."""
         return self.timed(
             lambda: heavy.wires.call(self.modern, "post", '{"text": "a fact", "board": "quiet"}')
         )[0]
 
     def measured(self, name: str, asking: Callable[[], Any]) -> Any:
+        """Makes a call `TIMES` times, keeps the least CPU seconds under its name, and returns the first reply."""
         took, first = self.timed(asking)
         took = min([took, *(self.timed(asking)[0] for _ in range(TIMES - 1))])
         self.cost[name] = max(took, self.cost.get(name, 0.0))
@@ -74,7 +77,7 @@ class Timed(heavy.Server):  # type: ignore[misc]
 
 
 def tests() -> Iterator[Callable[[Any], None]]:
-    """Each test of the module with each of its parameters, for a server."""
+    """Yields a function of a server for each test of the module and each of its parameters."""
     for name, test in vars(heavy).items():
         if name.startswith("test_"):
             marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]

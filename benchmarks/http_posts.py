@@ -1,4 +1,4 @@
-"""Posts per second over HTTP for 1, 8 and 32 clients, beside a no-op tool on the same SDK in the same run.
+"""Measures posts per second over HTTP for 1, 8 and 32 clients, compared with a no-op tool on the same SDK.
 
     python benchmarks/http_posts.py [--seconds 5] [--rounds 3] [--clients 1,8,32]
 
@@ -60,7 +60,7 @@ NOOP = textwrap.dedent(
 )
 
 
-# As fast as they go: the rates of agents are not what is measured.
+# Limits so high that they do not slow the posts.
 LIMITS = dict.fromkeys(("bytes_burst", "board_bytes_burst"), 1000000000) | {
     "posts_burst": 10_000_000,
     "board_posts_burst": 10_000_000,
@@ -69,7 +69,7 @@ LIMITS = dict.fromkeys(("bytes_burst", "board_bytes_burst"), 1000000000) | {
 
 @contextmanager
 def server(command: list[str]) -> Iterator[tuple[int, int]]:
-    """A server process: its port and process id."""
+    """Runs a server process, and yields its port and process id."""
     wide = {**os.environ, "BLACKBOARD_LIMITS": json.dumps(LIMITS)}
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=wide)
     try:
@@ -90,11 +90,13 @@ def server(command: list[str]) -> Iterator[tuple[int, int]]:
 
 
 def cpu_seconds(pid: int) -> float:
+    """Returns the CPU seconds that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def request(port: int, agent: str, number: int) -> bytes:
+    """Returns a post as an HTTP request."""
     body = json.dumps(
         {
             "jsonrpc": "2.0",
@@ -117,7 +119,7 @@ def request(port: int, agent: str, number: int) -> bytes:
 
 
 async def answer(reader: asyncio.StreamReader) -> bytes:
-    """One response, whole."""
+    """Reads one response, and returns its body."""
     head = (await reader.readuntil(b"\r\n\r\n")).lower()
     if b" 200 " not in head.split(b"\r\n", 1)[0]:
         raise SystemExit(f"refused: {head!r}")
@@ -135,6 +137,7 @@ async def answer(reader: asyncio.StreamReader) -> bytes:
 
 
 async def client(port: int, name: str, until: float, latencies: list[float]) -> None:
+    """Posts one after the other until the time `until`, and adds the seconds of each to `latencies`."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     number = 0
     while (started := time.perf_counter()) < until:
@@ -148,7 +151,7 @@ async def client(port: int, name: str, until: float, latencies: list[float]) -> 
 
 
 async def load(port: int, clients: int, seconds: float) -> tuple[float, float]:
-    """Calls per second and the 99th percentile in milliseconds."""
+    """Returns posts per second and the 99th percentile in milliseconds, for so many clients at once."""
     latencies: list[float] = []
     until = time.perf_counter() + seconds
     await asyncio.gather(*(client(port, f"agent-{n}", until, latencies) for n in range(clients)))
@@ -157,7 +160,7 @@ async def load(port: int, clients: int, seconds: float) -> tuple[float, float]:
 
 
 def cold_start(command: list[str]) -> float:
-    """Seconds from starting the process to the first answered tool list over stdio."""
+    """Returns the seconds from starting the process to its first list of tools over stdio."""
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": META}}
     started = time.perf_counter()
     process = subprocess.Popen(

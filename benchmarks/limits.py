@@ -1,4 +1,4 @@
-"""What limits cost: CPU of a post with and without them in turns, and of each check alone.
+"""Measures what limits cost: the CPU of a post with and without them, in turns, and of each check alone.
 
     python benchmarks/limits.py [--rounds 12] [--posts 250]
 
@@ -34,10 +34,12 @@ TIMES = 50_000
 
 
 def least(call: Callable[[], object], times: int = TIMES) -> float:
+    """Returns the least microseconds of a call over seven runs."""
     return min(timeit.repeat(call, number=times, repeat=7)) / times * 1e6
 
 
 def checks() -> dict[str, float]:
+    """Returns the microseconds of each check, by its description."""
     quotas, names = Quotas(WIDE), cycle([f"agent-{n}" for n in range(1_000)])
     admission = Admission(cast(Any, None), Limits())
     caller = cast(Any, SimpleNamespace(principal=SimpleNamespace(owner="a")))
@@ -62,7 +64,7 @@ def checks() -> dict[str, float]:
 
 
 async def posts(rounds: int, each: int) -> tuple[float, float]:
-    """CPU of a post without limits, and with them."""
+    """Returns the least CPU microseconds of a post without limits, and with them."""
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(
             data=Path(folder), synchronous="NORMAL", embedder="none", target_tokens=10_000_000

@@ -1,4 +1,4 @@
-"""What one text costs against another a quarter as long: about 4 where the time is in proportion, 16 by the square.
+"""Measures the cost of a text against one a quarter as long: 4 if time is proportional to length, 16 if quadratic.
 
     python benchmarks/proportion.py [characters]
 
@@ -22,20 +22,22 @@ VOCABULARY = BpeTokenizer()
 
 
 def count_tokens(text: str) -> object:
-    """Without what is remembered of equal pieces."""
+    """Counts the tokens of a text without the cache of pieces."""
     return [VOCABULARY._count(piece) for piece in pieces(text)]
 
 
 def match_pattern(text: str) -> object:
+    """Checks a text against a pattern on which a backtracking matcher would take exponential time."""
     return list(schemas.faults({"pattern": "^(a+)+$"}, text + "!"))
 
 
 def weigh_message(text: str) -> object:
+    """Checks the number of values in a message of as many elements as the text has characters."""
     return holds_too_much(("[" + '"a",' * len(text) + "0]").encode())
 
 
 def least(work: Callable[[str], object], text: str) -> float:
-    """CPU milliseconds."""
+    """Returns the least CPU milliseconds of five runs."""
     taken = []
     for _ in range(TIMES):
         begun = time.process_time()

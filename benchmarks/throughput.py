@@ -1,4 +1,4 @@
-"""Posts and views per second with 1, 8, 32 and 128 callers, in-process and over MCP, and on large boards.
+"""Measures posts and views per second for 1 to 128 callers, in-process and over MCP, and times on large boards.
 
     python benchmarks/throughput.py callers [--seconds 3] [--rounds 2] [--counts 1,8,32,128]
     python benchmarks/throughput.py sizes [--sizes 1000,10000,100000,1000000] [--rounds 200]
@@ -50,7 +50,7 @@ async def look(board: Blackboard, caller: int) -> None:
 
 
 async def ask(call: Call, callers: int, seconds: float) -> tuple[float, float, float]:
-    """Calls per second, and the median and the 99th percentile in milliseconds."""
+    """Returns calls per second, and the median and 99th percentile in milliseconds."""
     taken: list[float] = []
     until = time.perf_counter() + seconds
 
@@ -65,6 +65,7 @@ async def ask(call: Call, callers: int, seconds: float) -> tuple[float, float, f
 
 
 async def in_process(folder: Path, counts: list[int], seconds: float, rounds: int) -> None:
+    """Prints the rates of posts and views by calls in this process."""
     async with installation(Settings(data=folder), eager_index=False) as opened:
         board = opened.blackboard
         for name, call in (("post", post), ("view", look)):
@@ -74,6 +75,7 @@ async def in_process(folder: Path, counts: list[int], seconds: float, rounds: in
 
 
 def over_mcp(folder: Path, counts: list[int], seconds: float, rounds: int) -> None:
+    """Prints the rates of posts to a server process over HTTP."""
     command = [sys.executable, "-m", "blackboard_mcp.server", "serve", "--data", str(folder)]
     with server([*command, "--transport", "http", "--port", "0"]) as (port, _):
         for count in counts:
@@ -82,12 +84,13 @@ def over_mcp(folder: Path, counts: list[int], seconds: float, rounds: int) -> No
 
 
 def report(name: str, callers: int, rate: float, p50: float | None, p99: float) -> None:
+    """Prints one line of figures. Latencies are in milliseconds."""
     middle = "" if p50 is None else f"p50 {p50:7.2f} ms"
     print(f"{name:16} {callers:4} callers {rate:9,.0f}/s  {middle:14}  p99 {p99:7.2f} ms", flush=True)
 
 
 async def fill(folder: Path, size: int) -> None:
-    """A data folder whose board has `size` live items by eight agents, every tenth an entry."""
+    """Fills a data folder's board with `size` live items by eight agents; every tenth is an entry."""
     store = await SqlBoardStore.open(Settings(data=folder).database, synchronous="NORMAL")
     config = BoardConfig(target_tokens=TARGET)
     for first in range(0, size, FILLED_AT_ONCE):
@@ -103,6 +106,7 @@ async def fill(folder: Path, size: int) -> None:
 
 
 async def sizes(folder: Path, wanted: list[int], rounds: int) -> None:
+    """Prints the medians of calls on boards of these sizes, in milliseconds."""
     for size in wanted:
         begun = time.perf_counter()
         await fill(folder / str(size), size)

@@ -1,4 +1,4 @@
-"""Transactions per second against single posts, with 1, 8 and 32 callers in one process.
+"""Measures transactions per second against single posts, with 1, 8 and 32 callers in one process.
 
     python benchmarks/transactions.py [--seconds 3] [--rounds 2] [--counts 1,8,32]
 
@@ -34,11 +34,12 @@ versions: dict[int, int] = {}
 
 
 def entries(caller: int) -> list[str]:
+    """Returns the keys of the caller's two entries."""
     return [f"of:{caller}:{side}" for side in ("left", "right")]
 
 
 def writes(caller: int) -> list[PostFields]:
-    """A new version of both entries, each with the version that it follows."""
+    """Returns a new version of both entries, each with the version that it follows."""
     return [
         PostFields(key=key, text=f"{TEXT} {versions[caller]}", type="LOG", expected_version=versions[caller])
         for key in entries(caller)
@@ -46,6 +47,7 @@ def writes(caller: int) -> list[PostFields]:
 
 
 async def begin(board: Blackboard, caller: int) -> None:
+    """Writes the first version of the caller's entries, if it has none yet."""
     if caller not in versions:
         versions[caller] = 1
         await board.post(
@@ -54,12 +56,14 @@ async def begin(board: Blackboard, caller: int) -> None:
 
 
 async def two_posts(board: Blackboard, caller: int) -> None:
+    """Writes both entries by two calls."""
     for fields in writes(caller):
         await board.post(f"agent-{caller}", None, [fields])
     versions[caller] += 1
 
 
 async def transaction(board: Blackboard, caller: int, *globs: str) -> None:
+    """Writes both entries in one transaction, which also reads the globs."""
     read = dict.fromkeys(entries(caller), versions[caller])
     read |= dict.fromkeys((f"free:{caller}:a", f"free:{caller}:b"), 0)
     if globs:
@@ -71,6 +75,7 @@ async def transaction(board: Blackboard, caller: int, *globs: str) -> None:
 
 
 async def contended(board: Blackboard, caller: int) -> None:
+    """Adds one to an entry that all callers count up, again until it commits."""
     agent = f"agent-{caller}"
     while True:
         found = (await board.read(agent, None, [], ["counter"])).found
@@ -84,7 +89,7 @@ async def contended(board: Blackboard, caller: int) -> None:
 
 
 async def measured(call: Call, callers: int, seconds: float) -> tuple[float, float, float, float]:
-    """As `ask`, and the microseconds of CPU that this process took for each call."""
+    """Returns the figures of `ask`, and the CPU microseconds of this process for each call."""
     begun = time.process_time()
     rate, p50, p99 = await ask(call, callers, seconds)
     return rate, p50, p99, 1e6 * (time.process_time() - begun) / (rate * seconds)

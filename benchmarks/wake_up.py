@@ -1,4 +1,4 @@
-"""How soon a waiting agent in one process hears of a post made through another, and what idling costs.
+"""Measures how soon a waiting agent in one process hears of a post through another, and what idling costs.
 
     python benchmarks/wake_up.py [--posts 100] [--idle 30] [--ways]
 
@@ -34,27 +34,32 @@ WORKING = "board://main/working"
 
 
 def server(folder: str, agent: str) -> StdioServerParameters:
+    """Returns the parameters of a server process over stdio for an agent."""
     arguments = ["-m", "blackboard_mcp.server", "serve", "--data", folder, "--agent", agent]
     return StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
 
 
 def children() -> list[int]:
+    """Returns the ids of this process's child processes."""
     listed = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
     return [int(pid) for pid in listed]
 
 
 def cpu_seconds(pid: int) -> float:
+    """Returns the CPU seconds that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def idle(seconds: float) -> dict[int, float]:
+    """Returns each child's CPU use over some seconds, in percent of a core by process id."""
     before = {pid: cpu_seconds(pid) for pid in children()}
     await asyncio.sleep(seconds)
     return {pid: 100 * (cpu_seconds(pid) - was) / seconds for pid, was in before.items()}
 
 
 async def run(posts: int, seconds: float) -> None:
+    """Measures the delay from a post in one process to `wait` in another, then the cost of idling."""
     with tempfile.TemporaryDirectory() as folder:
         async with Client(server(folder, "alice")) as alice, Client(server(folder, "bob")) as bob:
             await alice.call_tool("post", {"text": "the first"})
@@ -86,6 +91,7 @@ async def run(posts: int, seconds: float) -> None:
 
 
 async def ways(posts: int) -> None:
+    """Measures the delay from a post to each kind of reader at an HTTP server."""
     heard: dict[str, float] = {}
     news = asyncio.Event()
 

@@ -1,6 +1,7 @@
 """The authorisation matrix: every kind of call, who may make it, and the call itself.
 
-One row a tool and case of `server/access/needs.py`. What is allowed is written down here a second time, by hand.
+There is a row for each tool and case of `server/access/needs.py`. The rights are written down a second time
+here, by hand, so that an error there is noticed.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ READ_MODERATE = READ | {Scope.MODERATE}
 READ_ADMIN = READ | {Scope.ADMIN}
 
 THIRD = "third"
-"""An agent who owns neither what the caller does nor what the other one does."""
+"""An agent beside the caller and the author of the item that a call is about."""
 
 
 class Stage:
-    """Makes ready what one call is about, by the use cases themselves, past the door."""
+    """Prepares the data that a call is about, by use cases directly, without checks of rights."""
 
     def __init__(self, opened: Any) -> None:
         self.opened = opened
@@ -42,27 +43,33 @@ class Stage:
         self._groups: set[str] = set()
 
     def fresh(self, word: str = "n") -> str:
+        """Returns a word that was not used before."""
         self._made += 1
         return f"{word}{self._made}"
 
     async def seq(self, board: str = "main") -> int:
+        """Returns the board's sequence, 0 if there is no board."""
         found = await self.opened.store.find_board(board)
         return 0 if found is None else int(found.seq)
 
     async def claim(self, author: str, board: str = "main") -> str:
+        """Posts a hypothesis, and returns its id."""
         fields = PostFields(text=self.fresh("claim "), type="HYPOTHESIS")
         posted = await self.opened.blackboard.post(author, board, [fields])
         return str(posted.items[0].id)
 
     async def debated(self, author: str, critic: str) -> tuple[str, str]:
-        """A claim, and a critique of it."""
+        """Posts a claim and a critique of it, and returns both ids."""
         claim = await self.claim(author)
         fields = PostFields(text=self.fresh("not so "), type="CRITIQUE", edges={"critiques": [claim]})
         posted = await self.opened.blackboard.post(critic, "main", [fields])
         return claim, str(posted.items[0].id)
 
     async def group(self, author: str, *, lasting: bool) -> str:
-        """A group of the author's, always the same where it lasts."""
+        """Makes a consumer group, and returns its name.
+
+        A `lasting` group is made once for each author; others are new each time.
+        """
         name = f"of-{author}" if lasting else self.fresh("g")
         if name in self._groups:
             return name
@@ -71,6 +78,7 @@ class Stage:
         return name
 
     async def request(self, asker: str) -> str:
+        """Opens a request to `THIRD`, and returns its id."""
         text = self.fresh("why ")
         new = NewRequest(text, 2, content_hash(text), THIRD, "", 600)
         asked = await self.opened.store.open_request("main", asker, new, config=self.opened.blackboard.config)
@@ -78,14 +86,15 @@ class Stage:
 
 
 Prepare = Callable[[Stage, str, str], Awaitable[dict[str, Any]]]
-"""The arguments of a call: `(stage, caller, author of what it is about)`."""
+"""Returns the arguments of a call, given `(stage, caller, author of the item that the call is about)`."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """Whoever has one of `roles` and all of `scopes` is let in; `own` and `others` say what happens then.
+    """A kind of call, the roles and scopes that allow it, and its result.
 
-    `ok`, or the code of what the store answers on what is the caller's own, and on what is another agent's.
+    The caller needs one of `roles` and all of `scopes`. `own` and `others` are the results, `ok` or an
+    error's code, if the item is the caller's own or another agent's.
     """
 
     tool: str
@@ -98,6 +107,8 @@ class Row:
 
 
 def plain(**arguments: Any) -> Prepare:
+    """Returns a preparation that always gives these arguments."""
+
     async def prepare(stage: Stage, caller: str, author: str) -> dict[str, Any]:
         return dict(arguments)
 
@@ -105,7 +116,7 @@ def plain(**arguments: Any) -> Prepare:
 
 
 def on_claim(**arguments: Any) -> Prepare:
-    """A call about a claim of the author's, as `id`."""
+    """Returns a preparation that gives these arguments and the id of a new claim of the author's."""
 
     async def prepare(stage: Stage, caller: str, author: str) -> dict[str, Any]:
         return {**arguments, "id": await stage.claim(author)}
@@ -114,7 +125,10 @@ def on_claim(**arguments: Any) -> Prepare:
 
 
 def argued(op: str, *, as_critic: bool = False) -> Prepare:
-    """A debate's operation on a claim of the author's, or of a third agent's that the author criticises."""
+    """Returns a preparation of a debate's operation on a claim of the author's.
+
+    With `as_critic` the operation is on the author's critique of a third agent's claim.
+    """
 
     async def prepare(stage: Stage, caller: str, author: str) -> dict[str, Any]:
         if as_critic:
@@ -131,13 +145,14 @@ def argued(op: str, *, as_critic: bool = False) -> Prepare:
 
 
 async def up_for_debate(stage: Stage, caller: str, author: str) -> dict[str, Any]:
-    """An acknowledgement in a debate without a critique, where it is owed at once."""
+    """Prepares an acknowledgement that is owed at once, in a debate without a critique."""
     claim = await stage.claim(author)
     await stage.opened.store.debate_open("main", THIRD, int(claim.removeprefix("H-")), [])
     return {"op": "acknowledge", "id": claim}
 
 
 async def decided_by_a_critic(stage: Stage, caller: str, author: str) -> dict[str, Any]:
+    """Prepares the confirmation of a critic's decision."""
     claim, _ = await stage.debated(author, THIRD)
     number = int(claim.removeprefix("H-"))
     await stage.opened.store.debate_decide("main", THIRD, number, "so be it", [], outcome=Outcome.STANDS)
@@ -145,6 +160,7 @@ async def decided_by_a_critic(stage: Stage, caller: str, author: str) -> dict[st
 
 
 async def watched(stage: Stage, caller: str, author: str) -> dict[str, Any]:
+    """Prepares the end of the caller's watch."""
     claim = await stage.claim(author)
     await stage.opened.store.debate_watch("main", caller, int(claim.removeprefix("H-")))
     return {"op": "unwatch", "id": claim}
@@ -165,6 +181,8 @@ DEBATES: dict[str, Prepare] = {
 
 
 def in_transaction(op: str) -> Prepare:
+    """Returns a preparation of a debate's operation inside a transaction."""
+
     async def prepare(stage: Stage, caller: str, author: str) -> dict[str, Any]:
         return {"debates": [await DEBATES[op](stage, caller, author)]}
 
@@ -172,10 +190,13 @@ def in_transaction(op: str) -> Prepare:
 
 
 async def acknowledging(stage: Stage, caller: str, author: str) -> dict[str, Any]:
+    """Prepares a transaction that acknowledges a delivery of the author's group."""
     return {"group": await stage.group(author, lasting=True), "ack": IDS}
 
 
 def of_group(op: str, **arguments: Any) -> Prepare:
+    """Returns a preparation of an operation on a group of the author's."""
+
     async def prepare(stage: Stage, caller: str, author: str) -> dict[str, Any]:
         return {"group": await stage.group(author, lasting=op != "end"), "op": op, **arguments}
 
@@ -228,7 +249,7 @@ async def held(stage: Stage, caller: str, author: str) -> dict[str, Any]:
 
 
 IDS = ["1.1"]
-"""A handle of a delivery that is not the caller's."""
+"""The handle of a delivery that the caller does not hold."""
 
 ROWS: tuple[Row, ...] = (
     Row("post", "", CONTRIBUTORS, POST, on_claim(tags=["x"]), others="refused"),

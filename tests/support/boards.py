@@ -29,7 +29,7 @@ ITEM_KEYS = {
     *("id", "number", "key", "version", "type", "status", "zone", "importance", "author", "text", "tags"),
     *("edges", "metadata", "tokens", "created_at", "updated_at", "sha256", "thread", "debate"),
 }
-"""What every structured item has; there may be more."""
+"""The keys that every structured item has; there may be more."""
 EVENT_KEYS = {"seq", "event", "item", "key", "version", "agent", "tags", "at"}
 
 
@@ -47,7 +47,7 @@ class HandClock:
 
 
 class Inbox:
-    """The resource notifications a legacy client got, in order."""
+    """Collects the resource notifications of a legacy client, in order."""
 
     def __init__(self) -> None:
         self.uris: list[str] = []
@@ -59,6 +59,7 @@ class Inbox:
             self._news.set()
 
     async def until(self, uri: str, times: int = 1) -> list[str]:
+        """Waits until a URI was notified `times` times, and returns all URIs so far."""
         async with asyncio.timeout(PATIENCE):
             while self.uris.count(uri) < times:
                 self._news.clear()
@@ -67,15 +68,16 @@ class Inbox:
 
 
 class Agent:
-    """One agent's client. Every call checks what holds for all results."""
+    """One agent's client. Every call checks what must hold for all results."""
 
     def __init__(self, name: str, client: Client) -> None:
         self.name = name
         self.client = client
         self.footer = ""
-        """Last line of the last result."""
+        """The last line of the last result's text."""
 
     async def call(self, tool: str, /, **arguments: Any) -> types.CallToolResult:
+        """Calls a tool with structured content, checks the footer of a result, and returns the answer."""
         result = await self.client.call_tool(tool, arguments, meta=STRUCTURED)
         assert result.structured_content is not None
         if not result.is_error:
@@ -88,20 +90,23 @@ class Agent:
         return result
 
     async def do(self, tool: str, /, **arguments: Any) -> Any:
-        """The structured answer of a call that works."""
+        """Calls a tool that must succeed, and returns its structured answer."""
         result = await self.call(tool, **arguments)
         assert not result.is_error, text_of(result)
         return result.structured_content
 
     async def say(self, tool: str, /, **arguments: Any) -> str:
-        """The text of a call that works, asked for without structure."""
+        """Calls a tool that must succeed, without structured content, and returns its text."""
         result = await self.client.call_tool(tool, arguments)
         assert not result.is_error, text_of(result)
         assert result.structured_content is None
         return text_of(result)
 
     async def fail(self, tool: str, /, **arguments: Any) -> Any:
-        """The structured form of a refusal; its text says the same, as a sentence, and ends in the footer."""
+        """Calls a tool that must be refused, and returns the structured error.
+
+        Checks that the error's text has the same message as a sentence, and ends in the footer.
+        """
         result = await self.call(tool, **arguments)
         assert result.is_error, text_of(result)
         failure = result.structured_content
@@ -117,7 +122,7 @@ class Agent:
             "quota",
         }
         lines = text_of(result).splitlines()
-        if lines[-1].startswith("seq "):  # not where there is no board that is meant
+        if lines[-1].startswith("seq "):  # there is no footer if the call's board does not exist
             self.footer = lines.pop()
             assert TOKENIZER.count(self.footer) <= 30
         assert failure["message"] == "\n".join(lines)
@@ -125,32 +130,36 @@ class Agent:
         return failure
 
     async def post(self, text: str | None = None, type: str | None = None, /, **more: Any) -> Any:
-        """The one item of a post."""
+        """Posts one item, and returns it."""
         given = {"text": text, "type": type, **more}
         answer = await self.do("post", **{k: v for k, v in given.items() if v is not None})
         assert len(answer["items"]) == 1
         return answer["items"][0]
 
     async def item(self, id: str) -> Any:
+        """Returns the item of an id, which must exist."""
         found = await self.do("read", ids=[id])
         assert found["items"], f"{self.name} finds no {id}"
         return found["items"][0]
 
     async def sees(self, id: str) -> bool:
+        """Tells whether the agent can read an item."""
         return bool((await self.do("read", ids=[id]))["items"])
 
     async def resource(self, uri: str) -> str:
+        """Returns the text of a resource, after checking its media type."""
         contents = (await self.client.read_resource(uri)).contents
         assert isinstance(contents[0], types.TextResourceContents)
         assert contents[0].mime_type == ("application/json" if ".json" in uri else "text/markdown")
         return contents[0].text
 
     async def facts(self, uri: str) -> Any:
+        """Returns the content of a JSON resource."""
         return json.loads(await self.resource(uri))
 
 
 class Boards:
-    """An open installation, its server, and whoever joined."""
+    """An open installation, its server, and the agents that joined."""
 
     def __init__(
         self, opened: compose.Installation, clock: HandClock, mode: str, stack: AsyncExitStack
@@ -162,7 +171,7 @@ class Boards:
         self._stack = stack
 
     async def join(self, *names: str, mode: str | None = None, inbox: Inbox | None = None) -> Any:
-        """Agents by name, each with a client of its own; one alone when one is named."""
+        """Connects agents by name, each with its own client; returns a list, or the agent if only one is named."""
         joined = []
         for name in names:
             info = types.Implementation(name=name, version="1")
@@ -176,13 +185,13 @@ class Boards:
         return joined if len(joined) > 1 else joined[0]
 
     def _next_mode(self) -> str:
-        """The generation of the next agent: one and the other in turn, so that they meet on one board."""
+        """Returns the protocol generation of the next agent; they alternate, so that both meet on one board."""
         now = self.mode
         self.mode = MODERN if now == LEGACY else LEGACY
         return now
 
     async def _connect(self, client: Client) -> Client:
-        """Holds a connection open in a task of its own, which can be left from any other."""
+        """Holds a connection open in its own task, so that any other task can end it."""
         ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         leave = asyncio.Event()
 
@@ -206,7 +215,7 @@ class Boards:
         return await ready
 
     async def announcing(self) -> None:
-        """Starts to tell subscribers of resources what changed, as a serving process does."""
+        """Starts to notify subscribers of changed resources, as a serving process does."""
         task = asyncio.create_task(compose.announce(self.opened, self.server))
 
         async def end() -> None:
@@ -217,11 +226,12 @@ class Boards:
         self._stack.push_async_callback(end)
 
     async def settled(self) -> None:
-        """Returns when no pruning pass is wanted or under way."""
+        """Waits until no pruning pass is due or under way."""
         async with asyncio.timeout(PATIENCE):
             await self.opened.pruner.settle()
 
     async def seq(self, board: str = "main") -> int:
+        """Returns the board's sequence, 0 if there is no board."""
         found = await self.opened.store.find_board(board)
         return 0 if found is None else found.seq
 
@@ -242,7 +252,10 @@ def text_of(result: types.CallToolResult) -> str:
 
 @asynccontextmanager
 async def open_boards(folder: Path, mode: str, **settings: Any) -> AsyncIterator[Boards]:
-    """An installation whose waits end with the first news, unless `limits` say otherwise."""
+    """Opens an installation for a test.
+
+    Unless `limits` are given, waits end with the first news instead of after a lull.
+    """
     plain: dict[str, Any] = {"tools": ("core", "admin"), "limits": Limits(lull_seconds=0)}
     given = Settings(data=folder, synchronous="NORMAL", **{**plain, **settings})
     clock = HandClock()
@@ -255,12 +268,12 @@ async def open_boards(folder: Path, mode: str, **settings: Any) -> AsyncIterator
 
 @pytest.fixture
 def mode(request: pytest.FixtureRequest) -> str:
-    """The generation of a test's first agent; the next ones alternate."""
+    """The protocol generation of a test's first agent, chosen by the test's name; the next agents alternate."""
     return (LEGACY, MODERN)[zlib.crc32(request.node.name.encode()) % 2]
 
 
 both = pytest.mark.parametrize("mode", [LEGACY, MODERN])
-"""For what a generation could change: the first agent is of each in turn."""
+"""Runs a test twice, with a first agent of each protocol generation."""
 
 
 @pytest.fixture
@@ -272,6 +285,9 @@ async def board(tmp_path: Path, mode: str) -> AsyncIterator[Boards]:
 
 @pytest.fixture
 async def small(tmp_path: Path, mode: str) -> AsyncIterator[Boards]:
-    """Boards with a budget of 400 tokens: passes start above 320 and end at 240; an owner may fill the guard."""
+    """Boards with a budget of 400 tokens: passes start above 320 and end at 240.
+
+    One owner may hold all of what the guard protects.
+    """
     async with open_boards(tmp_path, mode, target_tokens=400, board_settings={"owner_held": 1}) as boards:
         yield boards

@@ -1,4 +1,4 @@
-"""What a run says before its last line, from whichever process it comes: what stores can do, what was skipped."""
+"""Lines printed at the end of a test run, from every process: the abilities of stores, and skipped tests."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 LINES: set[str] = set()
-"""Lines that tests of this process want said at the end."""
+"""The lines that tests of this process add to the end of the run."""
 
 
 def skips(reports: Iterable[Any]) -> list[str]:
-    """One line for each reason for which tests were skipped."""
+    """Returns one line for each reason for which tests were skipped, with their number."""
     reasons = Counter(" ".join(report.longrepr[2].split()) for report in reports)
     return [f"skipped {number}: {why.removeprefix('Skipped: ')}" for why, number in sorted(reasons.items())]

@@ -1,4 +1,4 @@
-"""Runs the product's commands as people do, on a folder or on a server that asks for tokens."""
+"""Helpers that run the product's commands as people do, on a folder or on a server that asks for tokens."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ PROGRAM = (sys.executable, "-m", "blackboard_mcp.server")
 
 
 def run(given: dict[str, str], *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Runs a command with these variables in its environment, and returns its result."""
     return subprocess.run(
         [*PROGRAM, *words],
         input=stdin,
@@ -30,19 +31,20 @@ def run(given: dict[str, str], *words: str, stdin: str = "") -> subprocess.Compl
 
 
 def said(given: dict[str, str], *words: str, stdin: str = "") -> str:
-    """What a command prints, which must succeed without a word on standard error."""
+    """Runs a command that must succeed without any line on standard error, and returns its output."""
     done = run(given, *words, stdin=stdin)
     assert (done.returncode, done.stderr) == (0, ""), done
     return done.stdout
 
 
 def answered(given: dict[str, str], *words: str) -> dict[str, Any]:
+    """Runs a command with `--json`, and returns its parsed output."""
     answer: dict[str, Any] = json.loads(said(given, *words, "--json"))
     return answer
 
 
 def refused(given: dict[str, str], *words: str) -> str:
-    """The one line of an error: nothing on standard output, no traceback."""
+    """Runs a command that must fail, and returns its error of one line."""
     done = run(given, *words)
     assert (done.returncode, done.stdout) == (1, ""), done
     assert len(done.stderr.splitlines()) == 1, done.stderr
@@ -50,8 +52,8 @@ def refused(given: dict[str, str], *words: str) -> str:
 
 
 def on_terminal(given: dict[str, str], *words: str) -> str:
-    """What a command writes to a terminal of 80 columns."""
-    import pty  # there is none on Windows
+    """Returns what a command writes to a terminal of 80 columns."""
+    import pty  # missing on Windows
 
     ours, theirs = pty.openpty()
     with subprocess.Popen(
@@ -66,7 +68,7 @@ def on_terminal(given: dict[str, str], *words: str) -> str:
         while True:
             try:
                 piece = os.read(ours, 4096)
-            except OSError:  # its other end is closed
+            except OSError:  # the command has closed its end
                 break
             if not piece:
                 break
@@ -77,12 +79,16 @@ def on_terminal(given: dict[str, str], *words: str) -> str:
 
 
 def token(data: Path, *words: str) -> str:
+    """Makes an access token by the command, and returns its text."""
     return run({"BLACKBOARD_DATA": str(data)}, "token", "create", *words).stdout.strip()
 
 
 @contextmanager
 def serving(data: Path, port: int = 0) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """A server that asks for tokens and has all tools: its URL, and its process, which may be ended meanwhile."""
+    """Runs a server that asks for tokens and has all tools; yields its URL and its process.
+
+    The process may be ended before the context is left.
+    """
     words = ("serve", "--transport", "http", "--port", str(port), "--data", str(data), "--tools", "all")
     with subprocess.Popen(
         [*PROGRAM, *words, "--auth", "token"],

@@ -1,4 +1,4 @@
-"""Counting work in the place of timing it: lines of the product's code that a call runs, calls, growth."""
+"""Counts of work in place of times: lines of the product's code that a call runs, and their growth with its size."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PRODUCT = (blackboard_mcp.protocols, blackboard_mcp.server, blackboard_mcp.stora
 
 
 class Lines:
-    """Lines of the product, and of packages beside it, that this thread runs within `with`.
+    """Counts the lines of the product, and of given packages, that this thread runs inside the context.
 
-    What is written in C counts as the line that calls it: bound what that is handed.
+    Code in C counts as the line that calls it, so its input must be bounded in another way.
     """
 
     def __init__(self, *packages: ModuleType) -> None:
@@ -42,16 +42,16 @@ class Lines:
 
 
 def lines_of(call: Callable[[], object], *packages: ModuleType) -> int:
-    """How many lines of the product, and of packages beside it, a call runs in this thread."""
+    """Returns the number of lines of the product, and of given packages, that a call runs in this thread."""
     with Lines(*packages) as run:
         call()
     return run.lines
 
 
 def growth(work: Callable[[int], int], size: int) -> float:
-    """How much more a piece of work four times as large costs: 4 when its cost is in proportion, 16 by the square.
+    """Returns how much the work grows for four times the size: 4 if proportional, 16 if quadratic.
 
-    `work` counts that of one size.
+    `work` returns the count for a given size.
     """
     less, more = work(size), work(4 * size)
     assert less > 0, "nothing was counted"
@@ -59,4 +59,4 @@ def growth(work: Callable[[int], int], size: int) -> float:
 
 
 PROPORTION = 6.0
-"""`growth` up to which a cost counts as one in proportion to the size, sorting included."""
+"""The highest `growth` that still counts as proportional to the size, sorting included."""

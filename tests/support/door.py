@@ -1,7 +1,8 @@
-"""Has programs of other languages start the product's command from the warmed process, too.
+"""A way for programs in other languages to start the product's command from the warmed process.
 
-A small interpreter hands its streams on to this process, which has the command forked with them, and ends as the
-command does. What it is not told of the interpreter's settings is as in this process.
+They start a small interpreter, which passes its streams to this process. This process forks the command with
+them, and the small interpreter ends when the command does. Interpreter settings that it does not pass on are
+those of this process.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ sys.exit(int.from_bytes(door.recv(8) or b"\\x01", "big") & 255)
 
 
 class Door:
-    """Where the small interpreters knock."""
+    """The socket at which the small interpreters ask for a command."""
 
     def __init__(self) -> None:
         folder = tempfile.mkdtemp(prefix="blackboard-door-")
@@ -50,11 +51,11 @@ class Door:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def words(self, command: Sequence[str]) -> list[str]:
-        """The command line that starts a command of ours by way of the door."""
+        """Returns the command line that starts a command of the product through the door."""
         return [sys.executable, "-I", "-S", "-c", KNOCK, str(self._path), *command]
 
     def program(self, place: Path, command: Sequence[str]) -> None:
-        """Makes a program of it, which hands its arguments on."""
+        """Writes an executable file that starts the command through the door with its own arguments."""
         place.write_text(f'#!/bin/sh\nexec {shlex.join(self.words(command))} "$@"\n')
         place.chmod(0o755)
 
@@ -68,7 +69,7 @@ class Door:
             head, streams, _, _ = socket.recv_fds(knocking, 8, 3)
             with knocking.makefile("rb") as rest:
                 told = json.loads(rest.read(int.from_bytes(head, "big")))
-            # Without a locale an interpreter sets one for itself; some clients pass no settings of interpreters on.
+            # An interpreter without a locale sets one for itself; some clients pass no interpreter settings on.
             given = {name: value for name, value in told["env"].items() if not name.startswith("LC_")}
             with subprocess.Popen(
                 told["words"],
@@ -87,7 +88,7 @@ class Door:
             leaving.join()
 
     def _leave(self, knocking: socket.socket, process: subprocess.Popen[bytes]) -> None:
-        """Ends a command whose small interpreter was told to end, or did."""
+        """Ends a command when its small interpreter was told to end, or has ended."""
         with contextlib.suppress(ConnectionError):
             knocking.recv(1)
         process.terminate()

@@ -1,7 +1,6 @@
-"""A process of its own for the engine's tests: `child.py ROLE DATABASE [NUMBER]`.
+"""A child process for tests of the engine: `child.py ROLE DATABASE [NUMBER]`.
 
-Says "ready" on standard output, waits for a line on standard input, plays its role, and reports in
-lines of JSON.
+It prints "ready", waits for a line on standard input, plays its role, and reports in lines of JSON.
 """
 
 from __future__ import annotations
@@ -30,11 +29,15 @@ APPLICATION = 0x626F6172
 
 
 def say(**facts: Any) -> None:
+    """Writes one line of JSON to standard output."""
     os.write(1, (json.dumps(facts) + "\n").encode())
 
 
 def post(author: str, text: str = "") -> Any:
-    """Two statements whose halves would show: the next number is read, then taken."""
+    """Returns an operation of two statements, which read the next number and then take it.
+
+    If two such operations overlapped, the numbers would show it.
+    """
 
     def operation() -> Generator[tuple[str, tuple[Any, ...]], list[tuple[Any, ...]], int]:
         rows = yield "SELECT n FROM counter", ()
@@ -46,6 +49,7 @@ def post(author: str, text: str = "") -> Any:
 
 
 async def play(role: str, path: Path, number: int) -> None:
+    """Plays one role, and reports."""
     from blackboard_mcp.protocols.errors import StoreError
     from blackboard_mcp.storage.sqlite import wakeup
     from blackboard_mcp.storage.sqlite.engine import SqliteEngine
@@ -83,7 +87,7 @@ async def play(role: str, path: Path, number: int) -> None:
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(engine.close)
         if role == "write":
-            # Says when it has written so much, and goes on until it is told to stop.
+            # Reports when it has written `number` entries, and goes on until a line on standard input.
             stop = asyncio.create_task(asyncio.to_thread(sys.stdin.readline))
             numbers: list[int] = []
             while len(numbers) < number or not stop.done():
@@ -99,7 +103,7 @@ async def play(role: str, path: Path, number: int) -> None:
 
             await asyncio.gather(*(forever() for _ in range(8)))
         elif role == "wake":
-            # Past the look that whoever waits causes by coming, it never looks by itself: only a word wakes it.
+            # After the first check, which waiting causes, it never polls again: only a message wakes it.
             wakeup._WAITING = wakeup._SURE = 3_600.0
             seen = await engine.wait_for_change(engine.changes(), 0.2)
             say(listening=True)
@@ -110,6 +114,7 @@ async def play(role: str, path: Path, number: int) -> None:
 
 
 def entries() -> Generator[tuple[str, tuple[Any, ...]], list[tuple[Any, ...]], int]:
+    """Returns the number of entries."""
     rows = yield "SELECT count(*) FROM entry", ()
     count: int = rows[0][0]
     return count

@@ -1,4 +1,4 @@
-"""Homes with clients in them, whose configuration files look as those programs write them."""
+"""Home folders with clients, whose configuration files look as those programs write them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ FILES = Path(__file__).parents[1] / "server" / "clients" / "files"
 
 
 def without_comments(text: str) -> Any:
-    """JSON as VS Code and Gemini CLI write it, where no string has what looks like a comment."""
+    """Returns the value of JSON as VS Code and Gemini CLI write it.
+
+    Strings must not contain anything that looks like a comment.
+    """
     bare = re.sub(r"(?m)/\*.*?\*/|(?<!:)//.*$", "", text)
     return json.loads(re.sub(r",(\s*[}\]])", r"\1", bare))
 
 
 @dataclass(frozen=True)
 class Kind:
-    """Where a client keeps its file on Linux and what the file is, after its own documentation."""
+    """The path of a client's file on Linux and its format, from the client's own documentation."""
 
     file: str
     load: Callable[[str], Any]
@@ -52,7 +55,7 @@ CLIENTS = list(KINDS)
 
 
 class Home:
-    """A home folder, and the command as it is run by whose home it is."""
+    """A home folder, and commands run by its user."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -66,10 +69,11 @@ class Home:
         } | {"HOME": str(folder), "BLACKBOARD_DATA": str(self.data)}
 
     def file(self, client: str) -> Path:
+        """Returns the path of a client's file."""
         return self.folder / KINDS[client].file
 
     def have(self, client: str) -> Path:
-        """The client's file, as it may be before."""
+        """Writes a client's file as it may look before an installation, and returns its path."""
         file = self.file(client)
         file.parent.mkdir(parents=True, exist_ok=True)
         (found,) = FILES.glob(f"{client}.*")
@@ -77,6 +81,7 @@ class Home:
         return file
 
     def run(self, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
+        """Runs a command in the project's folder, and returns its result."""
         env = self.environment | more.pop("env", {})
         return subprocess.run(
             more.pop("program", command()) + list(words),
@@ -90,14 +95,14 @@ class Home:
         )
 
     def do(self, *words: str, **more: Any) -> str:
-        """What a command says that succeeds."""
+        """Runs a command that must succeed, and returns its output."""
         done = self.run(*words, **more)
         assert done.returncode == 0, done
         assert not done.stderr, done
         return done.stdout
 
     def refused(self, *words: str, **more: Any) -> str:
-        """What a command says that does not succeed, and changes nothing."""
+        """Runs a command that must fail and change nothing, and returns its error."""
         before = contents(self.folder)
         done = self.run(*words, **more)
         assert done.returncode in (1, 2), done
@@ -106,13 +111,14 @@ class Home:
         return done.stderr
 
     def entry(self, client: str, name: str = "blackboard", file: Path | None = None) -> dict[str, Any]:
+        """Returns an entry of a client's file."""
         kind = KINDS[client]
         found: dict[str, Any] = kind.load((file or self.file(client)).read_text("utf-8"))[kind.servers][name]
         return found
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """All files but those of boards."""
+    """Returns the bytes of all files below a folder by path, except those of boards."""
     return {
         str(path): path.read_bytes()
         for path in folder.rglob("*")

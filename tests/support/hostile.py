@@ -1,7 +1,7 @@
 """Hostile arguments for any tool: a corpus in raw JSON, and a seeded generator from the published schemas.
 
-Everything here is JSON text, not values: what a typed client refuses to build or to send (half a surrogate
-pair, NaN, keys that come twice) is in it too.
+Everything here is JSON text, not values, so that it includes what a typed client refuses to build or send:
+half a surrogate pair, NaN, repeated keys.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from typing import Any
 Schema = Mapping[str, Any]
 
 CORPORA = Path(__file__).parents[1] / "acceptance" / "corpora"
-"""A file a subject: what it is about, what must hold of every answer, and the cases, as words or as raw JSON."""
+"""The folder with a file for each subject: its description, what every answer must fulfil, and its cases."""
 
 
 def corpus_of(subject: str) -> tuple[str, ...]:
-    """The cases of a subject: words, or raw JSON where its file has `raw`. Long ones are kept as repetitions."""
+    """Returns the cases of a subject: plain texts, or raw JSON where its file has `raw`.
+
+    Long cases are stored as repetitions, and expanded here.
+    """
     told = json.loads((CORPORA / f"{subject}.json").read_text("utf-8"))
     cases = told.get("words") or told["raw"]
     return tuple(
@@ -84,7 +87,7 @@ HUGE = (
     '"' + "\\u00e4" * 600_000 + '"',
     "9" * 1_000_000,
 )
-"""What costs the server most: some a tool, not some an argument."""
+"""The most expensive values for a server. There are few: each tool gets some, not each argument."""
 
 GOOD: dict[str, tuple[Any, ...]] = {
     "type": (
@@ -156,7 +159,7 @@ GOOD: dict[str, tuple[Any, ...]] = {
     "lease": (1, 2),
     "parent": ("main", "side"),
 }
-"""What arguments of that name take, so that a call gets past the first check."""
+"""Valid values by the name of the argument, so that calls pass the first check."""
 RULES = corpus_of("rules")
 FILTERS = corpus_of("filters")
 DRAFTS = corpus_of("drafts")
@@ -195,12 +198,12 @@ NAMED: dict[str, tuple[str, ...]] = {
         json.dumps([ref]) for ref in (*REFS, "1.1.1", "1.", ".1", "1.99999999999999999999", "99999999999.1")
     ),
 }
-"""Raw JSON for the argument of that name, beside what fits any."""
+"""Raw JSON by the name of the argument, in addition to values tried with every argument."""
 META = corpus_of("meta")
 
 
 def corpus(name: str) -> list[str]:
-    """Raw JSON values that an argument of that name is tried with, the dear ones left out."""
+    """Returns the raw JSON values to try for an argument of this name, without the expensive ones."""
     words = [json.dumps(word) for word in WORDS]
     lists = [json.dumps([word]) for word in WORDS]
     maps = [json.dumps({word: word}) for word in WORDS]
@@ -208,14 +211,14 @@ def corpus(name: str) -> list[str]:
 
 
 def arguments(given: Mapping[str, str]) -> str:
-    """An object of raw values."""
+    """Returns a JSON object with these raw values."""
     return "{" + ", ".join(f"{json.dumps(name)}: {raw}" for name, raw in given.items()) + "}"
 
 
 class Calls:
-    """Arguments for tools by their schemas, the same for the same seed.
+    """Generates arguments for tools from their schemas; the same seed gives the same ones.
 
-    `harm` is the part of the values that are hostile; the others are of the kind that the argument takes.
+    `harm` is the share of values that are hostile; the others are of the argument's type.
     """
 
     def __init__(self, tools: Mapping[str, Schema], seed: int, harm: float = 0.15) -> None:
@@ -225,7 +228,10 @@ class Calls:
         self._corpora: dict[str, list[str]] = {}
 
     def alone(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """Each value of the corpus for each argument of each tool, added to a call that is good without it."""
+        """Yields a call for each value of the corpus and each argument of each tool.
+
+        The other arguments of the call are valid.
+        """
         for tool, schema in self.tools.items():
             for name in schema["properties"]:
                 for raw in self._corpus(name):
@@ -236,26 +242,27 @@ class Calls:
                 yield tool, {**base(tool, schema), word: "1"}
 
     def dear(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """The dear values, for each argument of each tool."""
+        """Yields a call for each expensive value and each argument of each tool."""
         for tool, schema in self.tools.items():
             for name in schema["properties"]:
                 for raw in HUGE:
                     yield tool, {**base(tool, schema), name: raw}
 
     def mixed(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """Calls with several arguments, most of them good, without end."""
+        """Yields calls with several arguments, most of them valid, without end."""
         names = list(self.tools)
         while True:
             tool = self._random.choice(names)
             yield tool, self.of_tool(tool)
 
     def of_tool(self, tool: str) -> dict[str, str]:
+        """Returns random arguments for a tool."""
         schema = self.tools[tool]
         properties = list(schema["properties"])
         chosen = self._random.sample(properties, self._random.randint(0, min(5, len(properties))))
         given = dict(base(tool, schema))
         given |= {name: self._value(tool, name, schema["properties"][name]) for name in chosen}
-        if tool in ("board", "core"):  # the others must find boards that still take something
+        if tool in ("board", "core"):  # changes only one board, so that the others still accept calls
             given["board"] = '"wild"'
         if "seconds" in schema["properties"] and not quick(given.get("seconds", "0")):
             given["seconds"] = "0"
@@ -293,7 +300,7 @@ class Calls:
 
 
 def quick(seconds: str) -> bool:
-    """Whether a value of `seconds` makes nobody wait: it is refused or next to nothing. Too many are a long wait."""
+    """Tells whether a call with this value of `seconds` does not wait: it is refused, or almost zero."""
     try:
         value = json.loads(seconds)
     except (ValueError, RecursionError):
@@ -304,7 +311,7 @@ def quick(seconds: str) -> bool:
 
 
 def base(tool: str, schema: Schema) -> dict[str, str]:
-    """A call of the tool that is good, or nearly: what it needs, and that it does not wait."""
+    """Returns the arguments of a valid or nearly valid call of a tool, which does not wait."""
     needed = {
         "post": {"text": '"a post"'},
         "wait": {"since": "0"},

@@ -1,6 +1,6 @@
 """A real server process whose system calls on its files fail as told, and posts to it with a journal.
 
-strace is attached to the running process, so that one server serves many faults.
+strace is attached to the running process, so that one server serves for many faults.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from patience import PATIENCE
 
 
 def needs_strace() -> None:
-    """Skips where strace cannot look into other processes, but never in CI."""
+    """Skips the test if strace cannot trace other processes; in CI the test fails instead."""
     if (lacking := _lacking()) is not None:
         if os.environ.get("CI"):
             pytest.fail(f"{lacking}: .ci/run brings it")
@@ -49,7 +49,7 @@ def _lacking() -> str | None:
 
 
 def tracing(folder: Path, call: str, error: str, when: str, log: Path, *more: str) -> list[str]:
-    """The words of a command with which strace makes calls on the store's files fail."""
+    """Returns the command line by which strace makes calls on the store's files fail."""
     database = folder / "board.sqlite3"
     paths = [word for end in ("", "-wal", "-shm", "-journal") for word in ("-P", f"{database}{end}")]
     fault = ("-e", f"trace={call}", "-e", f"inject={call}:error={error}:when={when}")
@@ -58,9 +58,9 @@ def tracing(folder: Path, call: str, error: str, when: str, log: Path, *more: st
 
 @contextmanager
 def injected(pid: int, folder: Path, call: str, error: str, when: str, log: Path) -> Iterator[None]:
-    """While it lasts, the `when`-th such call of each thread on the store's files fails with `error`.
+    """Makes a system call on the store's files fail with `error` while the context is entered.
 
-    `when` is of strace: "3" is the third alone, "3+" each from the third on.
+    `when` is counted for each thread, as in strace: "3" is the third call only, "3+" each from the third on.
     """
     process = subprocess.Popen(
         tracing(folder, call, error, when, log, "-p", str(pid)),
@@ -79,21 +79,25 @@ def injected(pid: int, folder: Path, call: str, error: str, when: str, log: Path
 
 
 def was_injected(log: Path) -> bool:
+    """Tells whether strace's log shows a failed call."""
     return "(INJECTED)" in log.read_text(errors="replace")
 
 
 @dataclass
 class Poster:
-    """One agent's posts in order, each under an idempotency key; `journal` is what was acknowledged."""
+    """Posts of one agent in order, each with an idempotency key; `journal` holds the acknowledged ones."""
 
     agent: str = "ada"
     size: int = 60
     journal: list[tuple[str, str]] = field(default_factory=list)
-    """Id and text."""
+    """The id and text of each acknowledged post."""
     repeated: int = 0
 
     def post(self, wire: Any) -> dict[str, Any] | None:
-        """The next post: `None` when it was acknowledged, else the error with its facts; tried again then."""
+        """Sends the next post; returns `None` if it was acknowledged, else the error with its facts.
+
+        A failed post is sent again by the next call.
+        """
         n = len(self.journal)
         text = f"{self.agent} {n}: " + "x" * self.size
         words = json.dumps({"text": text, "type": "LOG", "idempotency_key": f"{self.agent}-{n}"})
@@ -110,8 +114,11 @@ class Poster:
         return None
 
     def check(self, wire: Any, events: list[dict[str, Any]] | None = None) -> None:
-        """Everything acknowledged is there once, byte for byte; the log has no gap and holds no other posts."""
-        few = 40 if self.size < 10_000 else 4  # an answer has a bound
+        """Checks that each acknowledged post is there once, byte for byte.
+
+        The log must have no gap, and no other posts of the agent.
+        """
+        few = 40 if self.size < 10_000 else 4  # an answer has at most 1 MiB
         for start in range(0, len(self.journal), few):
             part = self.journal[start : start + few]
             found = tool(wire, "read", ids=[id_ for id_, _ in part])["items"]
@@ -125,6 +132,7 @@ class Poster:
 
 
 def tool(wire: Any, name: str, **arguments: Any) -> dict[str, Any]:
+    """Calls a tool that must succeed, and returns its structured answer."""
     message = wires.call(wire, name, json.dumps(arguments)).message
     assert message is not None
     result = message["result"]
@@ -134,7 +142,7 @@ def tool(wire: Any, name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def log_of(wire: Any) -> list[dict[str, Any]]:
-    """The board's whole log, as far as the agent may see it."""
+    """Returns the board's whole log, as far as the agent may see it."""
     events: list[dict[str, Any]] = []
     after = 0
     while True:
@@ -149,6 +157,7 @@ def log_of(wire: Any) -> list[dict[str, Any]]:
 
 
 def health(url: str) -> tuple[int, str]:
+    """Returns the HTTP status of `/healthz` and the health in its answer."""
     address = urlsplit(url)
     connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=PATIENCE)
     with contextlib.closing(connection):
@@ -158,7 +167,7 @@ def health(url: str) -> tuple[int, str]:
 
 
 class Server:
-    """A server over HTTP on a data folder, that can be stopped, killed and started again."""
+    """A server over HTTP on a data folder that can be stopped, killed and started again."""
 
     def __init__(self, data: Path, log: Path, *options: str) -> None:
         self.data, self.log, self.options = data, log, options
@@ -172,7 +181,11 @@ class Server:
         return self._process.pid
 
     def start(self, *before: str, preexec: Any = None) -> None:
-        """`before` are words of a command that runs the server."""
+        """Starts the server; `before` are the words of a command that runs it.
+
+        Raises:
+            RuntimeError: the server ended before it was ready; the message has its output.
+        """
         ready = "blackboard-mcp serves "
         words = wires.command("serve", "--transport", "http", "--port", "0", "--data", str(self.data))
         read, write = os.pipe()
@@ -202,7 +215,7 @@ class Server:
         self.wire = wires.HttpWire(self.url, self.pid, "ada", modern=True)
 
     def said(self) -> str:
-        """All that it wrote on standard error so far."""
+        """Returns all that the server wrote to standard error so far."""
         os.set_blocking(self._err.fileno(), False)
         with self.log.open("ab") as log:
             while piece := self._err.read(65_536):
@@ -210,7 +223,7 @@ class Server:
         return self.log.read_text(errors="replace")
 
     def stop(self, sent: signal.Signals = signal.SIGTERM) -> int:
-        """Its exit code."""
+        """Ends the server by a signal, and returns its exit code."""
         assert self._process is not None
         if self.wire is not None:
             self.wire.close()
@@ -221,6 +234,7 @@ class Server:
         return code
 
     def abandon(self) -> None:
+        """Kills the server if it still runs."""
         if self.wire is not None:
             self.wire.close()
         if self._process is not None and self._process.poll() is None:

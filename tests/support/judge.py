@@ -1,8 +1,8 @@
-"""Everything that is asked of servers judged: each answer by itself, and in the end what they leave behind.
+"""Judgement of everything that is asked of servers: each answer by itself, and in the end the data that they leave.
 
-An answer is a result or an error that teaches, has at most 1 MiB, shows nothing of how the server is made and
-nothing of what is hidden from the agent; it took no more work than a request may; what failed changed nothing, and what
-worked changed no other board than the one it named.
+An answer must be a result or an error that teaches, have at most 1 MiB, and reveal nothing of the server's
+code or of data hidden from the agent. It may take no more work than a request is allowed. A failed call must
+change nothing, and a successful one only the board that it names.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_BYTES = 1 << 20
 LONGEST_ERROR = 900
 MOST_MEMORY = 1_500_000_000
 CANARY = "Zq7canary"
-"""Stands in all that is private to somebody else; nobody asks for it by name."""
+"""A word in everything that is private to another agent; no test asks for it."""
 
 LEAKS = re.compile(
     rb"Traceback|File \\\\?\"|site-packages|\.py\b|blackboard_mcp\.|sqlite|SQLITE|no such (?:table|column)|"
@@ -37,11 +37,11 @@ LEAKS = re.compile(
     rb"Recursion|Unicode\w*|Overflow|Assertion|Runtime)Error| object at 0x|<class |<function |Errno|datafusion|"
     rb"Internal error|NoneType|<\w+Exception"
 )
-"""What only a fault of ours puts on the wire; nothing in the corpus has it."""
+"""Matches texts that only a fault of the server sends; nothing in the corpus contains them."""
 
 
 def codes() -> set[str]:
-    """The stable codes of errors, without those that say that something is wrong with the server."""
+    """Returns the stable codes of errors, without those that mean a fault of the server."""
     pending, found = [BlackboardError], set()
     while pending:
         kind = pending.pop()
@@ -52,7 +52,7 @@ def codes() -> set[str]:
 
 @dataclass
 class Seen:
-    """What a run saw: how much of what, what was dear, and what was wrong."""
+    """The observations of a run: numbers of requests and outcomes, the most expensive calls, and faults."""
 
     requests: Counter[str] = field(default_factory=Counter)
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -62,15 +62,16 @@ class Seen:
     wrong: list[str] = field(default_factory=list)
 
     def dear(self, calls: int, what: str) -> None:
+        """Records a request with its number of calls, if it is among the eight most expensive."""
         self.dearest = sorted([*self.dearest, (calls, what)], reverse=True)[:8]
 
 
 READING = frozenset({"read", "query", "wait"})
-"""Tools that leave a board as it is."""
+"""The tools that must not change a board."""
 
 
 def _board(given: dict[str, str]) -> str | None:
-    """The board that raw arguments name: the last of them, where several do."""
+    """Returns the board that raw arguments name, the last if there are several; `None` if it is not JSON."""
     try:
         named = json.loads(given.get("board", '"main"'))
     except ValueError:
@@ -79,9 +80,9 @@ def _board(given: dict[str, str]) -> str | None:
 
 
 class Run:
-    """Wires on one data folder, and everything that is asked over them judged.
+    """Wires to servers on one data folder; everything that is asked over them is judged.
 
-    `meters` count the work of the servers, by their process ids.
+    `meters` count the work of the servers, by process id.
     """
 
     def __init__(self, data: Path, wires_: list[Any], meters: Mapping[int, Meter]) -> None:
@@ -97,12 +98,13 @@ class Run:
         self._database.close()
 
     def sequences(self) -> dict[int, int]:
+        """Returns each board's sequence by the board's number."""
         rows = self._database.execute("SELECT no, seq, id FROM board").fetchall()
         self._names = {no: id_ for no, _, id_ in rows}
         return {no: seq for no, seq, _ in rows}
 
     def changed(self, before: dict[int, int], after: dict[int, int]) -> list[tuple[Any, ...]]:
-        """The events since `before` that callers made; what the server does by itself goes on meanwhile."""
+        """Returns the events since `before` that callers caused; the server's own are left out."""
         found: list[tuple[Any, ...]] = []
         for board in after:
             found += self._database.execute(
@@ -112,7 +114,7 @@ class Run:
         return found
 
     def call(self, wire: Any, tool: str, given: dict[str, str], extra: str = "") -> Any:
-        """The answer to a call, judged with what it changed."""
+        """Calls a tool, judges the answer and what it changed, and returns the answer."""
         arguments = hostile.arguments(given)
         shown = f"{wire.name} {tool} {arguments[:300]}{'…' if len(arguments) > 300 else ''}{extra[:200]}"
         before = self.sequences()
@@ -143,12 +145,14 @@ class Run:
             self.seen.wrong.append(f"{shown}\n  only reads, but changed: {events[:4]}")
 
     def ask(self, wire: Any, method: str, params: str, **more: Any) -> None:
+        """Sends a request, and judges the answer."""
         shown = f"{wire.name} {method} {params[:300]}{str(more)[:300]}"
         answer = self._timed(wire, shown, lambda: wires.ask(wire, method, params, **more))
         if answer is not None:
             self.judge(shown, answer, structured="meta" not in more)
 
     def send(self, wire: Any, body: bytes) -> None:
+        """Sends raw bytes, and judges the answer if there is one."""
         shown = f"{wire.name} raw {body[:300]!r}"
         answer = self._timed(wire, shown, lambda: wire.send_perhaps(body))
         if answer is not None:
@@ -163,7 +167,7 @@ class Run:
             for _ in range(3):
                 if not work.dear:
                     break
-                # What the server does by itself is not there every time.
+                # The count may include the server's own work, so measure again before judging.
                 asking()
                 work = meter.work()
             else:
@@ -178,7 +182,10 @@ class Run:
         return answer
 
     def judge(self, shown: str, reply: Any, *, structured: bool = True) -> str:
-        """How a request ended; what is wrong with the answer is noted. It may have asked for no structure."""
+        """Judges an answer, notes its faults, and returns how the request ended.
+
+        With `structured` the request asked for structured content.
+        """
         raw, message = reply.raw, reply.message
         self.seen.largest = max(self.seen.largest, (len(raw), shown))
         outcome, faults = self._outcome(reply.status, message, structured)
@@ -225,6 +232,7 @@ class Run:
         return str(structured.get("error")), faults
 
     def report(self) -> str:
+        """Returns the observations as text."""
         seen = self.seen
         tools = "\n".join(f"  {tool}: {dict(counts)}" for tool, counts in sorted(seen.by_tool.items()))
         dear = "\n".join(f"  {calls:,}: {what[:160]}" for calls, what in seen.dearest)
@@ -235,13 +243,13 @@ class Run:
 
 
 def most_memory(pid: int) -> int:
-    """The most bytes of memory that a process ever had."""
+    """Returns the most memory that a process ever had, in bytes."""
     told = Path(f"/proc/{pid}/status").read_text()
     return int(next(line for line in told.splitlines() if line.startswith("VmHWM")).split()[1]) * 1024
 
 
 def good(wire: Any, tool: str, arguments: str) -> dict[str, Any]:
-    """The structured answer of an honest call."""
+    """Makes a valid call, and returns its structured answer."""
     reply = wires.call(wire, tool, arguments)
     assert reply.message is not None, reply
     assert not reply.message["result"].get("isError"), reply.message
@@ -250,7 +258,7 @@ def good(wire: Any, tool: str, arguments: str) -> dict[str, Any]:
 
 
 def whole(data: Path) -> None:
-    """Every log is gapless, and every board is what its log says."""
+    """Checks that the database is sound, every log is gapless, and boards are what their logs say."""
     with closing(sqlite3.connect(f"file:{data / 'board.sqlite3'}?mode=ro", uri=True)) as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert database.execute("PRAGMA foreign_key_check").fetchall() == []
@@ -269,6 +277,7 @@ def whole(data: Path) -> None:
 
 
 def schemas(wire: Any) -> dict[str, Any]:
+    """Returns the whole schema of each tool, by name."""
     reply = wires.ask(wire, "tools/list", "")
     assert reply.message is not None
     tools = reply.message["result"]["tools"]
@@ -276,7 +285,7 @@ def schemas(wire: Any) -> dict[str, Any]:
 
 
 def hide(url: str, pid: int, boards: tuple[str, ...]) -> None:
-    """Puts what is private to another agent on the boards: an item, an entry, and a log in the archive."""
+    """Posts private items of another agent to the boards: an entry, a log and a question."""
     eve = wires.HttpWire(url, pid, "eve", modern=True)
     try:
         for board in boards:

@@ -1,7 +1,7 @@
 """An archive source over one SQLite file, for tests; run as a script it is a process of its own.
 
-python journal.py upsert INDEX COUNT SEQ   upsert documents 1..COUNT
-python journal.py index INDEX JOURNAL      archive and index for ever: to be killed
+python lance_journal.py upsert INDEX COUNT SEQ   upserts documents 1..COUNT
+python lance_journal.py index INDEX JOURNAL      archives and indexes until it is killed
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def document(number: int, text: str = "", **other: Any) -> ArchiveDocument:
-    """A document with defaults for what a test does not care about."""
+    """Returns a document with defaults for all that is not given."""
     return ArchiveDocument(
         board=other.get("board", "main"),
         number=number,
@@ -36,7 +36,7 @@ def document(number: int, text: str = "", **other: Any) -> ArchiveDocument:
 
 
 class SqliteJournal:
-    """Archived items, an outbox and leases. `now` is the leases' clock, in seconds."""
+    """An archive source with archived items, an outbox and leases. `now` is the leases' clock, in seconds."""
 
     def __init__(self, path: Path, now: Any = time.time) -> None:
         self.now = now
@@ -57,6 +57,7 @@ class SqliteJournal:
         self.db.close()
 
     def archive(self, documents: Sequence[ArchiveDocument], *, outbox: bool = True) -> None:
+        """Adds documents to the archive, and changes to the outbox unless `outbox` is false."""
         self.db.execute("BEGIN IMMEDIATE")
         for d in documents:
             self.db.execute("REPLACE INTO archived VALUES (?, ?, ?, ?)", (d.board, d.number, d.seq, d.text))
@@ -66,6 +67,7 @@ class SqliteJournal:
         self.news.set()
 
     def restore(self, keys: Sequence[tuple[str, int]], *, outbox: bool = True) -> None:
+        """Removes documents from the archive, and adds changes to the outbox unless `outbox` is false."""
         self.db.execute("BEGIN IMMEDIATE")
         for key in keys:
             self.db.execute("DELETE FROM archived WHERE board = ? AND number = ?", key)
@@ -75,6 +77,7 @@ class SqliteJournal:
         self.news.set()
 
     def outbox_size(self) -> int:
+        """Returns the number of changes in the outbox."""
         return int(self.db.execute("SELECT count(*) FROM outbox").fetchone()[0])
 
     async def outbox_batch(self, limit: int) -> OutboxBatch:
@@ -91,7 +94,7 @@ class SqliteJournal:
         self.done.set()
 
     async def drained(self) -> None:
-        """Return when the outbox is empty."""
+        """Waits until the outbox is empty."""
         async with asyncio.timeout(60):
             while self.outbox_size():
                 self.done.clear()

@@ -1,7 +1,7 @@
-"""Patterns that count the steps their matching takes, as no clock can.
+"""Patterns that count the steps of their matching, which no clock can.
 
-`counted` puts them in the place of a module's own. Each call is matched twice: by `re`, whose answer is
-returned, and by a plain backtracking machine that counts, and that has to find the same.
+`counted` replaces a module's own patterns. Each call is matched twice: by `re`, whose answer is returned, and
+by a plain backtracking machine, which counts and must find the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 MOST = 20_000_000
-"""Steps after which a run is given up: what it counts grows beyond all bounds."""
+"""The number of steps after which a run fails, because matching does not end in reasonable time."""
 
 CHAR, SPLIT, JUMP, AT, LOOK, ATOMIC, MATCHED = range(7)
 _CATEGORIES: dict[Any, Callable[[str], bool]] = {
@@ -34,15 +34,20 @@ _CATEGORIES: dict[Any, Callable[[str], bool]] = {
 
 @dataclass
 class Steps:
-    """What was counted: steps in all, and by pattern the most steps a character in one call."""
+    """The counts: all steps, and for each pattern the most steps per character in one call."""
 
     all: int = 0
     calls: int = 0
     characters: int = 0
-    """Characters of all texts that patterns were called with."""
+    """The number of characters in all texts matched."""
     most: dict[str, float] = field(default_factory=dict)
 
     def add(self, pattern: str, characters: int, steps: int) -> None:
+        """Adds the steps of one call.
+
+        Raises:
+            AssertionError: there are more than `MOST` steps in all.
+        """
         self.all += steps
         if self.all > MOST:
             raise AssertionError(f"over {MOST:,} steps of matching")
@@ -51,13 +56,13 @@ class Steps:
         self.most[pattern] = max(self.most.get(pattern, 0.0), steps / (characters + 100))
 
     def grew(self, less: Steps) -> list[str]:
-        """The patterns that take more steps a character than they took of texts a quarter as long."""
+        """Returns the patterns that take clearly more steps per character than in `less`, a run on shorter texts."""
         return [p for p, dear in self.most.items() if dear > 2 * less.most.get(p, 0.0) + 10]
 
 
 @contextmanager
 def counted(*modules: ModuleType) -> Iterator[Steps]:
-    """The modules' patterns count while it lasts, those in tuples too."""
+    """Makes the patterns of these modules count while the context is entered, also those inside tuples."""
     steps = Steps()
     with pytest.MonkeyPatch.context() as patch:
         for module in modules:
@@ -77,7 +82,7 @@ def _counting(value: Any, steps: Steps) -> Any:
 
 
 class CountedPattern:
-    """A pattern that is matched by `re` and counted by `_run`."""
+    """A pattern that `re` matches and `_run` counts."""
 
     def __init__(self, pattern: re.Pattern[str], steps: Steps) -> None:
         self._pattern = pattern
@@ -113,7 +118,7 @@ class CountedPattern:
 
 @lru_cache(maxsize=1 << 16)
 def _steps_of(pattern: re.Pattern[str], how: str, text: str) -> int:
-    """What a call takes, the same every time; it has to end as that of `re` does."""
+    """Returns the steps of a call, and checks that it ends as that of `re` does."""
     program, steps = _program(pattern), Steps()
 
     def end_of(start: int) -> int | None:
@@ -124,13 +129,13 @@ def _steps_of(pattern: re.Pattern[str], how: str, text: str) -> int:
         assert end_of(0) == (matched.end() if matched else None), (pattern, text[:80])
         return steps.all
     found = list(pattern.finditer(text)) if how == "finditer" else [m for m in [pattern.search(text)] if m]
-    # What `re` tries: every place up to each match, and those after the last one where it looks for all.
+    # `re` tries every place up to each match and, when it looks for all matches, those after the last.
     place, empty = 0, False
     for match in found:
         for start in range(place + empty, match.start()):
             assert end_of(start) is None, (pattern, start)
         end = end_of(match.start())
-        # Right after an empty match `re` takes no second empty one.
+        # Right after an empty match `re` accepts no second empty one.
         assert end == match.end() or (empty and match.start() == place), (pattern, match)
         place, empty = match.end(), match.end() == match.start()
     if how == "finditer" or not found:
@@ -143,7 +148,7 @@ Instruction = tuple[Any, ...]
 
 
 def _run(program: list[Instruction], text: str, start: int, steps: Steps) -> int | None:
-    """Where a match from `start` ends; each instruction is a step."""
+    """Returns where a match from `start` ends, or `None`; each instruction is a step."""
     waiting = [(0, start)]
     length = len(text)
     count = 0
@@ -189,10 +194,10 @@ def _run(program: list[Instruction], text: str, start: int, steps: Steps) -> int
 
 @lru_cache
 def _program(pattern: re.Pattern[str]) -> list[Instruction]:
-    """The program of a pattern.
+    """Returns the program of a pattern.
 
     Raises:
-        NotImplementedError: it has what no pattern that is counted had yet.
+        NotImplementedError: the pattern has a construct that no counted pattern had so far.
     """
     program: list[Instruction] = []
     _sequence(_parser.parse(pattern.pattern, pattern.flags & ~re.DEBUG), pattern.flags, program)
@@ -285,7 +290,7 @@ def _remembered(fits: Callable[[str], bool], flags: int) -> Callable[[str], bool
 
 
 def _letters(kind: Any, argument: Any, flags: int) -> Callable[[str], bool]:
-    """Which characters a part of a pattern that takes one accepts."""
+    """Returns a test for the characters that a part of a pattern accepts."""
     if kind is c.LITERAL:
         return lambda char: ord(char) == argument
     if kind is c.NOT_LITERAL:
@@ -308,7 +313,7 @@ def _member(kind: Any, argument: Any) -> Callable[[str], bool]:
 
 
 def _place(kind: Any, flags: int) -> Callable[[str, int], bool]:
-    """Whether a place of a text is what an anchor wants."""
+    """Returns a test for the places of a text where an anchor matches."""
 
     def is_word(text: str, place: int) -> bool:
         return 0 <= place < len(text) and (text[place].isalnum() or text[place] == "_")

@@ -36,7 +36,7 @@ COMBINING = frozenset({"anyOf", "oneOf", "allOf", "enum", "not"})
 
 
 def parts(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
-    """The schema and all within it, each with its path."""
+    """Yields the schema and all schemas inside it, each with its path."""
     yield path, schema
     for name, inner in schema.get("properties", {}).items():
         yield from parts(inner, f"{path}.{name}" if path else name)
@@ -50,7 +50,7 @@ def parts(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
 
 
 def gemini(name: str, schema: Schema) -> Iterator[str]:
-    """What Gemini refuses, and the whole list of tools with it."""
+    """Yields what Gemini would refuse; it then refuses the whole list of tools."""
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", name):
         yield f"name {name}"
     if schema.get("type") != "object":
@@ -77,7 +77,7 @@ def gemini(name: str, schema: Schema) -> Iterator[str]:
 
 
 def openai(name: str, schema: Schema) -> Iterator[str]:
-    """What OpenAI refuses of a function tool that is not strict."""
+    """Yields what OpenAI would refuse of a function tool that is not strict."""
     if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name):
         yield f"name {name}"
     if schema.get("type") != "object" or "properties" not in schema or schema.keys() & COMBINING:
@@ -90,7 +90,7 @@ def openai(name: str, schema: Schema) -> Iterator[str]:
 
 
 def openai_strict(name: str, schema: Schema) -> Iterator[str]:
-    """What OpenAI refuses of a strict function tool, as it is sent."""
+    """Yields what OpenAI would refuse of a strict function tool, in the form in which it is sent."""
     yield from openai(name, schema)
     for path, part in parts(schema):
         if strange := part.keys() - STRICT_KEYWORDS:
@@ -103,10 +103,10 @@ def openai_strict(name: str, schema: Schema) -> Iterator[str]:
 
 
 def strict_form(schema: Schema) -> dict[str, Any]:
-    """The schema as clients make it strict: every argument required, no others allowed.
+    """Returns the schema as clients make it strict: every argument required, no others allowed.
 
     Raises:
-        ValueError: objects with keys of any name are described, which strict schemas cannot do.
+        ValueError: it describes objects with free keys, which strict schemas cannot do.
     """
     if schema.get("type") == "object" and schema.get("additionalProperties"):
         raise ValueError("additionalProperties should be set to False for object types")
@@ -122,12 +122,12 @@ def strict_form(schema: Schema) -> dict[str, Any]:
 
 
 def free_objects(schema: Schema) -> set[str]:
-    """Paths of objects with keys of any name: of a strict schema a model can give them only empty."""
+    """Returns the paths of objects with free keys: with a strict schema a model can only leave them empty."""
     return {path for path, part in parts(schema) if part.get("type") == "object" and "properties" not in part}
 
 
 def anthropic(name: str, schema: Schema) -> Iterator[str]:
-    """What Anthropic refuses."""
+    """Yields what Anthropic would refuse."""
     if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name):
         yield f"name {name}"
     if schema.get("type") != "object" or schema.keys() & COMBINING:

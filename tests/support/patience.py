@@ -1,4 +1,4 @@
-"""How long tests wait for what must come: one bound, far above what a slow and busy machine needs."""
+"""Time limits for tests that wait: far more than a slow and busy machine needs."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 PATIENCE: Final = 60.0
-"""Seconds after which something that is waited for is taken for missing."""
+"""The seconds after which an awaited event counts as missing."""
 RUN: Final = 300.0
-"""Seconds that a program has which is run to its end: it starts, and does all that it is for."""
+"""The seconds within which a program that runs to its end must finish."""
 WOKEN: Final = 40.0
-"""Seconds in which a call that asked to wait for 50, the most there is, ends when it was woken."""
+"""The seconds within which a call that may wait 50 (the most allowed) must end after it was woken."""
 
 T = TypeVar("T")
 
 
 def until(found: Callable[[], T], missing: str = "what is waited for does not come") -> T:
-    """Looks again and again until there is something, and returns it."""
+    """Calls `found` until its result is true, and returns that.
+
+    Raises:
+        AssertionError: it was not true within `PATIENCE`; the message is `missing`.
+    """
     end = time.monotonic() + PATIENCE
     while not (seen := found()):
         if time.monotonic() > end:

@@ -1,4 +1,4 @@
-"""How far the suite goes: the same walks and examples at every run, or many fresh ones at night."""
+"""The extent of the test suite: the same walks and examples in every run, or many fresh ones at night."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hypothesis.internal.conjecture import providers
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
 NIGHTLY = PROFILE == "nightly"
 WALKED = (2, 5, 6, 13, 21, 22, 35, 41)
-"""Seeds of the walks by day; `test_mutants.py` shows that each of its mistakes is seen in one of them."""
+"""The seeds of the walks by day; `test_mutants.py` shows that they find each of its deliberate mistakes."""
 HISTORIES = 10
-"""Histories of each of these seeds."""
+"""The number of histories for each seed."""
 
 
 def load_profile() -> None:
-    """Has Hypothesis follow the profile that the environment names."""
+    """Makes Hypothesis use the profile that the environment names."""
     settings.register_profile(
         "ci",
         deadline=None,
@@ -33,6 +33,9 @@ def load_profile() -> None:
 
 
 def _draw_alike_everywhere() -> None:
-    """Gives a seed the same examples whatever is loaded: Hypothesis draws from the constants of loaded modules."""
+    """Makes a seed give the same examples whichever modules are loaded.
+
+    Otherwise Hypothesis draws from the constants of loaded modules.
+    """
     nothing = providers.Constants()
     providers._get_local_constants = lambda: nothing

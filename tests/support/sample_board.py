@@ -1,6 +1,6 @@
-"""A small server for the tests of the adapter, the HTTP server and the relay.
+"""A small server for tests of the MCP adapter, the HTTP server and the relay.
 
-As a program: `sample_board.py stdio`, or `sample_board.py http PORT`.
+It also runs as a program: `sample_board.py stdio`, or `sample_board.py http PORT`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Posted(BaseModel):
 
 
 class Sample:
-    """The server, and what its tools were asked to do."""
+    """The server, and a record of the calls of its tools."""
 
     def __init__(self, *, prefix: str = "", **settings: Any) -> None:
         self.calls: list[dict[str, Any]] = []

@@ -1,7 +1,7 @@
-"""A walk over a board with what the server does on its own: passes of the real pruner, views, the core.
+"""A walk over a board together with the server's own actions: passes of the real pruner, views, the core.
 
-The walk is the storage kit's, over the same plain model. Nothing here names an item to move: the server's
-own policies do, and what they moved is told to the model and held against it.
+The walk is the storage kit's, with the same plain model. Nothing here names an item to move: the server's own
+policies do, and what they moved is told to the model and compared with it.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ near = st.integers(0, 7)
 
 
 class Served(BoardMachine):
-    """The walk, with what the server does on its own."""
+    """The walk, together with the server's own actions."""
 
     @initialize()
     def make(self) -> None:
         self.run(self.store.ensure_board(self.at.board, "alice", SMALL))
         self.read_at: dict[int, datetime] = {}
         super().make()
-        # The hot issue that tells of pressure, and what is refused under it, are not in the model.
+        # The model has neither the hot issue about pressure nor refusals under pressure.
         self.store.judge_pressure = calm  # type: ignore[method-assign]
         self.pruner = Pruner(self.store, TOKENIZERS, "walk")
         self.stewardship = Stewardship(
@@ -95,7 +95,7 @@ class Served(BoardMachine):
         kind=st.sampled_from(["", "replies_to", "derived_from"]),
     )
     def talk(self, agent: str, type_: str, words: int, importance: int | None, back: int, kind: str) -> None:
-        """Items of every type, size and importance."""
+        """Posts items of every type, size and importance."""
         self.calls += 1
         text = " ".join([f"{type_.lower()} {self.calls}", *("word",) * words])
         pairs = [(kind, self.pick(back))] if kind else []
@@ -108,11 +108,12 @@ class Served(BoardMachine):
 
     @rule(agent=agents, type_=st.sampled_from(["CONSTRAINT", "HOT_ISSUE"]), text=st.sampled_from(LAWS))
     def rule_out(self, agent: str, type_: str, text: str) -> None:
+        """Posts a constraint or a hot issue."""
         self.both("law", self.at.batch(agent, draft(text, type_)), lambda m: m.post(agent, text, type_, []))
 
     @rule(policy=st.sampled_from(POLICIES), back=near)
     def change_policy(self, policy: str, back: int) -> None:
-        """Another order, for which somebody reads something now."""
+        """Sets another eviction policy, and records that somebody reads an item now."""
         call = self.at.configure(policy=policy)
         self.both("policy", call, lambda m: None)
         reads = {self.pick(back): (1, self.clock.now())}
@@ -120,7 +121,7 @@ class Served(BoardMachine):
         self.run(self.store.record_activity(self.at.board, {}, reads))
 
     def flood(self, agent: str, weights: list[int], words: int) -> None:
-        """Many items at once, which nobody argues about."""
+        """Posts many items at once that nobody argues about."""
         texts = [" ".join([f"flood {self.calls} {n}", *("word",) * words]) for n in range(len(weights))]
         drafts = [draft(t, "FACT", importance=w) for t, w in zip(texts, weights, strict=True)]
         self.both(
@@ -132,7 +133,7 @@ class Served(BoardMachine):
         )
 
     def analyse(self, agent: str, weights: list[int], words: int) -> None:
-        """Logs, and what analyses all but the last of them."""
+        """Posts logs, and marks all but the last of them as analysed."""
         first = len(self.model.things) + 1
         texts = [" ".join([f"log {self.calls} {n}", *("line",) * words]) for n in range(len(weights))]
         drafts = [draft(t, "LOG", importance=w) for t, w in zip(texts, weights, strict=True)]
@@ -155,7 +156,7 @@ class Served(BoardMachine):
             self.catch_up()
 
     def converse(self, agent: str, weights: list[int], words: int) -> None:
-        """A thread that a decision ends, long enough for a summary."""
+        """Posts a thread that ends in a decision, long enough for a summary."""
         root = len(self.model.things) + 1
         for n, weight in enumerate(weights):
             text = " ".join(
@@ -180,7 +181,7 @@ class Served(BoardMachine):
         words=st.integers(2, 30),
     )
     def pass_by(self, first: str, agent: str, weights: list[int], words: int) -> None:
-        """A whole pass of the real pruner, on a board filled for it: foreseen, done, and done again."""
+        """Runs a whole pass of the real pruner on a board filled for it: previewed, run, and run again."""
         self.calls += 1
         self.catch_up()
         if first:
@@ -215,11 +216,12 @@ class Served(BoardMachine):
         self.check("I10", not any(outcome.moved for outcome in again), (moved, again))
 
     def everything(self) -> dict[int, Item]:
+        """Returns all items, by number."""
         numbers = self.all_numbers()
         return self.items(self.look(numbers), numbers)
 
     def deterministic(self) -> None:
-        """The same working memory gives the same plan, in whatever order it is listed."""
+        """Checks that the same working memory gives the same plan, in whatever order it is listed."""
         spaces: list[Workspace] = []
 
         def look(space: Workspace) -> Plan:
@@ -233,7 +235,7 @@ class Served(BoardMachine):
         self.check("I10", plans[0] == plans[1], plans)
 
     def told_by(self, events: Iterable[Event]) -> set[int]:
-        """Takes what a pass did into the model, event by event; the numbers of new summaries."""
+        """Applies the events of a pass to the model, and returns the numbers of new summaries."""
         self.before, self.model = self.model, self.model.kept()
         made = set()
         for event in events:
@@ -260,7 +262,7 @@ class Served(BoardMachine):
         return item_id(self.model.things[n].type, n)
 
     def free(self, items: dict[int, Item]) -> list[Item]:
-        """What a pass may take, by the model's opinion of the guard."""
+        """Returns the items that a pass may take, by the model's view of the guard."""
         held = self.model.protected() | self.lately
         return [i for n, i in items.items() if i.zone is Zone.WORKING and n not in held]
 
@@ -271,7 +273,7 @@ class Served(BoardMachine):
         tokens: int,
         moved: Sequence[tuple[str, int, str]],
     ) -> None:
-        """I9, worked out from the items that are left."""
+        """Checks invariant I9 on the items that are left."""
         config = self.run(self.at.standing()).config
         free = self.free(after)
         now = sum(i.tokens for i in after.values() if i.zone is Zone.WORKING)
@@ -291,7 +293,7 @@ class Served(BoardMachine):
     def right_order(
         self, before: dict[int, Item], after: dict[int, Item], moved: Sequence[tuple[str, int, str]]
     ) -> None:
-        """I11: within each step and class, what left stood before what is left."""
+        """Checks invariant I11: within each step and class, items that left came before those that stay."""
         config = self.run(self.at.standing()).config
         free = self.free(after)
         by_step: dict[int, list[Item]] = {}
@@ -336,7 +338,7 @@ class Served(BoardMachine):
         after: dict[int, Item],
         config: BoardConfig,
     ) -> None:
-        """Open work left after all else of its owner's, and what something rests on after that."""
+        """Checks that open work left after all else of its owner's, and items that others rest on left after that."""
         for item in taken:
             most = config.ceiling if item.importance <= config.ceiling else 4
             if open_work(item, before):
@@ -350,11 +352,11 @@ class Served(BoardMachine):
                 self.outcome.happened["ground left"] += 1
 
     def turn(self, item: Item, items: dict[int, Item], config: BoardConfig) -> tuple[bool, bool, int, int]:
-        """The place of an item that waits for nothing."""
+        """Returns the sort key of an item in its pass, for one that `waits` does not hold back."""
         return item.importance > config.ceiling, self.fresh(item, items), item.importance, item.seq
 
     def fresh(self, item: Item, items: dict[int, Item]) -> bool:
-        """Changed, read or cited lately."""
+        """Tells whether an item was changed, read or cited lately."""
         lately = self.clock.now() - timedelta(seconds=SMALL.fresh_seconds)
         cites = ("depends_on", "derived_from", "replies_to", "supports", "critiques", "refutes")
         sources = [items[e.source] for e in item.incoming if e.kind in cites and e.source in items]
@@ -369,7 +371,7 @@ class Served(BoardMachine):
 
     @rule(words=st.sampled_from([0, 5, 20, 55, 70]), constraints=st.integers(0, 3))
     def steward(self, words: int, constraints: int) -> None:
-        """A core of any size: taken up to its cap, refused above it."""
+        """Sets a core of any size, which must be accepted up to its cap and refused above it."""
         objective = " ".join(["go"] * words)
         rules = tuple(f"rule {n}" for n in range(constraints))
         tokens = sum(TOKENIZER.count(text) for text in (objective, *rules))
@@ -393,7 +395,10 @@ class Served(BoardMachine):
 
     @rule(agent=agents, budget=st.sampled_from([1, 40, 90, 150, 300, 600, 1_500, 6_000]))
     def view(self, agent: str, budget: int) -> None:
-        """A view has all the law, word for word, within its budget; or there is none, and it says what would do."""
+        """Checks that a view has all constraints word for word within its budget.
+
+        A refused view must name the budget that would be enough.
+        """
         self.catch_up()
         self.outcome.steps += 1
         snapshot = self.run(self.store.snapshot(self.at.board, agent))
@@ -426,7 +431,7 @@ class Served(BoardMachine):
 
 
 async def calm(board: str, describe: Describe) -> None:
-    """Finds no pressure."""
+    """Replaces the judgement of pressure, and finds none."""
 
 
 def number(id_: str) -> int:
@@ -434,25 +439,26 @@ def number(id_: str) -> int:
 
 
 def analysed(item: Item, items: dict[int, Item]) -> bool:
-    """An `analyzed_by` edge joins it with something that all who see it see."""
+    """Tells whether an `analyzed_by` edge joins the item with one that all its readers can see."""
     ends = [(e.source, e.target) for e in (*item.edges, *item.incoming) if e.kind == "analyzed_by"]
     return any(seen_with(item, items[n]) for pair in ends for n in pair if n != item.number)
 
 
 def superseded(item: Item, items: dict[int, Item]) -> bool:
-    """By its own author, in sight of all who see it."""
+    """Tells whether its own author superseded the item by one that all its readers can see."""
     newer = [items[e.source] for e in item.incoming if e.kind == "supersedes"]
     return any(n.author == item.author and seen_with(item, n) for n in newer)
 
 
 def seen_with(item: Item, other: Item) -> bool:
+    """Tells whether all who see `item` see `other` too."""
     return other.visibility is Visibility.BOARD or (
         item.visibility is Visibility.PRIVATE and item.author == other.author
     )
 
 
 def open_work(item: Item, items: dict[int, Item]) -> bool:
-    """Work that is open: it leaves after all else of its owner's."""
+    """Tells whether the item is open work, which leaves after all else of its owner's."""
     if item.status != "ACTIVE" or superseded(item, items):
         return False
     cited = [(e.kind, items[e.source]) for e in item.incoming if seen_with(item, items[e.source])]
@@ -469,7 +475,7 @@ def open_work(item: Item, items: dict[int, Item]) -> bool:
 
 
 def resting_on(item: Item, items: dict[int, Item]) -> set[int]:
-    """Live items of importance that rest on it, and claims that fell which it refutes."""
+    """Returns the numbers of important live items that rest on the item, and of fallen claims that it refutes."""
     resting = {
         x.number
         for e in item.incoming
@@ -485,11 +491,12 @@ def resting_on(item: Item, items: dict[int, Item]) -> set[int]:
 
 
 def waits(item: Item, items: dict[int, Item]) -> bool:
+    """Tells whether the item leaves later than others of its importance."""
     return open_work(item, items) or bool(resting_on(item, items))
 
 
 def weight(item: Item, items: dict[int, Item]) -> int:
-    """Its importance, or that of what rests on it: that goes first."""
+    """Returns the highest importance among the item and those that rest on it, directly or not."""
     reached, fresh = {item.number}, [item]
     while fresh:
         found = {n for x in fresh for n in resting_on(x, items)} - reached
@@ -499,11 +506,12 @@ def weight(item: Item, items: dict[int, Item]) -> int:
 
 
 def older(gone: Sequence[Item], left: Sequence[Item]) -> bool:
+    """Tells whether all of `gone` were last changed before all of `left`."""
     return not left or max(i.seq for i in gone) < min(i.seq for i in left)
 
 
 def stands_in(lines: Sequence[str], id_: str, text: str) -> bool:
-    """Whether a text stands whole behind its item's id: on the line, or below it, each line quoted."""
+    """Tells whether a text is in a view in full: on the line of its item's id, or quoted on the lines below."""
     wanted = text.split("\n")
     for place, line in enumerate(lines):
         if not line.startswith(f"{id_} "):

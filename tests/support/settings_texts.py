@@ -1,4 +1,4 @@
-"""Texts of settings as they may be before anything is added to them: any JSON with comments, hard TOML and YAML."""
+"""Texts of settings files before an entry is added: any JSON with comments, and difficult TOML and YAML."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ servers = st.none() | st.dictionaries(words, st.dictionaries(words, values, max_
 
 @st.composite
 def json_texts(draw: st.DrawFn) -> str:
-    """A document in any layout, with comments, trailing commas, and servers or none."""
+    """Draws a JSON document in any layout, with comments and trailing commas, and with or without servers."""
     whole = draw(objects)
     held = draw(servers)
     if held is not None:
@@ -82,7 +82,7 @@ YAML = [
 
 @st.composite
 def toml_texts(draw: st.DrawFn) -> str:
-    """A document of values, tables and lists of tables, among comments, in which other servers may be."""
+    """Draws a TOML document of values, tables and lists of tables with comments, perhaps with other servers."""
     noise = st.sampled_from(["", "", "\n", "# [mcp_servers.blackboard]\n", "  # c\n\n"])
     values = st.booleans() | st.integers(-9, 9) | st.lists(words, max_size=2) | words
 
@@ -109,13 +109,13 @@ def toml_texts(draw: st.DrawFn) -> str:
 
 
 def _astral(value: Any) -> bool:
-    """Whether JSON escapes it in a way that TOML does not have."""
+    """Tells whether JSON writes the value with escapes that TOML does not have."""
     return any(ord(letter) > 0xFFFF for letter in json.dumps(value, ensure_ascii=False))
 
 
 @st.composite
 def yaml_texts(draw: st.DrawFn) -> str:
-    """A document of block mappings, with comments between them, in which other extensions may be."""
+    """Draws a YAML document of block mappings with comments, perhaps with other extensions."""
     whole = draw(objects)
     whole.pop("extensions", None)
     held = draw(servers)

@@ -1,7 +1,7 @@
-"""New board stores begin as copies of an empty one that the real migrations made, once in each process.
+"""Copies of an empty board store for tests, made by the real migrations once in each process.
 
-The migrations take most of the time that a test's store needs to open. Whatever exists already is opened and
-migrated as ever, and so is a new file where a copy cannot lie.
+The migrations take most of the time that opening a test's store takes. Existing files are opened and migrated
+as usual, and so are new files where a copy cannot be placed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from blackboard_mcp.storage.sqlite.engine import SqliteEngine
 from blackboard_mcp.storage.store import APPLICATION_ID, migrations
 
 REAL = "STORES_FROM_MIGRATIONS"
-"""A variable of the environment: where it is set, every store is made by the migrations."""
+"""An environment variable: if it is set, every store is made by the migrations."""
 NOTHING = 0
 _PATIENCE = 60.0
 _real: Callable[..., None] = migrate.migrate
 
 
 def install() -> None:
-    """From now on new board stores of this process begin as copies."""
+    """Makes new board stores of this process begin as copies from now on."""
     given = SqliteEngine._open
 
     @wraps(given)
@@ -53,12 +53,12 @@ def install() -> None:
 
 
 def take(path: Path) -> None:
-    """Uses another process's template."""
+    """Makes this process use another process's template."""
     _made.append(path)
 
 
 def template() -> Path:
-    """The file of an empty board store."""
+    """Returns the path of an empty board store, made on the first call."""
     if not _made:
         folder = tempfile.mkdtemp(prefix="blackboard-template-")
         atexit.register(shutil.rmtree, folder)
@@ -78,7 +78,7 @@ def _known(scripts: Any, owner: int) -> bool:
 
 
 def _lay(path: Path) -> None:
-    """Puts a copy at the path in one step, unless there is a file or somebody else puts one there first."""
+    """Puts a copy at the path in one step, unless a file is there or another process puts one there first."""
     if path.exists():
         return
     fresh = path.with_name(f"{path.name}.{os.getpid()}-{id(path)}")
@@ -91,4 +91,4 @@ def _lay(path: Path) -> None:
         finally:
             fresh.unlink()
     except (OSError, StoreError):
-        return  # the store says what is amiss
+        return  # opening the store will report the fault

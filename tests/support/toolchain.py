@@ -1,4 +1,4 @@
-"""Node and the npm clients, installed outside the source tree; and a real server to point them at."""
+"""Node and the npm clients, installed outside the source tree, and a real server for them."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ REQUIRED = os.environ.get("CI") == "true" or os.environ.get("REQUIRE_NODE") == "
 
 @dataclass(frozen=True)
 class Finished:
+    """The exit status and output of a script."""
+
     status: int
     out: str
     err: str
@@ -42,12 +44,13 @@ class Finished:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """`node` on the path, and a folder with the packages of package.json in it."""
+    """The path of `node`, and a folder with the packages of package.json."""
 
     node: str
     folder: Path
 
     def run(self, script: Path, *arguments: str, seconds: float = 120) -> Finished:
+        """Runs a script with Node, and returns its result."""
         done = subprocess.run(
             [self.node, str(script), *arguments],
             cwd=self.folder,
@@ -62,7 +65,7 @@ class Toolchain:
 
 
 def toolchain() -> Toolchain:
-    """The toolchain; where there is none the test is skipped, in CI it fails."""
+    """Returns the toolchain; without one the test is skipped, or fails in CI."""
     found = _toolchain()
     if isinstance(found, str):
         if REQUIRED:
@@ -88,14 +91,17 @@ def _toolchain() -> Toolchain | str:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """One process of all at a time; whoever dies lets go. SQLite's locks are there on every platform."""
+    """Lets one process in at a time.
+
+    It is a lock of SQLite, which is available on every platform and released when a process dies.
+    """
     with closing(sqlite3.connect(path, timeout=600, isolation_level=None)) as lock:
         lock.execute("BEGIN EXCLUSIVE")
         yield
 
 
 def _installed(npm: str, wanted: bytes, folder: Path) -> str | None:
-    """Sees to it that the packages are in the folder; gives the reason when they cannot be."""
+    """Installs the packages in the folder unless they are there; returns the reason if it cannot."""
     if not folder.is_dir():
         fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix="new-"))
         (fresh / "package.json").write_bytes(wanted)
@@ -117,7 +123,7 @@ def _installed(npm: str, wanted: bytes, folder: Path) -> str | None:
 
 @contextmanager
 def http_server(data: Path, server: Sequence[str] = SERVER) -> Iterator[str]:
-    """A server process over HTTP on a free port; gives the URL of its MCP endpoint."""
+    """Runs a server process over HTTP on a free port, and yields the URL of its MCP endpoint."""
     process = subprocess.Popen(
         [*server, "--transport", "http", "--port", "0", "--data", str(data)],
         stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Prints the mask of modes that this process was started with."""
+"""A script that prints the file mode mask with which its process was started."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Arguments that tools take and their published schemas leave out, and the schemas of tools with them."""
+"""The arguments that tools accept but their published schemas leave out, and the schemas with them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ UNLISTED: dict[str, dict[str, Mapping[str, Any]]] = {
     },
     "wait": {"limit": {"maximum": 200, "minimum": 1, "type": "integer"}},
 }
-"""`test_bounded_arguments` holds that these are all."""
+"""The schemas of these arguments, by tool and name. `test_bounded_arguments` checks that these are all."""
 
 
 def whole(tool: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The published schema of a tool with the arguments that it leaves out."""
+    """Returns the published schema of a tool with the arguments that it leaves out."""
     return {**schema, "properties": {**schema["properties"], **UNLISTED.get(tool, {})}}

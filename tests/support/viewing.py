@@ -1,4 +1,4 @@
-"""Views of made-up boards, without a store."""
+"""Views of invented boards, without a store."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ START = datetime(2026, 11, 21, 9, tzinfo=UTC)
 
 
 def snapshot(*items: Item, core: Core | None = None, **more: Any) -> Snapshot:
+    """Returns a board's snapshot with these items."""
     board = Board(
         "main", "main", None, Lifecycle.OPEN, BoardConfig(), core or Core(), 500, START, len(items), 9, 0
     )
@@ -27,25 +28,26 @@ def snapshot(*items: Item, core: Core | None = None, **more: Any) -> Snapshot:
 
 
 def view(there: Snapshot, budget: int = 1_500, agent: str = "alice") -> View:
+    """Renders a view of a snapshot."""
     return render_view(there, agent=agent, budget=budget, tokenizer=BPE)
 
 
 def line_of(shown: View, id_: str) -> str:
-    """The one line that begins with an id."""
+    """Returns the one line of a view that begins with an id."""
     found = [line for line in shown.text.split("\n") if line.startswith((f"{id_} ", f"{id_}@"))]
     assert len(found) == 1, shown.text
     return found[0]
 
 
 def sections_of(shown: View) -> list[str]:
-    """The headings, without what stands in brackets."""
+    """Returns the headings of a view, without their parentheses."""
     lines = shown.text.split("\n")
     headed = (line.partition(" (")[0].rstrip(":") for line in lines if line.endswith(":"))
     return [line for line in headed if line[1:2] != "-"]
 
 
 def edges(source: int, **kinds: str) -> dict[str, Any]:
-    """Edges of an item by kind: `edges(5, refutes="F-1")`."""
+    """Returns the fields of an item that hold its edges, given by kind: `edges(5, refutes="F-1")`."""
     pairs = [(EdgeKind(kind), id_) for kind, ids in kinds.items() for id_ in ids.split()]
     return {
         "edges": tuple(Edge(source, kind, int(id_.partition("-")[2])) for kind, id_ in pairs),
@@ -54,6 +56,7 @@ def edges(source: int, **kinds: str) -> dict[str, Any]:
 
 
 def debate(root: int, *critiques: int, **more: Any) -> Debate:
+    """Returns an open debate about the item `root`."""
     fields: dict[str, Any] = {"state": DebateState.OPEN, "closed_by": None, "closed_at": None, "reason": ""}
     fields |= {"obligations": ()} | more
     return Debate(id=100 + root, root=root, opened_by="bob", opened_at=START, critiques=critiques, **fields)
@@ -62,4 +65,5 @@ def debate(root: int, *critiques: int, **more: Any) -> Debate:
 def owes(
     agent: str, item: int, duty: Duty, state: ObligationState = ObligationState.OUTSTANDING
 ) -> Obligation:
+    """Returns an agent's obligation."""
     return Obligation(agent, item, duty, state, 100, "", START)

@@ -1,9 +1,10 @@
-"""Starts the product's command, and scripts of the tests, from a process that has imported what they need already.
+"""A process that starts the product's command and test scripts with their modules already imported.
 
-What is started is a real process, a child of the test process with its own id, streams, environment and folder. It is
-forked from one that has imported the product, which saves most of the time of a start. `install` lets `subprocess`
-start them so on Linux; any other program, and one with what only a new interpreter heeds (other values of `PYTHON…` in
-the environment, other users, open files handed on), starts as ever.
+What is started is a real process, a child of the test process with its own id, streams, environment and
+folder. It is forked from one that has imported the product, which saves most of the time of a start. After
+`install`, `subprocess` starts such commands in this way on Linux. Other programs start as usual, and so do
+commands with settings that only a new interpreter reads: other values of `PYTHON…` in the environment, other
+users, open files passed on.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ import template
 MODULE: Final = "blackboard_mcp.server"
 MAIN: Final = str(find_spec(f"{MODULE}.__main__").origin)
 STARTERS: Final = frozenset({"demo", "doctor"})
-"""Commands that start servers themselves: each has a warmed process of its own beside it."""
+"""The commands that start servers themselves: each gets another warmed process to start them."""
 FURTHER: Final = ("anyio._backends._asyncio", "lance_namespace")
-"""What is imported late and takes long, as far as it is there; of the index what begins no thread."""
+"""Modules that the product imports late and slowly; of the index only those that start no thread."""
 TESTS: Final = Path(__file__).parents[1]
 _SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER: orphans of this process's descendants become its children
 _PLAIN: Final = {
@@ -55,9 +56,9 @@ _LENGTH: Final = 8
 
 
 class Warmed:
-    """A process that forks commands; it ends with the process that it works for.
+    """A process that forks commands, and ends with the process for which it works.
 
-    With `held` it is there already and listens at that socket's other end.
+    With `held`, it runs already and listens at the other end of that socket.
     """
 
     def __init__(self, held: socket.socket | None = None) -> None:
@@ -67,10 +68,10 @@ class Warmed:
         self._libc = ctypes.CDLL(None, use_errno=True)
 
     def start(self, told: dict[str, Any], streams: list[int]) -> int:
-        """Forks a command with these streams; gives its process id, a child of this process.
+        """Forks a command with these streams, and returns its process id; it is a child of this process.
 
         Raises:
-            OSError: the process that forks them ended twice.
+            OSError: the forking process ended twice.
         """
         words = json.dumps(told).encode()
         with self._lock:
@@ -114,7 +115,7 @@ class Warmed:
 
 
 def install(warmed: Warmed | None = None) -> None:
-    """From now on `subprocess`, and asyncio with it, starts the product's command from a warmed process."""
+    """Makes `subprocess`, and asyncio with it, start the product's command from a warmed process from now on."""
     if sys.platform != "linux":
         return
     given = subprocess.Popen._execute_child  # type: ignore[attr-defined]
@@ -153,7 +154,10 @@ def _starting(given: Callable[..., None], warmed: Warmed) -> Callable[..., None]
 
 
 def heeded(settings: Mapping[str, str]) -> dict[str, str]:
-    """What only a new process heeds of its environment; where bytecode lies changes nothing."""
+    """Returns the environment variables that only a new process reads.
+
+    The variable for the place of bytecode is left out, because it changes nothing.
+    """
     return {
         name: value
         for name, value in settings.items()
@@ -162,7 +166,7 @@ def heeded(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _told(words: list[str], folder: str) -> dict[str, Any] | None:
-    """Arguments and the first place of imports, as a new interpreter would have them; None for any other program."""
+    """Returns the arguments and first import path that a new interpreter would have; `None` for other programs."""
     command = Path(sys.executable).with_name("blackboard-mcp")
     if words[:3] == [sys.executable, "-m", MODULE]:
         return {"argv": [MAIN, *words[3:]], "path": folder, "package": MODULE}
@@ -184,7 +188,7 @@ def _exactly(held: socket.socket, size: int) -> bytes:
 
 
 def serve(held: socket.socket) -> dict[str, Any] | None:
-    """Forks for each request; returns what it was told in the new process, and None at the end."""
+    """Forks for each request; returns the request in the new process, and `None` at the end."""
     while True:
         head, streams, _, _ = socket.recv_fds(held, _LENGTH, 3)
         if len(head) < _LENGTH:
@@ -199,7 +203,7 @@ def serve(held: socket.socket) -> dict[str, Any] | None:
             held.sendall(os.read(read, _LENGTH))
             os.close(read)
             continue
-        if child := os.fork():  # an orphan once this process ends, and so a child of whom this one works for
+        if child := os.fork():  # becomes an orphan when this process ends, and so a child of the test process
             os.write(write, child.to_bytes(_LENGTH, signed=True))
             os._exit(0)
         for end in (read, write):
@@ -223,7 +227,7 @@ def serve(held: socket.socket) -> dict[str, Any] | None:
 
 
 def become(told: dict[str, Any]) -> None:
-    """Is from now on what was asked for: its folder, environment, arguments and streams."""
+    """Turns this process into the requested one: its folder, environment, arguments and streams."""
     if told["session"]:
         os.setsid()
     os.chdir(told["cwd"])
@@ -248,7 +252,10 @@ def become(told: dict[str, Any]) -> None:
 
 
 def leave(code: int) -> None:
-    """Ends as an interpreter does, but for taking its modules apart, which costs more than many a command."""
+    """Ends the process as an interpreter does, but without clearing its modules.
+
+    Clearing them takes longer than many commands.
+    """
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
@@ -256,12 +263,12 @@ def leave(code: int) -> None:
             if stream is not None and not stream.closed:
                 stream.flush()
         except OSError:
-            sys.exit(code)  # the interpreter has its own words for it
+            sys.exit(code)  # the interpreter reports it in its own words
     os._exit(code & 255)
 
 
 async def rehearse(folder: Path) -> None:
-    """Makes what a server makes once in a process: models and schemas of all tools."""
+    """Makes what a server makes once in a process: the models and schemas of all tools."""
     compose = import_module(f"{MODULE}.compose")
     given = import_module(f"{MODULE}.settings.server").Settings(
         data=folder, synchronous="NORMAL", tools=("core", "admin", "memory", "messages")
@@ -283,10 +290,10 @@ if __name__ == "__main__":
             import_module(name)
     with tempfile.TemporaryDirectory() as place:
         asyncio.run(rehearse(Path(place)))
-    tempfile.tempdir = None  # each process looks for its own
+    tempfile.tempdir = None  # each process finds its own again
     assert threading.active_count() == 1, threading.enumerate()  # no thread outlives a fork
     gc.collect()
-    gc.freeze()  # what is shared stays shared: nothing looks at it again
+    gc.freeze()  # collections in a child would write to pages shared with this process, and so copy them
     with socket.socket(fileno=int(sys.argv[1])) as asking:
         task = serve(asking)
     if task is not None:

@@ -1,7 +1,7 @@
-"""Raw JSON-RPC to a server over each of its wires, as text that no client has looked at.
+"""Raw JSON-RPC to a server over each of its transports, as text that no client has checked.
 
-A wire asks one thing at a time and gives what came back: the HTTP status (200 over stdio), the bytes, and the
-message in them that answers.
+A wire sends one thing at a time and returns what came back: the HTTP status (200 over stdio), the bytes, and
+the message in them that is the answer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MODERN_META: Final = f'"io.modelcontextprotocol/protocolVersion": "{MODERN}", {
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back: `message` is the answer to the request, `None` when there is none in JSON."""
+    """An answer. `message` is the answer to the request, `None` if there is none in JSON."""
 
     status: int
     raw: bytes
@@ -39,6 +39,8 @@ class Reply:
 
 
 class Wire(Protocol):
+    """A connection to a server over one transport, in one protocol generation."""
+
     name: str
     modern: bool
 
@@ -46,7 +48,10 @@ class Wire(Protocol):
     def pid(self) -> int: ...
 
     def send(self, body: bytes, id_: int | None, *, method: str, of: str) -> Reply:
-        """Sends a whole message, whatever is in it; `method` and `of` are what headers tell of it."""
+        """Sends a whole message, whatever it contains, and returns the reply.
+
+        `method` and `of` are put into headers that repeat parts of the message.
+        """
         ...
 
     def send_perhaps(self, body: bytes) -> Reply: ...
@@ -56,7 +61,10 @@ _numbers = itertools.count(1)
 
 
 def ask(wire: Wire, method: str, params: str, *, of: str = "", meta: str | None = None) -> Reply:
-    """Asks with raw parameters, an object's members without its braces; `meta` replaces the request's `_meta`."""
+    """Sends a request with raw parameters, the members of an object without its braces.
+
+    `meta` replaces the request's `_meta`.
+    """
     id_ = next(_numbers)
     if meta is None:
         told = (_MODERN_META + ", " if wire.modern else "") + '"blackboard/structured": true'
@@ -67,14 +75,14 @@ def ask(wire: Wire, method: str, params: str, *, of: str = "", meta: str | None 
 
 
 def call(wire: Wire, tool: str, arguments: str, *, extra: str = "") -> Reply:
-    """Calls a tool with raw arguments; `extra` is more of the request's `_meta`."""
+    """Calls a tool with raw arguments; `extra` is added to the request's `_meta`."""
     told = (_MODERN_META + ", " if wire.modern else "") + '"blackboard/structured": true'
     params = f'"name": {json.dumps(tool)}, "arguments": {arguments}'
     return ask(wire, "tools/call", params, of=tool, meta="{" + told + extra + "}")
 
 
 class HttpWire:
-    """Requests over HTTP, of either generation, on one connection as long as the server keeps it."""
+    """Requests over HTTP in either generation, on one connection for as long as the server keeps it."""
 
     def __init__(self, url: str, pid: int, agent: str, *, modern: bool) -> None:
         self.name = "HTTP modern" if modern else "HTTP legacy"
@@ -116,11 +124,11 @@ class HttpWire:
         return Reply(status, raw, _answer(raw, id_))
 
     def send_perhaps(self, body: bytes) -> Reply:
-        """Sends a message that need not be answered with another."""
+        """Sends a message that may get no JSON-RPC answer."""
         return self.send(body, None, method="tools/list", of="")
 
     def get(self, path: str) -> Reply:
-        """What a GET gives; of a stream that goes on only its head."""
+        """Sends a GET request, and returns the reply; only the head of a stream that does not end."""
         connection = http.client.HTTPConnection(self._url.hostname or "", self._url.port, timeout=PATIENCE)
         try:
             connection.request("GET", path, headers={"X-Blackboard-Agent": self._agent})
@@ -144,7 +152,7 @@ class HttpWire:
                 raw = response.read()
             except (http.client.HTTPException, ConnectionError):
                 self.close()
-                if fresh or attempt == 2:  # not just an idle connection that was closed
+                if fresh or attempt == 2:  # else the server may have closed an idle connection: try again
                     raise
                 continue
             if response.will_close:
@@ -159,7 +167,7 @@ class HttpWire:
 
 
 class StdioWire:
-    """Lines to a process of its own, of either generation: the first request says which."""
+    """Lines to a server process over stdio; the first request decides the protocol generation."""
 
     def __init__(self, process: subprocess.Popen[bytes], *, modern: bool) -> None:
         self.name = "stdio modern" if modern else "stdio legacy"
@@ -190,7 +198,10 @@ class StdioWire:
                 return Reply(200, line, message)
 
     def send_perhaps(self, body: bytes) -> Reply:
-        """Sends what need not be answered; status 202 when an honest request after it is answered first."""
+        """Sends a message that may get no answer.
+
+        A valid request is sent after it; if that is answered first, the reply has status 202.
+        """
         after = f"after-{next(_numbers)}"
         told = "{" + (_MODERN_META if self.modern else "") + "}"
         honest = (
@@ -225,7 +236,7 @@ class StdioWire:
 def stdio_wire(
     data: Path, log: Path, *, modern: bool, agent: str = "ada", meter: Meter | None = None
 ) -> Iterator[StdioWire]:
-    """A server over stdio on a data folder; what it says on standard error goes to `log`."""
+    """Runs a server over stdio on a data folder, with standard error in `log`, and yields a wire to it."""
     words = command("serve", "--transport", "stdio", "--data", str(data), "--agent", agent, "--tools", "all")
     with log.open("wb") as err:
         process = subprocess.Popen(
@@ -257,14 +268,14 @@ UNHURRIED = {
     "board_bytes_per_second": 1_000_000_000,
     "board_bytes_burst": 1_000_000_000_000,
 }
-"""Limits under which one agent may write as fast as these tests do."""
+"""Limits that allow one agent to write as fast as these tests do."""
 
 
 @contextmanager
 def http_process(
     data: Path, log: Path, *options: str, meter: Meter | None = None
 ) -> Iterator[tuple[str, int]]:
-    """A server over HTTP on a data folder: its URL and process id; its standard error goes to `log`."""
+    """Runs a server over HTTP on a data folder, with standard error in `log`; yields its URL and process id."""
     ready = "blackboard-mcp serves "
     words = command(
         "serve", "--transport", "http", "--port", "0", "--data", str(data), "--tools", "all", *options
@@ -296,7 +307,7 @@ def http_process(
 
 
 def _answer(raw: bytes, id_: int | None) -> dict[str, Any] | None:
-    """The answering message in a body: alone, or among the events of a stream; to whatever id if it is `None`."""
+    """Returns the answer in a body, which may be a stream of events; `id_` `None` accepts any id."""
     if not raw:
         return None
     if raw.startswith((b"event:", b"data:", b":", b"id:", b"retry:")):

@@ -1,7 +1,7 @@
-"""The work of a server process, counted: calls of functions, whatever they are written in, and returns from them.
+"""A meter of a server process's work: calls of functions, in whatever language, and returns from them.
 
-A count is the same on a slow and busy machine, which no clock is. `counted` gives the words of a command that runs
-the server with its event loop's turns and all its threads counted; what C does within one call counts as one.
+A count is the same on a slow and busy machine; a time is not. `counted` returns the command that runs the
+server with its event loop and all its threads counted; what C does inside one call counts as one.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from typing import Final
 from patience import PATIENCE
 
 MOST_CALLS: Final = 6_000_000
-"""What a request may take of a server, about a second of CPU when nothing is counted."""
+"""The most calls that a request may cause in a server: about a second of CPU without counting."""
 MOST_IN_A_TURN: Final = 600_000
 
 
 @dataclass(frozen=True)
 class Work:
-    """What a server did since it was last asked: calls in all, and in the longest turn of its event loop."""
+    """The work of a server since it was last asked: calls in all, and in the longest turn of its event loop."""
 
     calls: int
     turn: int
 
     @property
     def dear(self) -> bool:
-        """Whether it is more than a request may take."""
+        """Tells whether it is more than a request may cause."""
         return self.calls > MOST_CALLS or self.turn > MOST_IN_A_TURN
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ class Work:
 
 
 class Meter:
-    """Asks one server for its work; it is started with the words of `counted`."""
+    """Asks one server for its work; the server must be started with the command of `counted`."""
 
     def __init__(self) -> None:
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -48,11 +48,12 @@ class Meter:
         self._connected: socket.socket | None = None
 
     def counted(self, words: list[str]) -> list[str]:
-        """The same command of this installation, with its work counted."""
+        """Returns the command line that runs the same command with its work counted."""
         python, _, _, *more = words
         return [python, __file__, str(self._listening.getsockname()[1]), *more]
 
     def work(self) -> Work:
+        """Returns the work since the last call."""
         if self._connected is None:
             self._connected, _ = self._listening.accept()
             self._connected.settimeout(PATIENCE)
@@ -72,7 +73,7 @@ _run: Final = asyncio.events.Handle._run
 
 
 def _turn(self: asyncio.Handle) -> None:
-    """One turn of an event loop, measured."""
+    """Runs one turn of an event loop, and keeps the longest count."""
     global _longest
     begun = next(_loop)
     _run(self)
