@@ -38,6 +38,7 @@ class WheelTag(BuildHookInterface):
     """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Sets the wheel's tag if the platform has musl."""
         if tag := musl():
             build_data["tag"] = f"py3-none-{tag}"
 
@@ -49,6 +50,7 @@ class PackagePage(MetadataHookInterface):
     """
 
     def update(self, metadata: dict[str, Any]) -> None:
+        """Sets the package's dependencies, readme and links."""
         repository = str(self.config.get("repository", "")).rstrip("/")
         if musl():
             without = tuple(self.config["without_on_musl"])

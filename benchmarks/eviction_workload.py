@@ -106,7 +106,10 @@ def first_sentence(text: str, longest: int = 160) -> str:
 
 
 class Weaver:
-    """Weaves the actions of one board. The same seed and sessions give the same actions."""
+    """Makes the actions of one board: recorded sessions with arguments woven in.
+
+    The same seed and sessions give the same actions.
+    """
 
     def __init__(self, seed: str) -> None:
         self.rng = random.Random(seed)

@@ -331,7 +331,7 @@ async def run(folder: Path, agents: int, each: int, events: int, stalled: int) -
 
 
 async def wrong(folder: Path, held: list[Held]) -> list[str]:
-    """Returns a line for each subscription that did not get exactly its events in the log."""
+    """Returns a line for each subscription that did not get exactly the events that the log has for it."""
     store = await SqlBoardStore.open(folder / "board.sqlite3")
     try:
         log = []

@@ -347,6 +347,7 @@ def kind(schema: dict[str, Any]) -> str:
 
 
 def tools() -> str:
+    """Returns the page about tools."""
     parts = [
         "# Tools\n",
         "The core set is always there; others are chosen at launch (`--tools core,admin` or `all`). Every tool "
@@ -423,6 +424,7 @@ def argument_rows(tool: str, schema: dict[str, Any]) -> Iterator[tuple[str, ...]
 
 
 def first_line(model: type[BaseModel]) -> str:
+    """Returns a model's own docstring on one line, or "" if it has none."""
     own = model.__dict__.get("__doc__")
     return "" if own is None else " ".join(own.split())
 
@@ -451,6 +453,7 @@ def error_rows() -> Iterator[tuple[str, str]]:
 
 
 def resources() -> str:
+    """Returns the page about resources."""
     made = server()
     named = [(str(one.uri), one.description or "") for one in made.published_resources]
     named += sorted((one.uri_template, one.description or "") for one in made.published_templates)
@@ -482,6 +485,7 @@ def resources() -> str:
 
 
 def serve_options() -> dict[str, click.Option]:
+    """Returns the options of the command `serve`, by name."""
     command = cast(click.Group, cli).get_command(click.Context(cli), "serve")
     assert command is not None
     return {p.name: p for p in command.params if isinstance(p, click.Option) and p.name is not None}
@@ -593,6 +597,7 @@ def access_rows() -> Iterator[tuple[str, ...]]:
 
 
 def settings_page() -> str:
+    """Returns the page about settings."""
     return (
         "# Settings\n\n"
         "The command line wins over the environment, the environment over a TOML file (`--config FILE` or "
@@ -650,6 +655,7 @@ def settings_page() -> str:
 
 
 def commands() -> str:
+    """Returns the page about the command line."""
     group = cast(click.Group, cli)
     context = group.make_context("blackboard-mcp", [], resilient_parsing=True, terminal_width=100)
     parts = ["# Command line\n", f"```text\n{help_of(group, context)}\n```\n", *commands_of(group, context)]
@@ -684,6 +690,7 @@ def help_of(command: click.Command, context: click.Context) -> str:
 
 
 def events() -> str:
+    """Returns the page about events."""
     return (
         "# Events\n\n"
         "One log per board, numbered 1, 2, 3 … without gaps (but where `board.restored` names one), written in the "
@@ -799,6 +806,7 @@ def plain(thing: Any) -> str:
 
 
 def protocols() -> str:
+    """Returns the page about communication protocols."""
     parts = [
         "# Communication protocols\n",
         "The protocols that come with the product, in `blackboard_mcp.protocols.messages`; "

@@ -49,7 +49,7 @@ def post(author: str, text: str = "") -> Any:
 
 
 async def play(role: str, path: Path, number: int) -> None:
-    """Plays one role, and reports."""
+    """Plays a role: opens the engine and closes it, fills the disk's quota, writes, or waits for changes."""
     from blackboard_mcp.protocols.errors import StoreError
     from blackboard_mcp.storage.sqlite import wakeup
     from blackboard_mcp.storage.sqlite.engine import SqliteEngine
@@ -114,7 +114,7 @@ async def play(role: str, path: Path, number: int) -> None:
 
 
 def entries() -> Generator[tuple[str, tuple[Any, ...]], list[tuple[Any, ...]], int]:
-    """Returns the number of entries."""
+    """Reads the number of entries, as an operation of the engine."""
     rows = yield "SELECT count(*) FROM entry", ()
     count: int = rows[0][0]
     return count

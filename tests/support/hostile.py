@@ -87,7 +87,7 @@ HUGE = (
     '"' + "\\u00e4" * 600_000 + '"',
     "9" * 1_000_000,
 )
-"""The most expensive values for a server. There are few: each tool gets some, not each argument."""
+"""The most expensive values for a server. `Calls.alone` tries them once for each tool, `Calls.dear` each argument."""
 
 GOOD: dict[str, tuple[Any, ...]] = {
     "type": (

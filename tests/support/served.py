@@ -352,7 +352,7 @@ class Served(BoardMachine):
                 self.outcome.happened["ground left"] += 1
 
     def turn(self, item: Item, items: dict[int, Item], config: BoardConfig) -> tuple[bool, bool, int, int]:
-        """Returns the sort key of an item in its pass, for one that `waits` does not hold back."""
+        """Returns the sort key of an item in the order of a pass; the item must not be one that `waits`."""
         return item.importance > config.ceiling, self.fresh(item, items), item.importance, item.seq
 
     def fresh(self, item: Item, items: dict[int, Item]) -> bool:

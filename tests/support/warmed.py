@@ -68,7 +68,7 @@ class Warmed:
         self._libc = ctypes.CDLL(None, use_errno=True)
 
     def start(self, told: dict[str, Any], streams: list[int]) -> int:
-        """Forks a command with these streams, and returns its process id; it is a child of this process.
+        """Forks a command with these streams, and returns its process id; it becomes a child of this process.
 
         Raises:
             OSError: the forking process ended twice.
@@ -203,7 +203,9 @@ def serve(held: socket.socket) -> dict[str, Any] | None:
             held.sendall(os.read(read, _LENGTH))
             os.close(read)
             continue
-        if child := os.fork():  # becomes an orphan when this process ends, and so a child of the test process
+        if (
+            child := os.fork()
+        ):  # becomes an orphan when this process ends, and so a child of the one that asked
             os.write(write, child.to_bytes(_LENGTH, signed=True))
             os._exit(0)
         for end in (read, write):

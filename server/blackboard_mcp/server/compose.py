@@ -416,7 +416,7 @@ class _Identity:
         self._warned = False
 
     async def identify(self, connection: ConnectionInfo) -> Principal:
-        """Returns the caller's principal.
+        """Returns the principal of the caller behind a connection.
 
         Without tokens the agent has the name that it gives, acts for itself unless it names an owner, and may
         do everything.

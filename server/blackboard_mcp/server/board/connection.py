@@ -77,7 +77,7 @@ class _Link:
                 call.reschedule(now)
 
     async def run(self, work: Work[T]) -> T:
-        """Returns the result of `work(client)`.
+        """Awaits `work(client)` over this connection, and returns its result.
 
         Raises:
             _Lost: the connection was lost before there was an answer.

@@ -130,7 +130,7 @@ class Board(BoardAccess):
 
 
 class _Opening:
-    """An installation that is opened for a board, and shared by the agents on it."""
+    """Opens an installation for a board and holds it while it is open; boards of other agents on it share it."""
 
     def __init__(self, name: str, data: Path | None, settings: dict[str, Any], clock: Clock | None) -> None:
         self._name = name

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TARGET_TOKENS = 2_000
 _SETTINGS = '{"owner_held": 1}'
-"""The agents of a recorded session have one owner, so an agent's long chains of replies are no flood to limit."""
+"""Lets one owner's debates keep everything on the board: long chains of replies in a session are no flood."""
 
 
 @click.command()

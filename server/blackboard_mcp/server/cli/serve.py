@@ -189,7 +189,7 @@ async def _until_told(serving: asyncio.Task[None]) -> None:
     """Returns when the task ends, or soon after SIGTERM.
 
     Raises:
-        Exception: the task failed, and not after SIGTERM.
+        Exception: the task failed before any SIGTERM.
     """
     told = asyncio.Event()
     # Windows has no such signal.

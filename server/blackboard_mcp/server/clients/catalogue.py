@@ -20,7 +20,7 @@ Shape = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One client.
+    """A supported client, with the places and format of its configuration.
 
     `reference` is the format by which its file refers to an environment variable or to a prompt for input.
     """

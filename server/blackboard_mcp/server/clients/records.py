@@ -26,7 +26,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """An installed entry.
+    """A record of an entry that was installed in a client's file.
 
     `before` and `after` are digests of the file; `backup` is the path of its former contents.
     """

@@ -36,7 +36,7 @@ _LEFT = frozenset({"item.archived", "item.expired", "item.superseded"})
 
 @dataclass(slots=True)
 class ReportSection:
-    """A heading and its lines. `failed` says that something was not as it must be."""
+    """A heading and its lines. `failed` is true if a check in the section failed."""
 
     heading: str
     lines: list[str]

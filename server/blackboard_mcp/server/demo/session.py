@@ -106,7 +106,7 @@ def session_of(log: Any, name: str) -> Session:
     """Returns the session in a parsed log.
 
     Raises:
-        InvalidInput: it has no steps, or one is too long for a post.
+        InvalidInput: it has no steps, or its question or a step is too long for a post.
     """
     history = log.get("history") if isinstance(log, dict) else None
     if not isinstance(history, list) or not history or not all(isinstance(s, dict) for s in history):

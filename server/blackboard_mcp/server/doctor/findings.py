@@ -35,12 +35,15 @@ class Finding:
 
 
 def problem(name: str, message: str, cure: str, *, repairable: bool = False, **facts: Any) -> Finding:
+    """Returns a finding of severity `problem`."""
     return Finding(name, Severity.PROBLEM, message, cure, facts, repairable)
 
 
 def warning(name: str, message: str, cure: str, *, repairable: bool = False, **facts: Any) -> Finding:
+    """Returns a finding of severity `warning`."""
     return Finding(name, Severity.WARNING, message, cure, facts, repairable)
 
 
 def note(name: str, message: str, cure: str) -> Finding:
+    """Returns a finding of severity `note`."""
     return Finding(name, Severity.NOTE, message, cure)

@@ -65,10 +65,10 @@ class _Framed(h11.Connection):
     """
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
-        """Returns h11's next event.
+        """Returns h11's next event, but refuses ambiguous requests.
 
         Raises:
-            h11.RemoteProtocolError: the request has two ends, or is of another version than 1.0 and 1.1.
+            h11.RemoteProtocolError: the request's body has two ends, or its version is not HTTP/1.0 or 1.1.
         """
         event = super().next_event()
         if isinstance(event, h11.Request):
@@ -100,6 +100,7 @@ class BoundedProtocol(H11Protocol):
 
     @property
     def limits(self) -> Limits:
+        """The limits of the server that the connection belongs to."""
         return self.board.limits
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -52,9 +52,11 @@ class FrontPage:
         self._boards = boards
 
     def route(self) -> Route:
+        """Returns the route of the page."""
         return Route(FRONT_PATH, self.answer, methods=["GET"])
 
     async def answer(self, request: Request) -> Response:
+        """Returns the page: 200 with the boards for an identified reader, else 401 with how to get a token."""
         principal: Principal | None = request.scope.get(PRINCIPAL_SCOPE_KEY)
         status, headers = 200, dict(_HEADERS)
         if principal is None:

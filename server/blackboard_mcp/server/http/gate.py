@@ -136,6 +136,7 @@ class ErrorAnswer:
 
 
 def head_too_large(most: int) -> ErrorAnswer:
+    """Returns the refusal of a request whose line and headers have more than `most` bytes."""
     return ErrorAnswer(
         431,
         "too_large",

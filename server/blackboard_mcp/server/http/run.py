@@ -203,12 +203,14 @@ class _Runner(uvicorn.Server):
         self._ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Ends the notification streams, then stops as uvicorn does."""
         if self._renewing is not None:
             self._renewing.cancel()
         await self._board.close_streams()
         await super().shutdown(sockets)
 
     async def stop_on(self, stop: asyncio.Event) -> None:
+        """Stops the server when `stop` is set."""
         await stop.wait()
         self.should_exit = True
 

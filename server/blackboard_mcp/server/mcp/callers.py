@@ -81,7 +81,7 @@ def one_client() -> Iterator[None]:
 
 
 class Callers:
-    """The callers behind requests.
+    """Finds the caller behind each request.
 
     Args:
         identify: identifies callers over stdio; over HTTP the endpoint has already called it.

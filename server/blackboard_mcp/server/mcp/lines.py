@@ -103,7 +103,7 @@ async def read_lines(fd: int, limit: int = MAX_LINE_BYTES) -> AsyncIterator[byte
 
 def _pump(fd: int, limit: int, hand_over: Callable[[bytes | Oversized | None], None]) -> None:
     splitter = LineSplitter(limit)
-    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody is left to hand over to
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody reads the lines any more
         with contextlib.suppress(OSError):
             while data := os.read(fd, _READ_BYTES):
                 for line in splitter.feed(data):

@@ -84,7 +84,7 @@ class ServedPrompts:
         """Returns the prompt with its arguments filled in, as one message of the user.
 
         Raises:
-            MCPError: no prompt has that name, the arguments do not fit, or the caller may not read the board.
+            MCPError: no prompt has that name, the arguments do not fit, or the caller lacks the rights.
         """
         prompt = self._served.get(name)
         if prompt is None:

@@ -56,16 +56,23 @@ class SdkServer(MCPServer[Any]):
         super().__init__(**settings)
 
     async def list_tools(self) -> list[Tool]:
+        """Returns the tools as clients list them."""
         return self._served_tools.published
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult:
+        """Calls a tool for the client of the request in `context`.
+
+        Raises:
+            TypeError: there is no request.
+        """
         if context is None:
             raise TypeError("tools are called by a client")
         return await self._served_tools.call(name, arguments, context.request_context)
 
     async def list_resources(self) -> list[Resource]:
+        """Returns the resources that are listed for every caller."""
         return self._served_resources.published
 
     async def _handle_list_resources(
@@ -74,22 +81,34 @@ class SdkServer(MCPServer[Any]):
         return ListResourcesResult(resources=[*await self.list_resources(), *await self.listed(ctx)])
 
     async def list_resource_templates(self) -> list[ResourceTemplate]:
+        """Returns the templates of resources."""
         return self._served_resources.published_templates
 
     async def read_resource(
         self, uri: Any, context: Context[Any, Any] | None = None
     ) -> Iterable[ReadResourceContents]:
+        """Reads a resource for the client of the request in `context`.
+
+        Raises:
+            TypeError: there is no request.
+        """
         if context is None:
             raise TypeError("resources are read by a client")
         text, mime_type = await self._served_resources.read(str(uri), context.request_context)
         return [ReadResourceContents(content=text, mime_type=mime_type)]
 
     async def list_prompts(self) -> list[Prompt]:
+        """Returns the prompts as clients list them."""
         return self._served_prompts.published
 
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
     ) -> GetPromptResult:
+        """Returns a prompt for the client of the request in `context`.
+
+        Raises:
+            TypeError: there is no request.
+        """
         if context is None:
             raise TypeError("prompts are asked for by a client")
         return await self._served_prompts.get(name, arguments or {}, context.request_context)
@@ -105,6 +124,7 @@ class _PlainJson:
 
     @staticmethod
     def dumps(document: Any, **settings: Any) -> str:
+        """Returns JSON with letters outside ASCII as they are, or escaped where UTF-8 cannot carry them."""
         text = json.dumps(document, ensure_ascii=False, **settings)
         try:
             text.encode()
@@ -139,7 +159,7 @@ def sdk_server(
             cache_hints=_CACHE_HINTS,
         )
     server = made._lowlevel_server
-    # Tracing would cost 39 µs a call and export nowhere.
+    # Tracing would cost 39 µs for each call, and its data would be exported nowhere.
     server.middleware[:] = [m for m in server.middleware if type(m).__name__ != "OpenTelemetryMiddleware"]
     server.middleware.append(plain_errors)
     original = server.get_capabilities

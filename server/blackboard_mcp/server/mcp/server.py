@@ -241,6 +241,7 @@ class BoardServer:
 
     @property
     def published_tools(self) -> list[Tool]:
+        """The tools as clients list them."""
         return self._tools.published
 
     def whole_schema(self, tool: str) -> dict[str, Any]:
@@ -253,14 +254,17 @@ class BoardServer:
 
     @property
     def published_resources(self) -> list[Resource]:
+        """The resources that are listed for every caller."""
         return self._resources.published
 
     @property
     def published_templates(self) -> list[ResourceTemplate]:
+        """The templates of resources as clients list them."""
         return self._resources.published_templates
 
     @property
     def published_prompts(self) -> list[Prompt]:
+        """The prompts as clients list them."""
         return self._prompts.published
 
     def schema_tokens(self) -> dict[str, int]:

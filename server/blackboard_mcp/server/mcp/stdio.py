@@ -62,6 +62,8 @@ async def stdio_streams(
 
 
 class _Wire:
+    """The two halves of the transport: lines from the client become messages, and messages become lines."""
+
     def __init__(self, input_fd: int, output_fd: int, limit: int) -> None:
         self._input_fd = input_fd
         self._output = LineWriter(output_fd)
@@ -72,6 +74,7 @@ class _Wire:
         self._paid = asyncio.Event()
 
     async def read(self) -> None:
+        """Passes messages from the input to the server until the input ends; then waits for answers still due."""
         async with self._inbox:
             with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 async for line in read_lines(self._input_fd, self._limit):
@@ -113,9 +116,11 @@ class _Wire:
         await self.write_stream.send(SessionMessage(error))
 
     def close(self) -> None:
+        """Lets the thread that writes the output end."""
         self._output.close()
 
     async def write(self) -> None:
+        """Writes the server's messages to the output until there are no more, or the client stops reading."""
         async with self._outbox:
             async for message in self._outbox:
                 body = message.message

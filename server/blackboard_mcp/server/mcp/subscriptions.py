@@ -131,7 +131,7 @@ class Subscriptions:
             )
         except TooManySubscriptions as exc:
             raise MCPError(INVALID_PARAMS, str(exc)) from exc
-        # The lists of tools and prompts do not change while a server serves; a wish to hear of them is not taken on.
+        # The lists of tools and prompts never change while a server runs, so subscriptions to them are not accepted.
         honored = SubscriptionFilter(
             resource_subscriptions=uris or None, resources_list_changed=True if lists else None
         )
@@ -153,7 +153,7 @@ class Subscriptions:
             )
 
         try:
-            # Subscribed before the acknowledgement: a change meanwhile is pending, not lost.
+            # The subscription stands before it is acknowledged, so a change in between is pending and not lost.
             await ctx.session.send_notification(
                 SubscriptionsAcknowledgedNotification(
                     params=SubscriptionsAcknowledgedNotificationParams(notifications=honored, _meta=meta)

@@ -30,7 +30,7 @@ GONE_SCOPE_KEY: Final = "blackboard.gone"
 _FOOTER_SECONDS: Final = 2.0
 _REQUEST_CANCELLED: Final = -32800
 
-# Only what differs from the protocol's defaults. Clients read these, models do not.
+# Annotations that differ from the protocol's defaults. Clients read them, models do not.
 READ_ONLY: Final = ToolAnnotations(read_only_hint=True)
 """Marks tools that change nothing but the record of what their caller has seen."""
 ADDS: Final = ToolAnnotations(destructive_hint=False)

@@ -28,7 +28,7 @@ class PolicyFailed(Exception):
 
 
 class Bounded:
-    """The calls of one policy.
+    """Calls one policy in a thread, with a time limit and one call at a time.
 
     A call that hangs keeps its thread, and until it ends the policy is not asked again.
     """

@@ -33,9 +33,9 @@ class Protocols:
 
     @cached_property
     def registry(self) -> Registry:
-        """The registered protocols.
+        """The registry of all protocols of the server.
 
-        Built at launch if classes are named; else the built-in ones load on first use.
+        It is built at launch if classes are named; else the built-in protocols load on first use.
         """
         from blackboard_mcp.protocols.messages.registry import Registry
 

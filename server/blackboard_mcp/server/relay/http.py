@@ -180,6 +180,7 @@ class _Connection:
         return False
 
     def close(self) -> None:
+        """Closes the connection."""
         self._writer.close()
 
 

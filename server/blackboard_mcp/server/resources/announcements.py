@@ -176,7 +176,7 @@ class Announcer:
             except StoreClosed:
                 raise
             except StoreError as error:
-                # What could not be read is announced with the next change.
+                # Changes that could not be read are announced with the next change.
                 logger.warning("changes were not announced: %s", error.message)
 
     async def _look_for_boards(self) -> None:

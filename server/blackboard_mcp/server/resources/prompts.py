@@ -71,6 +71,7 @@ class Prompts:
         return f"{self._prefix}{tool}({', '.join(given)})"
 
     async def join(self, caller: Caller, board: BoardId | None = None) -> str:
+        """Returns the prompt to take part in a board."""
         read, wait = self._call("read", board), self._call("wait", board)
         post = self._call("post", board, 'text="…"', 'edges={"derived_from": ["…"]}')
         critique = self._call("post", board, 'type="CRITIQUE"', 'edges={"critiques": ["…"]}', 'text="…"')
@@ -83,6 +84,7 @@ Take part in a blackboard that you share with other agents. You are {caller.agen
 At the end tell me what was found, with ids. {_DATA}"""
 
     async def catch_up(self, caller: Caller, board: BoardId | None = None) -> str:
+        """Returns the prompt to report what happened on a board."""
         read, wait = self._call("read", board), self._call("wait", board, "seconds=0")
         return f"""\
 Tell me what happened on the blackboard. Call {read}, then {wait} until it has nothing new.
@@ -90,6 +92,7 @@ Then say in at most eight sentences, with ids: what is new, what is disputed and
 what waits for {caller.agent}. Do nothing of that before I say so. {_DATA}"""
 
     async def critique(self, caller: Caller, id: Claim, board: BoardId | None = None) -> str:
+        """Returns the prompt to examine an item."""
         item = _item(id)
         read = self._call("read", board, f'ids=["{item}"]')
         against = self._call(
@@ -105,6 +108,7 @@ If it holds, say what you checked: {support}.
 Do not criticise for the sake of it. Then tell me your verdict in two sentences. {_DATA}"""
 
     async def summarise(self, caller: Caller, thread: Root, board: BoardId | None = None) -> str:
+        """Returns the prompt to summarise a thread for the person."""
         item = _item(thread)
         query = self._call("query", board, f'thread="{item}"', 'zone="all"')
         return f"""\
@@ -113,6 +117,7 @@ Say in at most 200 words, citing ids: what was claimed and on what evidence, wha
 still open. Say nothing that no item says, and post nothing unless I ask. {_DATA}"""
 
     async def decide(self, caller: Caller, id: Disputed, board: BoardId | None = None) -> str:
+        """Returns the prompt to decide a debate."""
         item = _item(id)
         status = self._call("debate", board, 'op="status"', f'id="{item}"')
         decide = self._call("debate", board, 'op="decide"', f'id="{item}"', 'outcome="stands"', 'reason="…"')

@@ -117,7 +117,7 @@ def _board(name: Any) -> str:
 
 
 def _texts(value: Any) -> list[str]:
-    """Returns the texts of a claim that is a list, or one text with spaces between them."""
+    """Returns the texts in a claim: those of a list, or the words of one text; empty for any other value."""
     if isinstance(value, str):
         return value.split()
     if isinstance(value, list):

@@ -84,6 +84,7 @@ class IssuerKeys:
         return found
 
     async def close(self) -> None:
+        """Cancels a reading under way and waits for its end."""
         if self._reading is not None:
             self._reading.cancel()
             with contextlib.suppress(asyncio.CancelledError):
