@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from blackboard_mcp.storage.operations.ledger.rows import sql
-from blackboard_mcp.storage.store import migrations
+from blackboard_mcp.storage.sqlite.opening import migrations
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 from blackboard_mcp.protocols.board import BoardChange
 from blackboard_mcp.protocols.items import Ref
-from blackboard_mcp.storage import store as store_module
 from blackboard_mcp.storage.history.lines import BadLine
 from blackboard_mcp.storage.history.transfer import export_board, import_board, verify_board
 from blackboard_mcp.storage.operations.ledger.rows import Steps
 from blackboard_mcp.storage.sqlite import compacting, driver, examining
-from blackboard_mcp.storage.store import APPLICATION_ID, SqlBoardStore, migrations
+from blackboard_mcp.storage.sqlite import opening as opening_module
+from blackboard_mcp.storage.sqlite.opening import APPLICATION_ID, migrations
+from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
 from blackboard_mcp.storage.testing.kit.filling import filled
 from blackboard_mcp.storage.testing.kit.forgetting import DAY, due, forget
@@ -301,7 +302,7 @@ async def test_a_file_that_counted_what_was_forgotten_counts_it_no_more(
 ) -> None:
     path, scripts = tmp_path / "board.db", migrations()
     with monkeypatch.context() as patch:
-        patch.setattr(store_module, "migrations", lambda: scripts[:39])
+        patch.setattr(opening_module, "migrations", lambda: scripts[:39])
         older = await SqlBoardStore.open(path, clock=clock, synchronous="NORMAL")
         at = await with_secrets(older, clock)
         await older.close()

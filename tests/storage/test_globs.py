@@ -129,7 +129,7 @@ def fill(at: Table, count: int, key: Callable[[int], str]) -> None:
 def plans(at: Table, **wanted: Any) -> tuple[list[str], list[str]]:
     """The ways of all statements of a query, as SQLite says it goes, and the statements."""
     raw: sqlite3.Connection = at.store.engine._raw  # type: ignore[attr-defined]
-    steps = reading.query(at.board, "alice", ItemQuery(**wanted), 0)
+    steps = reading.query(at.board, "alice", ItemQuery(**wanted))
     told: list[str] = []
     said: list[str] = []
     try:

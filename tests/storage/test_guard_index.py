@@ -11,7 +11,8 @@ from blackboard_mcp.protocols.guard import closure_of
 from blackboard_mcp.protocols.items import Edge, EdgeKind
 from blackboard_mcp.storage.operations.ledger.rows import Steps, sql
 from blackboard_mcp.storage.sqlite.engine import SqliteEngine
-from blackboard_mcp.storage.store import APPLICATION_ID, SqlBoardStore, migrations
+from blackboard_mcp.storage.sqlite.opening import APPLICATION_ID, migrations
+from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
 from blackboard_mcp.storage.testing.walk.inline import inline_store
 from blackboard_mcp.storage.testing.walk.walking import grouped

@@ -22,7 +22,7 @@ from blackboard_mcp.protocols.events import LEFT, SYSTEM, EventType
 from blackboard_mcp.protocols.guard import Hold, spread
 from blackboard_mcp.protocols.items import Draft, Edge, EdgeKind, Status, Zone
 from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Plan, Workspace
-from blackboard_mcp.storage.operation import Operation, Rows
+from blackboard_mcp.storage.operation import Operation, Rows, Write
 from blackboard_mcp.storage.operations.access import members, visibility
 from blackboard_mcp.storage.operations.debates import answers as answering
 from blackboard_mcp.storage.operations.debates import calls, decisions
@@ -133,7 +133,7 @@ def decide_outside(patch: pytest.MonkeyPatch) -> None:
     """A pass looks and decides in one transaction and moves in the next."""
 
     async def prune(self: SqlBoardStore, board: str, decide: Decide, *, apply: bool = True) -> PassOutcome:
-        now = self._now()
+        write = Write(self._now())
         chosen: list[int] = []
 
         def remember(space: Workspace) -> Plan:
@@ -142,12 +142,12 @@ def decide_outside(patch: pytest.MonkeyPatch) -> None:
             return plan
 
         def move() -> rows.Steps[None]:
-            opened: Ledger = yield from open_ledger(board, SYSTEM, now)
+            opened: Ledger = yield from open_ledger(write, board, SYSTEM)
             for row in (yield from load_any(opened.no, chosen)).values():
                 yield from opened.archive(row, EventType.ITEM_ARCHIVED, data={})
             yield from opened.close()
 
-        outcome = await self.engine.read(lambda: pruning.prune(board, remember, now, apply=False))
+        outcome = await self.engine.read(lambda: pruning.prune(write, board, remember, apply=False))
         if apply:
             await self.engine.write(move)
         return outcome
@@ -833,7 +833,7 @@ BY_THE_KIT: list[tuple[str, Mutate, str, dict[str, Any]]] = [
     *(
         (
             "a grant is not looked at again",
-            lambda patch: patch.setattr(members, "under", lambda grant, operation: operation()),
+            lambda patch: patch.setattr(members, "under", lambda write, operation: operation(write)),
             check,
             given,
         )
@@ -909,7 +909,7 @@ BY_THE_WALK: list[tuple[str, Mutate, str]] = [
     ("a log for everybody", statement("events_after", LEAK), "I25"),
     (
         "a grant is not looked at again",
-        lambda patch: patch.setattr(members, "under", lambda grant, operation: operation()),
+        lambda patch: patch.setattr(members, "under", lambda write, operation: operation(write)),
         "roles",
     ),
     ("replies ignored", replies_ignored, "I3"),

@@ -10,6 +10,7 @@ import pytest
 from blackboard_mcp.protocols.board import PassStep
 from blackboard_mcp.protocols.pruning import PassOutcome, Reach
 from blackboard_mcp.server.pruning.steps import decide
+from blackboard_mcp.storage.operation import Write
 from blackboard_mcp.storage.operations.leaving import pruning
 from blackboard_mcp.storage.testing.harness import CONFIG, HandClock, Table, draft
 from blackboard_mcp.storage.testing.walk.inline import inline_store
@@ -59,9 +60,9 @@ def steps_of_a_pass(size: int, reach: Reach) -> int:
         return 0
 
     asked = pruning.prune(
+        Write(0),
         at.board,
         partial(decide, steps=AFTER_SUMMARIES),
-        0,
         apply=False,
         reaching=lambda _: reach,
     )

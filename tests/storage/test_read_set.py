@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pytest
 from blackboard_mcp.protocols.errors import Conflict
 from blackboard_mcp.protocols.transactions import BOARD, Since, Transaction
+from blackboard_mcp.storage.operation import Write
 from blackboard_mcp.storage.operations.ledger import read_set
 from blackboard_mcp.storage.operations.ledger import transactions as transacting
 from blackboard_mcp.storage.operations.ledger.rows import sql
@@ -75,7 +76,7 @@ def ways(at: Table, reads: Reads) -> tuple[int, list[str]]:
     """How many steps SQLite takes for a transaction that writes an entry, and how it looks up what was read."""
     raw: sqlite3.Connection = at.store.engine._raw  # type: ignore[attr-defined]
     wanted = Transaction(reads, [draft("x", "LOG", key="written", expected=0)])
-    steps = transacting.transact(at.board, "bob", wanted, now=0, config=CONFIG, once=None, look=0)
+    steps = transacting.transact(Write(0), at.board, "bob", wanted, config=CONFIG)
     told: list[str] = []
     taken = 0
 

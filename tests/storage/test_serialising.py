@@ -166,12 +166,12 @@ def deletions_pass(patch: pytest.MonkeyPatch) -> None:
 
 def foresight_is_trusted(patch: pytest.MonkeyPatch) -> None:
     """Globs are looked at before the transaction, and not again."""
-    honest = transacting.transact
+    honest = SqlBoardStore._foresee
 
-    def transact(*given: Any, foreseen: int = 0, **more: Any) -> Any:
-        return honest(*given, foreseen=foreseen and 1 << 60, **more)
+    async def foresee(self: SqlBoardStore, *given: Any) -> int:
+        return (await honest(self, *given)) and 1 << 60
 
-    patch.setattr(transacting, "transact", transact)
+    patch.setattr(SqlBoardStore, "_foresee", foresee)
 
 
 MUTANTS: dict[str, Mutate] = {

@@ -19,7 +19,7 @@ from typing import Any
 from blackboard_mcp.protocols.errors import StoreError
 from blackboard_mcp.storage.sqlite import driver, migrate, place
 from blackboard_mcp.storage.sqlite.engine import SqliteEngine
-from blackboard_mcp.storage.store import APPLICATION_ID, migrations
+from blackboard_mcp.storage.sqlite.opening import APPLICATION_ID, migrations
 
 REAL = "STORES_FROM_MIGRATIONS"
 """An environment variable: if it is set, every store is made by the migrations."""

@@ -10,14 +10,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from .access import Action, Role
 from .items import EdgeKind, ItemType, Status, Visibility
 from .values import dataclass
-
-if TYPE_CHECKING:
-    from .errors import Unpermitted
 
 
 class ChangeKind(StrEnum):
@@ -156,5 +153,23 @@ class Permit:
         return judged and changes <= self.changes
 
 
-Judge = Callable[["Unpermitted"], Awaitable[frozenset[Change]]]
-"""Answers with what is allowed, all of the error's changes; where one is not, raises what the caller is told."""
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """All changes of one transaction, as they are put before a judge.
+
+    Attributes:
+        agent: makes them.
+        owner: the agent acts for it.
+        role: the role that the board itself gives the agent, if it does.
+        access: the board's choice of policies, as of the transaction.
+    """
+
+    agent: str
+    owner: str
+    role: Role | None
+    access: tuple[str, ...]
+    changes: tuple[Change, ...]
+
+
+Judge = Callable[[Proposal], Awaitable[frozenset[Change]]]
+"""Answers with what is allowed, all of the proposal's changes; where one is not, raises what the caller is told."""

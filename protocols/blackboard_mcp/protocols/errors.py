@@ -33,14 +33,13 @@ line, with what hides, moves or ends text as escapes; what comes after it on ano
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .visible import escape
 
 if TYPE_CHECKING:
-    from .access import Role
-    from .changes import Change
+    from .changes import Proposal
 
 
 class BlackboardError(Exception):
@@ -105,32 +104,14 @@ class Unpermitted(Forbidden):
     """Changes that were not put before the board's access policies, or not as they are by now; nothing was changed.
 
     Attributes:
-        agent: who makes them.
-        owner: whom the agent acts for.
-        role: the role that the board itself gives the agent, if it does.
-        access: the board's choice of policies, as of the transaction.
-        changes: all of them.
+        proposal: all of them, with whom they are from.
     """
 
     code = "unpermitted"
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        agent: str = "",
-        owner: str = "",
-        role: Role | None = None,
-        access: tuple[str, ...] = (),
-        changes: Iterable[Change] = (),
-        **facts: Any,
-    ) -> None:
-        super().__init__(message, **facts)
-        self.agent = agent
-        self.owner = owner or agent
-        self.role = role
-        self.access = access
-        self.changes = tuple(changes)
+    def __init__(self, message: str, proposal: Proposal) -> None:
+        super().__init__(message)
+        self.proposal = proposal
 
 
 class UnderPressure(Refused):

@@ -80,7 +80,8 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
         repeated: what is committed is what was allowed, or the judge's error leaves. A call that an idempotency
         key answers is not judged again; nor is what the server does by itself.
 
-        The store itself refuses changes of agents on boards that chose policies, with `Unpermitted`.
+        The store itself refuses changes of agents on boards that chose policies, with `Unpermitted`. Of a store that
+        has a judge, this is the same store with another judge in its place.
         """
         ...
 

@@ -11,6 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
+from blackboard_mcp.protocols.changes import Permit
+from blackboard_mcp.protocols.grants import Grant
+from blackboard_mcp.protocols.values import dataclass
+
 T = TypeVar("T")
 
 Rows = list[tuple[Any, ...]]
@@ -21,3 +25,18 @@ Statement = tuple[str, Sequence[Any]]
 
 Operation = Callable[[], Generator[Statement, Rows, T]]
 """Called once per run: `rows = yield sql, parameters`; its return value is the operation's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """The right to write: the first argument of every operation that changes something.
+
+    Attributes:
+        now: the time of the change, in microseconds since 1970.
+        grant: what the caller was let in for; `None` for the server itself and for programs in its process.
+        permit: the changes that access policies allowed; `None` where nobody judges.
+    """
+
+    now: int
+    grant: Grant | None = None
+    permit: Permit | None = None

@@ -1,71 +1,49 @@
-"""The board store over an engine: each method runs one operation in one transaction."""
+"""The board store over an engine: each method runs one operation in one transaction.
+
+What the methods take, answer and raise stands in `protocols.store`, and with the operation that each names.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
-from functools import cache
-from importlib import resources
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from blackboard_mcp.protocols.access import Role, Trust
+from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.answers import (
     Committed,
-    Endorsement,
-    Found,
-    Log,
-    NewSummary,
     Once,
-    Page,
-    Posted,
-    Restored,
-    Snapshot,
-    Statistics,
-    Stretch,
-    Versions,
 )
-from blackboard_mcp.protocols.archive import ArchiveDocument, OutboxBatch, Settled, Waiting
-from blackboard_mcp.protocols.board import AgentInfo, Board, BoardChange, BoardConfig, Core
+from blackboard_mcp.protocols.archive import ArchiveDocument
+from blackboard_mcp.protocols.board import Board, BoardChange, BoardConfig
 from blackboard_mcp.protocols.changes import Judge
 from blackboard_mcp.protocols.clock import Clock, SystemClock
-from blackboard_mcp.protocols.events import Event
-from blackboard_mcp.protocols.explain import Explained
-from blackboard_mcp.protocols.filters import ItemQuery
-from blackboard_mcp.protocols.grants import GRANTED
-from blackboard_mcp.protocols.guard import Protection
-from blackboard_mcp.protocols.items import Draft, Item, Ref
-from blackboard_mcp.protocols.pressure import Describe
 from blackboard_mcp.protocols.pruning import Decide, PassOutcome, Reaching
 from blackboard_mcp.protocols.tokens import Count
 from blackboard_mcp.protocols.transactions import Transaction
 
-from .debate_calls import DebateCalls
-from .following_calls import FollowingCalls
-from .judging import judging
-from .operations.access import members
+from .calls import reads, reads_now, writes
+from .debate_methods import DebateMethods
+from .operation import Write
+from .operations.access import members as member_operations
+from .operations.access import tokens as token_operations
+from .operations.debates import standing_watches, views
 from .operations.items import endorsements as endorsing
-from .operations.items import posting, retraction, versions
+from .operations.items import posting, retraction
 from .operations.items import trust as trusting
-from .operations.leaving import guard_index, pruning, summaries
+from .operations.items import versions as version_operations
+from .operations.leaving import lapses, pruning, retention, summaries
 from .operations.leaving import pressure as pressing
-from .operations.ledger import boards, idempotency, places, principals, token_counts
+from .operations.ledger import boards as board_operations
+from .operations.ledger import idempotency, places, principals, token_counts
 from .operations.ledger import transactions as transacting
-from .operations.ledger.rows import Steps, micros
+from .operations.ledger.rows import Steps
+from .operations.messages import group_turns, requests
+from .operations.messages import groups as group_operations
+from .operations.messages import subscriptions as subscription_operations
 from .operations.reading import activity, explanations, index_feed, snapshots
 from .operations.reading import items as reading
-from .request_calls import RequestCalls
-from .retention_calls import RetentionCalls
-from .sqlite.engine import SqliteEngine
-from .summary_calls import SummaryCalls
-from .token_calls import TokenCalls
-
-APPLICATION_ID = 0x42424D43
-"""Marks a SQLite file as a board file."""
-
-FILLS = {20: guard_index.rebuild, 25: endorsing.fill}
-"""Work on the data of an older file, by the migration it belongs to."""
 
 _EXPIRY_BATCH = 200
 _SWEEP_BATCH = 500
@@ -74,16 +52,8 @@ _BURST_STEPS = 40
 """A burst of posts delays the indexer by ten seconds at most."""
 
 
-@cache
-def migrations() -> tuple[str, ...]:
-    """The numbered migration scripts, in order."""
-    folder = resources.files("blackboard_mcp.storage.sqlite").joinpath("migrations")
-    scripts = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
-    return tuple(script.read_text("utf-8") for script in scripts)
-
-
-class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, RetentionCalls, TokenCalls):
-    """A `BoardStore`, and a `CredentialStore`, on a SQLite file, or in memory."""
+class SqlBoardStore(DebateMethods):
+    """A `BoardStore`, and a `CredentialStore`, over an engine."""
 
     @classmethod
     async def open(
@@ -94,7 +64,7 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Ret
         synchronous: Literal["FULL", "NORMAL"] = "FULL",
         keep_free: int = 0,
     ) -> SqlBoardStore:
-        """The store in the file at `path`, made if it is not there; in memory when `path` is `None`.
+        """The store in the SQLite file at `path`, made if it is not there; in memory when `path` is `None`.
 
         Of the disk `keep_free` bytes, of a small one a twentieth, are left to what ends work.
 
@@ -102,15 +72,13 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Ret
             StoreTooNew: a newer version of the product wrote the file.
             StoreDamaged: it is no board file, or is damaged.
         """
-        engine = await SqliteEngine.open(
-            path,
-            migrations=migrations(),
-            application_id=APPLICATION_ID,
-            fills=FILLS,
-            synchronous=synchronous,
-            keep_free=keep_free,
-        )
+        from .sqlite.opening import open_engine
+
+        engine = await open_engine(path, synchronous=synchronous, keep_free=keep_free)
         return cls(engine, clock or SystemClock())
+
+    def judged(self, judge: Judge, boards: Iterable[str] = ()) -> SqlBoardStore:
+        return type(self)(self.engine, self._clock, judge, boards)
 
     async def backup(self, target: Path) -> None:
         """Writes a copy of all boards, as of one moment, to a new file whose boards know that they are copies.
@@ -119,39 +87,25 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Ret
             StoreError: `target` exists or cannot be written.
             StoreFull: no room for the copy.
         """
-        await self.engine.backup(target, places.mark_copies)
+        await self.engine.backup(target, lambda: places.mark_copies(Write(self._now())))
 
-    def judged(self, judge: Judge, boards: Iterable[str] = ()) -> SqlBoardStore:
-        return type(self)(judging(self.engine, judge, boards), self._clock)
+    async def close(self) -> None:
+        await self.engine.close()
 
     # Boards
 
-    async def mark_copies(self) -> None:
-        await self._write(places.mark_copies)
+    mark_copies = writes(places.mark_copies)
+    find_board = reads(board_operations.find)
+    boards = reads(board_operations.list_all)
+    set_core = writes(board_operations.set_core)
+    members = reads(member_operations.listed)
+    role_of = reads(member_operations.role_of)
+    _ensure = writes(board_operations.ensure)
+    _change_board = writes(board_operations.change)
+    _texts = reads(token_counts.page)
 
     async def ensure_board(self, board: str, agent: str, config: BoardConfig) -> Board:
-        found = await self.find_board(board)
-        if found is not None:
-            return found
-        now = self._now()
-        return await self._write(lambda: boards.ensure(board, agent, config, now))
-
-    async def find_board(self, board: str) -> Board | None:
-        return await self.engine.read(lambda: boards.find(board))
-
-    async def boards(self) -> list[Board]:
-        return await self.engine.read(boards.list_all)
-
-    async def set_core(
-        self, board: str, agent: str, core: Core, *, expected_version: int, once: Once | None = None
-    ) -> Core:
-        return await self._apply(
-            board,
-            agent,
-            once,
-            lambda now: boards.set_core(board, agent, core, expected_version, now),
-            idempotency.whole(Core),
-        )
+        return await self.find_board(board) or await self._ensure(board, agent, config)
 
     async def change_board(
         self,
@@ -162,65 +116,39 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Ret
         count: Count | None = None,
         once: Once | None = None,
     ) -> Board:
-        grant, counted = GRANTED.get(), dict[str, int]()
+        counted = dict[str, int]()
         if count is not None and (once is None or await self.recall(board, agent, once) is None):
             place: token_counts.Place | None = token_counts.START
             while place is not None:
                 texts, place = await self._texts(board, place)
                 new = {sha256: text for sha256, text in texts.items() if sha256 not in counted}
                 counted |= await asyncio.to_thread(token_counts.counts, new, count)
-        return await self._apply(
-            board,
-            agent,
-            once,
-            lambda now: boards.change(board, agent, change, now, grant, count, counted),
-            idempotency.whole(Board),
-        )
-
-    async def _texts(
-        self, board: str, place: token_counts.Place
-    ) -> tuple[dict[str, str], token_counts.Place | None]:
-        return await self.engine.read(lambda: token_counts.page(board, place))
-
-    async def members(self, board: str) -> dict[str, Role]:
-        return await self.engine.read(lambda: members.listed(board))
-
-    async def role_of(self, board: str, agent: str) -> Role | None:
-        return await self.engine.read(lambda: members.role_of(board, agent))
+        return await self._change_board(board, agent, change, count=count, counted=counted, once=once)
 
     # Whom agents act for
 
+    owner_of = reads(principals.owner_of)
+    owners_of = reads(principals.owners_of)
+    _set_owner = writes(principals.set_owner)
+    _set_trust = writes(trusting.set_trust)
+    _trust_of = reads(trusting.trust_of_agent)
+
     async def set_owner(self, agent: str, owner: str) -> None:
         if await self.owner_of(agent) != owner:
-            await self._write(lambda: principals.set_owner(agent, owner))
+            await self._set_owner(agent, owner)
 
     async def set_trust(self, agent: str, trust: Trust) -> None:
-        if await self.engine.read(lambda: trusting.trust_of_agent(agent)) is not trust:
-            await self._write(lambda: trusting.set_trust(agent, trust))
-
-    async def owner_of(self, agent: str) -> str:
-        return await self.engine.read(lambda: principals.owner_of(agent))
-
-    async def owners_of(self, agents: Iterable[str]) -> dict[str, str]:
-        asked = tuple(agents)
-        return await self.engine.read(lambda: principals.owners_of(asked))
+        if await self._trust_of(agent) is not trust:
+            await self._set_trust(agent, trust)
 
     # Posting
 
-    async def post(
-        self,
-        board: str,
-        agent: str,
-        drafts: Sequence[Draft],
-        *,
-        config: BoardConfig,
-        once: Once | None = None,
-        look: int = 0,
-    ) -> Posted:
-        now = self._now()
-        return await self._write(
-            lambda: posting.post(board, agent, drafts, now=now, config=config, once=once, look=look)
-        )
+    post = writes(posting.post)
+    recall = reads_now(idempotency.recalled)
+    _validate = reads(transacting.validate)
+    _foresee = reads_now(transacting.foresee)
+    _transact = writes(transacting.transact)
+    _sweep_once = writes(idempotency.sweep)
 
     async def transact(
         self,
@@ -233,190 +161,184 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Ret
         look: int = 0,
     ) -> Committed:
         if not transaction.changes:
-            return await self.engine.read(lambda: transacting.validate(board, agent, transaction, look))
-        now, foreseen = self._now(), 0
+            return await self._validate(board, agent, transaction, look)
+        foreseen = 0
         if any("*" in name for name in transaction.reads):
-            foreseen = await self.engine.read(
-                lambda: transacting.foresee(board, agent, transaction, once, now)
-            )
-        return await self._write(
-            lambda: transacting.transact(
-                board,
-                agent,
-                transaction,
-                now=now,
-                config=config,
-                once=once,
-                look=look,
-                foreseen=foreseen,
-            )
+            foreseen = await self._foresee(board, agent, transaction, once)
+        return await self._transact(
+            board, agent, transaction, config=config, once=once, look=look, foreseen=foreseen
         )
 
-    async def recall(self, board: str, agent: str, once: Once) -> Any | None:
-        now = self._now()
-        return await self.engine.read(lambda: idempotency.recalled(board, agent, once, now))
-
     async def sweep_once(self) -> int:
-        now, dropped = self._now(), 0
-        while some := await self._sweep_once(now):
+        dropped = 0
+        while some := await self._sweep_once(_SWEEP_BATCH):
             dropped += some
         return dropped
 
-    async def _sweep_once(self, now: int) -> int:
-        return await self._write(lambda: idempotency.sweep(now, _SWEEP_BATCH))
-
     # Reading
 
-    async def read(
-        self, board: str, agent: str, refs: Sequence[Ref], keys: Sequence[str], *, look: int = 0
-    ) -> Found:
-        return await self.engine.read(lambda: reading.read(board, agent, refs, keys, look))
+    read = reads(reading.read)
+    versions = reads(version_operations.versions)
+    query = reads(reading.query)
+    log = reads(reading.log)
+    beginnings = reads(reading.beginnings)
+    stretches = reads(reading.stretches)
+    history = reads(reading.history)
+    snapshot = reads(snapshots.snapshot)
+    statistics = reads(reading.statistics)
+    agents = reads(reading.agents)
+    record_activity = writes(activity.record)
+    tags = reads(reading.tags)
+    why_left = reads(reading.why_left)
+    endorsements = reads(endorsing.listed)
+    around = reads(reading.around)
+    guarded = reads(reading.guarded)
+    explain = reads_now(explanations.explain)
 
-    async def versions(
-        self, board: str, agent: str, of: int | str, *, upto: int | None = None, limit: int = 50
-    ) -> Versions | None:
-        return await self.engine.read(lambda: versions.versions(board, agent, of, upto, limit))
+    # Debates and standing watches
 
-    async def query(self, board: str, agent: str, wanted: ItemQuery, *, look: int = 0) -> Page:
-        return await self.engine.read(lambda: reading.query(board, agent, wanted, look))
+    debate_status = reads(views.debate_status)
+    watch_topic = writes(standing_watches.watch_topic)
+    unwatch_topic = writes(standing_watches.unwatch_topic)
+    watches = reads(standing_watches.watches)
+    _debates_due = reads_now(lapses.due)
+    _lapse = writes(lapses.lapse)
 
-    async def log(self, board: str, agent: str, after: int, limit: int, *, look: int = 0) -> Log:
-        return await self.engine.read(lambda: reading.log(board, agent, after, limit, look))
-
-    async def beginnings(
-        self, board: str, agent: str, wanted: Iterable[tuple[int, int]]
-    ) -> dict[tuple[int, int], str]:
-        asked = tuple(wanted)
-        return await self.engine.read(lambda: reading.beginnings(board, agent, asked))
-
-    async def stretches(self, places: Mapping[str, int], limit: int) -> dict[str, Stretch]:
-        asked = dict(places)
-        return await self.engine.read(lambda: reading.stretches(asked, limit))
-
-    async def history(self, board: str, agent: str, number: int, limit: int = 50) -> tuple[Event, ...]:
-        return await self.engine.read(lambda: reading.history(board, agent, number, limit))
-
-    async def snapshot(self, board: str, agent: str, *, look: int = 0) -> Snapshot:
-        return await self.engine.read(lambda: snapshots.snapshot(board, agent, look))
-
-    async def statistics(self, board: str, agent: str) -> Statistics:
-        return await self.engine.read(lambda: reading.statistics(board, agent))
-
-    async def agents(self, board: str) -> list[AgentInfo]:
-        return await self.engine.read(lambda: reading.agents(board))
-
-    async def record_activity(
-        self,
-        board: str,
-        seen: Mapping[str, datetime],
-        reads: Mapping[int, tuple[int, datetime]],
-        shown: Mapping[str, int] | None = None,
-    ) -> None:
-        there = {agent: micros(at) for agent, at in seen.items()}
-        read = {number: (times, micros(at)) for number, (times, at) in reads.items()}
-        await self._write(lambda: activity.record(board, there, read, shown or {}))
-
-    async def tags(self, board: str, agent: str) -> list[str]:
-        return await self.engine.read(lambda: reading.tags(board, agent))
-
-    async def why_left(self, board: str, agent: str, wanted: Iterable[int]) -> dict[int, Event]:
-        numbers = tuple(wanted)
-        return await self.engine.read(lambda: reading.why_left(board, agent, numbers))
-
-    async def endorsements(
-        self, board: str, agent: str, number: int, limit: int = 100
-    ) -> tuple[Endorsement, ...]:
-        return await self.engine.read(lambda: endorsing.listed(board, agent, number, limit))
-
-    async def around(
-        self, board: str, agent: str, wanted: Iterable[int]
-    ) -> dict[int, tuple[int | None, int | None]]:
-        hits = tuple(wanted)
-        return await self.engine.read(lambda: reading.around(board, agent, hits))
-
-    async def guarded(self, board: str, wanted: Iterable[int]) -> dict[int, Protection]:
-        numbers = tuple(wanted)
-        return await self.engine.read(lambda: reading.guarded(board, numbers))
-
-    async def explain(self, board: str, agent: str, wanted: Sequence[int], *, look: int = 0) -> Explained:
-        now = self._now()
-        return await self.engine.read(lambda: explanations.explain(board, agent, wanted, now, look))
+    async def sweep_debates(self) -> list[str]:
+        return [board for board in await self._debates_due() if await self._lapse(board)]
 
     # Leaving and coming back
+
+    restore = writes(pruning.restore)
+    judge_pressure = writes(pressing.judge)
+    anything_forgotten = reads(retention.any_)
+    forgettable = reads_now(retention.page)
+    forget = writes(retention.forget)
+    _next_expiry = reads_now(pruning.next_expiry)
+    _due = reads_now(pruning.expiring)
+    _expire = writes(pruning.expire)
+    _boards_waiting = reads(retraction.boards_waiting)
+    _spread = writes(retraction.spread)
 
     async def prune(
         self, board: str, decide: Decide, *, apply: bool = True, reaching: Reaching | None = None
     ) -> PassOutcome:
-        now = self._now()
+        def run(write: Write) -> Steps[PassOutcome]:
+            return pruning.prune(write, board, decide, apply=apply, reaching=reaching)
 
-        def run() -> Steps[PassOutcome]:
-            return pruning.prune(board, decide, now, apply=apply, reaching=reaching)
-
-        return await (self._write(run) if apply else self.engine.read(run))
-
-    async def judge_pressure(self, board: str, describe: Describe) -> str | None:
-        now = self._now()
-        return await self._write(lambda: pressing.judge(board, describe, now))
-
-    async def thread_sources(self, board: str, members: Iterable[int]) -> list[Item]:
-        numbers = tuple(members)
-        return await self.engine.read(lambda: summaries.thread_sources(board, numbers))
-
-    async def apply_summary(self, board: str, summary: NewSummary) -> str | None:
-        now = self._now()
-        return await self._write(lambda: summaries.apply_summary(board, summary, now))
+        if apply:
+            return await self._write(run)
+        return await self.engine.read(lambda: run(Write(self._now())))
 
     async def expire(self) -> list[str]:
-        now = self._now()
         changed: dict[str, None] = {}
         place: pruning.Due | None = (0, 0, 0)
         while place is not None:
-            place, due = await self._due(now, place)
+            place, due = await self._due(_EXPIRY_BATCH, place)
             for board, numbers in due.items():
-                if await self._expire(board, numbers, now):
+                if await self._expire(board, numbers):
                     changed[board] = None
         return list(changed)
 
     async def next_expiry(self) -> float | None:
-        now = self._now()
-        at = await self.engine.read(lambda: pruning.next_expiry(now))
-        return None if at is None else (at - now) / 1_000_000
-
-    async def _due(self, now: int, after: pruning.Due) -> tuple[pruning.Due | None, dict[str, list[int]]]:
-        return await self.engine.read(lambda: pruning.expiring(now, _EXPIRY_BATCH, after))
-
-    async def _expire(self, board: str, numbers: list[int], now: int) -> int:
-        return await self._write(lambda: pruning.expire(board, numbers, now))
+        micros_left = await self._next_expiry()
+        return None if micros_left is None else micros_left / 1_000_000
 
     async def spread_retractions(self) -> list[str]:
-        changed: list[str] = []
-        for board in await self.engine.read(retraction.boards_waiting):
+        changed = await self._boards_waiting()
+        for board in changed:
             while await self._spread(board):
                 pass
-            changed.append(board)
         return changed
 
-    async def _spread(self, board: str) -> bool:
-        now = self._now()
-        return await self._write(lambda: retraction.spread(board, now))
+    # Summaries
 
-    async def restore(
-        self,
-        board: str,
-        agent: str,
-        wanted: Iterable[int],
-        *,
-        once: Once | None = None,
-        look: int = 0,
-    ) -> Restored:
-        numbers = tuple(wanted)
-        return await self._apply(
-            board,
-            agent,
-            once,
-            lambda now: pruning.restore(board, agent, numbers, now, look),
-            pruning.kept_restoring(board, agent, look),
-        )
+    thread_sources = reads(summaries.thread_sources)
+    thread_endings = reads(summaries.thread_endings)
+    apply_summary = writes(summaries.apply_summary)
+    request_summary = writes(summaries.request)
+    summary_requests = reads(summaries.requests)
+    take_summary = writes(summaries.take)
+    held_summary = writes(summaries.held, always=True)
+    write_summary = writes(summaries.write_summary)
+    close_summary = writes(summaries.close)
+    summaries_due = reads_now(summaries.due)
+
+    # Subscriptions
+
+    subscribe = writes(subscription_operations.subscribe)
+    unsubscribe = writes(subscription_operations.unsubscribe)
+    subscriptions = reads(subscription_operations.subscriptions)
+    find_subscription = reads(subscription_operations.find_subscription)
+    move_cursor = writes(subscription_operations.move_cursor)
+    end_of_log = reads(places.end_of_log)
+    return_cursor = writes(subscription_operations.return_cursor)
+    _abandoned = reads_now(subscription_operations.abandoned)
+    _abandon = writes(subscription_operations.expire)
+
+    async def expire_subscriptions(self) -> list[str]:
+        due = await self._abandoned()
+        for board in due:
+            await self._abandon(board)
+        return due
+
+    # Consumer groups
+
+    create_group = writes(group_operations.create)
+    change_group = writes(group_operations.change)
+    end_group = writes(group_operations.end)
+    groups = reads_now(group_operations.listed)
+    consume = writes(group_turns.consume)
+    group_outlook = reads_now(group_turns.outlook)
+    dead_letters = reads(group_operations.dead_letters)
+    retry_dead = writes(group_operations.retry)
+    drop_dead = writes(group_operations.drop)
+    _groups_due = reads_now(group_operations.due)
+    _bury = writes(group_operations.bury_spent)
+    _abandon_group = writes(group_operations.abandon)
+
+    async def sweep_groups(self) -> list[str]:
+        spent, unused = await self._groups_due()
+        changed = [board for board, name in spent if await self._bury(board, name)]
+        changed += [board for board, name in unused if await self._abandon_group(board, name)]
+        return list(dict.fromkeys(changed))
+
+    # Requests
+
+    open_request = writes(requests.open_request)
+    request = reads_now(requests.request)
+    requests_waiting = reads_now(requests.waiting)
+    offer_skills = writes(requests.offer)
+    skills = reads_now(requests.skills)
+    take_request = writes(requests.take)
+    answer_request = writes(requests.answer)
+    decline_request = writes(requests.decline)
+    cancel_request = writes(requests.cancel)
+    release_request = writes(requests.release, always=True)
+    _anything_next = reads_now(requests.anything_next)
+    _take_next = writes(requests.take_next)
+    _requests_due = reads_now(requests.due)
+    _lapse_requests = writes(requests.lapse)
+
+    async def take_next(self, board: str, agent: str, *, once: Once | None = None) -> tuple[int, int] | None:
+        # A look first: most who wait find nothing, and a look keeps nobody from writing.
+        if not await self._anything_next(board, agent, once):
+            return None
+        return await self._take_next(board, agent, once=once)
+
+    async def sweep_requests(self) -> list[str]:
+        return [board for board in await self._requests_due() if await self._lapse_requests(board)]
+
+    # Access tokens
+
+    has_tokens = reads(token_operations.any_)
+    add_token = writes(token_operations.add, always=True)
+    find_token = reads(token_operations.find)
+    owner_by_token = reads_now(token_operations.owner_of)
+    tokens = reads(token_operations.all_)
+    revoke_token = writes(token_operations.revoke, always=True)
+    keep_tokens = writes(token_operations.keep, always=True)
+    tokens_used = writes(token_operations.used, always=True)
 
     # News
 
@@ -428,19 +350,23 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Ret
 
     # For the archive's index
 
-    async def unindexed(self, board: str, agent: str, limit: int) -> list[tuple[int, str]]:
-        return await self.engine.read(lambda: reading.unindexed(board, agent, limit))
-
-    async def outbox_batch(self, limit: int) -> OutboxBatch:
-        return await self.engine.read(lambda: index_feed.outbox_batch(limit))
-
-    async def outbox_done(self, ids: Sequence[int]) -> None:
-        await self._write(lambda: index_feed.outbox_done(ids))
+    unindexed = reads(reading.unindexed)
+    outbox_batch = reads(index_feed.outbox_batch)
+    outbox_done = writes(index_feed.outbox_done)
+    archived_keys = reads(index_feed.archived_keys)
+    settled_keys = reads(index_feed.settled_keys)
+    settled = reads(index_feed.settled)
+    waiting = reads(index_feed.waiting)
+    documents = reads(index_feed.documents)
+    lease = writes(index_feed.lease)
+    release = writes(index_feed.release)
+    _outbox_empty = reads(index_feed.outbox_empty)
+    _archived_page = reads(index_feed.archived_page)
 
     async def outbox_wait(self, seconds: float) -> None:
         # Indexing yields to posting: what waits is found by a search all the same.
         seen = self.engine.changes()
-        if await self.engine.read(index_feed.outbox_empty):
+        if await self._outbox_empty():
             if await self.engine.wait_for_change(seen, seconds, hurried=False) == seen:
                 return
             seen = self.engine.changes()
@@ -450,40 +376,9 @@ class SqlBoardStore(DebateCalls, SummaryCalls, FollowingCalls, RequestCalls, Ret
                 return
             seen = now
 
-    async def archived_keys(self) -> dict[tuple[str, int], int]:
-        return await self.engine.read(index_feed.archived_keys)
-
-    async def settled_keys(self) -> dict[tuple[str, int], int]:
-        return await self.engine.read(index_feed.settled_keys)
-
-    async def settled(self, most: int) -> Settled | None:
-        return await self.engine.read(lambda: index_feed.settled(most))
-
-    async def waiting(self, board: str, limit: int) -> Waiting:
-        return await self.engine.read(lambda: index_feed.waiting(board, limit))
-
     async def archived_documents(self, batch: int = 500) -> AsyncIterator[tuple[ArchiveDocument, ...]]:
         place: index_feed.Place | None = (0, 0)
         while place is not None:
             place, page = await self._archived_page(place, batch)
             if page:
                 yield page
-
-    async def _archived_page(
-        self, after: index_feed.Place, batch: int
-    ) -> tuple[index_feed.Place | None, tuple[ArchiveDocument, ...]]:
-        return await self.engine.read(lambda: index_feed.archived_page(after, batch))
-
-    async def documents(self, keys: Sequence[tuple[str, int]]) -> tuple[ArchiveDocument, ...]:
-        return await self.engine.read(lambda: index_feed.documents(keys))
-
-    async def lease(self, name: str, holder: str, seconds: float) -> bool:
-        now = self._clock.now()
-        until = micros(now + timedelta(seconds=seconds))
-        return await self._write(lambda: index_feed.lease(name, holder, until, micros(now)))
-
-    async def release(self, name: str, holder: str) -> None:
-        await self._write(lambda: index_feed.release(name, holder))
-
-    async def close(self) -> None:
-        await self.engine.close()

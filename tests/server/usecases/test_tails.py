@@ -39,9 +39,9 @@ class Counted:
         self.fails: Exception | None = None
 
     async def stretches(self, places: Mapping[str, int], limit: int) -> dict[str, Stretch]:
-        if self.fails is not None:
-            raise self.fails
         found = await self._store.stretches(places, limit)
+        if self.fails is not None:  # after the read: one may have been under way
+            raise self.fails
         self.calls += 1
         self.boards |= set(places)
         self.rows += sum(len(stretch.events) for stretch in found.values())

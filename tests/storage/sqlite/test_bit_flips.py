@@ -23,7 +23,8 @@ from blackboard_mcp.protocols.board import BoardConfig
 from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.items import Ref
 from blackboard_mcp.storage.sqlite import examining
-from blackboard_mcp.storage.store import APPLICATION_ID, SqlBoardStore, migrations
+from blackboard_mcp.storage.sqlite.opening import APPLICATION_ID, migrations
+from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import draft
 from profiles import NIGHTLY
 

@@ -10,7 +10,8 @@ from blackboard_mcp.protocols.board import BoardConfig, Core
 from blackboard_mcp.protocols.items import content_hash
 from blackboard_mcp.storage.operations.ledger.rows import Steps
 from blackboard_mcp.storage.sqlite.engine import SqliteEngine
-from blackboard_mcp.storage.store import APPLICATION_ID, SqlBoardStore, migrations
+from blackboard_mcp.storage.sqlite.opening import APPLICATION_ID, migrations
+from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import Table, draft
 
 BEFORE = 4

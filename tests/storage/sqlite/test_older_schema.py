@@ -18,7 +18,8 @@ from blackboard_mcp.protocols.debates import Duty
 from blackboard_mcp.protocols.items import content_hash
 from blackboard_mcp.storage.history.transfer import verify_board
 from blackboard_mcp.storage.sqlite import driver
-from blackboard_mcp.storage.store import SqlBoardStore, migrations
+from blackboard_mcp.storage.sqlite.opening import migrations
+from blackboard_mcp.storage.store import SqlBoardStore
 from blackboard_mcp.storage.testing.harness import HandClock, Table, draft
 from patience import PATIENCE, RUN
 

@@ -10,7 +10,7 @@ from importlib import resources
 import pytest
 from blackboard_mcp.storage.operations.ledger.rows import sql
 from blackboard_mcp.storage.sqlite import driver, migrate
-from blackboard_mcp.storage.store import APPLICATION_ID, migrations
+from blackboard_mcp.storage.sqlite.opening import APPLICATION_ID, migrations
 
 GROWING = {
     *("item", "item_version", "event", "edge", "debate", "debate_critique", "obligation", "vote"),

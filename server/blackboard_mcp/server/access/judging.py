@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from blackboard_mcp.protocols.access import Principal
-from blackboard_mcp.protocols.changes import Change
-from blackboard_mcp.protocols.errors import Forbidden, Unpermitted
+from blackboard_mcp.protocols.changes import Change, Proposal
+from blackboard_mcp.protocols.errors import Forbidden
 from blackboard_mcp.protocols.policy import AccessPolicy, Deny, Verdict
 from blackboard_mcp.protocols.store import BoardStore
 
@@ -53,11 +53,9 @@ class AccessJudge:
         """
         if self._policies.on(change.board, access):
             owner, role = await store.owner_of(agent), await store.role_of(change.board, agent)
-            await self.judge(
-                Unpermitted("", agent=agent, owner=owner, role=role, access=access, changes=[change])
-            )
+            await self.judge(Proposal(agent, owner, role, access, (change,)))
 
-    async def judge(self, wanted: Unpermitted) -> frozenset[Change]:
+    async def judge(self, wanted: Proposal) -> frozenset[Change]:
         """All of the changes, where every policy that holds lets them pass.
 
         Raises:
@@ -120,7 +118,7 @@ class AccessJudge:
             ]
 
 
-def _as_the_board_has_it(principal: Principal, wanted: Unpermitted) -> Principal:
+def _as_the_board_has_it(principal: Principal, wanted: Proposal) -> Principal:
     """The principal with the owner and the role that stand in the transaction; none on a board it does not reach."""
     board = wanted.changes[0].board
     roles = dict(principal.roles)

@@ -63,8 +63,8 @@ def restore(config: Path | None, data: Path | None, force: bool, file: Path) -> 
     Stop every server on the folder first. FILE is checked before anything is touched, and stays as it is. The access
     tokens of the folder stay in force: what was revoked since the backup stays revoked.
     """
+    from blackboard_mcp.storage.sqlite.opening import APPLICATION_ID, migrations
     from blackboard_mcp.storage.sqlite.restoring import restore as put_back
-    from blackboard_mcp.storage.store import APPLICATION_ID, migrations
 
     settings = settings_of(config, data=data)
     if settings.database.exists() and not force:

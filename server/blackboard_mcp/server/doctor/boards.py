@@ -14,7 +14,8 @@ from blackboard_mcp.protocols.retention import Retention
 from blackboard_mcp.storage.archive import EmbedderChoice, archive_index
 from blackboard_mcp.storage.history.transfer import verify_board
 from blackboard_mcp.storage.sqlite import examining
-from blackboard_mcp.storage.store import APPLICATION_ID, SqlBoardStore, migrations
+from blackboard_mcp.storage.sqlite.opening import APPLICATION_ID, migrations
+from blackboard_mcp.storage.store import SqlBoardStore
 
 from ..settings.server import Settings
 from . import exposure

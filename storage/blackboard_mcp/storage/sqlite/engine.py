@@ -23,8 +23,8 @@ from blackboard_mcp.storage.sqlite import compacting, driver, migrate, place
 from blackboard_mcp.storage.sqlite.free_space import FreeSpace
 from blackboard_mcp.storage.sqlite.group import GroupWriter, Job, Jobs, fail, run, translated
 from blackboard_mcp.storage.sqlite.log_file import tell_of_loss
-from blackboard_mcp.storage.sqlite.trouble import Trouble
 from blackboard_mcp.storage.sqlite.wakeup import Changes, Peers, Watcher
+from blackboard_mcp.storage.trouble import Trouble
 
 Synchronous = Literal["FULL", "NORMAL"]
 

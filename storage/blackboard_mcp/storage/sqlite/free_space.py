@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from blackboard_mcp.storage.disk_room import DiskRoom
-from blackboard_mcp.storage.sqlite.trouble import Trouble
+from blackboard_mcp.storage.trouble import Trouble
 
 logger = logging.getLogger(__name__)
 

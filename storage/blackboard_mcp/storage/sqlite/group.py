@@ -23,7 +23,7 @@ from blackboard_mcp.storage.disk_room import ROOM
 from blackboard_mcp.storage.operation import Operation, T
 from blackboard_mcp.storage.sqlite import compacting, driver, migrate, place
 from blackboard_mcp.storage.sqlite.free_space import FreeSpace
-from blackboard_mcp.storage.sqlite.trouble import Trouble
+from blackboard_mcp.storage.trouble import Trouble
 
 logger = logging.getLogger(__name__)
 

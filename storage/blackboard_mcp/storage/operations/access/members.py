@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from blackboard_mcp.protocols.access import POWERS, Action, Role
 from blackboard_mcp.protocols.changes import ChangeKind
@@ -10,7 +10,7 @@ from blackboard_mcp.protocols.errors import Forbidden, Refused
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.grants import Grant
 
-from ...operation import Operation
+from ...operation import Write
 from ..ledger import kept_bytes
 from ..ledger.ledger import Ledger
 from ..ledger.rows import Steps, T, sql
@@ -19,16 +19,17 @@ MAX_MEMBERS = 1_000
 """Most members of one board."""
 
 
-def under(grant: Grant, operation: Operation[T]) -> Steps[T]:
-    """The operation, in a transaction in which its grant still holds.
+def under(write: Write, operation: Callable[[Write], Steps[T]]) -> Steps[T]:
+    """The operation, in a transaction in which the grant that it is made under still holds.
 
     Raises:
         Forbidden: the role that the board gives the agent by now lacks what the call was let in for.
         StoreLow: there is no room on the disk.
     """
-    kept_bytes.check_room()
-    grant.check((yield from role_of(grant.board, grant.agent)))
-    return (yield from operation())
+    if (grant := write.grant) is not None:
+        kept_bytes.check_room()
+        grant.check((yield from role_of(grant.board, grant.agent)))
+    return (yield from operation(write))
 
 
 def role_of(board: str, agent: str) -> Steps[Role | None]:

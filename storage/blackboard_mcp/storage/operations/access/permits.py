@@ -1,48 +1,18 @@
-"""Changes inside a transaction: noted as they are made, and held to what was allowed before they are committed.
-
-A permit reaches an operation around its arguments (`carried`), so that none can forget to hand it on.
-"""
+"""Changes inside a transaction: noted as they are made, and held to what was allowed before they are committed."""
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
 from blackboard_mcp.protocols.access import Role
-from blackboard_mcp.protocols.changes import Change, ChangeKind, Permit
+from blackboard_mcp.protocols.changes import Change, ChangeKind, Permit, Proposal
 from blackboard_mcp.protocols.errors import Unpermitted
 from blackboard_mcp.protocols.events import SYSTEM
 from blackboard_mcp.protocols.items import ItemType
 
-from ...operation import Operation, Rows, Statement
 from ..ledger.principals import owners_of
-from ..ledger.rows import BoardRow, ItemRow, Steps, T, sql
-
-_permit: ContextVar[Permit | None] = ContextVar("blackboard_permit", default=None)
-
-
-def carried(permit: Permit, operation: Operation[T]) -> Operation[T]:
-    """The operation with a permit, whatever thread or task runs its steps."""
-
-    def run() -> Steps[T]:
-        steps = operation()
-        rows: Rows | None = None
-        try:
-            while True:
-                token = _permit.set(permit)
-                try:
-                    statement: Statement = next(steps) if rows is None else steps.send(rows)
-                except StopIteration as stop:
-                    value: T = stop.value
-                    return value
-                finally:
-                    _permit.reset(token)
-                rows = yield statement
-        finally:
-            steps.close()
-
-    return run
+from ..ledger.rows import BoardRow, ItemRow, Steps, sql
 
 
 class Noted:
@@ -86,17 +56,12 @@ class Noted:
             return
         raise Unpermitted(
             f"'{self._board}' has access policies, and this was not put before them. Nothing was changed.",
-            agent=agent,
-            owner=owners[agent],
-            role=role,
-            access=self._access,
-            changes=changes,
+            Proposal(agent, owners[agent], role, self._access, tuple(changes)),
         )
 
 
-def judged_here(board: BoardRow, agent: str) -> Noted | None:
+def judged_here(board: BoardRow, agent: str, permit: Permit | None) -> Noted | None:
     """Where what an agent changes is noted; `None` on a board without policies, and for the server and its operator."""
-    permit = _permit.get()
     if agent == SYSTEM:
         return None
     if board.config.access or (permit is not None and permit.concerns(board.id)):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from blackboard_mcp.protocols.access import Role, Scope, Trust
 from blackboard_mcp.protocols.credentials import AccessToken
 from blackboard_mcp.protocols.errors import Conflict, Refused, UnknownReference
 
+from ...operation import Write
 from ..ledger.principals import set_owner
 from ..ledger.rows import Steps, dumps, instant, micros, sql
 
@@ -18,17 +20,17 @@ def any_() -> Steps[bool]:
     return bool((yield sql("token_any"), ())[0][0])
 
 
-def add(token: AccessToken, now: int) -> Steps[None]:
+def add(write: Write, token: AccessToken) -> Steps[None]:
     if (yield from find(token.id)) is not None:
         raise Conflict(f"There is a token {token.id} already. Nothing was changed.")
-    others = yield sql("token_owner_other"), (token.agent, token.owner, now)
+    others = yield sql("token_owner_other"), (token.agent, token.owner, write.now)
     if others:
         other, owner = others[0]
         raise Refused(
             f"Token {other} has {token.agent} act for {owner}, and an agent acts for one owner: name {owner} again, "
             f"give the new token another agent, or revoke {other} first. Nothing was changed."
         )
-    others = yield sql("token_trust_other"), (token.agent, token.trust.value, now)
+    others = yield sql("token_trust_other"), (token.agent, token.trust.value, write.now)
     if others:
         other, trust = others[0]
         raise Refused(
@@ -36,15 +38,15 @@ def add(token: AccessToken, now: int) -> Steps[None]:
             f"{trust} again, give the new token another agent, or revoke {other} first. Nothing was changed."
         )
     yield from _insert(token)
-    yield from set_owner(token.agent, token.owner)
+    yield from set_owner(write, token.agent, token.owner)
 
 
-def keep(tokens: Sequence[AccessToken]) -> Steps[None]:
+def keep(write: Write, tokens: Sequence[AccessToken]) -> Steps[None]:
     for token in tokens:
         if (yield from find(token.id)) is None:
             yield from _insert(token)
             if token.revoked_at is None:
-                yield from set_owner(token.agent, token.owner)
+                yield from set_owner(write, token.agent, token.owner)
         if token.revoked_at is not None:
             yield sql("token_revoke"), (token.id, micros(token.revoked_at))
         if token.used_at is not None:
@@ -69,7 +71,7 @@ def find(id_: str) -> Steps[AccessToken | None]:
     return _token(rows[0]) if rows else None
 
 
-def owner_of(agent: str, now: int) -> Steps[str | None]:
+def owner_of(now: int, agent: str) -> Steps[str | None]:
     rows = yield sql("token_owner"), (agent, now)
     return str(rows[0][0]) if rows else None
 
@@ -78,17 +80,17 @@ def all_() -> Steps[list[AccessToken]]:
     return [_token(row) for row in (yield sql("tokens"), ())]
 
 
-def revoke(id_: str, now: int) -> Steps[AccessToken]:
-    yield sql("token_revoke"), (id_, now)
+def revoke(write: Write, id_: str) -> Steps[AccessToken]:
+    yield sql("token_revoke"), (id_, write.now)
     token = yield from find(id_)
     if token is None:
         raise UnknownReference(f"There is no token {id_[:64]!a}. Nothing was changed.")
     return token
 
 
-def used(at: Mapping[str, int]) -> Steps[None]:
+def used(write: Write, at: Mapping[str, datetime]) -> Steps[None]:
     for id_, when in at.items():
-        yield sql("token_used"), (id_, when)
+        yield sql("token_used"), (id_, micros(when))
 
 
 def _token(row: tuple[Any, ...]) -> AccessToken:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from blackboard_mcp.protocols.answers import DebateView, Once
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.debates import DebateCall, DebateOp, DebateState, Duty, ObligationState, Outcome
 from blackboard_mcp.protocols.errors import Conflict, Refused
 from blackboard_mcp.protocols.events import EventType
-from blackboard_mcp.protocols.items import TRANSITIONS, ItemType, Status, Zone
+from blackboard_mcp.protocols.items import TRANSITIONS, Item, ItemType, Status, Zone
 
+from ...operation import Write
 from ..items import questions
+from ..ledger.idempotency import repeatable
 from ..ledger.ledger import Ledger, load_any, load_visible, open_ledger, standing
 from ..ledger.principals import agents_of, owner_of
 from ..ledger.rows import MAX_REASON, ItemRow, Steps, cut, numbers, sql
@@ -33,20 +36,27 @@ from .debates import (
     watch_debate,
     withdraw_critique,
 )
+from .views import debate_status, kept_status
 from .votes import cast, tally
 
 
-def debate(board: str, agent: str, call: DebateCall, now: int) -> Steps[None]:
-    """Opens the board, does one thing, and closes it.
+@repeatable(
+    lambda given: kept_status(given["board"], given["agent"], given["call"].number, given.get("look", 0))
+)
+def debate(
+    write: Write, board: str, agent: str, call: DebateCall, *, once: Once | None = None, look: int = 0
+) -> Steps[DebateView | Item]:
+    """Opens the board, does one thing, closes it, and returns how the debate stands.
 
     Raises:
         UnknownReference: the agent sees no such item.
         Conflict: the item is at another version than named, or the debate does not stand so.
         Refused: it is not this agent's to do.
     """
-    ledger = yield from open_ledger(board, agent, now)
+    ledger = yield from open_ledger(write, board, agent)
     yield from act(ledger, call, call.number)
     yield from ledger.close()
+    return (yield from debate_status(board, agent, call.number, look=look))
 
 
 def act(ledger: Ledger, call: DebateCall, number: int) -> Steps[None]:

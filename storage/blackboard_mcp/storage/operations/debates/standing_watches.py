@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.debates import StandingWatch
 from blackboard_mcp.protocols.errors import Conflict, Refused
@@ -11,6 +12,8 @@ from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.items import item_id
 from blackboard_mcp.protocols.topics import Topic, TopicKind, exact_topics, matching_globs
 
+from ...operation import Write
+from ..ledger.idempotency import repeatable
 from ..ledger.ledger import Ledger, get_board, load, load_visible, open_ledger
 from ..ledger.rows import ItemRow, Steps, dumps, instant, sql
 
@@ -45,18 +48,21 @@ def _named(ledger: Ledger, topic: Topic) -> Steps[Topic]:
     return Topic(TopicKind.THREAD, str(found[number].thread))
 
 
-def watch_topic(board: str, agent: str, topic: Topic, now: int) -> Steps[None]:
-    """Debates on matching items oblige the agent from now on; watching twice is once.
+@repeatable(list[StandingWatch])
+def watch_topic(
+    write: Write, board: str, agent: str, topic: Topic, *, once: Once | None = None
+) -> Steps[list[StandingWatch]]:
+    """Debates on matching items oblige the agent from now on; watching twice is once. Returns all its watches.
 
     Raises:
         UnknownReference: the thread is not there.
         Refused: the agent, or the whole board, has too many.
     """
-    ledger = yield from open_ledger(board, agent, now)
+    ledger = yield from open_ledger(write, board, agent)
     topic = yield from _named(ledger, topic)
     held = [row[0] for row in (yield sql("watches"), (ledger.no, agent))]
     if str(topic) in held:
-        return
+        return (yield from watches(board, agent))
     if len(held) >= MAX_STANDING:
         raise Refused(
             f"You watch {MAX_STANDING} topics on '{board}', which is the limit. Nothing was changed; "
@@ -73,19 +79,23 @@ def watch_topic(board: str, agent: str, topic: Topic, now: int) -> Steps[None]:
             "whole keys, tags, types and threads can be watched still."
         )
     ledger.note(ChangeKind.WATCH, name=str(topic))
-    yield sql("watch_add"), (ledger.no, agent, str(topic), now)
-    yield sql("agent_seen"), (ledger.no, agent, 0, now)
+    yield sql("watch_add"), (ledger.no, agent, str(topic), write.now)
+    yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
     yield from ledger.emit(EventType.WATCH_BEGAN, data={"watcher": agent, "topic": str(topic)})
     yield from ledger.close()
+    return (yield from watches(board, agent))
 
 
-def unwatch_topic(board: str, agent: str, topic: Topic, now: int) -> Steps[None]:
-    """Ends a standing watch; what the agent owes by it already, it goes on owing.
+@repeatable(list[StandingWatch])
+def unwatch_topic(
+    write: Write, board: str, agent: str, topic: Topic, *, once: Once | None = None
+) -> Steps[list[StandingWatch]]:
+    """Ends a standing watch; what the agent owes by it already, it goes on owing. Returns the other watches.
 
     Raises:
         Conflict: the agent does not watch it.
     """
-    ledger = yield from open_ledger(board, agent, now)
+    ledger = yield from open_ledger(write, board, agent)
     topic = yield from _named(ledger, topic)
     held = [row[0] for row in (yield sql("watches"), (ledger.no, agent))]
     if str(topic) not in held:
@@ -93,9 +103,10 @@ def unwatch_topic(board: str, agent: str, topic: Topic, now: int) -> Steps[None]
             f'You do not watch {topic}. Nothing was changed; debate(op="watch", id=…) says what you watch.'
         )
     ledger.note(ChangeKind.WATCH, name=str(topic))
-    yield sql("agent_seen"), (ledger.no, agent, 0, now)
+    yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
     yield from end_watch(ledger, agent, str(topic), "unwatched")
     yield from ledger.close()
+    return (yield from watches(board, agent))
 
 
 def end_watch(ledger: Ledger, agent: str, topic: str, reason: str) -> Steps[None]:

@@ -18,7 +18,7 @@ from ..reading.item_states import values
 from .votes import decisions_of, tally, votes_of
 
 
-def debate_status(board: str, agent: str, number: int, look: int) -> Steps[DebateView | Item]:
+def debate_status(board: str, agent: str, number: int, *, look: int = 0) -> Steps[DebateView | Item]:
     """The newest debate about an item; the item alone when there never was one."""
     row = yield from get_board(board)
     item = (yield from load_visible(row.no, [number], agent, board))[number]

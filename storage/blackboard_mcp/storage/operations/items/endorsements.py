@@ -112,7 +112,7 @@ def endorse(ledger: Ledger, row: ItemRow, draft: Draft) -> Steps[None]:
         yield from ledger.emit(EventType.ITEM_ENDORSED, row, data=data, concerns=[row.author])
 
 
-def listed(board: str, agent: str, number: int, limit: int) -> Steps[tuple[Endorsement, ...]]:
+def listed(board: str, agent: str, number: int, limit: int = 100) -> Steps[tuple[Endorsement, ...]]:
     """Who said the same as an item, the first ones first; none of what the agent may not see."""
     row = yield from get_board(board)
     if not (yield from load(row.no, [number], agent)):

@@ -28,6 +28,7 @@ from blackboard_mcp.protocols.items import (
 from blackboard_mcp.protocols.pruning import exempt
 from blackboard_mcp.protocols.visibility import visible_with
 
+from ...operation import Write
 from ..access import changes as noting
 from ..debates import agreements, debates
 from ..debates.standing_watches import watchers_of
@@ -69,14 +70,14 @@ class Written:
 
 
 def post(
+    write: Write,
     board: str,
     agent: str,
     drafts: Sequence[Draft],
     *,
-    now: int,
     config: BoardConfig,
-    once: Once | None,
-    look: int,
+    once: Once | None = None,
+    look: int = 0,
 ) -> Steps[Posted]:
     """All of the drafts or none.
 
@@ -85,9 +86,9 @@ def post(
         Conflict: an expected version or a status moved.
         Refused: the board is closed, or the change is not this agent's to make.
     """
-    ledger = yield from create_ledger(board, agent, now, config)
+    ledger = yield from create_ledger(write, board, agent, config)
     if once is not None:
-        kept = yield from idempotency.recall(ledger.board, agent, once, now)
+        kept = yield from idempotency.recall(ledger.board, agent, once, write.now)
         if kept is not None:
             return (yield from _repeated(ledger, kept, look))
     written = yield from apply(ledger, drafts)
@@ -96,7 +97,7 @@ def post(
     if once is not None:
         listed = [[item.number, item.version] for item in items]
         answer = [listed, ledger.board.seq, written.endorsed, list(written.same.items())]
-        yield from idempotency.remember(ledger.board, agent, once, answer, now)
+        yield from idempotency.remember(ledger.board, agent, once, answer, write.now)
     return Posted(
         tuple(items),
         ledger.board.seq,

@@ -19,6 +19,7 @@ from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import EdgeKind, Retraction, Status, Visibility, item_id
 from blackboard_mcp.protocols.values import dataclass
 
+from ...operation import Write
 from ..access import visibility as sight
 from ..debates import agreements
 from ..ledger.ledger import Ledger, open_ledger
@@ -62,9 +63,9 @@ def retract(ledger: Ledger, row: ItemRow, status: str, successor: int | None = N
     yield from _spread(ledger, AT_ONCE, row.number)
 
 
-def spread(board: str, now: int) -> Steps[bool]:
+def spread(write: Write, board: str) -> Steps[bool]:
     """Tells the next ones of retractions under way on a board; whether there are more."""
-    ledger = yield from open_ledger(board, SYSTEM, now)
+    ledger = yield from open_ledger(write, board, SYSTEM)
     yield from _spread(ledger, AT_ONCE, 0)
     yield from ledger.close()
     return bool((yield sql("spreading_next"), (ledger.no, 0)))

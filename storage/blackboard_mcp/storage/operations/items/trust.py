@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from blackboard_mcp.protocols.access import Trust
 
+from ...operation import Write
 from ..ledger.rows import Steps, numbers, sql
 
 _RANKED = (Trust.LOW, Trust.NORMAL, Trust.HIGH)
@@ -16,7 +17,7 @@ def lowest(trusts: Iterable[Trust]) -> Trust:
     return min(trusts, key=_RANKED.index, default=Trust.NORMAL)
 
 
-def set_trust(agent: str, trust: Trust) -> Steps[None]:
+def set_trust(write: Write, agent: str, trust: Trust) -> Steps[None]:
     """What the agent posts from now on is to be relied on so far."""
     if trust is Trust.NORMAL:
         yield sql("agent_trust_drop"), (agent,)

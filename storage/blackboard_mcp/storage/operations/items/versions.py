@@ -16,7 +16,9 @@ from ..reading.items import entries
 from .amendments import amendments
 
 
-def versions(board: str, agent: str, of: int | str, upto: int | None, limit: int) -> Steps[Versions | None]:
+def versions(
+    board: str, agent: str, of: int | str, *, upto: int | None = None, limit: int = 50
+) -> Steps[Versions | None]:
     """Versions of an item, newest first, from `upto` down; `None` where the agent sees no such item."""
     row = yield from get_board(board)
     if isinstance(of, str):

@@ -12,6 +12,7 @@ from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
 from blackboard_mcp.protocols.debates import DebateState, Outcome
 from blackboard_mcp.protocols.events import SYSTEM
 
+from ...operation import Write
 from ..debates import agreements, decisions
 from ..debates import answers as answering
 from ..debates import debates as debating
@@ -38,14 +39,14 @@ def due(now: int) -> Steps[list[str]]:
     return sorted({row[0] for row in rows}.union(asked))
 
 
-def lapse(board: str, now: int) -> Steps[bool]:
+def lapse(write: Write, board: str) -> Steps[bool]:
     """Lets lapse what is due on a board, at most some hundreds of things; whether anything was."""
-    ledger = yield from open_ledger(board, SYSTEM, now)
+    ledger = yield from open_ledger(write, board, SYSTEM)
     if presence := ledger.board.config.presence_seconds:
         yield from _let_go(ledger, ledger.now - presence * 1_000_000)
         yield from agreements.let_go(ledger, ledger.now - presence * 1_000_000, _BATCH)
     if lease := ledger.board.config.watch_lease_seconds:
-        yield from _end_leases(ledger, now - lease * 1_000_000)
+        yield from _end_leases(ledger, write.now - lease * 1_000_000)
     if expiry := ledger.board.config.debate_expiry_seconds:
         yield from _expire(ledger, expiry)
     if patience := ledger.board.config.question_expiry_seconds:

@@ -12,6 +12,7 @@ from blackboard_mcp.protocols.items import IMPORTANCE, EdgeKind, ItemType, Statu
 from blackboard_mcp.protocols.pressure import ALWAYS, KEY, Cause, Describe, Pressure, Unblocker, Wording
 from blackboard_mcp.protocols.pruning import EXEMPT
 
+from ...operation import Write
 from ..ledger.ledger import Ledger, load_any, open_ledger
 from ..ledger.rows import BoardRow, ItemRow, Steps, dumps, numbers, sql
 
@@ -28,9 +29,9 @@ _MATERIAL = 0.1
 """Part of the target by which what is held must change for a new version of the issue."""
 
 
-def judge(board: str, describe: Describe, now: int) -> Steps[str | None]:
+def judge(write: Write, board: str, describe: Describe) -> Steps[str | None]:
     """Begins, tells anew or ends pressure, as the board stands; what it did: began, changed, ended or nothing."""
-    ledger = yield from open_ledger(board, SYSTEM, now)
+    ledger = yield from open_ledger(write, board, SYSTEM)
     row = ledger.board
     if not row.pressure and row.working_tokens <= row.config.target_tokens:
         return None

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from blackboard_mcp.protocols.answers import (
+    Once,
     Restored,
 )
 from blackboard_mcp.protocols.board import BoardConfig
@@ -15,8 +16,9 @@ from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import Zone
 from blackboard_mcp.protocols.pruning import CROWDED, Decide, PassOutcome, Plan, Reach, Reaching, Workspace
 
+from ...operation import Write
 from ..items import questions
-from ..ledger.idempotency import Form
+from ..ledger.idempotency import Form, repeatable
 from ..ledger.ledger import Ledger, attention, get_board, load, load_any, load_visible, open_ledger, standing
 from ..ledger.rows import ItemRow, Steps, sql
 from ..reading.item_states import values
@@ -28,15 +30,15 @@ _NAMED = 20
 
 
 def prune(
-    board: str, decide: Decide, now: int, *, apply: bool, reaching: Reaching | None = None
+    write: Write, board: str, decide: Decide, *, apply: bool = True, reaching: Reaching | None = None
 ) -> Steps[PassOutcome]:
     """Decides and moves in one transaction; with `apply` false it only says what would go.
 
     Whatever `decide` answers, an item that the guard holds stays.
     """
-    ledger = yield from open_ledger(board, SYSTEM, now)
+    ledger = yield from open_ledger(write, board, SYSTEM)
     reach = Reach.ALL if reaching is None else reaching(ledger.board.config)
-    space = yield from workspace(ledger.board, now, reach)
+    space = yield from workspace(ledger.board, write.now, reach)
     plan = decide(space)
     by_number = {c.number: c for c in space.candidates}
     named = {m.number: m for m in reversed(plan.moves)}  # a policy may name an item twice
@@ -106,11 +108,11 @@ def _public(ledger: Ledger, moved: Iterable[ItemRow]) -> dict[str, Any]:
     return {"pass": ledger.first_seq, "moved": len(gone), "before": before, "after": before - sum(gone)}
 
 
-def expire(board: str, wanted: Iterable[int], now: int) -> Steps[int]:
+def expire(write: Write, board: str, wanted: Iterable[int]) -> Steps[int]:
     """Archives those of the items whose time has come and that nothing holds; answers how many."""
-    ledger = yield from open_ledger(board, SYSTEM, now)
+    ledger = yield from open_ledger(write, board, SYSTEM)
     rows = yield from load_any(ledger.no, wanted)
-    due = [r for r in rows.values() if r.zone == Zone.WORKING and r.expires_at and r.expires_at <= now]
+    due = [r for r in rows.values() if r.zone == Zone.WORKING and r.expires_at and r.expires_at <= write.now]
     if not due:
         return 0
     held = yield from guard_index.protected_among(ledger.no, [row.number for row in due])
@@ -144,25 +146,34 @@ def expiring(now: int, limit: int, after: Due) -> Steps[tuple[Due | None, dict[s
 
 
 def next_expiry(now: int) -> Steps[int | None]:
-    """When the time of the next item of any board comes, after now; `None` when none has one."""
+    """Microseconds until the time of the next item of any board comes; `None` when none has one."""
     rows = yield sql("next_expiry"), (now,)
-    return rows[0][0] if rows else None
+    return rows[0][0] - now if rows else None
 
 
-def restore(board: str, agent: str, wanted: Iterable[int], now: int, look: int) -> Steps[Restored]:
+@repeatable(lambda given: kept_restoring(given["board"], given["agent"], given.get("look", 0)))
+def restore(
+    write: Write,
+    board: str,
+    agent: str,
+    wanted: Iterable[int],
+    *,
+    once: Once | None = None,
+    look: int = 0,
+) -> Steps[Restored]:
     """Brings archived items back to working memory; those already there stay as they are.
 
     Raises:
         Conflict: one was deleted.
     """
-    ledger: Ledger = yield from open_ledger(board, agent, now)
+    ledger: Ledger = yield from open_ledger(write, board, agent)
     rows = yield from load_visible(ledger.no, wanted, agent, board)
     for number in sorted(rows):
         if standing(rows[number]).zone == Zone.ARCHIVE:
             ledger.note(ChangeKind.RESTORE, rows[number])
             yield from ledger.restore(rows[number], why=f"restored by {agent}")
     if ledger.items:
-        yield sql("agent_seen"), (ledger.no, agent, 0, now)
+        yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
         yield from ledger.close()
     items = yield from values(ledger.board, [rows[n] for n in sorted(rows)], agent)
     waiting = yield from attention(ledger.no, agent, look)

@@ -16,6 +16,7 @@ from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import Forgotten, item_id
 from blackboard_mcp.protocols.retention import Forgettable, Retention
 
+from ...operation import Write
 from ..items import endorsements
 from ..ledger.ledger import Ledger, get_board, load_any, open_ledger
 from ..ledger.rows import ItemRow, Steps, cut, dumps, instant, numbers, sql
@@ -23,7 +24,7 @@ from ..ledger.rows import ItemRow, Steps, cut, dumps, instant, numbers, sql
 Page = tuple[int | None, tuple[Forgettable, ...]]
 
 
-def page(board: str, retention: Retention, after: int, limit: int, now: int) -> Steps[Page]:
+def page(now: int, board: str, retention: Retention, after: int, limit: int = 200) -> Steps[Page]:
     """What may be forgotten of the next part of a board's archive, and the number it ended at; none at the end."""
     row = yield from get_board(board)
     listed = [found[0] for found in (yield sql("archive_numbers"), (row.no, after, limit))]
@@ -31,10 +32,10 @@ def page(board: str, retention: Retention, after: int, limit: int, now: int) -> 
     return (listed[-1] if len(listed) == limit else None), due
 
 
-def forget(board: str, wanted: Iterable[int], retention: Retention, now: int) -> Steps[tuple[str, ...]]:
+def forget(write: Write, board: str, wanted: Iterable[int], retention: Retention) -> Steps[tuple[str, ...]]:
     """Forgets those of the items that may be forgotten now, all versions of each; their ids."""
-    ledger: Ledger = yield from open_ledger(board, SYSTEM, now)
-    due = yield from _due(ledger.no, list(wanted), retention, now) if retention.covers(board) else ()
+    ledger: Ledger = yield from open_ledger(write, board, SYSTEM)
+    due = yield from _due(ledger.no, list(wanted), retention, write.now) if retention.covers(board) else ()
     if not due:
         return ()
     listed = numbers(one.number for one in due)

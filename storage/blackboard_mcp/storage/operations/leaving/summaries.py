@@ -12,6 +12,7 @@ from typing import Any
 
 from blackboard_mcp.protocols.answers import (
     NewSummary,
+    Once,
 )
 from blackboard_mcp.protocols.board import Lifecycle, PassStep
 from blackboard_mcp.protocols.changes import ChangeKind
@@ -22,9 +23,10 @@ from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Zon
 from blackboard_mcp.protocols.pruning import exempt
 from blackboard_mcp.protocols.summaries import DueSummary, Ending, SummaryRequest
 
+from ...operation import Write
 from ..debates.views import debates
 from ..items import retraction, trust
-from ..ledger.idempotency import Form, whole
+from ..ledger.idempotency import Form, apply_once, repeatable, whole
 from ..ledger.ledger import Ledger, get_board, load, load_any, open_ledger
 from ..ledger.rows import BoardRow, ItemRow, Steps, dumps, instant, numbers, sql
 from ..reading.item_states import values
@@ -38,10 +40,10 @@ def thread_sources(board: str, members: Iterable[int]) -> Steps[list[Item]]:
 
     The item that the thread began with is among them, even when it left before the others.
     """
-    ledger = yield from open_ledger(board, SYSTEM, 0)
-    rows = yield from load_any(ledger.no, members)
-    rows |= yield from _beginning(ledger.no, rows)
-    return (yield from values(ledger.board, [rows[n] for n in sorted(rows) if rows[n].public], SYSTEM))
+    row = yield from get_board(board)
+    rows = yield from load_any(row.no, members)
+    rows |= yield from _beginning(row.no, rows)
+    return (yield from values(row, [rows[n] for n in sorted(rows) if rows[n].public], SYSTEM))
 
 
 def _beginning(no: int, rows: Mapping[int, ItemRow]) -> Steps[dict[int, ItemRow]]:
@@ -104,9 +106,9 @@ def _standing(no: int, thread: int, seen: Mapping[int, int]) -> Steps[dict[int, 
     return rows
 
 
-def apply_summary(board: str, summary: NewSummary, now: int) -> Steps[str | None]:
+def apply_summary(write: Write, board: str, summary: NewSummary) -> Steps[str | None]:
     """The id of the SUMMARY that took the place of its sources; `None` when the thread moved meanwhile."""
-    ledger = yield from open_ledger(board, summary.author or SYSTEM, now)
+    ledger = yield from open_ledger(write, board, summary.author or SYSTEM)
     rows = yield from _standing(ledger.no, summary.thread, summary.seen)
     if rows is None:
         return None
@@ -176,9 +178,11 @@ def _apply(ledger: Ledger, summary: NewSummary, rows: dict[int, ItemRow]) -> Ste
 # Requests
 
 
-def request(board: str, thread: int, seen: Mapping[int, int], wait_seconds: int, now: int) -> Steps[bool]:
+def request(
+    write: Write, board: str, thread: int, seen: Mapping[int, int], *, wait_seconds: int
+) -> Steps[bool]:
     """Asks the agents of the board for a summary; false when the thread moved, or it is asked for already."""
-    ledger = yield from open_ledger(board, SYSTEM, now)
+    ledger = yield from open_ledger(write, board, SYSTEM)
     rows = yield from _standing(ledger.no, thread, seen)
     if rows is None:
         return False
@@ -194,7 +198,15 @@ def request(board: str, thread: int, seen: Mapping[int, int], wait_seconds: int,
     )
     yield (
         sql("summary_request_add"),
-        (ledger.no, thread, first.number, dumps(dict(seen)), seq, now, now + wait_seconds * _MICROS),
+        (
+            ledger.no,
+            thread,
+            first.number,
+            dumps(dict(seen)),
+            seq,
+            write.now,
+            write.now + wait_seconds * _MICROS,
+        ),
     )
     yield from ledger.close()
     return True
@@ -221,8 +233,9 @@ def due(now: int) -> Steps[list[DueSummary]]:
     return [DueSummary(r[0], r[1], tuple(map(int, json.loads(r[2]))), bool(r[3])) for r in rows]
 
 
+@repeatable(lambda given: kept_taking(given["board"], given["agent"]))
 def take(
-    board: str, agent: str, number: int, seconds: float, now: int
+    write: Write, board: str, agent: str, number: int, *, seconds: float, once: Once | None = None
 ) -> Steps[tuple[SummaryRequest, list[Item]]]:
     """The request on the thread of an item, held by the agent from now on, and its sources.
 
@@ -231,14 +244,14 @@ def take(
         Conflict: somebody else has it, or the thread moved.
         Refused: the board takes no posts.
     """
-    ledger = yield from open_ledger(board, agent, now)
+    ledger = yield from open_ledger(write, board, agent)
     _check_open(ledger)
     line = yield from _line(ledger, board, number)
     seen = {int(n): seq for n, seq in json.loads(line[2]).items()}
     rows = yield from _standing(ledger.no, line[0], seen)
     if rows is None:
         raise _moved(board)
-    if line[6] is not None and line[6] != agent and line[7] > now:
+    if line[6] is not None and line[6] != agent and line[7] > write.now:
         raise Conflict(
             f"{line[6]} has it until {instant(line[7]):%H:%M:%SZ}. Nothing was changed; summarize() lists what else "
             "is asked for.",
@@ -249,11 +262,11 @@ def take(
     name = yield from _name(ledger.no, line[0], first)
     # Whoever takes it again and again does not keep the thread for ever.
     lasting = int(seconds * _MICROS)
-    until = max(now, min(now + lasting, line[5] + 2 * lasting))
+    until = max(write.now, min(write.now + lasting, line[5] + 2 * lasting))
     ledger.note(ChangeKind.SUMMARISE, type=ItemType.SUMMARY, name=name)
     lease = yield from ledger.emit(EventType.SUMMARY_TAKEN, first, data={"thread": name})
     yield sql("summary_request_take"), (ledger.no, line[0], agent, until, lease)
-    yield sql("agent_seen"), (ledger.no, agent, 0, now)
+    yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
     yield from ledger.close()
     taken = yield from _value(ledger.board, (*line[:6], agent, until, lease, 0))
     rows |= yield from _beginning(ledger.no, rows)
@@ -279,7 +292,7 @@ def kept_taking(board: str, agent: str) -> Form[tuple[SummaryRequest, list[Item]
 
 
 def held(
-    board: str, agent: str, number: int, lease: int, now: int
+    write: Write, board: str, agent: str, number: int, lease: int
 ) -> Steps[tuple[SummaryRequest, list[Item]]]:
     """The request that the agent holds under that token, and its sources.
 
@@ -289,7 +302,7 @@ def held(
         UnknownReference: nobody asks for it.
         Conflict: it is somebody else's by now, or the thread moved.
     """
-    ledger = yield from open_ledger(board, agent, now)
+    ledger = yield from open_ledger(write, board, agent)
     line = yield from _line(ledger, board, number)
     yield from _check_lease(line, agent, lease)
     seen = {int(n): seq for n, seq in json.loads(line[2]).items()}
@@ -301,14 +314,22 @@ def held(
     return (yield from _value(ledger.board, line)), sources
 
 
-def write(board: str, summary: NewSummary, lease: int, now: int) -> Steps[str]:
+def write_summary(
+    write: Write, board: str, summary: NewSummary, lease: int, *, once: Once | None = None
+) -> Steps[str]:
     """The id of the summary that the holder of the request wrote, in the place of its sources.
 
     Raises:
         UnknownReference: nobody asks for it.
         Conflict: it is somebody else's by now, or the thread moved.
     """
-    ledger = yield from open_ledger(board, summary.author, now)
+    return apply_once(
+        board, summary.author, once, write.now, lambda: _write(write, board, summary, lease), whole(str)
+    )
+
+
+def _write(write: Write, board: str, summary: NewSummary, lease: int) -> Steps[str]:
+    ledger = yield from open_ledger(write, board, summary.author)
     _check_open(ledger)
     line = yield from _line(ledger, board, summary.thread)
     yield from _check_lease(line, summary.author, lease)
@@ -317,13 +338,13 @@ def write(board: str, summary: NewSummary, lease: int, now: int) -> Steps[str]:
         raise _moved(board)
     name = yield from _name(ledger.no, line[0], rows[min(rows)])
     ledger.note(ChangeKind.SUMMARISE, type=ItemType.SUMMARY, name=name)
-    yield sql("agent_seen"), (ledger.no, summary.author, 0, now)
+    yield sql("agent_seen"), (ledger.no, summary.author, 0, write.now)
     return (yield from _apply(ledger, summary, rows))
 
 
-def close(board: str, thread: int, why: str, now: int) -> Steps[bool]:
+def close(write: Write, board: str, thread: int, why: str) -> Steps[bool]:
     """Ends a request that will not be met; false when there is none."""
-    ledger = yield from open_ledger(board, SYSTEM, now)
+    ledger = yield from open_ledger(write, board, SYSTEM)
     if not (yield from _close(ledger, thread, why)):
         return False
     yield from ledger.close()

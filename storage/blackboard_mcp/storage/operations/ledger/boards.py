@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.board import NEXT, Board, BoardChange, BoardConfig, Core
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput
 from blackboard_mcp.protocols.events import EventType
-from blackboard_mcp.protocols.grants import Grant
 from blackboard_mcp.protocols.tokens import Count
 
+from ...operation import Write
 from ..access import members
 from . import token_counts
+from .idempotency import repeatable
 from .ledger import create_ledger, find_board, get_board, open_ledger
 from .rows import BoardRow, Steps, config_json, core_json, sql
 
 
-def ensure(board: str, agent: str, config: BoardConfig, now: int) -> Steps[Board]:
-    ledger = yield from create_ledger(board, agent, now, config)
+def ensure(write: Write, board: str, agent: str, config: BoardConfig) -> Steps[Board]:
+    ledger = yield from create_ledger(write, board, agent, config)
     if ledger.board.seq >= ledger.first_seq:
         yield from ledger.close()
     return ledger.board.value()
@@ -34,8 +36,11 @@ def list_all() -> Steps[list[Board]]:
     return [BoardRow.of(row).value() for row in (yield sql("boards"), ())]
 
 
-def set_core(board: str, agent: str, core: Core, expected_version: int, now: int) -> Steps[Core]:
-    ledger = yield from open_ledger(board, agent, now)
+@repeatable(Core)
+def set_core(
+    write: Write, board: str, agent: str, core: Core, *, expected_version: int, once: Once | None = None
+) -> Steps[Core]:
+    ledger = yield from open_ledger(write, board, agent)
     current = ledger.board.core
     if current.version != expected_version:
         raise Conflict(
@@ -51,17 +56,19 @@ def set_core(board: str, agent: str, core: Core, expected_version: int, now: int
     return fresh
 
 
+@repeatable(Board)
 def change(
+    write: Write,
     board: str,
     agent: str,
     wanted: BoardChange,
-    now: int,
-    grant: Grant | None = None,
+    *,
     count: Count | None = None,
     counted: Mapping[str, int] | None = None,
+    once: Once | None = None,
 ) -> Steps[Board]:
     """`count` counts by the tokenizer that `wanted` names; what texts came out at before is in `counted`, by hash."""
-    ledger = yield from open_ledger(board, agent, now)
+    ledger = yield from open_ledger(write, board, agent)
     row = ledger.board
     changed: dict[str, object] = {}
     if wanted.lifecycle is not None and wanted.lifecycle is not row.lifecycle:
@@ -104,7 +111,7 @@ def change(
             (row.no, row.title, row.parent, str(row.lifecycle), config_json(row.config)),
         )
         yield from ledger.emit(EventType.BOARD_CHANGED, data=changed)
-    if (yield from members.change(ledger, wanted.members, grant)) or changed:
+    if (yield from members.change(ledger, wanted.members, write.grant)) or changed:
         yield from ledger.close()
     return row.value()
 

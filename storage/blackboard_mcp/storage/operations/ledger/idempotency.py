@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import cache
-from typing import Any, Generic
+from functools import cache, wraps
+from inspect import signature
+from types import FunctionType
+from typing import Any, Generic, ParamSpec, cast
 
 from blackboard_mcp.protocols.answers import (
     Once,
@@ -20,8 +22,14 @@ from blackboard_mcp.protocols.errors import InvalidInput
 from blackboard_mcp.protocols.values import dataclass
 from pydantic import TypeAdapter
 
+from ...operation import Write
 from .ledger import find_board
 from .rows import BoardRow, Steps, T, dumps, sql
+
+P = ParamSpec("P")
+
+Given = dict[str, Any]
+"""Arguments of an operation, by name."""
 
 _MICROS = 1_000_000
 
@@ -77,6 +85,38 @@ def apply_once(
     return answer
 
 
+def repeatable(
+    kind: Form[T] | type[T] | Callable[[Given], Form[T]],
+) -> Callable[[Callable[P, Steps[T]]], Callable[P, Steps[T]]]:
+    """Marks an operation that takes `write`, `board`, `agent` and `once` as one that applies once.
+
+    `kind` says how its answer is kept: a form, a function of the operation's arguments that makes one, or the
+    answer's type where it is kept whole.
+    """
+
+    def marked(operation: Callable[P, Steps[T]]) -> Callable[P, Steps[T]]:
+        names = list(signature(operation).parameters)
+
+        @wraps(operation)
+        def run(*args: P.args, **named: P.kwargs) -> Steps[T]:
+            once: Any = named.get("once")
+            if once is None:
+                return operation(*args, **named)
+            given: Given = {**dict(zip(names, args, strict=False)), **named}
+            if isinstance(kind, Form):
+                form = kind
+            else:
+                form = kind(given) if isinstance(kind, FunctionType) else whole(cast(Any, kind))
+            write: Write = given["write"]
+            return apply_once(
+                given["board"], given["agent"], once, write.now, lambda: operation(*args, **named), form
+            )
+
+        return run
+
+    return marked
+
+
 def recall(board: BoardRow, agent: str, once: Once, now: int) -> Steps[Any | None]:
     """The JSON that was kept of the first answer; `None` when the key was not used, or too long ago.
 
@@ -101,7 +141,7 @@ def remember(board: BoardRow, agent: str, once: Once, answer: Any, now: int) -> 
     yield sql("idempotency_put"), (board.no, agent, once.key, once.digest, dumps(answer), now, until)
 
 
-def recalled(board: str, agent: str, once: Once, now: int) -> Steps[Any | None]:
+def recalled(now: int, board: str, agent: str, once: Once) -> Steps[Any | None]:
     """As `recall`, in a transaction of its own."""
     row = yield from find_board(board)
     if row is None:
@@ -109,9 +149,9 @@ def recalled(board: str, agent: str, once: Once, now: int) -> Steps[Any | None]:
     return (yield from recall(row, agent, once, now))
 
 
-def sweep(now: int, most: int) -> Steps[int]:
+def sweep(write: Write, most: int) -> Steps[int]:
     """Drops up to `most` of what was kept and is good no more, over all boards; answers how many."""
-    due = yield sql("idempotency_due"), (now, most)
+    due = yield sql("idempotency_due"), (write.now, most)
     for row in due:
         yield sql("idempotency_drop"), row
     return len(due)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 from blackboard_mcp.protocols.answers import MOST_UNSEEN, Attention, Look, Owed
@@ -17,7 +17,7 @@ from blackboard_mcp.protocols.errors import Conflict, StoreDamaged, UnknownRefer
 from blackboard_mcp.protocols.events import APART, QUIET, SYSTEM, EventType
 from blackboard_mcp.protocols.items import Zone, item_id
 
-from ...operation import Rows
+from ...operation import Rows, Write
 from ..access.permits import Noted, judged_here
 from ..items import trust
 from ..leaving import accounts
@@ -44,7 +44,9 @@ class Ledger:
 
     board: BoardRow
     agent: str
-    now: int
+    write: InitVar[Write]
+    now: int = field(init=False)
+    """The time of the change, in microseconds since 1970."""
     items: int = 0
     tokens: int = 0
     archived: int = 0
@@ -70,14 +72,15 @@ class Ledger:
     fresh: dict[int, ItemRow] = field(default_factory=dict)
     """Items made in this transaction, as they were written."""
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, write: Write) -> None:
+        self.now = write.now
         self.before = self.board.seq
         self.first_seq = self.before + 1
         if self.board.copied:
             # Numbers that are left out, and the event that says so.
             self.first_seq += _LEAST_OUT + secrets.randbelow(_MOST_OUT) + 1
         self.first_number = self.board.last_number + 1
-        self.changes = judged_here(self.board, self.agent)
+        self.changes = judged_here(self.board, self.agent, write.permit)
 
     @property
     def no(self) -> int:
@@ -312,23 +315,23 @@ def get_board(board: str) -> Steps[BoardRow]:
     return row
 
 
-def open_ledger(board: str, agent: str, now: int) -> Steps[Ledger]:
+def open_ledger(write: Write, board: str, agent: str) -> Steps[Ledger]:
     """A ledger on an existing board."""
     row = yield from get_board(board)
     yield from lookalikes.admit(row.no, board, agent)
-    return Ledger(row, agent, now)
+    return Ledger(row, agent, write)
 
 
-def create_ledger(board: str, agent: str, now: int, config: BoardConfig) -> Steps[Ledger]:
+def create_ledger(write: Write, board: str, agent: str, config: BoardConfig) -> Steps[Ledger]:
     """A ledger on a board that comes into being now if it is not there."""
     row = yield from find_board(board)
     if row is not None:
         yield from lookalikes.admit(row.no, board, agent)
-        return Ledger(row, agent, now)
-    yield sql("board_add"), (board, board, None, config_json(config), core_json(Core()), now)
+        return Ledger(row, agent, write)
+    yield sql("board_add"), (board, board, None, config_json(config), core_json(Core()), write.now)
     row = yield from get_board(board)
     yield from lookalikes.admit(row.no, board, agent)
-    ledger = Ledger(row, agent, now)
+    ledger = Ledger(row, agent, write)
     yield from ledger.emit(EventType.BOARD_CREATED, data={"board": board})
     return ledger
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from blackboard_mcp.protocols.errors import CursorExpired, InvalidInput, StoreDamaged
 
+from ...operation import Write
 from .ledger import find_board
 from .rows import BoardRow, Steps, sql
 
@@ -21,7 +22,7 @@ def is_place(no: int, end: int, place: int) -> Steps[bool]:
     return bool(rows) and rows[0][0] <= place + 1
 
 
-def end_of_log(board: str, place: int | None) -> Steps[int]:
+def end_of_log(board: str, place: int | None = None) -> Steps[int]:
     """The sequence that a board stands at; 0 where it is not there.
 
     Raises:
@@ -71,6 +72,6 @@ def _ahead(board: str, end: int, place: int) -> CursorExpired:
     )
 
 
-def mark_copies() -> Steps[None]:
+def mark_copies(write: Write) -> Steps[None]:
     """Notes that all boards were put back from a copy."""
     yield sql("boards_copied"), ()

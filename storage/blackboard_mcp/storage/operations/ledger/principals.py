@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from blackboard_mcp.protocols.items import Visibility
 from blackboard_mcp.protocols.visibility import team_of, visibility_of
 
+from ...operation import Write
 from .rows import ItemRow, Steps, dumps, sql
 
 
@@ -70,7 +71,7 @@ def behind(row: ItemRow) -> Steps[set[str]]:
     return set((yield from owners_of({row.author, writer})).values())
 
 
-def set_owner(agent: str, owner: str) -> Steps[None]:
+def set_owner(write: Write, agent: str, owner: str) -> Steps[None]:
     if owner == agent:
         yield sql("owner_drop"), (agent,)
     else:

@@ -19,6 +19,7 @@ from blackboard_mcp.protocols.items import Draft, Item, Visibility, item_id
 from blackboard_mcp.protocols.transactions import Transaction, check_transaction
 from blackboard_mcp.protocols.visibility import visibility_of
 
+from ...operation import Write
 from ..debates import calls as debate_calls
 from ..items import duplicates, posting
 from ..messages import group_turns
@@ -47,7 +48,7 @@ def validate(board: str, agent: str, transaction: Transaction, look: int) -> Ste
     return Committed((), (), seq, None if row is None else row.value(), waiting)
 
 
-def foresee(board: str, agent: str, transaction: Transaction, once: Once | None, now: int) -> Steps[int]:
+def foresee(now: int, board: str, agent: str, transaction: Transaction, once: Once | None) -> Steps[int]:
     """A sequence as of which the transaction could be applied; 0 where that is not known.
 
     For transactions with globs, whose keys may take long to compare: done in a transaction that only reads, it
@@ -69,14 +70,14 @@ def foresee(board: str, agent: str, transaction: Transaction, once: Once | None,
 
 
 def transact(
+    write: Write,
     board: str,
     agent: str,
     transaction: Transaction,
     *,
-    now: int,
     config: BoardConfig,
-    once: Once | None,
-    look: int,
+    once: Once | None = None,
+    look: int = 0,
     foreseen: int = 0,
 ) -> Steps[Committed]:
     """Everything of the transaction or nothing of it; `foreseen` is what `foresee` answered.
@@ -86,9 +87,9 @@ def transact(
         InvalidInput, UnknownReference, Refused: as posts and debates raise them.
     """
     names = check_transaction(transaction)
-    ledger = yield from create_ledger(board, agent, now, config)
+    ledger = yield from create_ledger(write, board, agent, config)
     if once is not None:
-        kept = yield from repeating.recall(ledger.board, agent, once, now)
+        kept = yield from repeating.recall(ledger.board, agent, once, write.now)
         if kept is not None:
             return (yield from _repeated(ledger, kept, look))
     before = ledger.before
@@ -117,7 +118,7 @@ def transact(
             written.endorsed,
             list(written.same.items()),
         ]
-        yield from repeating.remember(ledger.board, agent, once, answer, now)
+        yield from repeating.remember(ledger.board, agent, once, answer, write.now)
     return Committed(
         items=tuple(items),
         debates=tuple(debated),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.board import Lifecycle
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, QuotaExceeded, Refused, UnknownReference
@@ -34,7 +35,8 @@ from blackboard_mcp.protocols.groups import (
     group_filter,
 )
 
-from ..ledger.idempotency import Form
+from ...operation import Write
+from ..ledger.idempotency import Form, repeatable
 from ..ledger.ledger import Ledger, get_board, load_any, open_ledger
 from ..ledger.places import check_place
 from ..ledger.rows import BoardRow, Steps, dumps, event_of, instant, micros, numbers, sql
@@ -178,7 +180,7 @@ def matching(board: BoardRow, group: GroupRow, limit: int, scan: int) -> Steps[t
     return found, place, True
 
 
-def outlook(board: str, name: str, now: int) -> Steps[Outlook]:
+def outlook(now: int, board: str, name: str) -> Steps[Outlook]:
     """Whether a turn would get something, or bring the group on; and when the next lease ends."""
     row = yield from get_board(board)
     group = yield from get_group(row.no, board, name)
@@ -202,7 +204,10 @@ def _unused(board: BoardRow, group: GroupRow, now: int) -> bool:
     return lease > 0 and now - group.used_at > min(_USE_MICROS, lease // 10)
 
 
-def consume(board: str, agent: str, name: str, turn: Turn, now: int) -> Steps[Taken]:
+@repeatable(lambda given: kept(given["board"], given["turn"]))
+def consume(
+    write: Write, board: str, agent: str, name: str, turn: Turn, *, once: Once | None = None
+) -> Steps[Taken]:
     """Settles what the worker names, then hands it what comes next.
 
     Raises:
@@ -211,7 +216,7 @@ def consume(board: str, agent: str, name: str, turn: Turn, now: int) -> Steps[Ta
         Conflict: something named is not the worker's any more; nothing was changed.
     """
     _check(turn)
-    ledger = yield from open_ledger(board, agent, now)
+    ledger = yield from open_ledger(write, board, agent)
     made_after: int | None = None
     if turn.filter is None:
         group = yield from get_group(ledger.no, board, name)
@@ -219,14 +224,14 @@ def consume(board: str, agent: str, name: str, turn: Turn, now: int) -> Steps[Ta
         if (yield from find_group(ledger.no, name)) is None:
             made_after = ledger.board.seq
         group = yield from make(ledger, name, turn.filter, since=None, max_attempts=ATTEMPTS, most=turn.most)
-    until = now + int(turn.lease_seconds * _MICROS)
+    until = write.now + int(turn.lease_seconds * _MICROS)
     if turn.settles:
         yield from _settle(ledger, group, turn, until)
     yield from bury(ledger, group, MAX_TAKEN)
     deliveries: list[Delivery] = []
     stalled, place = "", group.cursor
     if turn.limit:
-        held, waiting, dead = yield from counts(ledger.no, name, now)
+        held, waiting, dead = yield from counts(ledger.no, name, write.now)
         if dead >= MAX_DEAD:
             stalled = f"{MAX_DEAD} dead letters, the most there may be: retry or drop some"
         else:
@@ -242,13 +247,13 @@ def consume(board: str, agent: str, name: str, turn: Turn, now: int) -> Steps[Ta
                 stalled = f"{MAX_IN_FLIGHT} events are in flight, the most there may be: acknowledge some"
     if turn.settles or deliveries:
         ledger.note(ChangeKind.CONSUME, name=name)
-    if place != group.cursor or turn.settles or deliveries or _unused(ledger.board, group, now):
-        yield sql("group_move"), (ledger.no, name, place, now)
+    if place != group.cursor or turn.settles or deliveries or _unused(ledger.board, group, write.now):
+        yield sql("group_move"), (ledger.no, name, place, write.now)
     if ledger.board.seq >= ledger.first_seq:
         yield from ledger.close()
     else:
         yield from ledger.prove()
-    held, waiting, dead = yield from counts(ledger.no, name, now)
+    held, waiting, dead = yield from counts(ledger.no, name, write.now)
     group.cursor = place
     left, _, more = yield from matching(ledger.board, group, MAX_COUNTED, _COUNTED_SCAN)
     return Taken(

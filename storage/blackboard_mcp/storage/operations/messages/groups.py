@@ -6,11 +6,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.board import BoardConfig, Lifecycle
 from blackboard_mcp.protocols.changes import ChangeKind
 from blackboard_mcp.protocols.errors import Conflict, InvalidInput, Refused
 from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.groups import (
+    ATTEMPTS,
     MAX_DEAD,
     MAX_GROUPS,
     MAX_IN_FLIGHT,
@@ -22,6 +24,8 @@ from blackboard_mcp.protocols.groups import (
     group_filter,
 )
 
+from ...operation import Write
+from ..ledger.idempotency import repeatable
 from ..ledger.ledger import Ledger, get_board, open_ledger
 from ..ledger.rows import Steps, dumps, instant, sql
 from .group_turns import (
@@ -41,14 +45,17 @@ _BATCH = 100
 _NAMED = 10
 
 
+@repeatable(Group)
 def create(
+    write: Write,
     board: str,
     agent: str,
     name: str,
     filter_: dict[str, Any],
-    since: int | None,
-    max_attempts: int,
-    now: int,
+    *,
+    since: int | None = None,
+    max_attempts: int = ATTEMPTS,
+    once: Once | None = None,
     most: int = MAX_GROUPS,
 ) -> Steps[Group]:
     """A new group, from the present end of the log or from after `since`; at most `most` of one agent.
@@ -58,21 +65,29 @@ def create(
         Refused: too many groups, or the board is closed.
         Conflict: there is a group of that name, with another filter.
     """
-    ledger = yield from open_ledger(board, agent, now)
+    ledger = yield from open_ledger(write, board, agent)
     group = yield from make(ledger, name, filter_, since=since, max_attempts=max_attempts, most=most)
     yield from _close(ledger)
     return _group(group)
 
 
+@repeatable(Group)
 def change(
-    board: str, agent: str, name: str, filter_: dict[str, Any] | None, max_attempts: int | None, now: int
+    write: Write,
+    board: str,
+    agent: str,
+    name: str,
+    *,
+    filter_: dict[str, Any] | None = None,
+    max_attempts: int | None = None,
+    once: Once | None = None,
 ) -> Steps[Group]:
     """Another filter for what is still to be handed out, or another number of attempts, by who made the group."""
     if filter_ is not None:
         group_filter(filter_)
     if max_attempts is not None:
         check_attempts(max_attempts)
-    ledger, group = yield from _own(board, agent, name, now)
+    ledger, group = yield from _own(write, board, agent, name)
     changed: dict[str, Any] = {"group": name}
     if filter_ is not None and json.loads(group.filter) != filter_:
         group.filter, changed["filter"] = dumps(filter_), True
@@ -87,15 +102,16 @@ def change(
     return _group(group)
 
 
-def end(board: str, agent: str, name: str, now: int) -> Steps[int]:
+@repeatable(int)
+def end(write: Write, board: str, agent: str, name: str, *, once: Once | None = None) -> Steps[int]:
     """Ends a group, by who made it; what was in flight is nobody's then. The board's sequence."""
-    ledger, _ = yield from _own(board, agent, name, now)
+    ledger, _ = yield from _own(write, board, agent, name)
     ledger.note(ChangeKind.CONSUME, name=name)
     yield from _end(ledger, name, "ended")
     return ledger.board.seq
 
 
-def listed(board: str, now: int) -> Steps[tuple[list[GroupState], int]]:
+def listed(now: int, board: str) -> Steps[tuple[list[GroupState], int]]:
     """The groups of a board, by name, and its sequence."""
     row = yield from get_board(board)
     states = []
@@ -107,7 +123,9 @@ def listed(board: str, now: int) -> Steps[tuple[list[GroupState], int]]:
     return states, row.seq
 
 
-def dead_letters(board: str, name: str, after: int, limit: int) -> Steps[tuple[list[DeadLetter], int]]:
+def dead_letters(
+    board: str, name: str, *, after: int = 0, limit: int = MAX_TAKEN
+) -> Steps[tuple[list[DeadLetter], int]]:
     """Dead letters after a sequence, by sequence; and the board's sequence."""
     row = yield from get_board(board)
     yield from get_group(row.no, board, name)
@@ -120,23 +138,29 @@ def dead_letters(board: str, name: str, after: int, limit: int) -> Steps[tuple[l
     return letters, row.seq
 
 
-def retry(board: str, agent: str, name: str, wanted: Sequence[Handle], now: int) -> Steps[int]:
+@repeatable(int)
+def retry(
+    write: Write, board: str, agent: str, name: str, wanted: Sequence[Handle], *, once: Once | None = None
+) -> Steps[int]:
     """Dead letters wait to be handed out again, as often as new events."""
-    ledger = yield from _dead(board, agent, name, wanted, now)
-    held, waiting, _ = yield from counts(ledger.no, name, now)
+    ledger = yield from _dead(write, board, agent, name, wanted)
+    held, waiting, _ = yield from counts(ledger.no, name, write.now)
     if held + waiting + len(wanted) > MAX_IN_FLIGHT:
         raise Refused(
             f"'{name}' has {held + waiting} events in flight, and {MAX_IN_FLIGHT} is the limit. Nothing was changed; "
             "retry when some are acknowledged."
         )
     for handle in wanted:
-        yield sql("delivery_retry"), (ledger.no, name, handle.seq, now)
+        yield sql("delivery_retry"), (ledger.no, name, handle.seq, write.now)
     return (yield from _told(ledger, EventType.DELIVERY_RETRIED, name, wanted))
 
 
-def drop(board: str, agent: str, name: str, wanted: Sequence[Handle], now: int) -> Steps[int]:
+@repeatable(int)
+def drop(
+    write: Write, board: str, agent: str, name: str, wanted: Sequence[Handle], *, once: Once | None = None
+) -> Steps[int]:
     """Dead letters are done with."""
-    ledger = yield from _dead(board, agent, name, wanted, now)
+    ledger = yield from _dead(write, board, agent, name, wanted)
     for handle in wanted:
         yield sql("delivery_done"), (ledger.no, name, handle.seq)
     return (yield from _told(ledger, EventType.DELIVERY_DROPPED, name, wanted))
@@ -150,9 +174,9 @@ def due(now: int) -> Steps[tuple[list[tuple[str, str]], list[tuple[str, str]]]]:
     return [(row[0], row[1]) for row in spent], [(row[0], row[1]) for row in unused]
 
 
-def bury_spent(board: str, name: str, now: int) -> Steps[bool]:
+def bury_spent(write: Write, board: str, name: str) -> Steps[bool]:
     """Buries what was handed out for the last time and is held no more; whether there was any."""
-    ledger = yield from open_ledger(board, SYSTEM, now)
+    ledger = yield from open_ledger(write, board, SYSTEM)
     group = yield from find_group(ledger.no, name)
     if group is None:
         return False
@@ -160,12 +184,12 @@ def bury_spent(board: str, name: str, now: int) -> Steps[bool]:
     return (yield from _close(ledger))
 
 
-def abandon(board: str, name: str, now: int) -> Steps[bool]:
+def abandon(write: Write, board: str, name: str) -> Steps[bool]:
     """Ends a group that nobody used for as long as a subscription may go unused; false when somebody did."""
-    ledger = yield from open_ledger(board, SYSTEM, now)
+    ledger = yield from open_ledger(write, board, SYSTEM)
     group = yield from find_group(ledger.no, name)
     lease = ledger.board.config.subscription_lease_seconds * 1_000_000
-    if group is None or not lease or group.used_at > now - lease:
+    if group is None or not lease or group.used_at > write.now - lease:
         return False
     yield from _end(ledger, name, "nobody used it")
     return True
@@ -182,8 +206,8 @@ def _group(row: GroupRow) -> Group:
     )
 
 
-def _own(board: str, agent: str, name: str, now: int) -> Steps[tuple[Ledger, GroupRow]]:
-    ledger = yield from open_ledger(board, agent, now)
+def _own(write: Write, board: str, agent: str, name: str) -> Steps[tuple[Ledger, GroupRow]]:
+    ledger = yield from open_ledger(write, board, agent)
     group = yield from get_group(ledger.no, board, name)
     if group.created_by != agent:
         raise Refused(
@@ -203,10 +227,10 @@ def _end(ledger: Ledger, name: str, why: str) -> Steps[None]:
     yield from ledger.close()
 
 
-def _dead(board: str, agent: str, name: str, wanted: Sequence[Handle], now: int) -> Steps[Ledger]:
+def _dead(write: Write, board: str, agent: str, name: str, wanted: Sequence[Handle]) -> Steps[Ledger]:
     if not 0 < len(wanted) <= MAX_TAKEN or len(set(wanted)) < len(wanted):
         raise InvalidInput(f"Name 1 to {MAX_TAKEN} dead letters, each once. Nothing was changed.")
-    ledger = yield from open_ledger(board, agent, now)
+    ledger = yield from open_ledger(write, board, agent)
     yield from get_group(ledger.no, board, name)
     rows = yield sql("deliveries"), (ledger.no, name, dumps([handle.seq for handle in wanted]))
     there = {Handle(row[0], row[1]) for row in rows if row[6]}

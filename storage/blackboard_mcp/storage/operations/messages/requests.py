@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from blackboard_mcp.protocols.answers import Once
 from blackboard_mcp.protocols.asking import (
     KEYS,
     MAX_OFFERS,
@@ -21,8 +22,9 @@ from blackboard_mcp.protocols.events import SYSTEM, EventType
 from blackboard_mcp.protocols.items import Draft, EdgeKind, ItemType, Visibility
 from blackboard_mcp.protocols.messages.request_result import RequestState
 
+from ...operation import Write
 from ..items import posting
-from ..ledger.idempotency import Form
+from ..ledger.idempotency import Form, recalled, repeatable
 from ..ledger.ledger import Ledger, create_ledger, get_board, load_any, open_ledger
 from ..ledger.rows import Steps, sql
 from .request_rows import (
@@ -45,11 +47,11 @@ LAPSED = "lease ended"
 UNDELIVERED = "the call that took it was cancelled"
 
 
-def _begin(board: str, agent: str, now: int) -> Steps[Ledger]:
+def _begin(write: Write, board: str, agent: str) -> Steps[Ledger]:
     """A ledger of an open board; who is there was there."""
-    ledger = yield from open_ledger(board, agent, now)
+    ledger = yield from open_ledger(write, board, agent)
     _check_open(ledger)
-    yield sql("agent_seen"), (ledger.no, agent, 0, now)
+    yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
     ledger.asking = True
     return ledger
 
@@ -89,10 +91,13 @@ def _post(
 # Asking
 
 
-def open_request(board: str, agent: str, new: NewRequest, config: BoardConfig, now: int) -> Steps[int]:
+@repeatable(int)
+def open_request(
+    write: Write, board: str, agent: str, new: NewRequest, *, config: BoardConfig, once: Once | None = None
+) -> Steps[int]:
     if new.to == agent:
         raise InvalidInput("You cannot ask yourself. Nothing was changed; name another agent or a skill.")
-    ledger = yield from create_ledger(board, agent, now, config)
+    ledger = yield from create_ledger(write, board, agent, config)
     _check_open(ledger)
     ledger.asking = True
     mine = yield sql("requests_asked"), (ledger.no, agent, MAX_OPEN_OF_AGENT)
@@ -109,15 +114,15 @@ def open_request(board: str, agent: str, new: NewRequest, config: BoardConfig, n
     key = KEYS.request_key(str(ledger.board.last_number + 1))
     ledger.addressed = new.to or f"skill:{new.skill}"
     number = yield from _post(ledger, ItemType.QUESTION, key, new)
-    deadline = now + round(new.deadline_seconds * _MICROS)
+    deadline = write.now + round(new.deadline_seconds * _MICROS)
     yield (
         sql("request_add"),
-        (ledger.no, number, agent, new.to, new.skill, str(RequestState.OPEN), now, deadline),
+        (ledger.no, number, agent, new.to, new.skill, str(RequestState.OPEN), write.now, deadline),
     )
     ledger.holding.add(number)
     row = yield from get(ledger.board, number)
     ledger.note(ChangeKind.REQUEST, type=ItemType.QUESTION, author=agent, name=row.whom)
-    told = [new.to] if new.to else (yield from offering(ledger.board, new.skill, now))
+    told = [new.to] if new.to else (yield from offering(ledger.board, new.skill, write.now))
     yield from ledger.emit(
         EventType.REQUEST_OPENED,
         (yield from question(ledger, row)),
@@ -129,13 +134,13 @@ def open_request(board: str, agent: str, new: NewRequest, config: BoardConfig, n
     return number
 
 
-def request(board: str, agent: str, number: int, now: int) -> Steps[AgentRequest]:
+def request(now: int, board: str, agent: str, number: int) -> Steps[AgentRequest]:
     row = yield from get_board(board)
     return (yield from value(row, (yield from get(row, number)), now))
 
 
 def waiting(
-    board: str, agent: str, limit: int, now: int
+    now: int, board: str, agent: str, limit: int = 50
 ) -> Steps[tuple[list[AgentRequest], list[AgentRequest]]]:
     row = yield from get_board(board)
     listed = [n for (n,) in (yield sql("requests_held"), (row.no, agent, limit))]
@@ -148,8 +153,11 @@ def waiting(
     return [found[n] for n in dict.fromkeys(listed[:limit])], [found[n] for n in asked]
 
 
-def cancel(board: str, agent: str, number: int, reason: str, now: int) -> Steps[int]:
-    ledger = yield from _begin(board, agent, now)
+@repeatable(int)
+def cancel(
+    write: Write, board: str, agent: str, number: int, reason: str = "", *, once: Once | None = None
+) -> Steps[int]:
+    ledger = yield from _begin(write, board, agent)
     row = yield from get(ledger.board, number)
     if row.asker != agent:
         raise Refused(f"{row.asker} asked {row.id}, and nobody else cancels it. Nothing was changed.")
@@ -163,8 +171,11 @@ def cancel(board: str, agent: str, number: int, reason: str, now: int) -> Steps[
 # Offering
 
 
-def offer(board: str, agent: str, skills: Sequence[str], now: int) -> Steps[bool]:
-    ledger = yield from _begin(board, agent, now)
+@repeatable(bool)
+def offer(
+    write: Write, board: str, agent: str, skills: Sequence[str], *, once: Once | None = None
+) -> Steps[bool]:
+    ledger = yield from _begin(write, board, agent)
     before = {row[0] for row in (yield sql("skills_of"), (ledger.no, agent))}
     wanted = list(dict.fromkeys(skills))
     fresh = [skill for skill in wanted if skill not in before]
@@ -176,7 +187,7 @@ def offer(board: str, agent: str, skills: Sequence[str], now: int) -> Steps[bool
     for skill in sorted(before ^ set(wanted)):
         ledger.note(ChangeKind.RESPOND, name=f"skill:{skill}")
     for skill in wanted:
-        yield sql("skill_add"), (ledger.no, agent, skill, now)
+        yield sql("skill_add"), (ledger.no, agent, skill, write.now)
     for skill in sorted(before - set(wanted)):
         yield sql("skill_drop"), (ledger.no, agent, skill)
     if fresh:
@@ -187,7 +198,7 @@ def offer(board: str, agent: str, skills: Sequence[str], now: int) -> Steps[bool
     return bool(fresh or gone)
 
 
-def skills(board: str, now: int) -> Steps[dict[str, tuple[str, ...]]]:
+def skills(now: int, board: str) -> Steps[dict[str, tuple[str, ...]]]:
     row = yield from get_board(board)
     lease = row.config.skill_lease_seconds
     found: dict[str, list[str]] = {}
@@ -199,9 +210,10 @@ def skills(board: str, now: int) -> Steps[dict[str, tuple[str, ...]]]:
 # Taking and answering
 
 
-def take(board: str, agent: str, number: int, now: int) -> Steps[int]:
+@repeatable(int)
+def take(write: Write, board: str, agent: str, number: int, *, once: Once | None = None) -> Steps[int]:
     """The lease under which the agent has the request from now on."""
-    ledger = yield from _begin(board, agent, now)
+    ledger = yield from _begin(write, board, agent)
     row = yield from get(ledger.board, number)
     if row.holder != agent:
         yield from check_mine(ledger, row, None)
@@ -212,7 +224,7 @@ def take(board: str, agent: str, number: int, now: int) -> Steps[int]:
     return row.lease
 
 
-def next_for(board: str, agent: str, now: int) -> Steps[int | None]:
+def next_for(now: int, board: str, agent: str) -> Steps[int | None]:
     """The oldest request that waits for the agent and that nobody holds; `None` when there is none."""
     row = yield from get_board(board)
     if row.lifecycle is not Lifecycle.OPEN:
@@ -220,6 +232,13 @@ def next_for(board: str, agent: str, now: int) -> Steps[int | None]:
     named = [n for (n,) in (yield sql("requests_for"), (row.no, agent, 1))]
     named += [n for (n,) in (yield sql("requests_by_skill"), (row.no, agent, 1, now))]
     return min(named, default=None)
+
+
+def anything_next(now: int, board: str, agent: str, once: Once | None) -> Steps[bool]:
+    """Tells whether `take_next` would answer with a request."""
+    if once is not None and (yield from recalled(now, board, agent, once)) is not None:
+        return True
+    return (yield from next_for(now, board, agent)) is not None
 
 
 def _taken_again(said: list[int]) -> Steps[tuple[int, int] | None]:
@@ -232,10 +251,13 @@ TAKEN: Form[tuple[int, int] | None] = Form(lambda taken: taken and list(taken), 
 """How what `take_next` took is kept; that there was nothing is not."""
 
 
-def take_next(board: str, agent: str, now: int) -> Steps[tuple[int, int] | None]:
+@repeatable(TAKEN)
+def take_next(
+    write: Write, board: str, agent: str, *, once: Once | None = None
+) -> Steps[tuple[int, int] | None]:
     """Its number and its lease."""
-    number = yield from next_for(board, agent, now)
-    return None if number is None else (number, (yield from take(board, agent, number, now)))
+    number = yield from next_for(write.now, board, agent)
+    return None if number is None else (number, (yield from take(write, board, agent, number)))
 
 
 def _take(ledger: Ledger, row: RequestRow) -> Steps[None]:
@@ -277,8 +299,11 @@ def _release(ledger: Ledger, row: RequestRow, why: str, reason: str = "") -> Ste
         yield from drop_partial(ledger, left, row)
 
 
-def answer(board: str, agent: str, number: int, new: NewAnswer, now: int) -> Steps[int]:
-    ledger = yield from _begin(board, agent, now)
+@repeatable(int)
+def answer(
+    write: Write, board: str, agent: str, number: int, new: NewAnswer, *, once: Once | None = None
+) -> Steps[int]:
+    ledger = yield from _begin(write, board, agent)
     row = yield from get(ledger.board, number)
     yield from check_mine(ledger, row, new.lease)
     ledger.note(ChangeKind.RESPOND, (yield from question(ledger, row)))
@@ -337,12 +362,22 @@ def _add_part(ledger: Ledger, row: RequestRow, new: NewAnswer) -> Steps[None]:
     yield from move(ledger, row, RequestState.TAKEN)
 
 
-def decline(board: str, agent: str, number: int, reason: str, lease: int | None, now: int) -> Steps[int]:
-    ledger = yield from _begin(board, agent, now)
+@repeatable(int)
+def decline(
+    write: Write,
+    board: str,
+    agent: str,
+    number: int,
+    reason: str,
+    *,
+    lease: int | None = None,
+    once: Once | None = None,
+) -> Steps[int]:
+    ledger = yield from _begin(write, board, agent)
     row = yield from get(ledger.board, number)
     yield from check_mine(ledger, row, lease)
     ledger.note(ChangeKind.RESPOND, (yield from question(ledger, row)))
-    yield sql("request_decline"), (ledger.no, number, agent, reason[:500], now)
+    yield sql("request_decline"), (ledger.no, number, agent, reason[:500], write.now)
     if row.agent:
         yield from end(ledger, row, RequestState.DECLINED, reason=reason)
     else:
@@ -354,9 +389,9 @@ def decline(board: str, agent: str, number: int, reason: str, lease: int | None,
     return number
 
 
-def release(board: str, agent: str, number: int, lease: int, now: int) -> Steps[bool]:
+def release(write: Write, board: str, agent: str, number: int, lease: int) -> Steps[bool]:
     """Gives back what the agent took under that lease and never got; false where it does not hold it so."""
-    ledger = yield from open_ledger(board, agent, now)
+    ledger = yield from open_ledger(write, board, agent)
     ledger.asking = True
     row = yield from find(ledger.no, number)
     if row is None or not row.live or (row.holder, row.lease) != (agent, lease):
@@ -377,20 +412,20 @@ def due(now: int) -> Steps[list[str]]:
     return list(dict.fromkeys(row[0] for row in rows))
 
 
-def lapse(board: str, now: int) -> Steps[bool]:
+def lapse(write: Write, board: str) -> Steps[bool]:
     """Ends what is due on a board, a bounded part of it; whether anything was."""
-    ledger = yield from open_ledger(board, SYSTEM, now)
+    ledger = yield from open_ledger(write, board, SYSTEM)
     ledger.asking = True
-    for (number,) in (yield sql("requests_due_on"), (ledger.no, now, _BATCH)):
+    for (number,) in (yield sql("requests_due_on"), (ledger.no, write.now, _BATCH)):
         row = yield from find(ledger.no, number)
         assert row is not None
-        if row.deadline <= now:
+        if row.deadline <= write.now:
             yield from end(ledger, row, RequestState.EXPIRED, reason="its deadline passed")
         else:
             yield from _release(ledger, row, LAPSED)
     if lease := ledger.board.config.skill_lease_seconds:
         gone: dict[str, list[str]] = {}
-        rows = yield sql("skills_of_the_absent"), (ledger.no, now - lease * _MICROS, _BATCH)
+        rows = yield sql("skills_of_the_absent"), (ledger.no, write.now - lease * _MICROS, _BATCH)
         for agent, skill in rows:
             yield sql("skill_drop"), (ledger.no, agent, skill)
             gone.setdefault(agent, []).append(skill)

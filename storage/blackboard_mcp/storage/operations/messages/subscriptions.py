@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from blackboard_mcp.protocols.answers import (
+    Once,
     Subscription,
 )
 from blackboard_mcp.protocols.board import BoardConfig
+from blackboard_mcp.protocols.clock import new_token
 from blackboard_mcp.protocols.errors import CursorExpired, QuotaExceeded, Refused
 
-from ..ledger.idempotency import Form, whole
+from ...operation import Write
+from ..ledger.idempotency import Form, repeatable, whole
 from ..ledger.ledger import get_board
 from ..ledger.places import check_place
 from ..ledger.rows import BoardRow, Steps, dumps, instant, sql
@@ -29,13 +32,15 @@ def _subscription(row: Sequence[Any]) -> Subscription:
     )
 
 
+@repeatable(Subscription)
 def subscribe(
+    write: Write,
     board: str,
     agent: str,
-    id_: str,
     name: str,
     filter_: dict[str, Any],
-    now: int,
+    *,
+    once: Once | None = None,
     most: int = MAX_SUBSCRIPTIONS,
 ) -> Steps[Subscription]:
     """A subscription from the present end of the log; a name is used once at a time."""
@@ -54,11 +59,19 @@ def subscribe(
             f"You already hold a subscription named '{name}'. Nothing was changed; "
             f'subscribe(unsubscribe="{name}") ends it.'
         )
-    yield sql("subscription_add"), (row.no, id_, agent, name, dumps(filter_), row.seq, now)
-    return Subscription(id_, agent, name, filter_, row.seq, instant(now), instant(now))
+    id_ = "sub-" + new_token(6)
+    yield sql("subscription_add"), (row.no, id_, agent, name, dumps(filter_), row.seq, write.now)
+    return Subscription(id_, agent, name, filter_, row.seq, instant(write.now), instant(write.now))
 
 
-def unsubscribe(board: str, agent: str, id_or_name: str) -> Steps[bool]:
+ENDED = Form(lambda done: done or None, whole(bool).again)
+"""Keeps that a subscription was ended; that there was none is found out again."""
+
+
+@repeatable(ENDED)
+def unsubscribe(
+    write: Write, board: str, agent: str, id_or_name: str, *, once: Once | None = None
+) -> Steps[bool]:
     row = yield from get_board(board)
     for found, dropped in (
         ("subscription", "subscription_drop"),
@@ -69,10 +82,6 @@ def unsubscribe(board: str, agent: str, id_or_name: str) -> Steps[bool]:
             yield sql(dropped), (row.no, agent, held[0][0])
             return True
     return False
-
-
-ENDED = Form(lambda done: done or None, whole(bool).again)
-"""Keeps that a subscription was ended; that there was none is found out again."""
 
 
 def subscriptions(board: str, agent: str) -> Steps[list[Subscription]]:
@@ -130,19 +139,21 @@ def _ahead(row: BoardRow, held: Subscription) -> CursorExpired:
     )
 
 
-def move_cursor(board: str, agent: str, id_: str, cursor: int, since: int | None, now: int) -> Steps[bool]:
+def move_cursor(
+    write: Write, board: str, agent: str, id_: str, cursor: int, *, since: int | None = None
+) -> Steps[bool]:
     row = yield from get_board(board)
     yield from check_place(row, cursor)
     if since is not None:
-        moved = yield sql("subscription_advance"), (row.no, agent, id_, cursor, now, since)
+        moved = yield sql("subscription_advance"), (row.no, agent, id_, cursor, write.now, since)
         return bool(moved)
     if not (yield sql("subscription"), (row.no, agent, id_)):
         return False
-    yield sql("subscription_forward"), (row.no, agent, id_, cursor, now)
+    yield sql("subscription_forward"), (row.no, agent, id_, cursor, write.now)
     return True
 
 
-def return_cursor(board: str, agent: str, id_: str, cursor: int) -> Steps[None]:
+def return_cursor(write: Write, board: str, agent: str, id_: str, cursor: int) -> Steps[None]:
     row = yield from get_board(board)
     yield sql("subscription_return"), (row.no, agent, id_, cursor)
 
@@ -153,14 +164,14 @@ def abandoned(now: int) -> Steps[list[str]]:
     return [row[0] for row in (yield sql("subscriptions_abandoned_somewhere"), (now, usual))]
 
 
-def expire(board: str, now: int) -> Steps[None]:
+def expire(write: Write, board: str) -> Steps[None]:
     """Lets expire what nobody used, and forgets what expired as long ago; some hundreds of each at most."""
     row = yield from get_board(board)
     if not (lease := row.config.subscription_lease_seconds):
         return
-    before = now - lease * 1_000_000
+    before = write.now - lease * 1_000_000
     for agent, id_ in (yield sql("subscriptions_long_expired"), (row.no, before, _BATCH)):
         yield sql("subscription_expired_drop"), (row.no, agent, id_)
     for agent, id_ in (yield sql("subscriptions_abandoned"), (row.no, before, _BATCH)):
-        yield sql("subscription_expire"), (row.no, agent, id_, now)
+        yield sql("subscription_expire"), (row.no, agent, id_, write.now)
         yield sql("subscription_drop"), (row.no, agent, id_)

@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 
 from blackboard_mcp.protocols.answers import MOST_SHOWN
 
+from ...operation import Write
 from ..ledger.ledger import find_board, looked
-from ..ledger.rows import Steps, dumps, sql
+from ..ledger.rows import Steps, dumps, micros, sql
 
 
 def record(
+    write: Write,
     board: str,
-    seen: Mapping[str, int],
-    reads: Mapping[int, tuple[int, int]],
-    shown: Mapping[str, int],
+    seen: Mapping[str, datetime],
+    reads: Mapping[int, tuple[int, datetime]],
+    shown: Mapping[str, int] | None = None,
 ) -> Steps[None]:
     """Adds up reads and what was shown, and moves instants forward; what is not there is passed over."""
     row = yield from find_board(board)
     if row is None:
         return
     if seen:
-        yield sql("agents_seen"), (row.no, json.dumps(sorted(seen.items())))
+        yield (
+            sql("agents_seen"),
+            (row.no, json.dumps(sorted((agent, micros(at)) for agent, at in seen.items()))),
+        )
     if reads:
-        listed = [(number, times, at) for number, (times, at) in sorted(reads.items())]
+        listed = [(number, times, micros(at)) for number, (times, at) in sorted(reads.items())]
         yield sql("items_read"), (row.no, json.dumps(listed))
-    for agent, look in sorted(shown.items()):
+    for agent, look in sorted((shown or {}).items()):
         known = yield from looked(row.no, agent, look)
         kept = known.bounded(MOST_SHOWN)
         yield (

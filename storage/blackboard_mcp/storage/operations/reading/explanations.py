@@ -29,7 +29,7 @@ COUNTED = 10_000
 """Items before one that are counted."""
 
 
-def explain(board: str, agent: str, wanted: Sequence[int], now: int, look: int) -> Steps[Explained]:
+def explain(now: int, board: str, agent: str, wanted: Sequence[int], *, look: int = 0) -> Steps[Explained]:
     """For each of the items that the agent may see, what holds it, its turn, or why it left."""
     row = yield from get_board(board)
     found = yield from load(row.no, wanted, agent)

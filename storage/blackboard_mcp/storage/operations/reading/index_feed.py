@@ -17,6 +17,7 @@ from blackboard_mcp.protocols.archive import (
 )
 from blackboard_mcp.protocols.items import Zone
 
+from ...operation import Write
 from ..ledger.ledger import find_board, load_any
 from ..ledger.rows import Steps, instant, numbers, sql
 
@@ -49,7 +50,7 @@ def outbox_batch(limit: int) -> Steps[OutboxBatch]:
     return OutboxBatch(tuple(r[0] for r in rows), tuple(documents.values()), tuple(removed))
 
 
-def outbox_done(ids: Sequence[int]) -> Steps[None]:
+def outbox_done(write: Write, ids: Sequence[int]) -> Steps[None]:
     yield sql("outbox_done"), (numbers(ids),)
 
 
@@ -143,9 +144,10 @@ def documents(keys: Sequence[tuple[str, int]]) -> Steps[tuple[ArchiveDocument, .
     return tuple(found)
 
 
-def lease(name: str, holder: str, until: int, now: int) -> Steps[bool]:
-    return bool((yield sql("lease_take"), (name, holder, until, now)))
+def lease(write: Write, name: str, holder: str, seconds: float) -> Steps[bool]:
+    until = write.now + int(seconds * 1_000_000)
+    return bool((yield sql("lease_take"), (name, holder, until, write.now)))
 
 
-def release(name: str, holder: str) -> Steps[None]:
+def release(write: Write, name: str, holder: str) -> Steps[None]:
     yield sql("lease_release"), (name, holder)

@@ -30,7 +30,7 @@ from . import globs as globbing
 from .item_states import values
 
 
-def read(board: str, agent: str, refs: Sequence[Ref], keys: Sequence[str], look: int) -> Steps[Found]:
+def read(board: str, agent: str, refs: Sequence[Ref], keys: Sequence[str], *, look: int = 0) -> Steps[Found]:
     row = yield from get_board(board)
     found = yield from load(row.no, [ref.number for ref in refs], agent)
     asked: list[tuple[str, ItemRow | None, int | None]] = [
@@ -115,7 +115,7 @@ _COLUMNS = (
 _SCAN = 500
 
 
-def query(board: str, agent: str, wanted: ItemQuery, look: int) -> Steps[Page]:
+def query(board: str, agent: str, wanted: ItemQuery, *, look: int = 0) -> Steps[Page]:
     """One page. Conditions that SQL does not have (globs, words of the text) are checked row by row."""
     row = yield from get_board(board)
     text, fixed = _where(row.no, agent, wanted)
@@ -215,7 +215,7 @@ def _where(no: int, agent: str, wanted: ItemQuery) -> tuple[str, list[Any]]:
     return " AND ".join(parts), bound
 
 
-def log(board: str, agent: str, after: int, limit: int, look: int) -> Steps[Log]:
+def log(board: str, agent: str, after: int, limit: int, *, look: int = 0) -> Steps[Log]:
     row = yield from get_board(board)
     listed = yield sql("events_after"), (row.no, after, agent, limit + 1)
     events = tuple(event_of(raw) for raw in listed[:limit])
@@ -246,7 +246,7 @@ def stretches(places: Mapping[str, int], limit: int) -> Steps[dict[str, Stretch]
     return found
 
 
-def history(board: str, agent: str, number: int, limit: int) -> Steps[tuple[Event, ...]]:
+def history(board: str, agent: str, number: int, limit: int = 50) -> Steps[tuple[Event, ...]]:
     """What happened to one item, newest first."""
     row = yield from get_board(board)
     listed = yield sql("events_of_item"), (row.no, number, agent, limit)

@@ -44,7 +44,7 @@ _UNFINISHED = json.dumps([*_OPEN_WORK[:-1]])
 _LEFT = frozenset({EventType.ITEM_ARCHIVED, EventType.ITEM_EXPIRED})
 
 
-def snapshot(board: str, agent: str, look: int) -> Steps[Snapshot]:
+def snapshot(board: str, agent: str, *, look: int = 0) -> Steps[Snapshot]:
     row = yield from get_board(board)
     no = row.no
     law = [r[0] for r in (yield sql("law"), (no, agent))]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from blackboard_mcp.protocols.access import Role
 from blackboard_mcp.protocols.board import BoardChange
-from blackboard_mcp.protocols.changes import EVERYWHERE, Change, ChangeKind
+from blackboard_mcp.protocols.changes import EVERYWHERE, Change, ChangeKind, Proposal
 from blackboard_mcp.protocols.debates import DebateCall, DebateOp
 from blackboard_mcp.protocols.errors import Conflict, Forbidden, InvalidInput, Unpermitted
 from blackboard_mcp.protocols.groups import Turn
@@ -57,10 +57,10 @@ class Judge:
 
     def __init__(self) -> None:
         self.denies = False
-        self.asked: list[Unpermitted] = []
+        self.asked: list[Proposal] = []
         self.meanwhile: list[Meanwhile] = []
 
-    async def __call__(self, wanted: Unpermitted) -> frozenset[Change]:
+    async def __call__(self, wanted: Proposal) -> frozenset[Change]:
         self.asked.append(wanted)
         if self.meanwhile:
             await self.meanwhile.pop(0)()
@@ -113,7 +113,8 @@ class JudgingTests:
         before = await at.standing()
         with pytest.raises(Unpermitted) as told:
             await call(None)
-        assert (told.value.access, bool(told.value.changes)) == (("watchful",), True)
+        proposal = told.value.proposal
+        assert (proposal.access, bool(proposal.changes)) == (("watchful",), True)
         assert await at.standing() == before
 
     async def test_changes_are_told_as_they_will_stand(self, at: Table) -> None:

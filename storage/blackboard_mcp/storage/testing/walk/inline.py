@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import cast
 
 from blackboard_mcp.protocols.clock import Clock
+from blackboard_mcp.storage.engine import Engine
 from blackboard_mcp.storage.operation import Operation, T
 from blackboard_mcp.storage.sqlite import driver, migrate
-from blackboard_mcp.storage.sqlite.engine import SqliteEngine
 from blackboard_mcp.storage.sqlite.group import run, translated
-from blackboard_mcp.storage.store import APPLICATION_ID, SqlBoardStore, migrations
+from blackboard_mcp.storage.sqlite.opening import APPLICATION_ID, migrations
+from blackboard_mcp.storage.store import SqlBoardStore
 
 
 class InlineEngine:
@@ -57,4 +58,4 @@ class InlineEngine:
 
 def inline_store(clock: Clock) -> SqlBoardStore:
     """An empty store of that kind."""
-    return SqlBoardStore(cast(SqliteEngine, InlineEngine()), clock)
+    return SqlBoardStore(cast(Engine, InlineEngine()), clock)

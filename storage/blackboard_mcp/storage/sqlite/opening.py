@@ -1,0 +1,45 @@
+"""Opening the SQLite engine of a board store: its schema, and what marks its files."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+
+from ..operations.items import endorsements
+from ..operations.leaving import guard_index
+from .engine import SqliteEngine
+
+APPLICATION_ID = 0x42424D43
+"""Marks a SQLite file as a board file."""
+
+FILLS = {20: guard_index.rebuild, 25: endorsements.fill}
+"""Work on the data of an older file, by the migration it belongs to."""
+
+
+@cache
+def migrations() -> tuple[str, ...]:
+    """The numbered migration scripts, in order."""
+    folder = resources.files("blackboard_mcp.storage.sqlite").joinpath("migrations")
+    scripts = sorted((f for f in folder.iterdir() if f.name.endswith(".sql")), key=lambda f: f.name)
+    return tuple(script.read_text("utf-8") for script in scripts)
+
+
+async def open_engine(
+    path: Path | None, *, synchronous: Literal["FULL", "NORMAL"] = "FULL", keep_free: int = 0
+) -> SqliteEngine:
+    """The engine on the board file at `path`, made if it is not there; in memory when `path` is `None`.
+
+    Raises:
+        StoreTooNew: a newer version of the product wrote the file.
+        StoreDamaged: it is no board file, or is damaged.
+    """
+    return await SqliteEngine.open(
+        path,
+        migrations=migrations(),
+        application_id=APPLICATION_ID,
+        fills=FILLS,
+        synchronous=synchronous,
+        keep_free=keep_free,
+    )
