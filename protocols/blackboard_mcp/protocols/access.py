@@ -1,7 +1,7 @@
 """Access: roles, the scopes of a credential, and the principal that carries both.
 
-Knows what each role and each scope opens, nothing else: a decision here is a look into two tables.
-Refuses to know how a credential is proved, where members are kept, and which single items may be seen.
+This module knows which actions each role and each scope allows: a decision is a look into two tables. It does not know
+how a credential is proved, where members are kept, or which single items may be seen.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from blackboard_mcp.protocols.values import dataclass
 
 
 class Role(StrEnum):
-    """What an agent is to a board."""
+    """The role of an agent on a board."""
 
     OBSERVER = "observer"
     SUMMARISER = "summariser"
@@ -27,7 +27,7 @@ class Role(StrEnum):
 
 
 class Scope(StrEnum):
-    """What a credential was issued for, whatever role its holder has; the values are those of OAuth's `scope`."""
+    """A permission of a credential, whatever role its holder has. Values are those of OAuth's `scope`."""
 
     READ = "board:read"
     POST = "board:post"
@@ -37,19 +37,19 @@ class Scope(StrEnum):
 
 
 class Action(StrEnum):
-    """What a call does to a board."""
+    """A kind of call, by what it does to a board."""
 
     READ = "read"
     POST = "post"
-    """Post, revise, retract and message, and everything that ends one's own items."""
+    """To post, revise, retract and message, and everything that ends one's own items."""
     ACKNOWLEDGE = "acknowledge"
-    """Acknowledge, vote and watch."""
+    """To acknowledge, vote and watch."""
     SUMMARISE = "summarise"
     DECIDE = "decide"
     MODERATE = "moderate"
-    """The core, pruning, and what restores or waives on behalf of others."""
+    """To change the core, to prune, and to restore or waive on behalf of others."""
     ADMINISTER = "administer"
-    """The board's settings and its members."""
+    """To change the board's settings and its members."""
 
 
 _CONTRIBUTES: Final = frozenset({Action.READ, Action.POST, Action.ACKNOWLEDGE, Action.SUMMARISE})
@@ -64,7 +64,7 @@ POWERS: Final[Mapping[Role, frozenset[Action]]] = MappingProxyType(
         Role.ADMIN: frozenset(Action),
     }
 )
-"""What each role may do."""
+"""The actions that each role allows."""
 
 SCOPED: Final[Mapping[Scope, frozenset[Action]]] = MappingProxyType(
     {
@@ -75,13 +75,13 @@ SCOPED: Final[Mapping[Scope, frozenset[Action]]] = MappingProxyType(
         Scope.ADMIN: frozenset({Action.ADMINISTER}),
     }
 )
-"""What each scope opens; every action stands under exactly one."""
+"""The actions that each scope allows; every action belongs to exactly one scope."""
 
 ALL_SCOPES: Final = frozenset(Scope)
 
 
 class Trust(StrEnum):
-    """How far what an agent posts is to be relied on."""
+    """The trust in what an agent posts."""
 
     LOW = "low"
     NORMAL = "normal"
@@ -89,22 +89,22 @@ class Trust(StrEnum):
 
 
 EVERY_BOARD: Final = "*"
-"""In `Principal.roles`: every board that is not named there itself; no board can have this id."""
+"""The key in `Principal.roles` for every board that has no key of its own; no board can have this id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who is calling, and what the credential shown lets them do.
+    """A caller, and what the credential it showed allows it to do.
 
     Attributes:
-        agent: the name that stands on what they post.
+        agent: the name shown on its posts.
         owner: on whose behalf the agent works; agents of one owner are a team.
         roles: the role by board id, `*` for every other board; a board in neither is hidden.
-        scopes: what the credential was issued for; they bound every role.
+        scopes: the scopes of the credential; they bound every role.
         via: how the identity was shown.
         credential: the token's public id, or the hash of an OAuth token; empty without one.
         expires_at: when the credential ends; `None` for never.
-        trust: how far what the agent posts is to be relied on.
+        trust: the trust in what the agent posts.
     """
 
     agent: str
@@ -117,14 +117,14 @@ class Principal:
     trust: Trust = Trust.NORMAL
 
     def role_on(self, board: str) -> Role | None:
-        """The credential's role on a board; `None` where the board is hidden from it."""
+        """Returns the credential's role on a board; `None` if the board is hidden from it."""
         return self.roles.get(board, self.roles.get(EVERY_BOARD))
 
     def may(self, action: Action, board: str, member: Role | None = None) -> bool:
-        """Whether the action is open to this principal on the board.
+        """Tells whether this principal may take the action on the board.
 
-        `member` is the role that the board itself gave the agent: it stands in the place of the
-        credential's, and neither reaches a hidden board nor goes past the scopes.
+        `member` is the role that the board itself gave the agent. It replaces the credential's role, but opens no
+        hidden board and does not exceed the scopes.
         """
         role = self.role_on(board)
         if role is None:

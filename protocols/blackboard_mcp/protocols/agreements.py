@@ -1,6 +1,6 @@
-"""Agreement: whom an item's author asks to agree to it, and who did.
+"""Agreement: the agents that an item's author asks to agree to it, and their answers.
 
-It is no debate: the item stays as it is. Who objects criticises it.
+It is not a debate: the item keeps its status. An agent that objects criticises the item.
 """
 
 from __future__ import annotations
@@ -8,13 +8,17 @@ from __future__ import annotations
 from blackboard_mcp.protocols.values import dataclass
 
 EVERYBODY = "all"
-"""Asks all who are on the board now, but for the author's owner; at most `MOST_ASKED`, those seen last."""
+"""The word that asks all agents of the board but those of the author's owner; at most `MOST_ASKED`, last seen first.
+"""
 MOST_ASKED = 32
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Whom to ask: agents by name, or everybody as well; `enough` owners that agree suffice, 0: all who are asked."""
+    """The agents to ask: those of `names`, and all others as well if `everybody` is set.
+
+    `enough` is the number of agreeing owners that suffices; 0: all who are asked.
+    """
 
     names: tuple[str, ...] = ()
     everybody: bool = False
@@ -23,10 +27,10 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How agreement to an item as it stands fares: agents by name, in the order in which they were asked.
+    """The state of agreement to an item's present version: agents by name, in the order in which they were asked.
 
-    `away` were asked and let off; `enough` owners suffice, 0: all who were asked and not let off. `reached` is true
-    from when they did.
+    Agents in `away` were asked and then excused. `enough` agreeing owners suffice; 0: all who were asked and not
+    excused. `reached` becomes true when they have agreed.
     """
 
     agreed: tuple[str, ...] = ()

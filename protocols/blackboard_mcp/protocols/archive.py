@@ -1,8 +1,7 @@
 """The contract of an archive index.
 
-The index is derived: the store holds every body for good, and dropping the index and rebuilding it
-gives the same answers. It knows nothing of access: whoever asks confirms every hit against the store
-(state and access) before showing it.
+The index is derived: the store keeps every text for good, and an index that was dropped and rebuilt gives the same
+answers. It knows nothing of access: callers check every hit against the store (state and access) before they show it.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from typing import Literal, NamedTuple, Protocol, runtime_checkable
 from blackboard_mcp.protocols.values import dataclass
 
 SearchMode = Literal["hybrid", "lexical"]
-"""Which engines answered: vector and full text, or full text alone."""
+"""The engines that answered: vector and full-text search, or full-text search alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveDocument:
-    """One archived item as the index sees it.
+    """An archived item as the index stores it.
 
-    `seq` is the board sequence of the change that put the item into its present state; a document with
-    a smaller `seq` never replaces one with a larger.
+    `seq` is the board's sequence of the change that gave the item its present state. A document with a smaller `seq`
+    never replaces one with a larger.
     """
 
     board: str
@@ -39,10 +38,10 @@ class ArchiveDocument:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveQuery:
-    """What to look for. Filters apply before the search; `None` and `()` mean "no filter".
+    """A search of the archive. Filters apply before the search; `None` and `()` mean "no filter".
 
-    `limit` is the number of hits wanted, 1 to 1000. `tags` must all be present. `after` is inclusive
-    and `before` exclusive, both on `created_at`.
+    `limit` is the number of hits wanted, 1 to 1000. A hit has all of `tags`. `after` is inclusive and `before`
+    exclusive, both on `created_at`.
     """
 
     board: str
@@ -58,10 +57,9 @@ class ArchiveQuery:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveHit:
-    """A document found: its number on the board and a score (larger is better, comparable in one answer).
+    """A found document: its number on the board and a score (larger is better, comparable within one answer).
 
-    `start` is the character of its text at which the stretch of about two hundred words begins that
-    earned the score.
+    `start` is an offset in characters: the passage of about two hundred words that earned the score begins there.
     """
 
     number: int
@@ -71,10 +69,10 @@ class ArchiveHit:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveAnswer:
-    """Hits, best first, each number once, and which engines answered.
+    """The hits of a search, best first, each number once, and the engines that answered.
 
-    `notice` says to the reader what was not available (say, no embedding model on this platform), else
-    it is empty. `life` is the life of the index that answered, as `ArchiveIndex.life` names it.
+    `notice` tells the reader what was not available (for example no embedding model on this platform), else it is
+    empty. `life` is the life of the index that answered, as `ArchiveIndex.life` returns it.
     """
 
     hits: tuple[ArchiveHit, ...]
@@ -85,11 +83,11 @@ class ArchiveAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What the index has yet to learn of one board, the newest first.
+    """Changes of one board's archive that the index has not received yet, newest first.
 
-    An item that is in the archive now is in `documents`; one that has left it is in `removed`. `private`
-    are the numbers that not everybody may know of. Of the `shortened`, the oldest, a document has the beginning of
-    its text only. `more`: there is more than was asked for, or than may be read for one search.
+    `documents` are items that are in the archive now; `removed` are numbers of items that left it. `private` are
+    numbers of which not everybody may know. `shortened` are numbers of the oldest documents, which have only the
+    beginning of their text. `more` is true if more changes wait than were asked for, or than one search may read.
     """
 
     documents: tuple[ArchiveDocument, ...] = ()
@@ -107,7 +105,7 @@ SUM_MODULUS = 2_147_483_647
 
 
 class Sum(NamedTuple):
-    """Documents of a board, summed up: equal sums of store and index mean equal documents, in all likelihood.
+    """A checksum of a board's documents. If store and index have equal sums, they very probably have equal documents.
 
     `mixed` sums `(number % SUM_FACTOR) * (seq % SUM_FACTOR) % SUM_MODULUS`.
     """
@@ -120,7 +118,7 @@ class Sum(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What must be in the index, by board: the sums of what does not wait, and the numbers that do."""
+    """The expected content of the index: by board, sums of the documents it must have, and numbers that still wait."""
 
     sums: dict[str, Sum]
     waiting: dict[str, tuple[int, ...]]
@@ -128,113 +126,117 @@ class Settled:
 
 @runtime_checkable
 class SummingSource(Protocol):
-    """A store that can sum up its archive: the optional power that spares a comparison item by item."""
+    """A store that can sum up its archive: an optional capability that saves a comparison item by item."""
 
     async def settled(self, most: int) -> Settled | None:
-        """What must be in the index; `None` when more than `most` items wait for it."""
+        """Returns the expected content of the index; `None` when more than `most` items wait for it."""
         ...
 
 
 @runtime_checkable
 class SummingIndex(Protocol):
-    """An index that can sum up what it holds."""
+    """An index that can sum up its documents."""
 
     async def sums(self, apart: Mapping[str, Sequence[int]]) -> dict[str, Sum]:
-        """The sums by board, leaving out the numbers in `apart`; boards without documents are absent.
+        """Returns the sums by board, without the numbers in `apart`; boards without documents are absent.
 
-        A document that is not whole counts with -1 for its `seq`.
+        An incomplete document counts with -1 as its `seq`.
         """
         ...
 
 
 @runtime_checkable
 class ReplaceableIndex(Protocol):
-    """An index that answers from what it has while another one is filled to take its place."""
+    """An index that answers from its present documents while a replacement is filled."""
 
     async def fits(self) -> bool:
-        """Whether what it has was made with the present embedding model; true where it has nothing."""
+        """Tells whether its documents were made with the present embedding model; true without documents."""
         ...
 
     def draft(self) -> ArchiveIndex:
-        """The index that is to take its place, with what an earlier attempt left in it; it must be closed."""
+        """Returns the replacement, which keeps what an earlier attempt filled in; the caller must close it."""
         ...
 
     async def publish(self) -> None:
-        """Called on a draft: it takes the place, in one step; the draft is then used no more."""
+        """Puts this draft in the place of the index, in one step; the draft must not be used afterwards."""
         ...
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors of one fixed dimension.
+    """A model that turns texts into vectors of one fixed dimension.
 
-    Implementations may be slow or absent; they are always called from a worker thread, never from the
-    event loop, and outside any transaction.
+    Implementations may be slow or absent; they are always called from a worker thread, never from the event loop, and
+    outside any transaction.
     """
 
     @property
     def name(self) -> str:
-        """Model and version; stored with the table: two models never share a column."""
+        """Model and version. It is stored with the table, since vectors of two models never share a column."""
         ...
 
     @property
-    def dimension(self) -> int: ...
+    def dimension(self) -> int:
+        """The length of each vector."""
+        ...
 
     def embed_documents(self, texts: Sequence[str]) -> object:
-        """Vectors of `texts`: `(len(texts), dimension) float32`, rows unit length (zero for empty text)."""
+        """Returns vectors of `texts`: `(len(texts), dimension) float32`, rows unit length (zero for empty text)."""
         ...
 
     def embed_query(self, text: str) -> object:
-        """The vector of a query: `(dimension,) float32`, unit length (zero for empty text)."""
+        """Returns the vector of a query: `(dimension,) float32`, unit length (zero for empty text)."""
         ...
 
 
 class ArchiveIndex(Protocol):
     """A search index over archived items, keyed by (board, number).
 
-    All calls are safe from several processes at once. `upsert` and `remove` are idempotent; an upsert
-    with an older `seq` than the stored one changes nothing. Errors of the driver leave as
-    `ArchiveUnavailable`; after it the caller may `reset` and rebuild.
+    All calls are safe from several processes at once. `upsert` and `remove` are idempotent; an upsert with an older
+    `seq` than the stored one changes nothing. Errors of the driver leave as `ArchiveUnavailable`; the caller may then
+    `reset` the index and rebuild it.
     """
 
     async def upsert(self, documents: Sequence[ArchiveDocument]) -> None:
-        """Store or replace documents. Duplicates inside one call collapse to the largest `seq`."""
+        """Stores or replaces documents. Of duplicates in one call the one with the largest `seq` wins."""
         ...
 
     async def remove(self, keys: Sequence[tuple[str, int]]) -> None:
-        """Forget the (board, number) pairs, unknown ones silently."""
+        """Removes the documents of the (board, number) pairs; unknown pairs are ignored."""
         ...
 
     async def search(self, query: ArchiveQuery, waiting: Waiting = NOTHING_WAITS) -> ArchiveAnswer:
-        """The best `query.limit` documents of the index and of what `waiting` says in its place.
+        """Returns the best `query.limit` documents; `waiting` overrides what the index has of the same items.
 
-        Without any documents it answers with no hits.
+        An empty index answers with no hits.
         """
         ...
 
     async def life(self) -> str:
-        """A name for the table in use, never used again after a reset or a loss; empty for no table."""
+        """Returns a name for the table in use, never used again after a reset or a loss; empty without a table."""
         ...
 
     async def keys(self) -> dict[tuple[str, int], int]:
-        """Every (board, number) in the index with its `seq`: for the repair at start."""
+        """Returns a map from every (board, number) in the index to its `seq`, for the repair at start."""
         ...
 
     async def reset(self) -> None:
-        """Drop everything, also what cannot be opened any more; the index is then empty and usable."""
+        """Deletes everything, even what can no longer be opened; the index is then empty and usable."""
         ...
 
     async def maintain(self) -> None:
-        """Compact and clean up. Safe at any time; gives up quietly when another process is at it."""
+        """Compacts the index and cleans up. Safe at any time; does nothing while another process does the same."""
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Closes the index."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxBatch:
     """Outbox rows taken together: their ids and the present state of the items they name.
 
-    An item that is in the archive now is in `documents`; one that has left it is in `removed`.
+    Items that are in the archive now are in `documents`; pairs of board and number of the others are in `removed`.
     """
 
     ids: tuple[int, ...]
@@ -246,41 +248,44 @@ class ArchiveSource(Protocol):
     """The part of a board store that the indexer works from."""
 
     async def outbox_batch(self, limit: int) -> OutboxBatch:
-        """The oldest `limit` outbox rows (by id), joined with the items' present state."""
+        """Returns the oldest `limit` outbox rows (by id), joined with the items' present state."""
         ...
 
     async def outbox_done(self, ids: Sequence[int]) -> None:
-        """Delete exactly these outbox rows, unknown ones silently."""
+        """Deletes exactly these outbox rows; unknown ones are ignored."""
         ...
 
     async def outbox_wait(self, seconds: float) -> None:
-        """Return when there may be new outbox rows, or after `seconds`."""
+        """Returns when there may be new outbox rows, or after `seconds`."""
         ...
 
     async def archived_keys(self) -> dict[tuple[str, int], int]:
-        """Every archived (board, number) with its `seq`: for the repair at start."""
+        """Returns a map from every archived (board, number) to its `seq`, for the repair at start."""
         ...
 
     async def settled_keys(self) -> dict[tuple[str, int], int]:
-        """Like `archived_keys`, without what has an outbox row: all of it must be in the index."""
+        """Returns `archived_keys` without items that have an outbox row: the index must have all of these."""
         ...
 
     async def waiting(self, board: str, limit: int) -> Waiting:
-        """The `limit` newest items of the board that have an outbox row, with some millions of characters at most."""
+        """Returns the `limit` newest items of the board that have an outbox row, within some millions of characters."""
         ...
 
     def archived_documents(self, batch: int = 500) -> AsyncIterator[tuple[ArchiveDocument, ...]]:
-        """Every archived item, in batches ordered by board and number; no transaction is held between."""
+        """Yields every archived item, in batches ordered by board and number.
+
+        No transaction stays open between two batches.
+        """
         ...
 
     async def documents(self, keys: Sequence[tuple[str, int]]) -> tuple[ArchiveDocument, ...]:
-        """Those of `keys` that are in the archive now, in no particular order."""
+        """Returns those of the (board, number) pairs that are in the archive now, in no particular order."""
         ...
 
     async def lease(self, name: str, holder: str, seconds: float) -> bool:
-        """Take or renew a named lease; false while another holder's has not run out."""
+        """Takes or renews a named lease for `seconds`; false while another holder's lease still runs."""
         ...
 
     async def release(self, name: str, holder: str) -> None:
-        """Give a lease back; nothing happens when `holder` does not hold it."""
+        """Gives a lease back; nothing happens when `holder` does not hold it."""
         ...

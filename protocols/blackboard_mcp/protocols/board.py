@@ -1,4 +1,4 @@
-"""Boards as values: configuration, core, lifecycle and the figures a reader wants."""
+"""Boards as values: configuration, core, lifecycle, and the figures that readers see."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from .values import dataclass
 
 
 class Lifecycle(StrEnum):
-    """open → settled → closed; a settled board may be opened again, a closed one takes nothing any more."""
+    """The state of a board: open, settled or closed.
+
+    A settled board may be opened again. A closed board accepts no more changes. `NEXT` has the allowed moves.
+    """
 
     OPEN = "open"
     SETTLED = "settled"
@@ -22,7 +25,7 @@ class Lifecycle(StrEnum):
 
 
 class PassStep(StrEnum):
-    """A step of a pruning pass, in the order of a pass, by the name that a board's configuration has for it."""
+    """A step of a pruning pass, in the order in which a pass takes them. Values are names in a board's settings."""
 
     RESOLVED = "resolved"
     LOGS = "logs"
@@ -31,87 +34,93 @@ class PassStep(StrEnum):
 
     @property
     def number(self) -> int:
-        """1 to 4, as events and results name it."""
+        """The place of the step in a pass, 1 to 4, as events and results show it."""
         return STEPS.index(self) + 1
 
 
 STEPS = tuple(PassStep)
-"""The steps of a pass, in their order."""
+"""All steps of a pass, in order."""
 DEFAULT_POLICY = "token-importance"
 
 
 RESERVE_BYTES = 1_000_000
-"""So many bytes beyond `owner_bytes` and `board_bytes` are for answers that are owed."""
+"""The bytes by which answers that an agent owes may exceed `owner_bytes` and `board_bytes`."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoardConfig:
-    """How a board behaves. Fractions are of `target_tokens`; importance ceilings are inclusive.
+    """The settings of a board. Fractions are of `target_tokens`; importance ceilings are inclusive.
 
-    A pass starts above `high_water` and ends at `low_water`. Of its steps those in `steps` run. The fourth
-    takes unprotected items of importance up to `ceiling`, in the order of `policy`; if the board is then
-    still above `high_water`, up to `hard_ceiling`. A finished thread of more than `summarise_over` items
-    becomes a summary.
+    A pass starts above `high_water` and ends at `low_water`. Only the steps in `steps` run. The fourth step takes
+    unprotected items of importance up to `ceiling`, in the order of `policy`; if the board is then still above
+    `high_water`, it takes items up to `hard_ceiling`. A summary replaces a finished thread of more than
+    `summarise_over` items.
     """
 
     target_tokens: int = 6_000
     high_water: float = 0.8
     low_water: float = 0.6
     owner_share: float = 0.5
-    """Part of the low-water mark that one owner's items may take while there are others'; 1: all of it. What goes
-    beyond leaves first; of importance 5, which does not leave, no more than that is taken."""
+    """The part of the low-water mark that one owner's items may take while other owners have items; 1: all.
+
+    What exceeds it leaves first. Items of importance 5 do not leave, so posts of that importance beyond it are
+    refused.
+    """
     ceiling: int = 2
     hard_ceiling: int = 4
     summarise_over: int = 4
     owner_held: float = 0.75
-    """Part of the target that may be kept from leaving on one owner's account while others are there; 1: all."""
+    """The part of the target that one owner may keep from leaving while others have items, too; 1: all of it."""
     owner_bytes: int = 5_000_000_000
-    """Most bytes that the agents of one owner may have written that are kept for good; 0: no such bound.
+    """Most bytes that the agents of one owner may have stored on the board; 0: no bound.
 
-    Texts, tags and metadata of every version count, in UTF-8, and 1,000 for each version besides."""
+    Every version counts: its text, tags and metadata in UTF-8, and 1,000 bytes in addition.
+    """
     board_bytes: int = 20_000_000_000
-    """The same of all together."""
+    """Most bytes that all agents together may have stored on the board, counted like `owner_bytes`; 0: no bound."""
     tokenizer: str = DEFAULT_TOKENIZER
-    """What counts the tokens of every text of the board, by its name at launch."""
+    """The tokenizer that counts every text of the board, by its name at launch."""
     core_tokens: int = 1_000
     """Most tokens that the core may have."""
     summariser: str = AS_LAUNCHED
-    """Who summarises finished threads: one of `SUMMARISERS`, or the one the server was launched with."""
+    """The summariser of finished threads: one of `SUMMARISERS`, or `AS_LAUNCHED` for the server's own choice."""
     summary_wait_seconds: int = 300
-    """How long a finished thread waits for an agent to summarise it."""
+    """Seconds that a finished thread waits for an agent to summarise it."""
     quorum: int = 0
-    """How many owners must vote one way to close a debate; 0: all watchers acknowledge instead."""
+    """The number of owners that must vote the same way to close a debate; 0: all watchers acknowledge instead."""
     watch_lease_seconds: int = 86_400
-    """How long a watcher may be away before debates go on without it; 0: for ever."""
+    """Seconds that a watcher may be away before debates go on without it; 0: for ever."""
     presence_seconds: int = 900
-    """How long somebody on whom others wait in a debate may be away before it goes on without them; 0: for ever."""
+    """Seconds that an agent may be away before a debate in which others wait for it goes on without it; 0: for ever.
+    """
     debate_expiry_seconds: int = 0
-    """How long a debate may stand still before it expires; 0: for ever."""
+    """Seconds that a debate may go without a change before it expires; 0: for ever."""
     question_expiry_seconds: int = 604_800
-    """How long a question is owed an answer by those whom it asks; 0: for ever."""
+    """Seconds for which the agents that a question asks owe it an answer; 0: for ever."""
     fresh_seconds: int = 600
-    """What was posted, changed, read or cited in so many seconds leaves after the rest of its step; 0: no such rule."""
+    """Items posted, changed, read or cited within so many seconds leave after the rest of their step; 0: no such rule.
+    """
     restored_seconds: int = 3_600
-    """How long no pass takes what came back from the archive or what a settled debate rested on; 0: not at all."""
+    """Seconds for which no pass takes restored items and items that a settled debate cited; 0: not at all."""
     restored_events: int = 50
-    """And after how many events of agents it ends, if that comes first; 0: time alone counts."""
+    """The number of agents' events that ends this protection before `restored_seconds` do; 0: only time ends it."""
     subscription_lease_seconds: int = 2_592_000
-    """How long a subscription may go unused before it expires; 0: for ever."""
+    """Seconds that a subscription may go unused before it expires; 0: for ever."""
     idempotency_seconds: int = 604_800
-    """How long a call that is repeated with its idempotency key is answered as the first time."""
+    """Seconds for which a call repeated with its idempotency key gets the answer of the first call."""
     request_lease_seconds: int = 300
-    """How long an agent has a request that it took, counted from its last part."""
+    """Seconds for which an agent holds a request that it took, counted anew from each part of the answer."""
     skill_lease_seconds: int = 3_600
-    """How long an agent may be away before it offers its skills no more; 0: for ever."""
+    """Seconds that an agent may be away before its skills are no longer offered; 0: for ever."""
     validation: str = ""
-    """What may be written: rules as JSON in the one form that `board_settings` gives them; empty for none."""
+    """Rules for what may be written, as JSON in the canonical form that `board_settings` returns; empty: none."""
     steps: tuple[str, ...] = STEPS
     policy: str = DEFAULT_POLICY
     access: tuple[str, ...] = ()
-    """Access policies that every change must pass, by their names at launch; beside those that hold on every board."""
+    """Access policies that every change must pass, by their names at launch, in addition to those of all boards."""
 
     def clash(self) -> str | None:
-        """Which settings do not go together, as a sentence; `None` when all do."""
+        """Returns a sentence on settings that contradict each other, or `None` when none do."""
         if not self.low_water < self.high_water:
             return f"low_water ({self.low_water:g}) must be below high_water ({self.high_water:g})."
         if self.ceiling > self.hard_ceiling:
@@ -125,16 +134,18 @@ class BoardConfig:
 
     @property
     def high_tokens(self) -> int:
+        """The tokens of working memory above which a pass starts."""
         return int(self.target_tokens * self.high_water)
 
     @property
     def low_tokens(self) -> int:
+        """The tokens of working memory at which a pass ends."""
         return int(self.target_tokens * self.low_water)
 
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """The part of a board that is never pruned: objective, constraints in order, flags."""
+    """The part of a board that is never pruned: the objective, constraints in order, and flags."""
 
     objective: str = ""
     constraints: tuple[str, ...] = ()
@@ -151,9 +162,10 @@ NEXT: dict[Lifecycle, frozenset[Lifecycle]] = {
 
 @dataclass(frozen=True, slots=True)
 class BoardChange:
-    """What to change of a board; `None` leaves a thing as it is. `settings` are fields of its configuration.
+    """A change of a board; `None` leaves a field as it is.
 
-    `members` are agents with the role that the board gives them from now on, `None` for none of its own.
+    `settings` maps fields of `BoardConfig` to new values. `members` maps agents to the role that the board gives them
+    from now on; `None` takes their role away.
     """
 
     title: str | None = None
@@ -165,7 +177,7 @@ class BoardChange:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A board as it stands. `working_tokens` and `working_items` count its working memory."""
+    """The present state of a board. `working_tokens` and `working_items` count its working memory."""
 
     id: str
     title: str
@@ -179,17 +191,17 @@ class Board:
     working_tokens: int
     archived_items: int
     pressure: int | None = None
-    """The hot issue that tells of pressure, while the board is under it."""
+    """The number of the hot issue that reports pressure; `None` while the board is not under pressure."""
 
     @property
     def pass_due(self) -> bool:
-        """Whether a pass has something to do: to prune, or to look whether pressure ended."""
+        """Tells whether a pass has work: items to prune, or pressure that may have ended."""
         return self.working_tokens > self.config.high_tokens or self.pressure is not None
 
 
 @dataclass(frozen=True, slots=True)
 class AgentInfo:
-    """An agent seen on a board: how many items it posted and when it last did anything there."""
+    """An agent seen on a board: how many items it posted, and when it was first and last active there."""
 
     name: str
     posts: int

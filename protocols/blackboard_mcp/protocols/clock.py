@@ -1,4 +1,4 @@
-"""Time, identifiers and randomness, injected so that tests decide them."""
+"""Time and random identifiers. The clock is injected, so that tests control the time."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where the product gets the time from."""
+    """A source of the present time."""
 
     def now(self) -> datetime:
-        """The present instant, aware, in UTC."""
+        """Returns the present instant, aware, in UTC."""
         ...
 
 
@@ -23,5 +23,5 @@ class SystemClock:
 
 
 def new_token(bytes_: int = 9) -> str:
-    """A random identifier safe in URLs: `bytes_` bytes of entropy, base64 without padding."""
+    """Returns a random identifier safe in URLs: `bytes_` bytes of entropy, base64 without padding."""
     return secrets.token_urlsafe(bytes_)

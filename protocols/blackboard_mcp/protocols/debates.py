@@ -1,10 +1,10 @@
-"""Debates and obligations: what keeps an argument on the board until it is settled.
+"""Debates and obligations, which keep an argument on the board until it is settled.
 
 A debate is a thread with obligations. The author under criticism owes each critique a **response**. Once every
-critique has its answer, the **watchers**, critics among them, owe an **acknowledgement**: that the answers
-settle it and the item stands. Both kinds protect the items they name. Only watchers count for consensus, or
-on a board with a **quorum** the votes of owners; the author under criticism never closes a debate in its own
-favour, alone or by another agent of the same owner.
+critique has its response, the **watchers**, critics among them, owe an **acknowledgement**: they agree that the
+responses settle the critiques and that the item stands. Both kinds of obligation protect the items that they name.
+Consensus counts only watchers, or on a board with a **quorum** the votes of owners. The author under criticism never
+closes a debate in its own favour, neither itself nor through another agent of its owner.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from blackboard_mcp.protocols.values import dataclass
 
 
 class DebateState(StrEnum):
-    """OPEN, or one of the final states."""
+    """The state of a debate: OPEN, or one of the final states."""
 
     OPEN = "OPEN"
     CONSENSUS = "CONSENSUS"
@@ -26,10 +26,11 @@ class DebateState(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What became of the item debated, where a debate ended; what FALLS or is AMENDED is INVALIDATED.
+    """The result of a debate for the item debated. An item that FALLS or is AMENDED becomes INVALIDATED.
 
-    OPEN is a debate that ended without an answer. AMENDED goes with the item that takes the place of the other, and
-    FALLS may. Who concedes amends only to an item of the same side; to another author's, the item falls.
+    OPEN marks a debate that ended without an answer. AMENDED always names the item that replaces the debated one,
+    FALLS may name one. An agent that concedes can amend only to an item of its own side; if it names another author's
+    item, the debated one FALLS.
     """
 
     STANDS = "stands"
@@ -42,10 +43,10 @@ FELL = (Outcome.FALLS, Outcome.AMENDED)
 
 
 class Duty(StrEnum):
-    """Why an agent is obliged: it watches something, its item was criticised, a party's decision needs its word, or
-    a request waits for it.
+    """The kind of an obligation.
 
-    Requests are kept apart from other obligations (`protocols.asking`): nothing but their end meets them.
+    An agent may have to acknowledge what it watches, respond to criticism, confirm a party's decision, or answer a
+    request. Requests are kept apart from other obligations (`protocols.asking`) and end only with the request itself.
     """
 
     ACKNOWLEDGE = "acknowledge"
@@ -53,11 +54,14 @@ class Duty(StrEnum):
     CONFIRM = "confirm"
     ANSWER = "answer"
     AGREE = "agree"
-    """The author of an item asked for agreement to it (`protocols.agreements`)."""
+    """Owed when the author of an item asked the agent to agree to it (`protocols.agreements`)."""
 
 
 class ObligationState(StrEnum):
-    """OUTSTANDING is what is due now; WATCHING is an acknowledgement that falls due once all critiques are answered."""
+    """The state of an obligation.
+
+    OUTSTANDING is due now. WATCHING is an acknowledgement that becomes due once all critiques are answered.
+    """
 
     OUTSTANDING = "outstanding"
     WATCHING = "watching"
@@ -66,7 +70,7 @@ class ObligationState(StrEnum):
 
 
 class DebateOp(StrEnum):
-    """What an agent can do in the debate about an item."""
+    """An operation of an agent in the debate about an item."""
 
     OPEN = "open"
     ACKNOWLEDGE = "acknowledge"
@@ -81,13 +85,13 @@ class DebateOp(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DebateCall:
-    """One thing to do in the debate about item `number`; below zero that is a place among the drafts that the
-    same transaction writes, counted from -1.
+    """One operation in the debate about item `number`.
 
-    `version` is the one that the agent means (acknowledge, vote, decide, confirm), `None` the present one.
-    `watchers` go with OPEN, `approve` with VOTE, `outcome` with DECIDE and CONFIRM, `to` (a number or a place, as
-    `number`) with CONCEDE and DECIDE: what takes the item's place. `deciders` are those who DECIDE, none named:
-    whoever is no party.
+    In a transaction a negative `number` is a place among its drafts, -1 for the first. `version` is the version that
+    the agent means (acknowledge, vote, decide, confirm); `None` is the present one. `watchers` belong to OPEN,
+    `approve` to VOTE, `outcome` to DECIDE and CONFIRM. `to` belongs to CONCEDE and DECIDE: the number or place of the
+    item that replaces the debated one. `deciders` are the agents that may DECIDE; if none are named, every agent that
+    is no party may.
     """
 
     op: DebateOp
@@ -103,7 +107,7 @@ class DebateCall:
 
 @dataclass(frozen=True, slots=True)
 class Obligation:
-    """What `agent` owes to item number `item`; `debate` is the debate it arose in, if any."""
+    """The obligation of `agent` on item number `item`; `debate` is the debate in which it arose, if any."""
 
     agent: str
     item: int
@@ -116,7 +120,7 @@ class Obligation:
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """What `agent` said for `owner` of one version of the item debated; a later vote takes its place."""
+    """A vote that `agent` gave for `owner` on one version of the debated item; a later vote replaces it."""
 
     owner: str
     agent: str
@@ -128,11 +132,10 @@ class Vote:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The votes that count: one an owner, on the present `version`, without `author`'s and `writers`'.
+    """The votes that count: one for each owner, on the present `version`, without those of `author` and `writers`.
 
-    `author` owns the author under criticism, `writers` whoever else wrote the present version; `quorum` owners
-    on one side close the debate, 0: none do.
-    Owners are in the order in which they voted.
+    `author` is the owner of the author under criticism, `writers` are owners of others who wrote the present version.
+    `quorum` owners on one side close the debate; 0: votes close none. Owners are in the order in which they voted.
     """
 
     quorum: int
@@ -145,10 +148,10 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What an agent decided for its owner of one version of the item, and could not alone; a later one replaces it.
+    """A decision that the agent could not make alone; a later decision of its owner replaces it.
 
-    It counts once another owner, not the author's, confirms it or decides the same. `to` takes the
-    item's place, 0: nothing does.
+    It is about one version of the item. It takes effect once another owner, not the author's, confirms it or decides
+    the same. `to` is the number of the item that replaces the debated one; 0: none does.
     """
 
     owner: str
@@ -162,7 +165,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class StandingWatch:
-    """What an agent watches by topic: debates on matching items that open from now on oblige it."""
+    """A topic that an agent watches: debates that later open on matching items oblige it."""
 
     topic: str
     since: datetime
@@ -172,11 +175,11 @@ class StandingWatch:
 class Debate:
     """A debate: `id` is the sequence of the event that opened it, `root` the number of the item debated.
 
-    `outcome` is empty while it is open, `gave_way_to` the number of the item that took its place, or 0. `closed_by`
-    made the decision that `confirmed_by`, where there is one, confirmed; `decisions` are those that wait for that.
-    `votes` are all that stand, also those on former versions, by owner. `answers` pairs each critique that the
-    criticised side answered with the newest answer; `unanswered` are those that were neither answered nor taken
-    back, without which watchers have nothing to judge.
+    `outcome` is empty while it is open. `gave_way_to` is the number of the item that replaced the root, or 0.
+    `closed_by` made the final decision, and `confirmed_by` confirmed it, if anyone did; `decisions` still wait for
+    confirmation. `votes` are all that stand, by owner, those on former versions included. `answers` pairs each
+    answered critique with the newest answer of the criticised side. `unanswered` are critiques neither answered nor
+    withdrawn; without any of these, the watchers can judge.
     """
 
     id: int
@@ -199,4 +202,5 @@ class Debate:
 
     @property
     def outstanding(self) -> tuple[Obligation, ...]:
+        """The obligations that are due now."""
         return tuple(o for o in self.obligations if o.state is ObligationState.OUTSTANDING)

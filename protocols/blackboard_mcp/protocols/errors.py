@@ -68,8 +68,8 @@ class UnknownReference(InvalidInput):
 class CursorExpired(BlackboardError):
     """A place is not kept any more, or was given before the board was restored: `read()`, and go on from its `seq`.
 
-    `facts` hold the `cursor` and the board's `seq`; after a restore also `restored_after`, up to which the log is what
-    it was.
+    `facts` hold the `cursor` and the board's `seq`. After a restore they also hold `restored_after`, the last sequence
+    up to which the log is unchanged.
     """
 
     code = "cursor_expired"
@@ -104,7 +104,7 @@ class Unpermitted(Forbidden):
     """Changes that were not put before the board's access policies, or not as they are by now; nothing was changed.
 
     Attributes:
-        proposal: all of them, with whom they are from.
+        proposal: the changes with their agent, its owner and role, and the policies that the board chose.
     """
 
     code = "unpermitted"
@@ -135,7 +135,7 @@ class QuotaExceeded(Refused):
 class Unauthorized(BlackboardError):
     """The request shows no credential that counts; nothing was changed, and nothing is told of what there is.
 
-    `challenge` is what the answer's `WWW-Authenticate` says.
+    `challenge` is the value of the answer's `WWW-Authenticate` header.
     """
 
     code = "unauthorized"
@@ -212,7 +212,10 @@ class SummaryFailed(BlackboardError):
 
 
 def error_of(code: str, message: str, facts: Mapping[str, Any]) -> BlackboardError:
-    """The error that a code on the wire stands for; the base class for one that this version does not know."""
+    """Returns the error of the class that has the wire code `code`.
+
+    An unknown code gives a `BlackboardError` that has the code in its `facts` as `error`.
+    """
     pending: list[type[BlackboardError]] = [BlackboardError]
     while pending:
         kind = pending.pop()

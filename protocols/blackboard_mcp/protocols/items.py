@@ -1,9 +1,9 @@
-"""Items, the things that stand on a board, and the words they are described with.
+"""Items, the things that stand on a board, and the values that describe them.
 
-An item has a short citable id, a letter for its type and a board-wide number (`H-17`); the number alone
-names it as well, and `@v` after it names a version. Content is immutable per version and hashed. An
-**entry** is an item with a key: posting to the key again adds a version to the same item. Deleting an entry
-adds one as well, a **tombstone** without content; posting to the key afterwards goes on with the next.
+An item has a short citable id, made of a letter for its type and a number unique on its board (`H-17`). The number
+alone names it as well, and `@2` after either names a version. The content of a version never changes and is hashed. An
+**entry** is an item with a key: posting to the key again adds a version to the same item. Deleting an entry adds a
+version without content, a **tombstone**; posting to the key afterwards adds the next version.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .values import dataclass
 
 
 class ItemType(StrEnum):
-    """What an item is. The letter of its id is in `LETTERS`, its usual importance in `IMPORTANCE`."""
+    """The type of an item. `LETTERS` has the letter of its id, `IMPORTANCE` its default importance."""
 
     FACT = "FACT"
     HYPOTHESIS = "HYPOTHESIS"
@@ -78,7 +78,7 @@ IMPORTANCE: dict[ItemType, int] = {
 
 
 class Status(StrEnum):
-    """Where an item is in its life. `TRANSITIONS` says which moves are declared."""
+    """The status of an item. `TRANSITIONS` has the allowed moves."""
 
     ACTIVE = "ACTIVE"
     DEBATED = "DEBATED"
@@ -96,15 +96,15 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
 }
 
 FINISHED = frozenset({Status.RESOLVED, Status.WITHDRAWN, Status.INVALIDATED})
-"""Statuses that let the first step of a pruning pass take an item."""
+"""Statuses of items that the first step of a pruning pass may take."""
 
 
 FALLEN = frozenset({Status.WITHDRAWN, Status.INVALIDATED})
-"""Statuses of what is no longer stood by."""
+"""Statuses of items that their author or a debate has given up."""
 
 
 class Zone(StrEnum):
-    """Where an item lives: one zone at a time."""
+    """The place of an item; it is in one zone at a time."""
 
     CORE = "core"
     WORKING = "working"
@@ -112,7 +112,7 @@ class Zone(StrEnum):
 
 
 class Visibility(StrEnum):
-    """Who may see an item: everybody on the board, the agents who act for its author's owner, or its author alone."""
+    """The readers of an item: everybody on the board, the agents of its author's owner, or its author alone."""
 
     BOARD = "board"
     TEAM = "team"
@@ -120,7 +120,7 @@ class Visibility(StrEnum):
 
 
 class EdgeKind(StrEnum):
-    """A typed, directed edge from the item that was posted with it to an earlier one."""
+    """The kind of an edge. Edges lead from the item that was posted with them to an earlier one."""
 
     DEPENDS_ON = "depends_on"
     REPLIES_TO = "replies_to"
@@ -133,26 +133,26 @@ class EdgeKind(StrEnum):
 
 
 FOLLOWED_BOTH_WAYS = frozenset({EdgeKind.REPLIES_TO, EdgeKind.CRITIQUES, EdgeKind.SUPPORTS, EdgeKind.REFUTES})
-"""Edges the guard's closure follows in both directions; `depends_on` it follows away from the item only."""
+"""Kinds of edges that the guard follows in both directions. It follows `depends_on` only from source to target."""
 
 MAX_TEXT = 200_000
 """Longest text of a post, in characters."""
 MAX_TEXT_BYTES = 800_000
-"""Most bytes that a text has as JSON in UTF-8: less than `MAX_TEXT` characters where many are control characters."""
+"""Most bytes of a text as JSON in UTF-8. A text of many control characters reaches it before `MAX_TEXT`."""
 MAX_TAGS = 32
 MAX_TAG = 64
 MAX_EDGES = 64
 MAX_BATCH = 100
 MAX_BATCH_TEXT = 1_000_000
-"""Most characters that the texts of one call have in all."""
+"""Most characters in all texts of one call together."""
 MAX_BATCH_EDGES = 1_000
-"""Most edges that the posts of one call have in all: each end is looked at."""
+"""Most edges in all posts of one call together, since every target is loaded."""
 MAX_CITED = 1_000
-"""Most items that cite one which a structured answer names."""
+"""Most citing items that a structured answer lists for one item."""
 DELETED = "DELETED"
-"""The status of a tombstone; a post with it asks for a delete."""
+"""The word shown as the status of a tombstone; a post with this status deletes the entry."""
 FORGOTTEN = "FORGOTTEN"
-"""The status of an item whose content was forgotten."""
+"""The word shown as the status of an item whose content an operator removed."""
 MAX_METADATA = 16_384
 """Longest metadata of a post, in characters of its JSON."""
 
@@ -161,7 +161,7 @@ _REF = re.compile(r"(?:(?P<letter>[A-Za-z])-)?(?P<number>[0-9]{1,15})(?:@(?P<ver
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A parsed reference to an item: its number, the version when one was named, and the letter that was written."""
+    """A parsed reference to an item: its number, and the version and the letter if they were written."""
 
     number: int
     version: int | None = None
@@ -169,7 +169,7 @@ class Ref:
 
 
 def parse_ref(text: str) -> Ref:
-    """The item that `H-17`, `17` or `H-17@2` names. The letter is for readers; the number decides.
+    """Parses a reference such as `H-17`, `17` or `H-17@2`. The letter need not fit: the number decides.
 
     Raises:
         InvalidInput: `text` is not of that form.
@@ -190,23 +190,23 @@ def parse_ref(text: str) -> Ref:
 
 
 def is_misnamed(ref: Ref, type_: ItemType | str) -> bool:
-    """Whether the reference has the letter of another type than the item's."""
+    """Tells whether a reference was written with the letter of a type other than `type_`."""
     return ref.letter is not None and ref.letter != LETTERS[ItemType(type_)]
 
 
 def item_id(type_: ItemType | str, number: int) -> str:
-    """The citable id of an item, say `H-17`."""
+    """Returns the citable id of an item, such as `H-17`."""
     return f"{LETTERS[ItemType(type_)]}-{number}"
 
 
 def content_hash(text: str) -> str:
-    """The sha256 of a text's UTF-8 bytes, in hexadecimal."""
+    """Returns the SHA-256 of a text's UTF-8 bytes, in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """`source` —kind→ `target`, both item numbers on one board."""
+    """An edge from `source` to `target`, both item numbers on one board."""
 
     source: int
     kind: EdgeKind
@@ -215,11 +215,10 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Retraction:
-    """A retraction notice: what an item rests on, and that it is no longer stood by.
+    """A retraction notice: an item rests on item `id`, which was withdrawn, invalidated, superseded or deleted.
 
-    `status` is WITHDRAWN, INVALIDATED, SUPERSEDED or DELETED, as it was when the notice was given; `kind` is the
-    edge by which the item rests on `via`, which is `id` itself or what lies between. `by` is the item
-    that superseded it.
+    `status` is WITHDRAWN, INVALIDATED, SUPERSEDED or DELETED, as of the notice. `kind` is the edge from the item to
+    `via`, which is `id` itself or an item between the two. `by` is the item that superseded `id`.
     """
 
     id: str
@@ -231,10 +230,10 @@ class Retraction:
 
 @dataclass(frozen=True, slots=True)
 class Contest:
-    """That another item, `by`, supersedes or refutes the item.
+    """The fact that item `by` supersedes or refutes an item.
 
-    Of another author's item that is a claim, until the item's author or a debate on it agrees. A claim changes
-    nothing of the item.
+    Against another author's item this is a claim, which changes nothing of that item. It is `agreed` once the item's
+    author or a debate on the item agrees.
     """
 
     kind: EdgeKind
@@ -245,7 +244,7 @@ class Contest:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """The removal of a content for good: when, by whose decision, and why."""
+    """The permanent removal of a content: when, by whose decision, and why."""
 
     at: datetime
     by: str
@@ -254,11 +253,11 @@ class Forgotten:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An item as it stands, with the content of one of its versions.
+    """The present state of an item, with the content of one of its versions.
 
-    `edges` are those that leave the item, `incoming` those that arrive. `thread` is the number of the
-    item that the conversation began with (its own when it began one). `importance` is 1 to 5. `tokens`
-    counts the text by the board's tokenizer. `seq` is the event of the last change.
+    `edges` leave the item, `incoming` arrive at it. `thread` is the number of the first item of the conversation,
+    which may be this one. `importance` is 1 to 5. `tokens` counts the text by the board's tokenizer. `seq` is the
+    sequence of the last change.
     """
 
     board: str
@@ -282,77 +281,80 @@ class Item:
     expires_at: datetime | None
     seq: int
     updated_by: str = ""
-    """Who wrote this version, or last changed what may change of it."""
+    """The agent that wrote this version or last changed its status, importance, tags or metadata."""
     written_by: str = ""
-    """Who wrote this version; its author, where that is not said."""
+    """The agent that wrote this version; empty stands for the author."""
     written_at: datetime | None = None
-    """When; at `created_at`, where that is not said."""
+    """The instant at which this version was written; `None` stands for `created_at`."""
     edges: tuple[Edge, ...] = field(default=())
     incoming: tuple[Edge, ...] = field(default=())
     debate: str | None = None
-    """State of the item's newest debate (`OPEN`, `CONSENSUS`, …), `None` when it never had one."""
+    """The state of the newest debate on the item (`OPEN`, `CONSENSUS`, …); `None` if there never was one."""
     outcome: str = ""
-    """What the newest debate about it made of it: stands, falls, amended or open; empty before."""
+    """The outcome of the newest debate on the item: stands, falls, amended or open; empty before it ended."""
     gave_way_to: str = ""
-    """The id of the item that such a debate put in its place."""
+    """The id of the item that replaced this one by the debate's outcome; empty if none did."""
     led_to: str = ""
-    """The id of the last item that took the place of that one in turn; empty where none did."""
+    """The id of the last item in the chain of replacements after `gave_way_to`; empty if that was not replaced."""
     successor_fell: bool = False
-    """Whether the last of these was withdrawn or invalidated as well."""
+    """True when the last item of that chain was withdrawn or invalidated, too."""
     cites: tuple[tuple[EdgeKind, str], ...] = field(default=())
-    """`edges` with the ids of their targets."""
+    """`edges` as pairs of kind and the target's id."""
     cited_by: tuple[tuple[EdgeKind, str], ...] = field(default=())
-    """`incoming` with the ids of their sources."""
+    """`incoming` as pairs of kind and the source's id."""
     thread_id: str = ""
-    """The id of `thread`; its bare number where the reader may not see it."""
+    """The id of the item `thread`; its bare number where the reader may not see that item."""
     supporters: tuple[str, ...] = field(default=())
-    """Who supports it, one agent of each owner other than the author's, the first to do so first."""
+    """Agents that support the item, one for each owner other than the author's, earliest first."""
     opponents: tuple[str, ...] = field(default=())
-    """Who refutes or criticises it, counted alike; whoever opposes it is no supporter."""
+    """Agents that refute or criticise the item, counted like `supporters`; an opposing owner does not support it."""
     retracted: tuple[Retraction, ...] = field(default=())
-    """What it rests on that was retracted since it was written, oldest notice first."""
+    """Notices of items that this one rests on and that were retracted after it was written, oldest first."""
     deleted: bool = False
-    """This version has no content: it is a tombstone in the archive, taken back by `updated_by`, or `forgotten`."""
+    """True when this version has no content: it is a tombstone, made by `updated_by`, or it is `forgotten`."""
     forgotten: Forgotten | None = None
-    """The removal of its content by an operator's decision; `sha256` stays that of the text that was posted."""
+    """The removal of its content by an operator's decision; `sha256` remains that of the posted text."""
     trust: Trust = Trust.NORMAL
-    """How far it is to be relied on: as far as the least of those who wrote it; of a summary, of its sources too."""
+    """The lowest trust among those who wrote it; for a summary, also among the authors of its sources."""
     contested: tuple[Contest, ...] = field(default=())
-    """What supersedes or refutes it and stands, oldest first."""
+    """Standing items that supersede or refute this one, oldest first."""
     former: int = 0
-    """How many items of its author it has replaced, one after the other."""
+    """The number of its author's own items that it replaced, one after the other."""
     fell: tuple[str, ...] = field(default=())
-    """Those of the ids in `cites` that were withdrawn or invalidated."""
+    """Ids in `cites` of items that were withdrawn or invalidated."""
     agreement: Agreement | None = None
-    """How agreement to it fares, where its author asked for it."""
+    """The state of agreement to the item; `None` where its author asked for none."""
     undecided: bool = False
-    """A DECISION by who is no decider, where deciders were named."""
+    """True for a DECISION whose author is not a decider, on a board with named deciders."""
     adopted_in: str | None = None
-    """What its author made of this reply to a plan: the plan or decision that took it over."""
+    """The id of the plan or decision into which its author took over this reply to a plan."""
 
     @property
     def id(self) -> str:
+        """The citable id, such as `H-17`."""
         return item_id(self.type, self.number)
 
     @property
     def replaced_by(self) -> str | None:
-        """What superseded it, by its author's word or with the author's agreement; the newest of several."""
+        """The id of the newest item that supersedes this one with its author's agreement; `None` if there is none."""
         agreed = [c.by for c in self.contested if c.agreed and c.kind is EdgeKind.SUPERSEDES]
         return agreed[-1] if agreed else None
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """One post before it is on the board: validated words, references resolved to numbers or batch places.
+    """A post before it is stored: validated, with references resolved to item numbers or to places in the batch.
 
-    `edges` holds `(kind, target)`; a target below zero is the place in the same batch, counted from
-    -1 for the first. `target` is the number of an item to change (`post` with an id) instead of a new one.
-    `None` means "not said": the default for a new item, unchanged for an existing one; but a new version
-    begins ACTIVE, whatever became of the last one, and its time to live begins anew. An entry whose
-    visibility is not said is the agent's own private one before the shared one. `checked` are the board's rules
-    of validation (`BoardConfig.validation`) that it was found to meet, and `counted_by` is the tokenizer
-    (`BoardConfig.tokenizer`) that `tokens` and `add` are of. `ttl_seconds` counts from this write and,
-    unless it is said anew, from every later version; 0 ends it.
+    `edges` holds pairs of kind and target. A negative target is a place in the same batch, -1 for the first draft.
+    `target` is the number of an item to change instead of posting a new one.
+
+    `None` means "not given": a new item gets the default, an existing one keeps its value. A new version however
+    always begins ACTIVE. An entry without `visibility` is looked up among the agent's private entries before the
+    shared ones.
+
+    `checked` are the validation rules (`BoardConfig.validation`) that the draft was found to meet. `counted_by` is the
+    tokenizer by which `tokens` and `add` count. `ttl_seconds` counts from this write, and again from every later
+    version that gives no other; 0 removes the limit.
     """
 
     text: str | None
@@ -372,18 +374,20 @@ class Draft:
     checked: str = ""
     counted_by: str = DEFAULT_TOKENIZER
     letters: tuple[Ref, ...] = ()
-    """References of the edges and the target that were written with a letter: one of another type is refused."""
+    """References of edges and target that were written with a letter; a letter of another type is refused."""
     agree: Ask | None = None
-    """Whom the author asks to agree to it."""
+    """The agents that the author asks to agree to the item."""
     undecided: bool = False
-    """Deciders are named, and who posts it is none of them: a DECISION says so."""
+    """True when deciders are named and the author is not one of them; a DECISION is marked so."""
     add: Addition | None = None
-    """Adds to the number that the entry holds, in place of a text. A text that stands with it is the sum that was
-    foreseen, for rules to be checked: where it comes out otherwise, it was not checked."""
+    """An amount to add to the number in the entry, instead of a text.
+
+    `text` may then hold the expected sum, for validation rules; if the sum differs, the draft counts as not checked.
+    """
     delete: bool = False
-    """Deletes the entry that `key` or `target` names; only `expected_version` and `visibility` go with it."""
+    """Deletes the entry that `key` or `target` names; only `expected_version` and `visibility` may accompany it."""
 
     @property
     def versions(self) -> bool:
-        """Whether it takes a version of an entry that is there."""
+        """Tells whether the draft adds a version if its entry exists."""
         return self.text is not None or self.add is not None or self.delete

@@ -1,29 +1,29 @@
-"""The contract of a board store; `answers` has its answers.
+"""The contract of a board store. `answers` has the values that its methods return.
 
-Every method is one transaction: all of it or nothing, seen whole or not at all. A mutation is durable
-when its call returns, carries exactly one event per change, written in the same transaction, and may be
-cancelled: then it either happened whole or not at all. Reads see every write acknowledged before the
-call. Methods that take an `agent` show and touch only what that agent may see; what it may not see looks
-like what does not exist. Boards are named by id; items by number.
+Every method is one transaction: all of it happens or nothing, and others see it whole or not at all. A mutation is
+durable when its call returns. It writes exactly one event for each change, in the same transaction. It may be
+cancelled: then it either happened whole or not at all. A read sees every write that was acknowledged before the call.
+Methods that take an `agent` show and change only what that agent may see; to it, anything else looks nonexistent.
+Boards are named by id; items by number.
 
-Errors that may leave: `UnknownReference`, `InvalidInput`, `Conflict`, `Refused` as each method says, and
-`StoreError` from all of them. After any error nothing was changed.
+Errors that may leave: `UnknownReference`, `InvalidInput`, `Conflict`, `Refused` as each method says, and `StoreError`
+from all of them. After any error nothing was changed.
 
-Calling a mutation twice does it twice, unless `once` gives an idempotency key: a key is applied once by
-each agent on each board, in the transaction of the mutation, and used again it answers as the first time.
-What the call did is told as of then (an entry's version, a debate's state, a lease, an id); what else
-changed of the items in the answer, and `Attention`, is told as of now. The same key with another digest is
-`InvalidInput`. A call that failed used no key. Keys count for the board's `idempotency_seconds`, then they
-are as new.
+Calling a mutation twice does it twice, unless `once` gives an idempotency key. Each agent's key is applied once on
+each board, in the transaction of the mutation; a repeated call gets the first answer. That answer tells what the call
+did as of then (an entry's version, a debate's state, a lease, an id). Other fields of its items, and `Attention`, are
+as of now. The same key with another digest is `InvalidInput`. A call that failed uses no key. A key counts for the
+board's `idempotency_seconds`; after that it is as good as new.
 
-A write made under a grant (`grants.GRANTED`) is `Forbidden` where the grant does not hold any more by the member's
-role that stands in the very transaction: a role taken away before the commit lets nothing through.
+A write made under a grant (`grants.GRANTED`) is `Forbidden` if the member's role, as it stands in that very
+transaction, no longer allows it: no write gets through after its role was taken away.
 
-Every version of an item counts bytes for who wrote it: its text, and its tags and metadata as JSON without spaces, in
-UTF-8, and 1,000 besides. A write of an agent that adds a version or lengthens tags and metadata is `QuotaExceeded`
-where the agents of its owner then have more on the board than `owner_bytes`, or all more than `board_bytes`; one that
-adds nothing but an answer which its agent owes may go `board.RESERVE_BYTES` beyond. Where its disk is nearly full a
-store may refuse the same writes as `StoreLow`, and all that agents ask for where it is all but full.
+Every version of an item counts bytes for the agent that wrote it: its text, and its tags and metadata as JSON without
+spaces, in UTF-8, and 1,000 in addition. A write that adds a version or lengthens tags and metadata is `QuotaExceeded`
+if the agents of its owner would then have more than `owner_bytes` on the board, or all agents more than `board_bytes`.
+A write that adds only an answer which its agent owes may exceed either by `board.RESERVE_BYTES`. When its disk is
+nearly full, a store may refuse the same writes as `StoreLow`; when it is almost completely full, a store may refuse
+everything that agents ask for.
 
 `look` is the sequence up to which the agent has seen the board; it only serves `Attention`.
 """
@@ -70,46 +70,48 @@ from .transactions import Transaction
 
 
 class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protocol):
-    """Where boards live. Safe for many tasks at once and, where the engine says so, many processes."""
+    """A store of boards. It is safe for many tasks at once and, where its engine says so, for many processes."""
 
     def judged(self, judge: Judge, boards: Iterable[str] = ()) -> BoardStore:
-        """The same store, asking `judge` about the changes that agents make before it commits them.
+        """Returns the same store, which now asks `judge` about each change of an agent before it commits it.
 
-        It asks on `boards` (`*` is every board), and where a board chose access policies. A transaction whose
-        changes were not allowed is undone, `judge` is asked about them outside any transaction, and the call is
-        repeated: what is committed is what was allowed, or the judge's error leaves. A call that an idempotency
-        key answers is not judged again; nor is what the server does by itself.
+        It asks on `boards` (`*` is every board), and on every board that chose access policies. A transaction with
+        changes that were not allowed yet is undone, `judge` is asked about them outside any transaction, and the call
+        is repeated. So either the allowed changes are committed, or the judge's error leaves. Two kinds of calls are
+        not judged: those that an idempotency key answers, and those of the server itself.
 
-        The store itself refuses changes of agents on boards that chose policies, with `Unpermitted`. Of a store that
-        has a judge, this is the same store with another judge in its place.
+        Without a judge the store refuses agents' changes on boards that chose policies, with `Unpermitted`. Called on a
+        store that has a judge, it returns that store with the other judge in its place.
         """
         ...
 
     # Boards
 
     async def mark_copies(self) -> None:
-        """Says that all boards were put back from a copy, and that others may have given the sequences that follow.
+        """Notes that all boards were restored from a copy; the original may have used the sequences that follow.
 
-        The first change of each then begins with a `board.restored` event, whose `after` is the sequence it stood at.
-        Its own is so far beyond that what was given elsewhere is not given again; places between are refused
-        (`end_of_log`). Until then nothing shows.
+        The first change of each board then begins with a `board.restored` event, whose `after` is the sequence at
+        which the copy stood. The event's own sequence lies so far beyond that none given elsewhere is given again;
+        sequences in between are refused (`end_of_log`). Until that change nothing is visible of it.
         """
         ...
 
     async def ensure_board(self, board: str, agent: str, config: BoardConfig) -> Board:
-        """The board, made with `config` if it is not there."""
+        """Returns the board, and creates it with `config` if it does not exist."""
         ...
 
-    async def find_board(self, board: str) -> Board | None: ...
+    async def find_board(self, board: str) -> Board | None:
+        """Returns the board, or `None` if it does not exist."""
+        ...
 
     async def boards(self) -> list[Board]:
-        """All boards, ordered by id."""
+        """Returns all boards, ordered by id."""
         ...
 
     async def set_core(
         self, board: str, agent: str, core: Core, *, expected_version: int, once: Once | None = None
     ) -> Core:
-        """A new core, one version up.
+        """Replaces the core, and returns the new one, whose version is one higher.
 
         Raises:
             Conflict: the core is not at `expected_version`.
@@ -125,47 +127,47 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
         count: Count | None = None,
         once: Once | None = None,
     ) -> Board:
-        """The board with what `change` names changed; nothing happens when it is so already.
+        """Makes the changes in `change`, and returns the board; if all is so already, nothing happens.
 
-        A change that names the tokenizer needs `count`, which counts by it: every version of every item is counted
-        anew, and takes its new count in the transaction that changes the board. Texts are counted before that, so
-        that others write meanwhile; `count` is called in other threads.
+        A change of the tokenizer needs `count`, its function that counts tokens. Every version of every item is
+        counted anew, and gets its new count in the transaction that changes the board. The counting comes before that
+        transaction, so that others can write meanwhile; `count` is called in other threads.
 
         Raises:
-            UnknownReference: the board, or its parent, is not there.
+            UnknownReference: the board or its parent does not exist.
             InvalidInput: the parent would close a cycle.
-            Conflict: the lifecycle does not lead there.
-            Forbidden: a member's role goes past what the grant allows.
-            Refused: the agent would take its own right to administer, or there are too many members.
+            Conflict: the board's lifecycle does not allow that move.
+            Forbidden: a member's role exceeds the caller's grant.
+            Refused: the agent would lose its own right to administer, or there are too many members.
         """
         ...
 
     # Members
 
     async def members(self, board: str) -> dict[str, Role]:
-        """The agents that the board itself gives a role, by name; none of a board that is not there."""
+        """Returns a map from agent to the role that the board itself gives it; empty if the board does not exist."""
         ...
 
     async def role_of(self, board: str, agent: str) -> Role | None:
-        """The role that the board itself gives the agent, if it does."""
+        """Returns the role that the board itself gives the agent, or `None`."""
         ...
 
     # Whom agents act for: the same on every board, and in no board's log
 
     async def set_owner(self, agent: str, owner: str) -> None:
-        """From now on the agent acts for `owner`; for itself when that is its own name."""
+        """Records that from now on the agent acts for `owner`; its own name makes it act for itself."""
         ...
 
     async def set_trust(self, agent: str, trust: Trust) -> None:
-        """What the agent posts from now on is to be relied on so far; what it posted before stays as it is."""
+        """Sets the trust in what the agent posts from now on; earlier posts keep theirs."""
         ...
 
     async def owner_of(self, agent: str) -> str:
-        """Whom the agent acts for; the agent itself when nobody was named."""
+        """Returns the owner for whom the agent acts; the agent itself if none was named."""
         ...
 
     async def owners_of(self, agents: Iterable[str]) -> dict[str, str]:
-        """The same of each of the agents."""
+        """Returns a map from each of the agents to the owner for whom it acts."""
         ...
 
     # Posting
@@ -180,12 +182,12 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
         once: Once | None = None,
         look: int = 0,
     ) -> Posted:
-        """All of the drafts or none; a board that is not there is made with `config`.
+        """Stores all of the drafts or none; creates the board with `config` if it does not exist.
 
         Raises:
-            UnknownReference: an edge or id names what is not there.
-            Conflict: an expected version or a status moved.
-            Refused: the board takes no posts, or a change is not this agent's to make.
+            UnknownReference: an edge or id names an item that does not exist.
+            Conflict: a version or status is not the expected one.
+            Refused: the board takes no posts, or this agent may not make a change.
         """
         ...
 
@@ -199,24 +201,25 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
         once: Once | None = None,
         look: int = 0,
     ) -> Committed:
-        """Holds what was read against the state; where all of it stands, writes and debates, all or nothing.
+        """Checks that what was read is unchanged; if so, makes all writes and calls in debates, or none.
 
-        A transaction that writes nothing and debates nothing only says whether its reads hold; it makes no
-        board, and its idempotency key is not kept.
+        A transaction without writes and calls only tells whether its reads hold; it creates no board, and its
+        idempotency key is not kept.
 
         Raises:
-            Conflict: with `moved`, what was read or expected moved: every name of it, with its version now (0:
-                nothing by that name), or the sequence of its last change where it was read `Since` one.
-                Also as `post` and the debates raise it.
-            InvalidInput: too much of something, or a name that is none.
+            Conflict: something read or expected has changed. `moved` maps each such name to its present version (0: it
+                names nothing), or to the sequence of its last change if it was read with `Since`. Also as `post` and
+                the debates raise it.
+            InvalidInput: the transaction exceeds a bound, or contains something that is not a name.
             UnknownReference, Refused: as `post` and the debates raise them.
         """
         ...
 
     async def recall(self, board: str, agent: str, once: Once) -> Any | None:
-        """What was kept of the answer of a call, as JSON of the store's own; `None` when the key is new.
+        """Returns what the store kept of the answer to an earlier call, as its own JSON; `None` if the key is new.
 
-        For use cases that look before they call: what a first call has done must not fail its repetition.
+        For use cases that check conditions before they call the store: a repeated call must not fail by what the first
+        did.
 
         Raises:
             InvalidInput: the key was used for something else.
@@ -224,7 +227,7 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
         ...
 
     async def sweep_once(self) -> int:
-        """Drops idempotency keys that count no more, in transactions of bounded size; answers how many."""
+        """Deletes expired idempotency keys, in transactions of bounded size, and returns their number."""
         ...
 
     # Reading
@@ -232,55 +235,61 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
     async def read(
         self, board: str, agent: str, refs: Sequence[Ref], keys: Sequence[str], *, look: int = 0
     ) -> Found:
-        """Items by id and by key, in the order asked.
+        """Returns items by id and by key, in the order asked.
 
-        A key may name a version as a reference does (`plan:a@2`). The key of a deleted entry is missing, its
-        versions and its number are not.
+        A key may name a version (`plan:a@2`), as a reference does. The key of a deleted entry counts as missing; its
+        versions and its number do not.
         """
         ...
 
     async def versions(
         self, board: str, agent: str, of: int | str, *, upto: int | None = None, limit: int = 50
     ) -> Versions | None:
-        """Versions of the item of a number or a key, of a deleted one as well; newest first, from `upto` down.
+        """Returns versions of an item, given by number or key, newest first; `upto` is the newest version wanted.
 
-        `None` where the agent sees no such item.
+        Deleted items have versions, too. Returns `None` if the agent sees no such item.
         """
         ...
 
-    async def query(self, board: str, agent: str, wanted: ItemQuery, *, look: int = 0) -> Page: ...
+    async def query(self, board: str, agent: str, wanted: ItemQuery, *, look: int = 0) -> Page:
+        """Returns a page of the items that match, newest first."""
+        ...
 
     async def log(self, board: str, agent: str, after: int, limit: int, *, look: int = 0) -> Log:
-        """Events after a sequence, in order, at most `limit`."""
+        """Returns at most `limit` events after a sequence, in order."""
         ...
 
     async def beginnings(
         self, board: str, agent: str, wanted: Iterable[tuple[int, int]]
     ) -> dict[tuple[int, int], str]:
-        """How the texts of items begin that the agent may see, by number and version.
+        """Returns the beginnings of texts by pairs of item number and version, for items that the agent may see.
 
-        Up to 1,000 characters without leading blanks; versions that are not there are left out.
+        Each has up to 1,000 characters, without leading white space. Versions that do not exist are left out.
         """
         ...
 
     async def stretches(self, places: Mapping[str, int], limit: int) -> dict[str, Stretch]:
-        """Of each board that stands beyond its sequence in `places`, the events after it, none left out.
+        """Returns all events after the sequence in `places`, for each board that has any.
 
-        At most `limit` events in all: a board that none are left for is left out though it moved. Boards
-        that are not there are passed over. For those who share one reading among many agents.
+        There are at most `limit` events in all: boards for which none are left are omitted although they changed, and
+        so are boards that do not exist. It serves callers that share one reading among many agents.
         """
         ...
 
     async def history(self, board: str, agent: str, number: int, limit: int = 50) -> tuple[Event, ...]:
-        """What happened to one item, newest first."""
+        """Returns the events about one item, newest first."""
         ...
 
-    async def snapshot(self, board: str, agent: str, *, look: int = 0) -> Snapshot: ...
+    async def snapshot(self, board: str, agent: str, *, look: int = 0) -> Snapshot:
+        """Returns everything that the agent's view is rendered from, all as of one moment."""
+        ...
 
-    async def statistics(self, board: str, agent: str) -> Statistics: ...
+    async def statistics(self, board: str, agent: str) -> Statistics:
+        """Returns figures of the board, as far as the agent may know them."""
+        ...
 
     async def agents(self, board: str) -> list[AgentInfo]:
-        """Agents that ever posted, restored or debated, or were seen while they owed something, by name."""
+        """Returns the agents that ever posted, restored or debated, or were seen while they owed something, by name."""
         ...
 
     async def record_activity(
@@ -290,42 +299,49 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
         reads: Mapping[int, tuple[int, datetime]],
         shown: Mapping[str, int] | None = None,
     ) -> None:
-        """Agents were there, items were read so many times, the last time then, and agents were `shown` so much.
+        """Records when agents were active, which items were read, and what agents were shown.
 
-        It changes no board: no event, no sequence. Reads add up, what was shown adds up (a `Look` is joined
-        to what is kept; of very many sequences after its place the last are dropped, hence shown again), instants
-        only move forward; agents that never did anything there, and items and boards that are not there, are
-        passed over.
+        `seen` maps agents to their last activity. `reads` maps item numbers to a number of reads and the last one.
+        `shown` maps agents to the sequence, or the `Look`, up to which they were shown the board.
+
+        The board itself does not change: no event, no sequence. Reads add up. A `Look` is joined to the stored one; if
+        it has very many sequences after its place, the last of these are dropped and hence shown again. Instants only
+        move forward. Unknown boards, items, and agents that never did anything on the board are ignored.
         """
         ...
 
     async def tags(self, board: str, agent: str) -> list[str]:
-        """Tags in use in working memory, most used first, at most 100."""
+        """Returns at most 100 tags of items in working memory, most used first."""
         ...
 
     async def why_left(self, board: str, agent: str, wanted: Iterable[int]) -> dict[int, Event]:
-        """For the archived ones among the items, the event by which each left."""
+        """Returns a map from item number to the event by which the item left, for those that are archived."""
         ...
 
     async def endorsements(
         self, board: str, agent: str, number: int, limit: int = 100
     ) -> tuple[Endorsement, ...]:
-        """Who said the same as the item, the first ones first; none of an item the agent may not see."""
+        """Returns endorsements of the item, earliest first; empty if the agent may not see the item."""
         ...
 
     async def around(
         self, board: str, agent: str, wanted: Iterable[int]
     ) -> dict[int, tuple[int | None, int | None]]:
-        """For those of the items that the agent may see, the number of the last item before and of the
-        first item after each in its thread, of those it may see; `None` at the thread's ends."""
+        """Returns the numbers of the items before and after each of the items in its thread.
+
+        Only items that the agent may see are considered; `None` stands for an end of the thread.
+        """
         ...
 
     async def guarded(self, board: str, wanted: Iterable[int]) -> dict[int, Protection]:
-        """What the guard holds of the items."""
+        """Returns the protection of those of the items that the guard protects, by item number."""
         ...
 
     async def explain(self, board: str, agent: str, wanted: Sequence[int], *, look: int = 0) -> Explained:
-        """What holds each of the items, its turn to go, or why it left; what is missing is named."""
+        """Explains for each item what protects it, when it would leave, or why it left.
+
+        Ids that name nothing visible are returned as `missing`.
+        """
         ...
 
     # Leaving and coming back
@@ -333,60 +349,63 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
     async def prune(
         self, board: str, decide: Decide, *, apply: bool = True, reaching: Reaching | None = None
     ) -> PassOutcome:
-        """Runs `decide` and moves what it names inside one transaction; what the guard holds stays.
+        """Runs `decide` and archives the items that it names, in one transaction; the guard's items stay.
 
-        `decide` is shown all of working memory, or as much as `reaching` says it wants.
+        `decide` gets all of working memory, or the part that `reaching` asks for. Without `apply` nothing is changed.
         """
         ...
 
     async def judge_pressure(self, board: str, describe: Describe) -> str | None:
-        """Whether pressure on the board began, changed or ended by this; `None` when nothing did."""
+        """Begins, updates or ends pressure on the board, as its items require.
+
+        Returns "began", "changed" or "ended", or `None` if nothing changed.
+        """
         ...
 
     async def thread_sources(self, board: str, members: Iterable[int]) -> list[Item]:
-        """Items for a summariser, in order of posting."""
+        """Returns items for a summariser, in the order in which they were posted."""
         ...
 
     async def apply_summary(self, board: str, summary: NewSummary) -> str | None:
-        """The id of the summary, or `None` (and nothing changed) when the thread moved meanwhile."""
+        """Stores the summary and returns its id; `None`, without a change, if the thread changed meanwhile."""
         ...
 
     async def expire(self) -> list[str]:
-        """Archives what has outlived its time and nothing holds; the boards it changed.
+        """Archives items whose time to live is over and that nothing protects; returns the boards that it changed.
 
-        In transactions of bounded size, between which others write. Until this moves it, an item past its time
+        It works in transactions of bounded size, between which others can write. Until it archives an item, the item
         reads and counts like any other.
         """
         ...
 
     async def next_expiry(self) -> float | None:
-        """Seconds until the next item's time comes, of those whose time has not; `None` when none has one."""
+        """Returns the seconds until the next item's time to live ends; `None` if no item has one left."""
         ...
 
     async def forgettable(
         self, board: str, retention: Retention, after: int, limit: int = 200
     ) -> tuple[int | None, tuple[Forgettable, ...]]:
-        """The items of a board's archive that `retention` lets be forgotten now, among `limit` after a number.
+        """Returns archived items that `retention` allows to forget now, among `limit` items after the number `after`.
 
-        With the number that this ended at, `None` at the end of the archive. Whether the retention is for the board is
-        not asked. Nothing is changed.
+        The first value is the number of the last item looked at, `None` at the end of the archive. Whether `retention`
+        covers the board is for the caller to check. Nothing is changed.
         """
         ...
 
     async def forget(self, board: str, wanted: Iterable[int], retention: Retention) -> tuple[str, ...]:
-        """Removes for good what agents wrote into those of the items that may be forgotten now; their ids.
+        """Permanently removes what agents wrote into those of the items that may be forgotten now; returns their ids.
 
-        One transaction, for as many items as are given, with an event for each. Text, tags and metadata of every
-        version go, those in the log and with endorsements too. An item that is live, held, watched, owed for, cited by
-        what is live or an answer to it stays as it is, and so does one whose time has not come; `forgettable` says
-        which may go.
+        It is one transaction for all of the items, with an event for each. It removes text, tags and metadata of every
+        version, also from the log and from endorsements. These items stay as they are: items that are live, held or
+        watched, items on which an agent owes something, those that a live item cites, answers to live items, and items
+        whose time has not come. `forgettable` tells which may go.
         """
         ...
 
     async def spread_retractions(self) -> list[str]:
-        """Gives the retraction notices that were too many for the transaction of the retraction.
+        """Delivers the retraction notices that were too many for the transaction of the retraction itself.
 
-        In transactions of bounded size; nothing is lost between them. The boards it changed.
+        It works in transactions of bounded size, between which nothing is lost. Returns the boards that it changed.
         """
         ...
 
@@ -405,21 +424,21 @@ class BoardStore(DebateStore, SummaryStore, FollowingStore, RequestStore, Protoc
     # News
 
     def changes(self) -> int:
-        """A counter that grows when anything was committed, here or by another process."""
+        """Returns a counter that grows whenever this or another process commits something."""
         ...
 
     async def wait_for_change(self, seen: int, timeout: float, *, hurried: bool = True) -> int:
-        """The counter, as soon as it is above `seen`, or after `timeout` seconds.
+        """Returns the counter as soon as it exceeds `seen`, or after `timeout` seconds.
 
-        Somebody waits for the answer where it is `hurried`; else another process's change may be noticed
-        up to a second late, at no cost while nothing happens.
+        Pass `hurried` if somebody waits for the answer. Otherwise another process's change may be noticed up to a
+        second late, which costs nothing while nothing happens.
         """
         ...
 
     # For the archive's index (see `archive.ArchiveSource`)
 
     async def unindexed(self, board: str, agent: str, limit: int) -> list[tuple[int, str]]:
-        """Archived items the index has not learnt of yet: number and text, newest first."""
+        """Returns number and text of archived items that the index has not received yet, newest first."""
         ...
 
     async def outbox_batch(self, limit: int) -> OutboxBatch: ...

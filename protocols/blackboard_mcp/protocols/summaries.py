@@ -1,4 +1,4 @@
-"""Summaries: who may write one, what a writer is told, and a request that an agent writes one."""
+"""Summaries: the kinds of summarisers, their tasks, and requests that an agent writes a summary."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .values import dataclass
 
 EXTRACTIVE, OPENAI, OLLAMA, AGENT = "extractive", "openai", "ollama", "agent"
 SUMMARISERS = (EXTRACTIVE, OPENAI, OLLAMA, AGENT)
-"""Who can write: nobody (sentences of the sources are chosen), two kinds of endpoint, an agent of the board."""
+"""The kinds of summarisers: sentences chosen from the sources, two kinds of endpoint, or an agent of the board."""
 ENDPOINTS = (OPENAI, OLLAMA)
 AS_LAUNCHED = "default"
-"""A board's word for the summariser that its server was launched with."""
+"""The value by which a board chooses the summariser that its server was launched with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How the newest debate about an item ended.
+    """The end of the newest debate about an item.
 
-    `outcome` is what became of the claim: stands, falls, amended or open; `gave_way_to`, which `successor_by` wrote,
-    took its place. `state` is the debate's final state, `by` the agent whose act ended it, `reason` what that agent
-    gave as one, `critiques` the ids of the critiques it was about.
+    `outcome` is stands, falls, amended or open. `gave_way_to` is the id of the item that took its place, and
+    `successor_by` that item's author. `state` is the debate's final state, `by` the agent whose act ended it, and
+    `reason` the reason which that agent gave. `critiques` are the ids of the critiques in the debate.
     """
 
     outcome: str
@@ -39,9 +39,9 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class SummaryTask:
-    """A finished thread to be summarised: its name, its sources in order of posting, and the room there is.
+    """A finished thread to be summarised: its name, its sources in order of posting, and the room for the summary.
 
-    `limit_tokens` bounds the body; the line that lists the sources is the server's and comes on top.
+    `limit_tokens` bounds the body; the server adds a line that lists the sources, which does not count.
     """
 
     board: str
@@ -49,13 +49,14 @@ class SummaryTask:
     sources: tuple[Item, ...]
     limit_tokens: int
     endings: Mapping[int, Ending] = field(default_factory=dict)
-    """How debates about sources ended, by the number of the source."""
+    """The ends of debates about sources, by the number of the source."""
 
 
 class Summariser(Protocol):
-    """Something outside that writes bodies of summaries. Called outside any transaction; may be slow or wrong.
+    """A program or model outside the server that writes bodies of summaries.
 
-    What it answers is held against the sources before anything is made of it.
+    It is called outside any transaction, and may be slow or wrong: its answer is checked against the sources before
+    use.
     """
 
     @property
@@ -64,11 +65,12 @@ class Summariser(Protocol):
         ...
 
     async def write(self, task: SummaryTask) -> str:
-        """The body: lines that end with the ids they rest on, as `[F-3, D-7]`.
+        """Returns the body: lines that end with the ids they rest on, such as `[F-3, D-7]`.
+
+        It has no time limit of its own; the caller may cancel it.
 
         Raises:
-            SummaryFailed: there is no answer, or none that can be read. It may take as long as it was
-                given, and it may be cancelled.
+            SummaryFailed: there is no answer, or none that can be read.
         """
         ...
 
@@ -79,10 +81,10 @@ class Summariser(Protocol):
 class SummaryRequest:
     """A finished thread that an agent is asked to summarise.
 
-    `thread` is its number, `name` its id. `seen` is the `seq` each source was read at: when one of them
-    moves, the request is void. `holder` has it until `held_until` under the token `lease`, a sequence of
-    the board, so that a later holder's is always higher; 0 while nobody took it. Nobody's after
-    `due_at`: then the server writes the summary without a model.
+    `thread` is its number, `name` its id. `seen` maps each source to the `seq` at which it was read; if a source
+    changes, the request is void. `holder` holds the request until `held_until`, under the token `lease`. That is a
+    sequence of the board, so a later holder's token is always higher; it is 0 until somebody takes the request. After
+    `due_at` nobody can take it any more, and the server writes the summary without a model.
     """
 
     board: str
@@ -100,7 +102,7 @@ class SummaryRequest:
 
 @dataclass(frozen=True, slots=True)
 class DueSummary:
-    """A request that nobody met in time, or that is void because its thread `moved`."""
+    """A summary request that nobody met in time, or that is void because its thread changed (`moved`)."""
 
     board: str
     thread: int

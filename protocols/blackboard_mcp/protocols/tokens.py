@@ -6,17 +6,19 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 DEFAULT_TOKENIZER: Final = "o200k_base"
-"""What counts on a board where nothing else is said."""
+"""The tokenizer of a board that names no other."""
 Count = Callable[[str], int]
-"""Says how many tokens a text has."""
+"""A function that returns the number of tokens in a text."""
 
 
 class Tokenizer(Protocol):
-    """Counts the tokens of a text. Deterministic, thread-safe, never fails on valid Unicode."""
+    """A counter of tokens. It is deterministic and thread-safe, and never fails on valid Unicode."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name by which boards choose it."""
+        ...
 
     def count(self, text: str) -> int:
-        """How many tokens `text` has; 0 for the empty text."""
+        """Returns the number of tokens in `text`; 0 for the empty text."""
         ...

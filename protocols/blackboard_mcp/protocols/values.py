@@ -1,8 +1,8 @@
 """Frozen dataclasses whose methods are written at first use.
 
-The standard library writes and compiles six methods for each class, which took a third of our part of a start; most
-starts use few of the classes. Here a class has its fields, slots and guard at once, and its methods with the first
-instance.
+The standard library writes and compiles six methods for each class, which took a third of our part of a start,
+although most starts use few of the classes. Here a class gets its fields, its slots and its protection against
+assignment at once, and the other methods with its first instance.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(given: type | None = None, /, **options: bool) -> Any:
-        """The standard library's decorator, by which a class that is `frozen` with `slots` is finished later.
+        """Decorates a class like `dataclasses.dataclass`, but finishes it later if it is `frozen` with `slots`.
 
-        A class that derives from a dataclass, or has such methods of its own, is finished at once.
+        A class that derives from a dataclass, or defines such methods itself, is finished at once.
         """
 
         def made(cls: type) -> type:
@@ -45,7 +45,7 @@ def _later(cls: type) -> Any:
 
 
 def _first(made: type, name: str) -> Any:
-    """A method that has all of them written, and does then what it was called for."""
+    """Returns a method that first writes all of the class's methods, and then calls the written one of that name."""
 
     def method(self: object, *values: object, **named: object) -> Any:
         _finish(made)

@@ -1,8 +1,8 @@
-"""Visibility: the mark that an item or event bears, and those who look.
+"""Visibility: the mark on an item or event, and the viewers who may see it.
 
-The mark, `owner` in rows and events, is empty for what the board sees, an agent's name for what is private to it,
-and `team:` with the name of somebody for what the agents who act for them share. Names have no colon, so the three
-are never taken for one another.
+The mark is called `owner` in rows and events. It is empty for what the whole board sees, an agent's name for what is
+private to that agent, and `team:` with an owner's name for what the agents of that owner share. Names contain no
+colon, so a mark is never ambiguous.
 """
 
 from __future__ import annotations
@@ -13,27 +13,28 @@ TEAM = "team:"
 
 
 def team_of(owner: str) -> str:
-    """The mark of what the agents who act for `owner` share."""
+    """Returns the mark of what the agents of `owner` share."""
     return TEAM + owner
 
 
 def visibility_of(mark: str) -> Visibility:
-    """What a mark says."""
+    """Returns the visibility that a mark stands for."""
     if not mark:
         return Visibility.BOARD
     return Visibility.TEAM if mark.startswith(TEAM) else Visibility.PRIVATE
 
 
 def visible_with(mark: str, other: str) -> bool:
-    """Whether who sees what bears the other mark may be told of what bears the first, which its author sees.
+    """Tells whether something marked `other` may mention an item marked `mark`, which its author sees.
 
-    What is private tells its author of all that the author sees; what others see as well, of no more than they see.
+    Something private may mention all that its author sees. Anything else may mention only what all of its own readers
+    see: items that the whole board sees, or those with the same mark.
     """
     return mark in ("", other) or visibility_of(other) is Visibility.PRIVATE
 
 
 class Viewer:
-    """An agent who looks at events, with the team that it is of by now: `team` may change while it looks."""
+    """An agent that looks at events, with its team's mark. `team` may change while the agent looks."""
 
     __slots__ = ("__weakref__", "agent", "team")
 
@@ -42,5 +43,5 @@ class Viewer:
         self.team = team_of(agent if owner is None else owner)
 
     def sees(self, mark: str) -> bool:
-        """Whether the viewer may learn of what bears the mark."""
+        """Tells whether the viewer may see what has the mark."""
         return mark in ("", self.agent, self.team)

@@ -1,7 +1,7 @@
-"""Characters that hide, turn, move or end text, shown as escapes: `\\u202e`.
+r"""Characters that hide, turn, move or end text, shown as escapes: `\\u202e`.
 
-What agents, clients and people give is untrusted. Nobody may write a line that looks like the server's own, or
-tell a terminal what to do.
+Text from agents, clients and people is untrusted. None of it may look like a line of the server's own, or control a
+terminal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SPACING = re.compile("[\t\n\r\v\f\x85\u2028\u2029]")
 
 
 def visible(text: str) -> str:
-    """`text` with every control, invisible and direction-changing character as an escape; lines stay."""
+    """Returns `text` with every control, invisible and direction-changing character escaped; line ends remain."""
     if text.isascii() and text.isprintable():
         return text
     return HIDDEN.sub(_escape, text)
@@ -42,7 +42,7 @@ def _escaped(character: str) -> str:
 
 
 def escape(text: str, keep: str = "") -> str:
-    """`visible`, with line ends and tabs as escapes too, except those characters that are in `keep`."""
+    """Returns `visible(text)` with line ends and tabs escaped as well, except characters in `keep`."""
     shown = visible(text)
     if shown.isprintable():
         return shown
