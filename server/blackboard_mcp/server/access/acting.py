@@ -1,4 +1,6 @@
-"""The member for whom the call under way acts, carried beside the call to those who judge its changes."""
+"""The principal on whose behalf the current call runs, kept in a context variable for those who judge its
+changes.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ _ACTING: Final[ContextVar[Principal | None]] = ContextVar("blackboard_acting", d
 
 
 class acting:
-    """What is changed within is changed by this principal."""
+    """Context manager: changes made inside it are judged as made by this principal."""
 
     __slots__ = ("_principal", "_token")
 
@@ -28,7 +30,10 @@ class acting:
 
 
 def who_acts(agent: str) -> Principal:
-    """The principal of the call under way; one without any role where nobody said whose call of the agent's it is."""
+    """Returns the principal of the current call.
+
+    Where none is set, or it is another agent's, returns a principal with this agent's name and no roles.
+    """
     principal = _ACTING.get()
     if principal is None or principal.agent != agent:
         return Principal(agent, agent, {})
@@ -36,7 +41,10 @@ def who_acts(agent: str) -> Principal:
 
 
 def as_member(principal: Principal, grant: Grant | None) -> Principal:
-    """The principal with the role that the board itself gave it, in the place of the credential's."""
+    """Returns the principal with the role that the board gave it, in place of the role in its credential.
+
+    Returns the principal unchanged without a grant, or where the board gave no role.
+    """
     if grant is None or grant.member is None:
         return principal
     return replace(principal, roles={**principal.roles, grant.board: grant.member})

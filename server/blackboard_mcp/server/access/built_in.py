@@ -1,4 +1,7 @@
-"""The access policies that come with the server. Pure, and quick enough to be asked on the event loop."""
+"""The access policies that come with the server.
+
+They do no input or output and answer quickly, so they may run on the event loop.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ from blackboard_mcp.protocols.values import dataclass
 WRITES: Final = frozenset(
     {ChangeKind.POST, ChangeKind.VERSION, ChangeKind.AMEND, ChangeKind.STATUS, ChangeKind.DELETE}
 )
-"""What changes an item itself: what rules and prefixes are about where nothing else is said."""
+"""Kinds of change that alter an item itself. Role rules cover these by default, and owner prefixes cover only
+these.
+"""
 OWNER: Final = "{owner}"
 AGENT: Final = "{agent}"
 PATTERNS: Final = ("{owner}:**",)
@@ -26,14 +31,17 @@ _LISTED: Final = 5
 
 
 class AllowAll:
-    """Allows every change: what a board has without policies."""
+    """Policy that allows every change."""
 
     def decide(self, principal: Principal, change: Change) -> Verdict:
         return Verdict.ALLOW
 
 
 class DenyRest:
-    """Stands for denying what no policy before it allowed; the composition sees to it."""
+    """Marker for a policy that denies every change that no earlier policy allowed.
+
+    `decide` itself has no opinion; `AccessJudge` carries out the denial.
+    """
 
     def decide(self, principal: Principal, change: Change) -> Verdict:
         return Verdict.NO_OPINION
@@ -41,7 +49,10 @@ class DenyRest:
 
 @dataclass(frozen=True, slots=True)
 class RoleRule:
-    """Changes, and the roles that may make them; what is `None` is not looked at."""
+    """Rule that names a group of changes and the roles that may make them.
+
+    A field that is `None` matches every change.
+    """
 
     roles: tuple[Role, ...]
     boards: frozenset[str] | None = None
@@ -50,6 +61,7 @@ class RoleRule:
     what: frozenset[ChangeKind] = WRITES
 
     def concerns(self, change: Change) -> bool:
+        """Tells whether the rule applies to a change."""
         return (
             change.kind in self.what
             and (self.boards is None or change.board in self.boards)
@@ -64,7 +76,9 @@ class RoleRule:
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """A table of which roles may: every rule that a change meets must have the principal's role."""
+    """Policy of role rules: for every rule that applies to a change, the principal needs one of the rule's
+    roles.
+    """
 
     rules: tuple[RoleRule, ...]
 
@@ -84,10 +98,11 @@ class Roles:
 
 @dataclass(frozen=True, slots=True)
 class OwnerPrefixes:
-    """Keys that one owner's agents alone write, or one agent alone.
+    """Policy that reserves keys for one owner's agents, or for one agent.
 
-    A key that a pattern matches with any name in the place of `{owner}` or `{agent}` is written by those with whose
-    name it matches; one that globs of `owners` match, by agents of that owner. What `free` matches is everybody's.
+    `patterns` are key globs with `{owner}` or `{agent}` in them: a key that matches with some name there may
+    be written only by the owner or agent of that name. `owners` maps an owner to key globs that this owner's
+    agents may write. Keys that match a glob of `free` are not reserved.
     """
 
     patterns: tuple[str, ...] = PATTERNS
@@ -123,7 +138,9 @@ def _any(globs: Sequence[str], key: str) -> bool:
 
 
 def _with_names(pattern: str, principal: Principal) -> str | None:
-    """The glob of the principal's own keys; `None` where its name cannot stand in a key's segment."""
+    """Returns the pattern with the principal's names filled in, or `None` where a name cannot stand in a
+    key's segment.
+    """
     if not all(_NAME.match(name) for name in (principal.owner, principal.agent)):
         return None
     return pattern.replace(OWNER, principal.owner).replace(AGENT, principal.agent)

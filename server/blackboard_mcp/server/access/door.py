@@ -1,6 +1,6 @@
-"""The door that every call goes through, and the watch over calls that wait.
+"""The check that every call passes before it runs, and the watch over calls that wait.
 
-Knows callers, needs and board names. Refuses to know how it is decided: a hook says.
+This module knows callers, needs and board names. It does not decide: it asks the `enter` hook.
 """
 
 from __future__ import annotations
@@ -15,29 +15,33 @@ from blackboard_mcp.protocols.errors import BlackboardError
 from blackboard_mcp.protocols.grants import Grant
 
 RECHECK_SECONDS: Final = 2.0
-"""Calls that wait are looked at again so often; a credential that ends, ends its requests by itself."""
+"""Seconds between two checks of a waiting call's rights. A credential that expires ends its requests without
+this check.
+"""
 
 EnterHook = Callable[[Principal, frozenset[Action], str | None], Awaitable[Grant]]
 
 
 class Door:
-    """Lets calls in by `enter`; without it everybody may do everything."""
+    """Check before each call, made by the hook `enter`. Without a hook every call may do everything."""
 
     def __init__(self) -> None:
         self.enter: EnterHook | None = None
 
     async def let_in(self, principal: Principal, needs: frozenset[Action], board: str | None) -> Grant | None:
-        """The grant of a call; none where nothing is needed, or nobody decides.
+        """Returns the grant of a call, or `None` where the call needs nothing or no hook is set.
+
+        `needs` are the actions that the call takes; `board` is `None` for the default board.
 
         Raises:
-            BlackboardError: it may not come in.
+            BlackboardError: the call is refused.
         """
         if self.enter is None or not needs:
             return None
         return await self.enter(principal, needs, board)
 
     async def admits(self, principal: Principal, needs: frozenset[Action], board: str | None) -> bool:
-        """Whether a call would be let in; for what has no words for a refusal."""
+        """Tells whether a call would be let in. For callers that do not show the reason of a refusal."""
         try:
             await self.let_in(principal, needs, board)
         except BlackboardError:
@@ -45,12 +49,18 @@ class Door:
         return True
 
     def watch(self, principal: Principal, grant: Grant | None) -> Watch:
-        """What is awaited within ends with the refusal as soon as the grant does not hold any more."""
+        """Returns a context manager that cancels the code inside it once the grant is no longer valid.
+
+        The block then raises the refusal.
+        """
         return Watch(None if grant is None else self.enter, principal, grant, RECHECK_SECONDS)
 
 
 class Watch:
-    """Looks every few seconds whether a grant still holds, and cancels the task that entered where it does not."""
+    """Context manager that checks every few seconds whether a grant is still valid.
+
+    Where it is not, the watch cancels the task that entered, and leaving the block raises the refusal.
+    """
 
     def __init__(
         self, enter: EnterHook | None, principal: Principal, grant: Grant | None, seconds: float

@@ -1,4 +1,4 @@
-"""Identity as clients state it: names in headers on a server without tokens, and a bearer token with care."""
+"""Identity as clients state it: headers with names for servers without tokens, and checks of bearer tokens."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ _ADDRESS: Final = re.compile(r"[\x21-\x7e]+")
 AGENT_HEADER: Final = "x-blackboard-agent"
 OWNER_HEADER: Final = "x-blackboard-owner"
 PRINCIPAL_SCOPE_KEY: Final = "blackboard.principal"
-"""Where a request's ASGI scope has its `Principal`, once the request is identified."""
+"""Key of the ASGI scope under which an identified request's `Principal` is stored."""
 CHALLENGE_SCOPE_KEY: Final = "blackboard.challenge"
-"""Where the scope of a request that a page refuses has the challenge to answer with."""
+"""Key of the ASGI scope under which the challenge for a page's refusal is stored."""
 
 
 def agent_from_headers(headers: Mapping[str, str]) -> str:
-    """The name in the header; `headers` have lower-case names.
+    """Returns the agent's name from the header `x-blackboard-agent`.
+
+    `headers` maps lower-case header names to values.
 
     Raises:
-        InvalidInput: there is none, or it is not a name.
+        InvalidInput: the header is missing, or its value is not a valid name.
     """
     name = headers.get(AGENT_HEADER)
     if name is None:
@@ -40,7 +42,10 @@ def agent_from_headers(headers: Mapping[str, str]) -> str:
 
 
 def how_to_reach(why: str) -> str:
-    """What to do when a connection failed by a wrong address or certificate, or nobody listens there; else empty."""
+    """Returns advice for a failed connection, beginning with `; `, or an empty text where none is known.
+
+    `why` is the text of the error: the advice is chosen by words in it, such as "refused".
+    """
     return next((f"; {step}" for sign, step in _STEPS if sign in why), "")
 
 
@@ -65,14 +70,14 @@ _STEPS: Final = (
     ("refused", _NOBODY),
     ("ConnectTimeout", _NOBODY),
 )
-"""What a failure's words have in them, and the next step."""
+"""Pairs of a part of an error's text and the advice for that error."""
 
 
 def agent_name(name: str) -> str:
-    """The name in a header, where characters beyond ASCII are percent-encoded UTF-8.
+    """Returns the name that a header value holds, with percent-encoded UTF-8 decoded.
 
     Raises:
-        InvalidInput: it is no name, or not encoded so.
+        InvalidInput: the value is not a valid name, not ASCII, or not percent-encoded UTF-8.
     """
     if not name.isascii():
         raise InvalidInput(
@@ -88,12 +93,12 @@ def agent_name(name: str) -> str:
 
 
 def name_header(name: str) -> str:
-    """A name as a header holds it."""
+    """Returns a name in the form that a header value takes: percent-encoded UTF-8."""
     return quote(name, safe="@")
 
 
 def _as_meant(name: str) -> str:
-    """How a name is to be sent whose bytes came as they are."""
+    """Returns advice on how to send a name that came as raw bytes instead of percent-encoded."""
     try:
         meant = check_name(name.encode("latin-1").decode())
     except (InvalidInput, UnicodeError):
@@ -102,10 +107,10 @@ def _as_meant(name: str) -> str:
 
 
 def server_url(url: str) -> str:
-    """The address of a server's MCP endpoint, of which the path may be left out.
+    """Returns the address of a server's MCP endpoint, with the path `/mcp` added where `url` has none.
 
     Raises:
-        InvalidInput: it is no such address, or has a password, which would be shown and stored.
+        InvalidInput: `url` is no HTTP address, or holds a password, which would be shown and stored.
     """
     try:
         parts = urlsplit(url)
@@ -122,10 +127,10 @@ def server_url(url: str) -> str:
 
 
 def check_bearer(url: str, token: str) -> None:
-    """See that a client may send a bearer token to an address.
+    """Checks that a client may send a bearer token to an address.
 
     Raises:
-        InvalidInput: others could read it on its way, or it has characters that no token has.
+        InvalidInput: others could read the token on its way, or it has characters that no token has.
     """
     if not (token.isascii() and token.isprintable() and " " not in token):
         raise InvalidInput("BLACKBOARD_TOKEN has characters that no token has.")
@@ -138,10 +143,10 @@ def check_bearer(url: str, token: str) -> None:
 
 
 def read_token(file: Path) -> str:
-    """The token that a file holds.
+    """Returns the token in a file, without the space around it.
 
     Raises:
-        InvalidInput: it cannot be read, others can read it, or it is empty.
+        InvalidInput: the file cannot be read, other users can read it, or it is empty.
     """
     try:
         mode = file.stat().st_mode
@@ -158,7 +163,7 @@ def read_token(file: Path) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether the address can be reached from this machine only."""
+    """Tells whether a host name or address can be reached only from this machine."""
     if host == "localhost":
         return True
     try:

@@ -1,7 +1,8 @@
-"""The judge of what agents change: asks the policies that hold on the board, and says no where one does.
+"""The judge of agents' changes: it asks the access policies of a board, and refuses a change that one of them
+denies.
 
-Policies are asked in order: first those of the launch, then those that the board chose. The first that denies
-decides; a change is made where none does. A policy that cannot be asked denies.
+Policies from the launch configuration are asked first, then those that the board chose. The first denial
+decides; without a denial the change is made. A policy that cannot be asked denies.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from .registry import AccessPolicies, NamedPolicy
 logger = logging.getLogger(__name__)
 
 TURN_SECONDS: Final = 4.0
-"""How long a call waits until it is its turn to ask a policy of the operator's."""
+"""Seconds that a call waits for its turn to ask one of the operator's policies."""
 _REASON: Final = 300
 _INLINE: Final = 200
-"""So many changes built-in policies are asked about on the event loop."""
+"""Most changes for which built-in policies run on the event loop; more run in a thread."""
 
 
 class AccessJudge:
-    """Decides changes by the policies of a server."""
+    """Judge that decides changes by the access policies of a server."""
 
     def __init__(self, policies: AccessPolicies) -> None:
         self._policies = policies
@@ -43,23 +44,26 @@ class AccessJudge:
 
     @property
     def policies(self) -> AccessPolicies:
+        """The access policies that the judge asks."""
         return self._policies
 
     async def ask(self, store: BoardStore, agent: str, access: tuple[str, ...], change: Change) -> None:
-        """About a change that no transaction of the agent's makes, on a board that chose `access`.
+        """Checks one change that is made outside of a transaction.
+
+        `access` are the names of the policies that the board chose.
 
         Raises:
-            Forbidden: a policy denies it.
+            Forbidden: a policy denies the change.
         """
         if self._policies.on(change.board, access):
             owner, role = await store.owner_of(agent), await store.role_of(change.board, agent)
             await self.judge(Proposal(agent, owner, role, access, (change,)))
 
     async def judge(self, wanted: Proposal) -> frozenset[Change]:
-        """All of the changes, where every policy that holds lets them pass.
+        """Asks the policies about all changes of a transaction, and returns the changes when none is denied.
 
         Raises:
-            Forbidden: one does not; it names the policy, the change, and what may be.
+            Forbidden: a policy denies a change; the error names the policy, the change and the reason.
         """
         changes = wanted.changes
         principal = _as_the_board_has_it(who_acts(wanted.agent), wanted)
@@ -82,13 +86,16 @@ class AccessJudge:
     async def _asked(
         self, policy: NamedPolicy, principal: Principal, changes: Sequence[Change]
     ) -> list[Verdict | Deny]:
-        """What the policy says of each of the changes; a denial is the last."""
+        """Returns the policy's verdict on each change, in order. The list ends at the first denial.
+
+        A policy of the operator's that fails or takes too long counts as a denial.
+        """
         if not policy.own:
             if len(changes) <= _INLINE:
                 return _verdicts(policy.policy, principal, changes)
             return await asyncio.to_thread(_verdicts, policy.policy, principal, changes)
         bounded, turn = self._bounded.setdefault(policy.name, (Bounded(policy.name), asyncio.Lock()))
-        # What a policy does to what it is given stays with it.
+        # The policy gets copies, so that it cannot alter the caller's objects.
         given = replace(principal, roles=MappingProxyType(dict(principal.roles)))
         copies = [replace(change) for change in changes]
 
@@ -103,7 +110,7 @@ class AccessJudge:
             finally:
                 turn.release()
 
-        # A call that is cancelled leaves the policy thinking: the turn is over when it has answered.
+        # A cancelled call does not stop the policy: its turn ends only when the policy has answered.
         asking = asyncio.ensure_future(in_turn())
         self._asking.add(asking)
         asking.add_done_callback(self._asking.discard)
@@ -119,7 +126,10 @@ class AccessJudge:
 
 
 def _as_the_board_has_it(principal: Principal, wanted: Proposal) -> Principal:
-    """The principal with the owner and the role that stand in the transaction; none on a board it does not reach."""
+    """Returns the principal with the owner and role that the transaction read from the store.
+
+    The role is left as it is on a board that the credential does not reach.
+    """
     board = wanted.changes[0].board
     roles = dict(principal.roles)
     if wanted.role is not None and principal.role_on(board) is not None:

@@ -1,6 +1,6 @@
-"""The actions that each tool needs, by its name and, where they decide, by the arguments of the call.
+"""The actions that each tool needs, by the tool's name and, for some, by the arguments of the call.
 
-Knows the tools' arguments, checked. Refuses to know who calls: `rights` decides.
+This module knows the checked arguments of tools. It does not know callers: `rights` decides whether they may.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _EVERYTHING: Final = frozenset(Action)
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A kind of call: its name, what it needs, and whether a call is of this kind."""
+    """One kind of call to a tool: its name, the actions it needs, and a test of the arguments for it."""
 
     name: str
     needs: frozenset[Action]
@@ -28,23 +28,27 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What calls of one entry need: all that the cases need that hold for the call.
+    """The actions that calls of one tool need: those of every case that applies to the call.
 
-    A call for which no case holds needs everything, so that what was forgotten is refused.
+    A call to which no case applies needs every action, so that a forgotten case is refused. Without cases
+    nothing is needed.
     """
 
     cases: tuple[Case, ...]
     keeps: bool = False
-    """Calls that need only to read may change what the caller keeps for itself."""
+    """Whether calls that need only the right to read may still change the caller's own records, such as
+    subscriptions.
+    """
 
     def of(self, arguments: Arguments) -> frozenset[Action]:
+        """Returns the actions that a call with these arguments needs."""
         if not self.cases:
             return frozenset()
         held = [case.needs for case in self.cases if case.holds(arguments)]
         return frozenset().union(*held) if held else _EVERYTHING
 
     def only_reads(self, arguments: Arguments) -> bool:
-        """Whether a call can change nothing; one of arguments that were not checked may be any call."""
+        """Tells whether a call can change nothing. Returns false for arguments that cannot be understood."""
         try:
             return not self.keeps and self.of(arguments) <= {Action.READ}
         except (AttributeError, TypeError, ValueError):
@@ -52,17 +56,18 @@ class Needs:
 
 
 def always(*actions: Action) -> Needs:
-    """The same for every call."""
+    """Returns needs that are the same for every call."""
     return Needs((Case("", frozenset(actions), lambda _: True),))
 
 
 NOTHING: Final = Needs(())
-"""For what touches no board."""
+"""Needs of calls that touch no board."""
 READS: Final = always(Action.READ)
+"""Needs of calls that only read."""
 
 
 def _case(name: str, action: Action, holds: Callable[[Arguments], bool]) -> Case:
-    """A case that needs an action, and to read as well: its answers tell of the board."""
+    """Returns a case that needs an action and the right to read, because answers tell about the board."""
     return Case(name, frozenset({Action.READ, action}), holds)
 
 
@@ -112,7 +117,7 @@ def _consumes(op: str) -> Callable[[Arguments], bool]:
 
 
 def _debates(op: str) -> Callable[[Arguments], bool]:
-    """Whether a transaction has a debate's operation among its own."""
+    """Returns a test for transactions with this operation among their debate operations."""
 
     def holds(arguments: Arguments) -> bool:
         return any(call.get("op") == op for call in arguments.get("debates") or ())
@@ -201,4 +206,4 @@ TOOLS: Final[Mapping[str, Needs]] = MappingProxyType(
         ),
     }
 )
-"""By the name of the tool."""
+"""Needs by the name of the tool."""

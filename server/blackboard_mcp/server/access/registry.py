@@ -1,4 +1,4 @@
-"""Access policies by name, and which hold on which board."""
+"""Access policies by name, and the boards to which each applies."""
 
 from __future__ import annotations
 
@@ -20,28 +20,31 @@ _NOTHING = "Nothing was changed."
 
 @dataclass(frozen=True, slots=True)
 class NamedPolicy:
-    """A policy of this server; `own` where it is a class of the operator's."""
+    """Access policy of this server. `own` is true for a class that the operator supplied."""
 
     name: str
     policy: AccessPolicy
     own: bool
     denies_rest: bool = False
     kind: str = ""
-    """The built-in policy that it is, or the path of the class."""
+    """Name of the built-in policy, or the import path of the class."""
     boards: frozenset[str] = frozenset()
 
     def holds_on(self, board: str) -> bool:
+        """Tells whether the policy applies to a board without the board choosing it."""
         return EVERYWHERE in self.boards or board in self.boards
 
 
 class AccessPolicies:
-    """What holds on boards in this process, and what they may choose from."""
+    """Access policies of this process: those that always apply to a board, and those that boards may choose."""
 
     def __init__(self, tables: Iterable[AccessTable] = ()) -> None:
-        """`tables` are of the launch configuration alone: classes that they name are imported and run.
+        """Imports and instantiates the classes that `tables` name; `tables` come from the launch
+        configuration alone.
 
         Raises:
-            InvalidInput: a class that cannot be made or has no `decide`; it names the file and the table.
+            InvalidInput: a class cannot be instantiated or has no `decide`; the error names the file and the
+                table.
         """
         self._named: dict[str, NamedPolicy] = {
             name: NamedPolicy(name, policy, own=False, denies_rest=name == DENY_REST, kind=name)
@@ -57,32 +60,34 @@ class AccessPolicies:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Those that boards may choose."""
+        """Names of the policies that boards may choose."""
         return tuple(self._named)
 
     @property
     def named(self) -> tuple[NamedPolicy, ...]:
+        """All policies of this process."""
         return tuple(self._named.values())
 
     @property
     def boards(self) -> frozenset[str]:
-        """Boards on which some policy holds whatever they choose; `*` stands for every board."""
+        """Boards to which some policy applies whatever the board chooses; `*` stands for every board."""
         return frozenset().union(*(policy.boards for policy in self._named.values()))
 
     def on(self, board: str, chosen: Iterable[str]) -> list[NamedPolicy | str]:
-        """What holds on a board, in the order of asking: what the launch says, then what the board chose.
+        """Returns the policies that apply to a board, in the order in which they are asked.
 
-        A name stands for itself where this server has no policy of that name.
+        Policies from the launch configuration come first, then those that the board chose. A chosen name that
+        this server does not know is returned as the name itself.
         """
         found: list[NamedPolicy | str] = [p for p in self._named.values() if p.holds_on(board)]
         there = {policy.name for policy in self._named.values() if policy.holds_on(board)}
         return found + [self._named.get(name, name) for name in chosen if name not in there]
 
     def check(self, chosen: Any) -> tuple[str, ...]:
-        """A board's choice.
+        """Returns a board's choice of policies as a tuple of names.
 
         Raises:
-            InvalidInput: it is no list of names that there are, each once.
+            InvalidInput: the choice is not a list of known names, each once, or it is too long.
         """
         there = f"there are: {', '.join(self.names)}"
         if not isinstance(chosen, list | tuple) or not all(isinstance(name, str) for name in chosen):

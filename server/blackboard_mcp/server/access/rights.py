@@ -1,7 +1,7 @@
-"""Rights on a board: the one place where role, scope, action and member meet.
+"""Rights on a board: the one place that combines role, scope, action and membership.
 
-Every entry (tools, resources, prompts, completions, subscriptions, event streams, programs in the process) asks
-here before the use case runs. What single items an agent may see is the store's to say.
+Every entry (tools, resources, prompts, completions, subscriptions, event streams, programs in the process)
+asks here before the use case runs. The store decides which single items an agent may see.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from .needs import READS
 _REMEMBERED_SECONDS: Final = 1.0
 _REMEMBERED: Final = 10_000
 _LISTED: Final = 5
-"""Boards named in one."""
+"""Most boards that a refusal names."""
 _MOST: Final = 1_000
-"""Boards that one list has."""
+"""Most boards that one list holds."""
 _NAMED: Final = 5
-"""Agents named in a refusal."""
+"""Most agents that a refusal names."""
 _STEWARDS: Final = frozenset({Action.MODERATE, Action.ADMINISTER})
 _DECIDERS: Final = frozenset({Action.DECIDE})
 _PROVEN: Final = ("token", "oauth")
@@ -54,12 +54,17 @@ Introduce = Callable[[Principal], Awaitable[None]]
 def _powers(
     own: Role, scopes: frozenset[Scope], proven: bool, steward: bool | None, decider: bool | None
 ) -> Mapping[Role | None, frozenset[Action]]:
-    """What a credential lets its holder do, by the role that the board itself gives them.
+    """Returns the actions that a credential allows, by the role that the board itself gives (`None` for no
+    such role).
 
-    `steward` and `decider` say whether the launch names the agent; `None` where it names nobody. A name gives the
-    right. A list of stewards without the name takes it only from who shows no proof of who they are: such callers are
-    otherwise admins. What they decide where deciders are named needs the word of one of those. An admin by a proven
-    credential administers whatever a board says of them.
+    `own` is the credential's role on the board. `proven` says whether the caller proved its identity by a
+    token. `steward` and `decider` say whether the launch configuration names the agent; `None` means that it
+    names nobody.
+
+    A named agent gets the actions of a steward or decider. A steward list without the agent takes those
+    actions away only from unproven callers, who otherwise are admins. A decider list takes nothing away here:
+    the grant carries the list. An admin by a proven credential may always administer, whatever role the board
+    gives.
     """
     bound = frozenset[Action]().union(*(SCOPED[scope] for scope in scopes))
     powers: dict[Role | None, frozenset[Action]] = {}
@@ -78,15 +83,16 @@ def _powers(
 
 
 def there(boards: Sequence[str]) -> str:
-    """Boards that a caller can name, as the rest of a sentence."""
+    """Returns the end of a sentence that names the boards a caller reaches; empty without any."""
     more = f" +{len(boards) - _LISTED}" if len(boards) > _LISTED else ""
     return f", and you reach {', '.join(boards[:_LISTED])}{more}" if boards else ""
 
 
 class Rights:
-    """Decides over every entry to the boards of a store.
+    """Rights of principals on the boards of a store.
 
-    `stewards` and `deciders` are the agents that the launch names; none named means nobody is.
+    `stewards` and `deciders` are the agents that the launch configuration names; empty means that it names
+    nobody.
     """
 
     def __init__(
@@ -102,21 +108,29 @@ class Rights:
         self._stewards = tuple(stewards)
         self._deciders = tuple(deciders)
         self.introduce: Introduce | None = None
-        """Records whom an agent acts for, by which the store tells what of a team's it may see."""
+        """Hook that records the owner of an agent; the store decides by it which team items the agent may see."""
         self._roles: dict[tuple[str, str], tuple[Role | None, float]] = {}
 
     def default_board(self, principal: Principal) -> str:
-        """The board of a call that names none: the launch's, or where it is hidden the credential's first."""
+        """Returns the board for a call that names none.
+
+        This is the launch's default board or, where the credential does not reach it, the credential's first
+        board by name.
+        """
         if principal.role_on(self._default) is not None or not principal.roles:
             return self._default
         return min(principal.roles)
 
     def reached(self, principal: Principal, boards: Iterable[str]) -> list[str]:
-        """Those of the boards that the credential reaches, in their order."""
+        """Returns those boards that the credential reaches, in the given order."""
         return [board for board in boards if principal.role_on(board) is not None]
 
     async def readable(self, principal: Principal, most: int = _MOST) -> list[tuple[str, Board | None]]:
-        """Boards that the principal may read, with their state once they are there: the default, then the newest."""
+        """Returns the boards that the principal may read, as pairs of name and state, at most `most`.
+
+        The default board comes first, then the newest. The state is `None` for a board that does not exist
+        yet.
+        """
         known = {board.id: board for board in await self._store.boards()}
         newest = sorted(known.values(), key=lambda board: (board.created_at, board.id), reverse=True)
         names = dict.fromkeys([self.default_board(principal), *(board.id for board in newest)])
@@ -129,7 +143,11 @@ class Rights:
         return found
 
     def powers(self, principal: Principal, board: str) -> Mapping[Role | None, frozenset[Action]]:
-        """What the principal may do on a board, by the role that the board itself gives; nothing where it is hidden."""
+        """Returns the actions that the principal may take on a board, by the role that the board itself
+        gives.
+
+        All sets are empty where the credential does not reach the board.
+        """
         own = principal.role_on(board)
         if own is None:
             return dict.fromkeys((None, *Role), frozenset[Action]())
@@ -142,15 +160,15 @@ class Rights:
         )
 
     async def enter(self, principal: Principal, needs: Collection[Action], board: str | None) -> Grant:
-        """Lets a call in that needs these actions on a board (without a name: the default one).
+        """Lets in a call that needs these actions on a board, and returns the grant under which it writes.
 
-        The grant is what the call's writes are made under.
+        `board` is `None` for the default board.
 
         Raises:
-            InvalidInput: not a board id.
-            UnknownReference: the credential does not reach the board, whether it is there or not.
-            Forbidden: the role, the scopes or the launch do not allow it.
-            Refused: nobody may be called like the agent.
+            InvalidInput: `board` is no valid board id.
+            UnknownReference: the credential does not reach the board, whether the board exists or not.
+            Forbidden: the role, the scopes or the launch configuration do not allow it.
+            Refused: the agent's name is reserved.
         """
         name = self.default_board(principal) if board is None else check_board(board)
         if principal.role_on(name) is None:
@@ -180,14 +198,16 @@ class Rights:
         return replace(grant, member=member)
 
     async def _was_there(self, agent: str, board: str) -> bool:
-        """Whether an agent was on the board before its name was reserved."""
+        """Tells whether an agent of this name is already on the board; such an agent keeps a reserved name."""
         try:
             return any(known.name == agent for known in await self._store.agents(board))
         except UnknownReference:
             return False
 
     async def admits(self, principal: Principal, needs: Collection[Action], board: str) -> bool:
-        """Whether `enter` would let it in; for boards of which nothing else is said."""
+        """Tells whether `enter` would let a call in, for callers that show no reason. An invalid board id
+        still raises.
+        """
         try:
             await self.enter(principal, needs, board)
         except (Refused, UnknownReference):
@@ -195,7 +215,9 @@ class Rights:
         return True
 
     def absent(self, principal: Principal, board: str) -> UnknownReference:
-        """What is said of a board that the credential does not reach; nobody looks whether there is one."""
+        """Returns the error for a board that the credential does not reach. It does not tell whether the
+        board exists.
+        """
         return UnknownReference(
             f"There is no board '{board}'. Nothing was changed; your default board is "
             f"'{self.default_board(principal)}'{there(sorted(principal.roles))}.",
@@ -203,12 +225,15 @@ class Rights:
         )
 
     def forget(self, board: str) -> None:
-        """Roles on the board changed by this process: what is remembered of them counts no more."""
+        """Forgets the cached roles on a board after this process changed them."""
         for key in [key for key in self._roles if key[0] == board]:
             del self._roles[key]
 
     async def _role(self, board: str, agent: str, *, afresh: bool = False) -> Role | None:
-        """The role that a board gives an agent, as of a second ago at most: what a call writes, the store checks."""
+        """Returns the role that a board gives an agent, from a cache that is at most a second old.
+
+        This is safe for writes because the store checks the role again. `afresh` skips the cache.
+        """
         now = asyncio.get_running_loop().time()
         kept = self._roles.get((board, agent))
         if kept is not None and not afresh and now - kept[1] < _REMEMBERED_SECONDS:
@@ -223,7 +248,10 @@ class Rights:
     async def _refusal(
         self, principal: Principal, grant: Grant, member: Role | None, action: Action
     ) -> Forbidden:
-        """Says what the action needs and, to who may read the board, who has it."""
+        """Returns the error for an action that a principal lacks, with the role or scope that it takes.
+
+        A principal who may read the board also learns which agents may take the action.
+        """
         board = grant.board
         role = member or principal.role_on(board)
         scope = next(scope for scope, opened in SCOPED.items() if action in opened)
@@ -255,5 +283,5 @@ class Rights:
         )
 
     def _listed(self, action: Action) -> tuple[str, ...]:
-        """The agents to whom the launch gives an action by name."""
+        """Returns the agents to whom the launch configuration gives an action by name."""
         return self._deciders if action in _DECIDERS else self._stewards if action in _STEWARDS else ()

@@ -1,4 +1,6 @@
-"""Access policies as the operator writes them: tables of a file, checked key by key; nothing is imported here."""
+"""Access policies as the operator writes them: tables of a file, checked key by key. Nothing is imported
+here.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ READY: Final[Mapping[str, AccessPolicy]] = {
     OWNER_PREFIXES: OwnerPrefixes(),
     DENY_REST: DenyRest(),
 }
-"""Those that need no table."""
+"""Built-in policies that need no table, by name."""
 MAX_TABLES: Final = 32
 MAX_RULES: Final = 100
 MAX_PATTERNS: Final = 100
@@ -42,9 +44,10 @@ E = TypeVar("E", bound=StrEnum)
 
 @dataclass(frozen=True, slots=True)
 class AccessTable:
-    """One policy of the operator's: built in, or a class at a path that is not imported yet.
+    """One access policy from the operator's configuration: a built-in one, or the import path of a class.
 
-    On `boards` (`*` is all of them) it holds whatever a board chooses. `where` is how errors name it.
+    It applies to `boards` whatever a board chooses; `*` stands for every board. `where` is its name in
+    errors.
     """
 
     name: str
@@ -56,10 +59,13 @@ class AccessTable:
 
 
 def access_tables(value: Any, where: str) -> tuple[AccessTable, ...]:
-    """The policies that a setting says: a list of tables and of `NAME=package.module:Class`, or a text of such.
+    """Returns the access policies in a setting's value.
+
+    `value` is a list of tables and of texts `NAME=package.module:Class`, or one text: JSON, or such texts
+    with commas between them. `where` names the setting in errors.
 
     Raises:
-        InvalidInput: the table and the key that is off, and what may be.
+        InvalidInput: a table or key is wrong; the error names it and the allowed values.
     """
     if isinstance(value, str):
         value = _from_text(value, where)
@@ -75,10 +81,12 @@ def access_tables(value: Any, where: str) -> tuple[AccessTable, ...]:
 
 
 def named_classes(value: Any, where: str) -> Any:
-    """A list of `[[policy]]` or `[[validator]]` tables, each with `name` and `class`, as texts `NAME=class`.
+    """Returns a setting's `[[policy]]` or `[[validator]]` tables as texts `NAME=package.module:Class`.
+
+    A value without tables is returned unchanged.
 
     Raises:
-        InvalidInput: the table and the key that is off.
+        InvalidInput: a table or key is wrong; the error names it.
     """
     if not isinstance(value, list) or not any(isinstance(given, dict) for given in value):
         return value

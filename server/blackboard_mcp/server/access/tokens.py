@@ -1,6 +1,7 @@
-"""Access tokens as text: how one is made, read and recognised.
+"""Access tokens as text: creation, parsing and recognition.
 
-`bbt_<id>_<secret>`: the id is public, the secret is 32 random bytes in base64url and known to its holder alone.
+A token is `bbt_<id>_<secret>`: the id is public, the secret is 32 random bytes in base64url, known only to
+its holder.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ def new_access_token(
     trust: Trust = Trust.NORMAL,
     expires_at: datetime | None = None,
 ) -> tuple[AccessToken, str]:
-    """A new token to keep, and its text, which nobody can ever get back from what is kept."""
+    """Returns a new token's record to store, and its text.
+
+    The text cannot be restored from the record, which holds only a digest of the secret.
+    """
     secret = secrets.token_bytes(_SECRET_BYTES)
     token = AccessToken(
         id=secrets.token_hex(_ID_BYTES),
@@ -49,7 +53,9 @@ def new_access_token(
 
 
 def read_access_token(text: str) -> tuple[str, bytes] | None:
-    """The id and the secret's digest of a token's text; `None` for a text that no token has."""
+    """Returns the id and the SHA-256 digest of the secret in a token's text, or `None` for a text that is no
+    token.
+    """
     parts = _TEXT.fullmatch(text)
     if parts is None:
         return None

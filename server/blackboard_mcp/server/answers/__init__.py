@@ -1,1 +1,1 @@
-"""Results in words, and as models for programs."""
+"""Results as text for agents, and as models for programs."""

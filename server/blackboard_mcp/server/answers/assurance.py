@@ -1,4 +1,4 @@
-"""The assurance in errors that nothing was changed, except to a caller who asked for no change."""
+"""Removal of the words "nothing was changed" from errors of calls that asked for no change."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ _SAID = re.compile(
 
 
 def to_reader(message: str) -> str:
-    """The message of an error without the assurance; what followed it begins the next sentence."""
+    """Returns an error message without the words "nothing was changed".
+
+    The words after them begin a sentence of their own.
+    """
     return _SAID.sub(_begun, message)
 
 
 def unassured(error: BlackboardError) -> None:
-    """The error tells a reader the same without the assurance."""
+    """Removes the words "nothing was changed" from an error, in place."""
     error.message = to_reader(error.message)
     error.args = (error.message,)
 
 
 def _begun(found: re.Match[str]) -> str:
-    """A call keeps its name; a word begins a sentence."""
+    """Returns the first letter of the text that follows, as a capital. The name of a call keeps its case."""
     letter, rest = found[1], found[2]
     if letter is None:
         return ""

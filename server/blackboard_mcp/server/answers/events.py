@@ -1,4 +1,4 @@
-"""Events in words, where what happened is no fact about their item alone."""
+"""Sentences for events whose data alone would not explain them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMED = 8
 
 
 def plainly(event: Event) -> str | None:
-    """What happened, as a clause on the event's item or board; `None` where its data says so already."""
+    """Returns a clause that says what happened, or `None` for an event whose data is clear enough."""
     said = event.data
     match event.event:
         case EventType.OBLIGATION_WAIVED if "watcher" in said:

@@ -1,4 +1,4 @@
-"""Says why an item is still there, what would take it and when, or why it left and how it comes back."""
+"""Explanations of why an item stays, when and how it would leave, or why it left and how to restore it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from blackboard_mcp.protocols.pruning import CROWDED, reason
 from ..text.lines import clip, forgotten, item_line, one_line, relative_age
 
 LONGEST = 12
-"""Edges of a chain that are written out; of a longer one both ends."""
+"""Most edges of a chain that are written out; of a longer chain only both ends are shown."""
 _NAMED = 8
 _CLIPPED = 60
 _DUTIES = {
@@ -37,7 +37,7 @@ _DUTIES = {
 
 
 def lines(explanation: Explanation, explained: Explained, now: datetime) -> list[str]:
-    """What there is to say of one item, a sentence a line."""
+    """Returns the explanation of one item, one sentence a line."""
     if explanation.protection is not None:
         return _stays(explanation, explanation.protection, explained.config.quorum)
     if explanation.turn is not None:
@@ -52,7 +52,10 @@ def lines(explanation: Explanation, explained: Explained, now: datetime) -> list
 
 
 def text(explained: Explained, now: datetime) -> str:
-    """A paragraph an item: what it is, then what there is to say of it."""
+    """Returns a paragraph for each item: the item's line, then its explanation.
+
+    Without items it explains the whole board.
+    """
     if explained.outlook is not None:
         return _board(explained, explained.outlook)
     parts = [
@@ -66,7 +69,9 @@ def text(explained: Explained, now: datetime) -> str:
 
 
 def _board(explained: Explained, outlook: PassOutlook) -> str:
-    """What is protected and why, what would leave next and when."""
+    """Returns the explanation of a board: the protected items with reasons, and the items that would leave
+    next.
+    """
     config, to_go = explained.config, tokens_to_go(explained)
     when = f"in {to_go:,} tokens" if to_go else "due"
     said = [
@@ -99,12 +104,14 @@ def _board(explained: Explained, outlook: PassOutlook) -> str:
 
 
 def restore_call(item: Item) -> str:
-    """The one call that brings an archived item back."""
+    """Returns the call that restores an archived item."""
     return f'query_archive(text="{item.id}", restore=true)'
 
 
 def begin_anew(item: Item | wire.WireItem) -> str:
-    """How to go on from a tombstone."""
+    """Returns a sentence on how to go on after a deleted item: how to read its last text and post to its key
+    again.
+    """
     last = f'read(ids=["{item.id}@{item.version - 1}"]) has what it held'
     if item.forgotten is not None:
         last = "its text is gone and cannot be brought back"
@@ -114,7 +121,7 @@ def begin_anew(item: Item | wire.WireItem) -> str:
 
 
 def left_words(event: Event) -> str:
-    """Why an item left, from the event by which it did."""
+    """Returns where in the log and why an item left, from the event by which it left."""
     words = f"seq {event.seq}"
     if "pass" in event.data:
         words += f" pass {event.data['pass']} step {event.data.get('step')}"
@@ -122,7 +129,7 @@ def left_words(event: Event) -> str:
 
 
 def left_why(event: Event) -> str:
-    """The reason alone: what a list of what left has room for."""
+    """Returns only the reason for which an item left, for short lists."""
     if event.event is EventType.ITEM_SUPERSEDED:
         return f"superseded by {event.data.get('by', '?')}"
     if event.event is EventType.ITEM_DELETED:
@@ -131,7 +138,11 @@ def left_why(event: Event) -> str:
 
 
 def chain_words(item: Item, protection: Protection, names: dict[int, str]) -> str:
-    """`H-3 ← C-7 critiques H-3 ← R-9 replies_to C-7`: from what is debated to the item."""
+    """Returns the chain of edges from the debated item to this one: `H-3 ← C-7 critiques H-3 ← R-9 replies_to
+    C-7`.
+
+    `names` maps item numbers to ids. Returns an empty text without a chain.
+    """
     chain = protection.chain
     if not chain:
         return ""
@@ -145,7 +156,7 @@ def chain_words(item: Item, protection: Protection, names: dict[int, str]) -> st
 
 
 def _beginning(end: int, chain: Sequence[Edge]) -> int:
-    """The item a chain begins at, found by going back from its end."""
+    """Returns the number of the item at which a chain begins. `end` is the item at which the chain ends."""
     place = end
     for edge in reversed(chain):
         place = edge.target if edge.source == place else edge.source
@@ -185,7 +196,7 @@ def _named(waits: Sequence[Obligation], item: Item) -> str:
 
 
 def _goes(item: Item, turn: PassTurn, explained: Explained) -> str:
-    """What would take the item, and what goes before it."""
+    """Returns a sentence on which step would remove the item, and how much would leave before it."""
     config = explained.config
     if turn.takes == EXPIRY:
         return "goes now: its time to live has ended"
@@ -211,7 +222,7 @@ def _goes(item: Item, turn: PassTurn, explained: Explained) -> str:
 
 
 def _afterwards(turn: PassTurn) -> str:
-    """What an item leaves after, whatever its importance."""
+    """Returns the things that must leave before an item, whatever its importance."""
     said = ["everything else of its owner that may leave, as open work"] if turn.open_work else []
     if turn.after:
         more = f" +{len(turn.after) - _NAMED}" if len(turn.after) > _NAMED else ""
@@ -221,7 +232,9 @@ def _afterwards(turn: PassTurn) -> str:
 
 
 def _when(turn: PassTurn, explained: Explained) -> list[str]:
-    """When the next pass comes, and whether it gets as far as the item."""
+    """Returns a line on when the next pass starts and whether it would reach the item; no line without a pass
+    for it.
+    """
     if turn.takes in (None, EXPIRY):
         return []
     config, tokens = explained.config, explained.tokens
@@ -243,12 +256,17 @@ def _when(turn: PassTurn, explained: Explained) -> list[str]:
 
 
 def tokens_to_go(explained: Explained) -> int:
-    """Tokens until a pass comes by itself; 0 when one is due."""
+    """Returns the number of tokens that working memory may still gain before a pass starts; 0 when one is
+    due.
+    """
     return max(0, explained.config.high_tokens + 1 - explained.tokens)
 
 
 def is_next(turn: PassTurn, explained: Explained) -> bool | None:
-    """Whether the next pass, which frees all above low-water, gets as far as the item."""
+    """Tells whether the next pass would reach the item, or `None` where that is not known.
+
+    A pass frees all tokens above the low-water mark.
+    """
     if turn.tokens is None or turn.takes is None:
         return None
     frees = max(explained.tokens, explained.config.high_tokens + 1) - explained.config.low_tokens
@@ -271,6 +289,7 @@ def _archived(explanation: Explanation, now: datetime) -> list[str]:
 
 
 def wire_explained(explained: Explained, now: datetime) -> wire.ExplainAnswer:
+    """Returns the explanations as a model for programs."""
     return wire.ExplainAnswer(
         explanations=[_wire(explanation, explained, now) for explanation in explained.explanations],
         missing=list(explained.missing),

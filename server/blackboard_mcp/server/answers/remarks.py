@@ -1,4 +1,4 @@
-"""Remarks in the answer to a post: repetitions, earlier critiques, claims that fell before."""
+"""Remarks in the answer to a post, such as repetitions, earlier critiques and claims that fell before."""
 
 from __future__ import annotations
 
@@ -18,25 +18,28 @@ from ..input.posts import PostFields
 from ..text.lines import clip, word
 
 LEAST_ALIKE = 3
-"""Posts of one call that nearly repeat each other before it is pointed out."""
+"""Fewest near-repetitions among the posts of one call that are remarked on."""
 _ALIKE = 0.8
-"""Part of their pairs of words that two texts share from which they nearly repeat each other."""
+"""Share of common word pairs, from 0 to 1, at which two texts count as near-repetitions."""
 _COMPARED = 500
-"""Characters of a text that are compared."""
+"""Characters at the start of a text that are compared."""
 _NAMED = 5
 _EDGES = 20
 _ASKED = 8
-"""Agents whom one question asks at most."""
+"""Most names in one question for which a remark is made."""
 _WIDTH = 80
 _DRAWN = 4
 _WORDS = re.compile(r"\w+")
 
 Pairs = frozenset[tuple[str, str]]
-"""The pairs of words that stand side by side in a text."""
+"""Set of the pairs of neighbouring words in a text."""
 
 
 def remark_lines(done: Posted | Committed, agent: str) -> list[str]:
-    """A line or a few for each remark, then what nearly repeats; every text of an item ends its line."""
+    """Returns one or more lines for each remark, then a line on near-repetitions.
+
+    `agent` is the caller. The text of an item stands only at the end of a line.
+    """
     lines: list[str] = []
     same: dict[str, list[Remark]] = {}
     for remark in done.remarks:
@@ -61,7 +64,10 @@ def remark_lines(done: Posted | Committed, agent: str) -> list[str]:
 
 
 def edge_lines(items: Sequence[Item], given: Sequence[PostFields]) -> list[str]:
-    """All edges of items that were there before and were given some more."""
+    """Returns a line for each existing item that the call gave more edges, with all edges it has now.
+
+    `given` are the posts in the order of `items`.
+    """
     return [
         f"edges of {item.id} now: {', '.join(f'{kind} {id_}' for kind, id_ in item.cites[:_EDGES])}"
         f"{f' +{len(item.cites) - _EDGES}' if len(item.cites) > _EDGES else ''}; they are added, none is taken away"
@@ -122,7 +128,7 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
 
 
 def _asks(id_: str, names: Sequence[str]) -> str:
-    """What the asker can expect, and how it ends."""
+    """Returns a line on what answers the asker can expect, and how the question ends."""
     if len(names) == 1:
         return f"{id_} asks {word(names[0])}: anybody's ANSWER settles it"
     enough = f'post(id="{id_}", status="RESOLVED")'
@@ -130,9 +136,9 @@ def _asks(id_: str, names: Sequence[str]) -> str:
 
 
 def _not_reached(item: Item, asked: Sequence[str], agent: str) -> list[str]:
-    """Whom a question speaks to by name without asking them, as the board does not know them.
+    """Returns the names that a question addresses but does not ask, because the board does not know them.
 
-    One word before a colon may be no name: it counts where the question asks nobody.
+    A single word before a colon may be no name, so it counts only where the question asks nobody.
     """
     new = item.created_at == item.updated_at and item.visibility is Visibility.BOARD
     if not new or item.type is not ItemType.QUESTION or mentions(item.text):
@@ -172,10 +178,11 @@ def _who(item: Item, agent: str) -> str:
 
 
 def nearly_alike(items: Sequence[Item]) -> tuple[Item, ...]:
-    """The largest group of new items of one call and type that nearly repeat each other, but for their numbers.
+    """Returns the largest group of new items of one type that nearly repeat each other; numbers are not
+    compared.
 
-    Empty where there are fewer than `LEAST_ALIKE` of them. Logs and results are not compared: they tell what
-    happened, again and again.
+    Returns an empty tuple where the group has fewer than `LEAST_ALIKE` items. Logs and results are not
+    compared, because they report what happened again and again.
     """
     new = [i for i in {item.number: item for item in items}.values() if i.key is None]
     listed = [(i, _pairs(i.text)) for i in new if i.type not in (ItemType.LOG, ItemType.RESULT)]
@@ -189,7 +196,10 @@ def nearly_alike(items: Sequence[Item]) -> tuple[Item, ...]:
 
 
 def _candidates(listed: Sequence[tuple[Item, Pairs]]) -> Iterable[Sequence[tuple[Item, Pairs]]]:
-    """Posts of one type that share one of a few pairs drawn from each: all that are nearly alike share one."""
+    """Returns groups of items of one type that share one of a few word pairs drawn from each text.
+
+    Texts that are nearly alike very likely share a drawn pair, so only items of one group are compared.
+    """
     groups: dict[tuple[str, int], list[tuple[Item, Pairs]]] = {}
     for item, said in listed:
         for drawn in heapq.nsmallest(_DRAWN, (crc32(" ".join(pair).encode()) for pair in said)):
@@ -207,7 +217,7 @@ def _share(one: Pairs, other: Pairs) -> float:
 
 
 def wire_remarks(done: Posted | Committed) -> list[wire.WireRemark]:
-    """The same remarks in structured form."""
+    """Returns the same remarks as models for programs."""
     listed = [
         wire.WireRemark(
             id=done.items[remark.place].id,

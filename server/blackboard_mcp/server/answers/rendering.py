@@ -1,4 +1,4 @@
-"""Results as agents read them: compact text, ids first, one line a thing, a footer at the end."""
+"""Results as compact text for agents: ids first, one line for each thing, a footer at the end."""
 
 from __future__ import annotations
 
@@ -60,37 +60,37 @@ LINE_WIDTH = 160
 _NEIGHBOUR_WIDTH = 100
 _EVENT_TOKENS = 60
 _TEXTS_TOKENS = 900
-"""Tokens of the texts of an answer together; of few texts each has more of them, up to `_WHOLE_TOKENS`."""
+"""Tokens that the texts of one answer share. Where there are few texts, each gets up to `_WHOLE_TOKENS`."""
 _WHOLE_TOKENS = 400
-"""So much of a text stands in an event's line; shorter texts stand there whole."""
+"""Most tokens of one text in an event's line; shorter texts stand there whole."""
 _LISTED_APART = ("was", "now")
-"""Data of an event that no line has: `read` with `id@*` lists former values."""
+"""Keys of an event's data that no line shows, because `read` with `id@*` lists former values."""
 _HOW_LEFT = {
     EventType.ITEM_ARCHIVED: "archived for room",
     EventType.ITEM_EXPIRED: "archived, their time ended",
     EventType.ITEM_SUPERSEDED: "archived, superseded",
 }
 _LEFT_NAMED = 12
-"""Items that left together are named up to so many."""
+"""Most items that a line names of those that left together."""
 _DUTIES = {
     Duty.RESPOND: "answer",
     Duty.ANSWER: "answer",
     Duty.AGREE: "agree or object to",
     Duty.ACKNOWLEDGE: "acknowledge or criticise",
 }
-"""What a footer calls duties that are not called what is to be done."""
+"""Words of the footer for duties whose names do not say what to do."""
 _OWED = 3
-"""Items that a footer names of what is owed."""
+"""Most items that a footer names of those that the agent owes something on."""
 _NAMED_APART = 3
-"""Items beyond the budget that each get a line; more of them share one."""
+"""Most items beyond the budget that get a line each; more of them share one line."""
 _MEMBERS = 100
 _MOVED = 100
 _NAMED = 8
-"""Supporters and opponents that a whole item names."""
+"""Most supporters and opponents that a whole item names."""
 _NOTICES = 8
-"""Retraction notices that a whole item shows."""
+"""Most retraction notices that a whole item shows."""
 _SLACK = 40
-"""Tokens for the line that says how to read the rest."""
+"""Tokens kept for the line that says how to read the rest."""
 _LEAST_CUT = 60
 _QUICK = 20_000
 
@@ -106,24 +106,28 @@ def _setting(value: object) -> str:
 
 
 class Rendering:
-    """Renders what the use cases answer. Text of items is untrusted and shown escaped."""
+    """Renderer of results as text. The text of items is untrusted and shown escaped."""
 
     def __init__(self, tokenizer: Tokenizer, clock: Clock) -> None:
         self._tokenizer = tokenizer
         self._clock = clock
 
     def by(self, tokenizer: Tokenizer) -> Rendering:
-        """The same by a board's own tokenizer."""
+        """Returns a renderer that counts with this tokenizer, such as a board's own."""
         return self if tokenizer is self._tokenizer else Rendering(tokenizer, self._clock)
 
     def now(self) -> datetime:
-        """The instant that ages count from."""
+        """Returns the current instant, from which ages are counted."""
         return self._clock.now()
 
     # The footer: at most 30 tokens
 
     def footer(self, seq: int, attention: Attention | None = None) -> str:
-        """`seq 214 · you owe: answer C-22, C-23 +1 · 12 unseen`: the place, what is owed first, what was not shown."""
+        """Returns the footer: `seq 214 · you owe: answer C-22, C-23 +1 · 12 unseen`.
+
+        It holds the board's sequence, the caller's duties, and the number of items that the caller has not
+        been shown.
+        """
         words = [f"seq {seq}"]
         owed, unseen = ((), 0) if attention is None else (attention.owed, attention.unseen)
         if owed:
@@ -138,11 +142,13 @@ class Rendering:
         return " · ".join(words)
 
     def with_footer(self, text: str, seq: int, attention: Attention | None = None) -> str:
+        """Returns the text with the footer below it."""
         return f"{text}\n{self.footer(seq, attention)}"
 
     # Answers
 
     def posted(self, posted: Posted, agent: str, given: Sequence[PostFields] = ()) -> str:
+        """Returns the answer to a post: the written items, the remarks and the footer."""
         lines = self.written(posted, agent, given=given)
         return self.with_footer("\n".join(lines), posted.seq, posted.attention)
 
@@ -153,9 +159,10 @@ class Rendering:
         added: Collection[int] = (),
         given: Sequence[PostFields] = (),
     ) -> list[str]:
-        """The items that were written, a line each, with their values where one `added`; what is remarked on them.
+        """Returns a line for each written item, then the remarks on them.
 
-        `given` are the posts that wrote them.
+        `added` holds the places of items that were given by an addition; their lines show the new value.
+        `given` are the posts that wrote the items.
         """
         lines = []
         same = {remark.place for remark in posted.remarks if remark.kind is RemarkKind.SAME}
@@ -203,7 +210,11 @@ class Rendering:
         given: Sequence[PostFields] = (),
         ack: Sequence[str] = (),
     ) -> str:
-        """What a transaction wrote, the new values where it `added`, what it acknowledged, and how debates stand."""
+        """Returns the answer to a transaction: written items, acknowledged items and the state of its
+        debates.
+
+        `added` holds the places of items that were given by an addition; their lines show the new value.
+        """
         lines = self.written(done, agent, added, given)
         if ack:
             lines.append(f"acknowledged {', '.join(ack)}")
@@ -216,14 +227,14 @@ class Rendering:
         return self.with_footer("\n".join(lines), done.seq, done.attention)
 
     def line(self, item: Item, now: datetime, width: int = LINE_WIDTH) -> str:
-        """One line for one item, with at most `width` characters of its text."""
+        """Returns one line for an item, with at most `width` characters of its text."""
         return item_line(item, now, width)
 
     def page(self, page: Page, archived: Page | None = None, ids: Sequence[str] = ()) -> str:
-        """Items of a query, a line each; what did not fit or follow is named with the next call.
+        """Returns the items of a query, one line each, and the call that continues where there are more.
 
-        `archived` is what the same query finds in the archive, where it found nothing on the board; `ids` are those
-        that the query gave in place of words.
+        `archived` is the same query's page from the archive, where the board had nothing. `ids` are item ids
+        that the query gave in place of words; the answer points to `read` for them.
         """
         now = self._clock.now()
         shown = archived or page
@@ -239,9 +250,11 @@ class Rendering:
         return self.with_footer("\n".join(lines), shown.seq, shown.attention)
 
     def reading(self, reading: Reading, budget: int) -> tuple[str, list[int]]:
-        """Whole items, and the numbers of those that there was room for, without a footer.
+        """Returns whole items as text without a footer, and the numbers of the items that fit into the
+        budget.
 
-        A text beyond what is left of the budget is cut, with the call that has it all.
+        `budget` is in tokens. A text that exceeds the rest of the budget is cut, followed by the call that
+        reads it whole.
         """
         now = self._clock.now()
         parts: list[str] = []
@@ -300,18 +313,20 @@ class Rendering:
         return "\n\n".join(parts), told
 
     def whole(self, reading: Reading) -> str:
-        """Whole items, however long, with a footer."""
+        """Returns whole items, however long, with a footer."""
         text, _ = self.reading(reading, 1 << 40)
         return self.with_footer(text, reading.found.seq, reading.found.attention)
 
     def _cost(self, item: Item, body: str) -> int:
-        """Tokens of an item's quoted text: counted where that is quick, else no less than they are."""
+        """Returns the tokens of an item's quoted text: counted for short texts, else an estimate that is not
+        too low.
+        """
         if len(body) <= _QUICK:
             return self._tokenizer.count(body)
         return item.tokens + 2 * max(0, len(body) - len(item.text)) + 8
 
     def _start(self, text: str, tokens: int) -> str:
-        """The longest start of `text` found that has at most `tokens` tokens."""
+        """Returns the start of `text`, as long as a binary search finds, that has at most `tokens` tokens."""
         low, high = 0, min(len(text), tokens * 16)
         while low < high:
             middle = (low + high + 1) // 2
@@ -364,15 +379,19 @@ class Rendering:
         return "\n".join(lines)
 
     def why(self, event: Event) -> str:
-        """Why an item left working memory, from the event by which it did."""
+        """Returns why an item left working memory, from the event by which it left."""
         return explanations.left_words(event)
 
     def explained(self, explained: Explained) -> str:
-        """What protects items, what would take them and when, why they left."""
+        """Returns explanations of items or of a board, with a footer."""
         text = explanations.text(explained, self._clock.now())
         return self.with_footer(text, explained.seq, explained.attention)
 
     def found(self, found: SearchResult, attention: Attention, seq: int, *, restored: bool) -> str:
+        """Returns the items that a search of the archive found, with their neighbours, and a footer.
+
+        `restored` says that the call moved the items back to working memory.
+        """
         now = self._clock.now()
         lines = []
         for item in found.items:
@@ -396,11 +415,13 @@ class Rendering:
         return self.with_footer("\n".join(lines), seq, attention)
 
     def subscribed(self, held: Subscription) -> str:
+        """Returns the answer to a new subscription: its id and the call that delivers its events."""
         name = f" ({one_line(held.name)})" if held.name else ""
         text = f'{held.id}{name} from seq {held.cursor}; wait(subscription="{held.id}") delivers'
         return self.with_footer(text, held.cursor)
 
     def subscriptions(self, held: Sequence[Subscription], seq: int) -> str:
+        """Returns a line for each subscription, with a footer."""
         now = self._clock.now()
         lines = []
         for s in held:
@@ -418,10 +439,12 @@ class Rendering:
         told: Callable[[list[int]], Attention],
         others: Mapping[str, datetime] | None = None,
     ) -> str:
-        """Events, a line each, with the beginning of what was posted; what left and bookkeeping share a line.
+        """Returns events, one line each, with the start of each posted text; items that left and bookkeeping
+        share one line.
 
-        `told` hears of the sequences that there was room for, and gives what the agent was not shown after that.
-        `others` are the other agents with their last calls, told to a caller whose wait brought nothing.
+        `told` is called with the sequences of the shown events, and returns what the agent has still not been
+        shown. `others` maps other agents to their last calls; it is given only to a caller whose wait brought
+        nothing.
         """
         lines: list[str] = []
         shown: list[int] = []
@@ -453,7 +476,10 @@ class Rendering:
         return "\n".join(lines) + f"\n{footer}"
 
     def event(self, event: Event, texts: Mapping[tuple[int, int], str], tokens: int = _EVENT_TOKENS) -> str:
-        """An event on a line, with how the version begins that it is about, where `texts` has it."""
+        """Returns one line for an event, with the start of the posted text where `texts` has it.
+
+        `texts` maps (item number, version) to a text; `tokens` is the most that the line shows of it.
+        """
         words = [str(event.seq), str(event.event)]
         if event.item is not None:
             words.append(f"{event.item}@{event.version}" if (event.version or 1) > 1 else event.item)
@@ -472,6 +498,7 @@ class Rendering:
         return line
 
     def core(self, core: Core) -> list[str]:
+        """Returns the lines of a board's core: version, objective, constraints and flags."""
         lines = [f"core version {core.version}"]
         lines += self.labelled("objective", core.objective) if core.objective else ["no objective"]
         for place, text in enumerate(core.constraints, 1):
@@ -480,11 +507,17 @@ class Rendering:
         return lines
 
     def labelled(self, label: str, text: str) -> list[str]:
-        """A whole text behind a label: on its line when it is one line, else below it, each line quoted."""
+        """Returns a label and a whole text: on one line where the text has one line, else each text line
+        quoted below the label.
+        """
         lines = quoted(text)
         return [f"{label}: {lines[0]}"] if len(lines) == 1 else [f"{label}:", *lines]
 
     def board(self, board: Board, members: Mapping[str, Role], access: Sequence[str] = ()) -> str:
+        """Returns a board's state, members and settings as text without a footer.
+
+        `access` are the names of its access policies, in the order in which they are asked.
+        """
         parent = f", parent {board.parent}" if board.parent else ""
         said = asdict(board.config) | {"validation": f"{len(rules_of(board.config.validation))} rules"}
         settings = " ".join(f"{name} {_setting(value)}" for name, value in said.items())
@@ -506,7 +539,10 @@ class Rendering:
         )
 
     def pruned(self, outcomes: Sequence[PassOutcome], *, dry_run: bool) -> str:
-        """What a pass moved, at most 100 lines of it."""
+        """Returns the items that a pass moved, at most 100 lines of them, and its totals.
+
+        `outcomes` is empty where another process is pruning the board.
+        """
         if not outcomes:
             return "another process is pruning this board: nothing was done; try again in a moment"
         moved = [line for outcome in outcomes for line in outcome.moved]
@@ -533,9 +569,11 @@ class Rendering:
         first: str = "",
         seen: Mapping[str, datetime] | None = None,
     ) -> str:
-        """How a debate stands, and what `agent` owes in it; `first` goes before it.
+        """Returns the state of a debate and what `agent` owes in it, with a footer; the line `first` stands
+        above it.
 
-        `seen` is when those who are awaited made their last calls, where that is told.
+        `seen` maps agents to their last calls; where it is given, the answer shows it for those whom the
+        debate waits for.
         """
         last = "" if seen is None else self.last_seen(awaited(view), seen)
         lines = [first] if first else []
@@ -543,9 +581,11 @@ class Rendering:
         return self.with_footer("\n".join(lines), view.seq, view.attention)
 
     def last_seen(self, names: Iterable[str], seen: Mapping[str, datetime]) -> str:
+        """Returns a line on when the named agents made their last calls."""
         return last_seen_line(names, seen, self._clock.now())
 
     def debate_lines(self, debate: Debate, items: dict[int, Item]) -> list[str]:
+        """Returns the lines of a debate's record."""
         return debate_lines(debate, items, self._tokenizer)
 
 
@@ -573,12 +613,14 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _go_on(news: NewsPage, after: int, budget: int) -> str:
-    """The call that has the events that there was no room for."""
+    """Returns the call that continues after the event with sequence `after`."""
     return f"read(since={after}, budget={budget * 2})" if news.exact else "wait()"
 
 
 def _apart(events: Sequence[Event]) -> str:
-    """Items that left, and how much bookkeeping there was: `9 archived for room: F-2, F-5 …; 3 obligation.met`."""
+    """Returns one line on items that left and on bookkeeping: `9 archived for room: F-2, F-5 …; 3
+    obligation.met`.
+    """
     words = []
     for type_, how in _HOW_LEFT.items():
         left = [event.item for event in events if event.event is type_ and event.item is not None]
@@ -600,7 +642,9 @@ def _plain(key: str, value: object) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A text of an item, each line marked, so that it cannot pass for a line of ours."""
+    """Returns an item's text with each line marked as a quote, so that it cannot pass for the server's own
+    words.
+    """
     lines = quoted(text)
     alone = len(lines) == 1 and not lines[0].startswith(QUOTE)
     return QUOTE + lines[0] if alone else "\n".join(lines)

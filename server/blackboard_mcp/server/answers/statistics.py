@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 def agents(listed: Sequence[AgentInfo]) -> dict[str, Any]:
+    """Returns the agents of a board as JSON values; times are in ISO 8601."""
     return {
         "agents": [
             {
@@ -30,7 +31,10 @@ def agents(listed: Sequence[AgentInfo]) -> dict[str, Any]:
 
 
 def boards(listed: Iterable[tuple[str, Board | None]], default: str) -> dict[str, Any]:
-    """Boards by name, with their state once they are there."""
+    """Returns boards as JSON values: id, title, lifecycle, and whether it is the default board.
+
+    `listed` holds pairs of name and state; a board that does not exist yet has the state `None`.
+    """
     return {
         "boards": [
             {
@@ -45,7 +49,10 @@ def boards(listed: Iterable[tuple[str, Board | None]], default: str) -> dict[str
 
 
 def statistics(figures: Statistics, growth: Growth | None = None) -> wire.StatisticsAnswer:
-    """Figures of what the agent that they were read for may see; `growth` is for whom it was given."""
+    """Returns a board's statistics as a model, limited to what the agent may see.
+
+    `growth` is given only where the caller may see how the server's disk fills.
+    """
     state, config = figures.board, figures.board.config
     by_zone: dict[str, dict[str, int]] = {}
     by_type: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Versions of an item as agents read them, and what was changed of it without one: a line each, newest first."""
+"""Versions of an item as text for agents, and changes that made no new version: one line each, newest first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _ALL = 1 << 40
 
 
 def version_lines(listed: Versions, now: datetime, room: int = _ALL, count: Count = len) -> list[str]:
-    """As many lines as there is `room` for, one at least; the last one names the call that has the rest."""
+    """Returns a heading, a line for each version and a line for each later change, as far as `room` allows.
+
+    `room` is in the unit of `count`. At least one version is shown. A last line says how to read the rest.
+    """
     key, many = f" key {word(listed.key)}" if listed.key else "", "s" if listed.newest > 1 else ""
     lines = [f"{listed.id}{key}: {listed.newest} version{many}"]
     following = listed.next
@@ -60,7 +63,7 @@ def _line(version: Version, now: datetime) -> str:
 
 
 def _amended(amendment: Amendment, now: datetime) -> str:
-    """`seq 12 by ana 3m ago, of @1: importance 3 → 5; tags [a b] → [c]`."""
+    """Returns a line such as `seq 12 by ana 3m ago, of @1: importance 3 → 5; tags [a b] → [c]`."""
     told = "; ".join(
         f"{name} {_value(amendment.was.get(name))} → {_value(new)}" for name, new in amendment.now.items()
     )
@@ -69,7 +72,7 @@ def _amended(amendment: Amendment, now: datetime) -> str:
 
 
 def _value(value: object) -> str:
-    """A former or present value, short enough for a line."""
+    """Returns a former or present value, short enough for one line."""
     if isinstance(value, list):
         return f"[{clip(one_line(' '.join(map(str, value))), _SHOWN)}]"
     if isinstance(value, dict) and set(value) == {"characters", "sha256"}:

@@ -1,4 +1,4 @@
-"""Counts of open things: in all, and for each account."""
+"""Counts of open things such as calls and streams, in all and for each account."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from blackboard_mcp.protocols.access import Principal
 
 
 class Counted:
-    """Counts what is open against two bounds. Who has nothing open takes no memory.
+    """Counter of open things with two bounds. An account with nothing open takes no memory.
 
     Args:
-        most: bound of all together.
-        most_each: bound of each one's.
+        most: bound for all accounts together.
+        most_each: bound for one account.
     """
 
     def __init__(self, most: int, most_each: int) -> None:
@@ -22,15 +22,19 @@ class Counted:
         self._each: dict[str, int] = {}
 
     def __len__(self) -> int:
-        """How many have something open."""
+        """Returns the number of accounts that have something open."""
         return len(self._each)
 
     def of(self, who: str) -> int:
-        """How many `who` has open."""
+        """Returns how many things the account `who` has open."""
         return self._each.get(who, 0)
 
     def enter(self, who: str) -> Literal["each", "all"] | None:
-        """Counts one more; or the bound that is reached, and counts nothing. `leave` takes it back."""
+        """Counts one more open thing and returns `None`, or names the bound that was reached and counts
+        nothing.
+
+        `leave` takes the count back.
+        """
         mine = self._each.get(who, 0)
         if mine >= self.most_each:
             return "each"
@@ -41,6 +45,7 @@ class Counted:
         return None
 
     def leave(self, who: str) -> None:
+        """Counts one open thing less; call it once for each `enter` that returned `None`."""
         self.open -= 1
         if self._each[who] == 1:
             del self._each[who]
@@ -49,5 +54,7 @@ class Counted:
 
 
 def counted_as(principal: Principal) -> str:
-    """The account that a principal's calls are charged to: one for all agents of an owner."""
+    """Returns the account that a principal's calls are charged to: its owner, so that an owner's agents share
+    one.
+    """
     return principal.owner

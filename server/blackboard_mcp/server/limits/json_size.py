@@ -1,7 +1,7 @@
-"""The size of a JSON document: its values, counted in its bytes before anything parses it.
+"""The size of a JSON document in values, estimated from its bytes before anything parses it.
 
-A message of 4 MiB can hold a million values, and whoever validates them one by one takes seconds over it.
-Imports nothing, so that every wire can ask.
+A message of 4 MiB can hold a million values, which take seconds to validate one by one. This module imports
+nothing, so that every transport can use it.
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ from __future__ import annotations
 from typing import Final
 
 MAX_MESSAGE_VALUES: Final = 50_000
-"""Most values of a message, by `holds_too_much`: what the arguments of a tool may hold, and the rest."""
+"""Most values in one message, counted as in `holds_too_much`: the arguments of a tool and everything around
+them.
+"""
 TOO_MUCH: Final = f"a request has at most {MAX_MESSAGE_VALUES:,} JSON values; send less in one call"
 
 
 def holds_too_much(document: bytes | bytearray, most: int = MAX_MESSAGE_VALUES) -> bool:
-    """Whether a document has more than `most` commas and opening brackets outside its strings.
+    """Tells whether a document has more than `most` commas and opening brackets outside its strings.
 
-    Takes milliseconds for megabytes. What is no JSON may be counted wrong; UTF-16 always is too much.
+    It takes milliseconds for megabytes. A document that is no JSON may be counted wrong; UTF-16 above `most`
+    always counts as too much.
     """
     if document.count(b",") + document.count(b"[") + document.count(b"{") <= most:
         return False

@@ -1,6 +1,6 @@
 """Limits of a server: one table of bounds, each with its range and its meaning.
 
-Knows names, ranges and defaults. Refuses to know what is bounded by them: who holds a bound reads it here.
+This module knows names, ranges and defaults. The code that enforces a bound reads it here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from blackboard_mcp.protocols.values import dataclass
 _MIB: Final = 1 << 20
 _DAY: Final = 86_400
 _LARGEST_CALL: Final = 5_000_000
-"""Bytes that one call may write: no burst is less, or a call could never be taken."""
+"""Bytes that one call may write. No burst may be smaller, or such a call could never be accepted."""
 
 
 def _bound(default: float, low: float, high: float, meaning: str) -> Any:
@@ -26,9 +26,10 @@ def _bound(default: float, low: float, high: float, meaning: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one server process. Durations are seconds, sizes bytes; each range includes its ends.
+    """Bounds of one server process. Durations are in seconds, sizes in bytes; each range includes its ends.
 
-    A *principal* is whom a call is counted for. What is made here by hand is not checked; `limits_of` checks.
+    A *principal* is the account that a call is charged to. The constructor checks nothing; `limits_of` checks
+    values.
     """
 
     connections: int = _bound(2_000, 1, 100_000, "open connections in all")
@@ -97,11 +98,14 @@ class Limits:
 
 
 def limits_of(given: Any, where: str, base: Limits | None = None) -> Limits:
-    """`base`, else the defaults, with what `given` says: a mapping by name, or JSON of one.
+    """Returns `base`, or the defaults, with the values of `given` in place of its own.
+
+    `given` maps names of limits to numbers, or is the JSON text of such an object. `where` names the setting
+    in errors.
 
     Raises:
-        InvalidInput: not a mapping, a name that is none, or a value out of its range; `where` and the name begin
-            the message.
+        InvalidInput: `given` is no mapping, or a name is unknown, or a value is out of range. The message
+            begins with `where`.
     """
     if isinstance(given, str):
         try:

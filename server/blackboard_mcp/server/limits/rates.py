@@ -1,7 +1,7 @@
 """Rates of writing, in items and in bytes: a token bucket for each principal and one for each board.
 
-A board's bucket is shared fairly: its last half is given only to principals that have had no more of it lately
-than the others on average, so that one who floods a board leaves room for the rest. Counts are of this process.
+A board's bucket is shared fairly: only principals that lately wrote no more than the average may use its last
+half. So a principal that floods a board leaves room for the rest. Counts are per process.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ _SWEEP_AT = 256
 _SWEEP_SECONDS = 1.0
 _LEAST_SECONDS = 0.1
 _SLACK = 1 + 1e-6
-"""Sums of fractions: one who writes alone has all of the average."""
+"""Tolerance for rounding: the only writer equals the average, and must not come out above it."""
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """What may still be taken, as it stood at `at`; one that is full again is forgotten."""
+    """A bucket's level at the instant `at`, in seconds. Full buckets are forgotten."""
 
     level: float
     at: float
 
     def now(self, now: float, rate: float, burst: float) -> float:
+        """Returns the level at `now`: it grows by `rate` a second, up to `burst`."""
         return min(burst, self.level + (now - self.at) * rate)
 
 
 @dataclass(slots=True)
 class _Board:
-    """A board's bucket, and who took how much of it lately: each use is halved every `halving` seconds."""
+    """A board's bucket, and how much each principal wrote lately. Each use halves every `halving` seconds."""
 
     bucket: _Bucket
     everybody: _Bucket
@@ -46,19 +47,24 @@ class _Board:
     swept_at: float = -math.inf
 
     def lately(self, who: str, now: float, halving: float) -> float:
+        """Returns how much a principal wrote lately."""
         took = self.took.get(who)
         return 0.0 if took is None else _halved(took, now, halving)
 
     def average(self, now: float, halving: float) -> float:
-        """Of those that took something lately; the others are forgotten, once in a while."""
+        """Returns the average recent use of the principals that wrote lately; it also forgets the others from
+        time to time.
+        """
         self.sweep(now, halving)
         return _halved(self.everybody, now, halving) / max(1, len(self.took))
 
     def take(self, who: str, items: float, now: float, halving: float) -> None:
+        """Records that a principal wrote `items` units at `now`."""
         self.took[who] = _Bucket(self.lately(who, now, halving) + items, now)
         self.everybody = _Bucket(_halved(self.everybody, now, halving) + items, now)
 
     def sweep(self, now: float, halving: float) -> None:
+        """Forgets principals with hardly any recent use, at most once a second."""
         if now - self.swept_at < _SWEEP_SECONDS:
             return
         self.swept_at = now
@@ -75,9 +81,9 @@ def _halved(took: _Bucket, now: float, halving: float) -> float:
 
 @dataclass(slots=True)
 class _Meter:
-    """One kind of thing that is written, measured for each principal and each board.
+    """Meter for one unit, items or bytes, with a bucket for each principal and each board.
 
-    `told` says what is counted, `advice` what helps besides waiting.
+    `told` says in errors what is counted; `advice` says what helps besides waiting.
     """
 
     unit: str
@@ -96,9 +102,10 @@ class _Meter:
         return len(self._principals) + sum(1 + len(board.took) for board in self._boards.values())
 
     def check(self, principal: str, board: str, amount: float, now: float) -> None:
-        """
+        """Checks that the buckets of a principal and of a board hold `amount`, without taking it.
+
         Raises:
-            RateLimited: the bucket of one of them holds too little.
+            RateLimited: one of the buckets holds too little.
         """
         level = self._left(principal, now)
         if level < amount:
@@ -124,7 +131,7 @@ class _Meter:
             )
 
     def take(self, principal: str, board: str, amount: float, now: float) -> None:
-        """Takes what was checked."""
+        """Takes `amount` from both buckets; `check` must have passed before."""
         mine, level = self._principals.get(principal), self._left(principal, now)
         if mine is None:
             self._principals[principal] = _Bucket(level - amount, now)
@@ -150,7 +157,7 @@ class _Meter:
         return self.burst if mine is None else mine.now(now, self.rate, self.burst)
 
     def _forget(self, now: float) -> None:
-        """Drops the buckets that are full again: they are as if they had never been."""
+        """Drops full buckets: a new bucket starts full, so nothing is lost."""
         self._principals = {
             who: held
             for who, held in self._principals.items()
@@ -173,11 +180,11 @@ class _Meter:
 
 
 class Quotas:
-    """Who may write how much, now; without limits everybody as much as they like.
+    """Rates and sizes that agents may write. Without `limits` nothing is bounded.
 
     Args:
-        owner_of: whom an agent acts for, by its name; agents of one owner are counted together.
-        clock: seconds that only grow.
+        owner_of: returns the owner of an agent by its name; agents of one owner share a bucket.
+        clock: returns seconds that never go back.
     """
 
     def __init__(
@@ -212,13 +219,14 @@ class Quotas:
         )
 
     def __len__(self) -> int:
-        """Principals and boards that are remembered, and uses of boards."""
+        """Returns how many principals, boards and uses of boards are remembered."""
         return len(self._items) + len(self._bytes)
 
     def check_text(self, characters: int) -> None:
-        """
+        """Checks the length of an item's text.
+
         Raises:
-            QuotaExceeded: an item's text is longer than this server takes.
+            QuotaExceeded: the text is longer than this server takes.
         """
         most = self.limits.post_characters
         if characters > most and not self._unlimited:
@@ -230,10 +238,13 @@ class Quotas:
             )
 
     def charge(self, agent: str, board: str, items: int = 1, size: int = 0) -> None:
-        """Takes so many writes of so many bytes from the buckets of the agent's owner and of the board, or nothing.
+        """Takes a write from the buckets of the agent's owner and of the board; takes nothing where one holds
+        too little.
+
+        `size` is in bytes.
 
         Raises:
-            RateLimited: one of them holds too little; `retry_after_seconds` says when it will not.
+            RateLimited: a bucket holds too little; `retry_after_seconds` tells when it will hold enough.
         """
         if self._unlimited:
             return
@@ -246,7 +257,7 @@ class Quotas:
 
 
 def size_of(text: str | None, metadata: Mapping[str, Any] | None = None) -> int:
-    """Bytes of what an item says, which stay for good."""
+    """Returns the bytes of an item's text and metadata in UTF-8."""
     size = len((text or "").encode("utf-8", "replace"))
     if metadata:
         size += len(json.dumps(metadata, ensure_ascii=False).encode("utf-8", "replace"))

@@ -1,10 +1,11 @@
-"""Fair turns between callers: a dear call counts as many cheap ones.
+"""Fair turns between callers: an expensive call counts as many cheap ones.
 
-Start-time fair queueing (Goyal, Vin, Cheng 1996) between principals. Each call is charged the time that its work
-takes, in the event loop and in the store's threads; before it is known, what the caller's last calls of the kind took.
-Who has had least goes first, and what is too dear to begin holds the place for its caller until there is room. One
-caller has only so much work under way at once, so that whoever comes next finds the process about free, however many
-calls another has sent. Knows names, kinds and seconds; refuses to know calls.
+This is start-time fair queueing (Goyal, Vin, Cheng 1996) between principals. Each call is charged the seconds
+that its work takes in the event loop and in the store's threads. Until that is known, an estimate from the
+caller's last calls of the same kind stands in. The caller who had the least work goes first, and a call that
+is too expensive to begin keeps its place until there is room. The work of one caller that runs at once is
+bounded, so that the next caller finds the process nearly free. This module knows names, kinds and seconds,
+but not what calls do.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ from blackboard_mcp.protocols.metering import METER, Meter
 T = TypeVar("T")
 
 EACH_SECONDS: Final = 0.02
-"""Work of one caller that may be under way at once; a call that is dearer goes alone."""
+"""Most estimated seconds of one caller's work under way at once; a call that costs more runs alone."""
 ALL_SECONDS: Final = 0.1
-"""The same of all callers together, but for the first few of them."""
+"""Most estimated seconds of all callers' work under way at once, except for the first few callers."""
 FEW: Final = 3
-"""Callers that may have a call under way whatever it costs."""
+"""Number of callers that may each have a call under way whatever it costs."""
 DEAR_SECONDS: Final = EACH_SECONDS / 2
-"""What is taken to cost more shares no commit with others' writes, which would wait for it."""
+"""Estimated seconds above which a call shares no commit with others' writes, which would have to wait for it."""
 FIRST_GUESS: Final = EACH_SECONDS
-"""What a kind of call is taken to cost that nobody has made yet: it goes alone."""
+"""Estimated seconds of a kind of call that nobody has made yet; such a call runs alone."""
 HELD_SECONDS: Final = 3.0
-"""A call that has its turn so long and hardly works waits for something outside, and gives its turn away."""
-_NEWEST: Final = 0.3  # weight of the newest call in what a kind is taken to cost
+"""Seconds after which a call that hardly works loses its turn, because it waits for something outside."""
+_NEWEST: Final = 0.3  # weight of the newest call in the estimate for its kind
 _KEPT: Final = 1_000
 
 
 class _Caller:
-    """What one principal has had, has under way and waits for."""
+    """Record of one principal: the work it had, has under way and waits for, in seconds."""
 
     __slots__ = ("costs", "had", "under_way", "waiting", "working")
 
@@ -51,12 +52,12 @@ class _Caller:
 
 
 class Turns:
-    """The turns of one process. Belongs to one event loop."""
+    """The turns of all callers in one process; it belongs to one event loop."""
 
     def __init__(self) -> None:
         self._callers: dict[str, _Caller] = {}
         self._busy: set[str] = set()
-        self._waiting: dict[str, None] = {}  # whoever began to wait first stands first
+        self._waiting: dict[str, None] = {}  # in the order in which callers began to wait
         self._usual: dict[str, float] = {}
         self._working = 0.0
         self._now = 0.0
@@ -64,7 +65,9 @@ class Turns:
 
     @asynccontextmanager
     async def taking(self, who: str, kind: str) -> AsyncIterator[CallTurn]:
-        """Within, it is this caller's turn, for a call of this kind."""
+        """Waits for a turn and keeps it for the block. `who` is the caller's account and `kind` the kind of
+        call.
+        """
         turn = CallTurn(self, who, kind)
         await turn.enter()
         token = _turn.set(turn)
@@ -83,7 +86,7 @@ class Turns:
         return len(self._busy) < FEW or self._working + cost <= ALL_SECONDS
 
     async def enter(self, who: str, kind: str) -> float:
-        """Waits for a turn; gives what the call is taken to cost."""
+        """Waits for a turn and returns the estimated cost of the call in seconds."""
         caller = self._callers.get(who)
         if caller is None:
             caller = self._callers[who] = _Caller(self._now)
@@ -109,12 +112,14 @@ class Turns:
             raise
 
     def _overtakes(self, caller: _Caller) -> bool:
-        """Whether to begin now would put off somebody who has nothing under way and has had no more."""
+        """Tells whether starting now would delay a waiting caller that has nothing under way and had no more
+        work.
+        """
         waiting = (self._callers[who] for who in self._waiting)
         return any(not other.under_way and other.had <= caller.had for other in waiting)
 
     def leave(self, who: str, kind: str, cost: float, spent: float) -> None:
-        """The call that was taken to cost so much is over, or rests, and did cost `spent` seconds."""
+        """Ends or pauses a call that was estimated at `cost` seconds and took `spent` seconds of work."""
         caller = self._callers[who]
         caller.under_way -= 1
         caller.working -= cost
@@ -129,7 +134,7 @@ class Turns:
         if spent:
             usual = self._usual.get(kind, spent)
             self._usual[kind] = usual + _NEWEST * (spent - usual)
-            # A caller who sends a dear call is taken to send more of them; others are not.
+            # After an expensive call its caller's estimate rises at once; the estimate for others rises slowly.
             known = caller.costs.get(kind, spent)
             caller.costs[kind] = max(spent, known + _NEWEST * (spent - known))
         self._go_on()
@@ -137,6 +142,7 @@ class Turns:
             self._forget()
 
     def _start(self, who: str, caller: _Caller, cost: float) -> None:
+        """Charges a caller the estimated cost and counts the call as under way."""
         self._now = max(self._now, caller.had)
         caller.had += cost
         caller.under_way += 1
@@ -145,16 +151,16 @@ class Turns:
         self._busy.add(who)
 
     def _go_on(self) -> None:
-        """Starts what may start now, of whoever has had least first."""
+        """Starts waiting calls that may start now, beginning with the caller that had the least work."""
         for who in sorted(self._waiting, key=lambda name: self._callers[name].had):
             caller = self._callers[who]
             while caller.waiting:
                 waiting, kind = caller.waiting[0]
                 if not waiting.done():
-                    cost = self._cost(caller, kind)  # as it is known by now
+                    cost = self._cost(caller, kind)  # estimates may have changed while it waited
                     if not self._may(caller, cost):
                         if not caller.under_way:
-                            return  # whoever has had more waits until there is room for this one
+                            return  # callers that had more work wait until there is room for this one
                         break
                     self._start(who, caller, cost)
                     waiting.set_result(cost)
@@ -163,7 +169,7 @@ class Turns:
                 del self._waiting[who]
 
     def _forget(self) -> None:
-        """Whoever is idle and has had no more than others would begin anew just so."""
+        """Forgets idle callers that had no more work than others: a new record would start at the same place."""
         for who, caller in list(self._callers.items()):
             if not caller.under_way and not caller.waiting and caller.had <= self._now:
                 del self._callers[who]
@@ -171,7 +177,7 @@ class Turns:
 
 
 class CallTurn:
-    """One call's turn. It may rest, while the call waits for others to do something."""
+    """One call's turn, which the call can give up while it waits for others."""
 
     def __init__(self, turns: Turns, who: str, kind: str) -> None:
         self._turns = turns
@@ -189,7 +195,7 @@ class CallTurn:
         self._look_again()
 
     def leave(self) -> None:
-        """Lets others go on; nothing happens where it is not this call's turn."""
+        """Gives up the turn so that others go on; does nothing where the call has no turn."""
         if self._watch is not None:
             self._watch.cancel()
         if self._cost is not None:
@@ -209,7 +215,9 @@ class CallTurn:
             self._look_again()
 
     async def of(self, work: Awaitable[T]) -> T:
-        """What the work gives; its time in the event loop and in the store's threads is counted."""
+        """Awaits the work and returns its result. Its time in the event loop and in the store's threads is
+        measured.
+        """
         token = METER.set(self.meter)
         try:
             return await _Stepped(work, self.meter)
@@ -218,7 +226,9 @@ class CallTurn:
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """What the work gives, done in a thread, so that others' calls go on meanwhile; its time there is counted."""
+    """Runs the work in a thread and returns its result, so that other calls go on. Its time there is
+    measured.
+    """
     meter = METER.get()
 
     def counted(meter: Meter) -> T:
@@ -233,9 +243,9 @@ _turn: ContextVar[CallTurn | None] = ContextVar("blackboard_turn", default=None)
 
 @asynccontextmanager
 async def resting() -> AsyncIterator[None]:
-    """Within, the call waits for what others do, and has no turn; afterwards it takes its turn again.
+    """Gives up the call's turn for the block, and waits for a new turn after it.
 
-    What is cancelled within goes on without one, to its end.
+    A call that is cancelled inside the block ends without a new turn.
     """
     turn = _turn.get()
     if turn is None:
@@ -247,7 +257,7 @@ async def resting() -> AsyncIterator[None]:
 
 
 class _Stepped(Generic[T]):
-    """Awaits something, and counts how long each of its steps holds the event loop."""
+    """Awaitable that measures how long each step of the awaited work holds the event loop."""
 
     def __init__(self, work: Awaitable[T], meter: Meter) -> None:
         self._work = work

@@ -1,1 +1,1 @@
-"""Text for readers who pay by the token: lines, snippets, pressure, and the counting of tokens."""
+"""Short texts for readers who pay by the token: lines, snippets, pressure, and token counts."""

@@ -1,4 +1,4 @@
-"""Debates in words: how one stands, who is missing, what would close it, and what a duty asks for."""
+"""Debates as text: their state, the agents they wait for, ways to close them, and what each duty asks."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _STANDS = {
 }
 _NAMED = 12
 _ANSWERS = 2
-"""Answers that a line quotes; of more it says how many."""
+"""Most answers that a line quotes; further answers are only counted."""
 _REASON_TOKENS = 240
-"""A reason stands whole up to so many tokens."""
+"""Most tokens of a reason that are shown."""
 _QUOTED_TOKENS = 60
 _TO_DO = {
     Duty.RESPOND: "answer",
@@ -54,9 +54,10 @@ def duty_line(
     quorum: int = 0,
     tokens: int = _QUOTED_TOKENS,
 ) -> str:
-    """What `agent` owes to item `number` in a debate (`None`: it watches the item alone), with every way to meet it.
+    """Returns a line on what `agent` owes to item `number`, with every call that meets the duty.
 
-    `items` are those of the debate by number; texts are quoted with at most `tokens` tokens each.
+    `debate` is the debate in which the duty arose; `None` where the agent is asked to agree or watches the
+    item. `items` are the debate's items by number. Each text is quoted with at most `tokens` tokens.
     """
 
     def name(of: int) -> str:
@@ -124,18 +125,20 @@ def duty_line(
 
 
 def _quote(text: str, tokens: int, tokenizer: Tokenizer) -> str:
-    """The start of a text in quotation marks that it cannot end itself."""
+    """Returns the start of a text in quotation marks; marks inside it become single ones, so that it cannot
+    end them.
+    """
     start = excerpt(text, tokens, tokenizer).replace('"', "'")
     return f'"{start}"'
 
 
 def decided(decision: Decision, id_: str, items: Mapping[int, Item]) -> str:
-    """`ana decides that H-1 falls`."""
+    """Returns a clause such as `ana decides that H-1 falls`."""
     return f"{word(decision.agent)} decides that {id_} {_becomes(decision.outcome, decision.to, items)}"
 
 
 def verdict(debate: Debate, id_: str, items: Mapping[int, Item]) -> str:
-    """What became of the item that a closed debate was about: `H-1 is amended to F-9`."""
+    """Returns a clause on how a closed debate ended for its item, such as `H-1 is amended to F-9`."""
     if debate.outcome in (Outcome.OPEN, ""):
         return f"{id_} is open again, without an answer"
     then = successor(items[debate.root]) if debate.root in items else ""
@@ -148,7 +151,10 @@ def _becomes(outcome: str, to: int, items: Mapping[int, Item], then: str = "") -
 
 
 def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -> list[str]:
-    """State, critiques with their answers, and what is or was owed, a line each."""
+    """Returns a debate's state, its critiques with their answers, and all duties, one line each.
+
+    `items` are the debate's items by number.
+    """
 
     def name(number: int) -> str:
         return items[number].id if number in items else str(number)
@@ -200,9 +206,10 @@ def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -
 
 
 def standing_lines(view: DebateView, tokenizer: Tokenizer, agent: str = "", last_seen: str = "") -> list[str]:
-    """All of that, with the votes that count and, of an open debate, what would close it and what the agent owes.
+    """Returns the lines of `debate_lines`, then the votes, what would close the debate, and what the agent
+    owes.
 
-    `last_seen` is the line on when those who are awaited were last seen.
+    `last_seen` is a line on when the agents it waits for were last seen; empty to leave it out.
     """
     debate = view.debate
     lines = debate_lines(debate, view.items, tokenizer)
@@ -223,7 +230,7 @@ def standing_lines(view: DebateView, tokenizer: Tokenizer, agent: str = "", last
 
 
 def withdrawn_line(view: DebateView, number: int, agent: str) -> str:
-    """What the agent took back by naming item `number`, and what became of the debate."""
+    """Returns a line on what the agent withdrew by naming item `number`, and what that did to the debate."""
     debate, root = view.debate, view.root.id
     gone = [
         n
@@ -250,7 +257,7 @@ def withdrawn_line(view: DebateView, number: int, agent: str) -> str:
 
 
 def awaited(view: DebateView) -> list[str]:
-    """Whose act an open debate waits for, each once."""
+    """Returns the agents that an open debate waits for, each once; empty for a closed debate."""
     if view.debate.state is not DebateState.OPEN:
         return []
     due = (ObligationState.OUTSTANDING, ObligationState.WATCHING)
@@ -258,13 +265,13 @@ def awaited(view: DebateView) -> list[str]:
 
 
 def last_seen_line(names: Iterable[str], seen: Mapping[str, datetime], now: datetime) -> str:
-    """When those who are awaited made their last calls; empty where nobody is."""
+    """Returns a line on when the named agents made their last calls; empty without names."""
     told = [f"{word(name)} {relative_age(seen[name], now) if name in seen else 'never'}" for name in names]
     return f"last seen: {_some(told)}" if told else ""
 
 
 def what_closes(view: DebateView) -> str:
-    """Who would have to do what to close an open debate; empty for a closed one."""
+    """Returns a line on what would close an open debate and who can do it; empty for a closed debate."""
     debate, count, id_ = view.debate, view.tally, view.root.id
     if debate.state is not DebateState.OPEN:
         return ""
@@ -291,7 +298,7 @@ def what_closes(view: DebateView) -> str:
 
 
 def watching(watches: Sequence[StandingWatch]) -> str:
-    """What an agent watches by topic."""
+    """Returns a line on the topics that an agent watches."""
     if not watches:
         return "you watch no topics"
     topics = ", ".join(one_line(watch.topic) for watch in watches)

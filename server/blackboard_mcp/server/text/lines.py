@@ -1,8 +1,8 @@
-"""Words that results and views share: ages, excerpts, one line for one item.
+"""Words that results and views share: ages, excerpts, and one line for one item.
 
-What agents wrote is untrusted. Whatever comes through here stays on one line, or on lines that all carry
-`QUOTE`, and shows invisible and direction-changing characters as escapes (`\\u202e`), so that nobody
-can write a line that looks like the server's own.
+Text that agents wrote is untrusted. It leaves this module on one line, or on lines that all begin with
+`QUOTE`, and invisible and direction-changing characters become escapes (`\\u202e`). So nobody can write a
+line that looks like the server's own.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 ELLIPSIS = "…"
 QUOTE = "> "
-"""Starts every line of a text that is shown over several lines."""
+"""Prefix of every line of a text that is shown over several lines."""
 
 _LINES = re.compile("\r\n|[\n\r\v\f\x85\u2028\u2029]")
 _SEPARATORS = re.compile("[\x85\u2028\u2029]")
@@ -54,22 +54,23 @@ _BEGINNINGS = (
     r"|(?:[a-z]+,? ){0,4}(?:debates|questions|problems|issues|settled|answers|plans|summaries|items|facts|results|notes"
     r"|hypotheses|critiques|logs):\s*$"
 )
-"""How lines of the server's begin: a number of the log, a call, a label, a heading alone on its line."""
+"""Pattern of how the server's own lines begin: a sequence, a call, a label, or a heading alone on its line."""
 _LEAD = r"[\s>\"'`*_#(\[{-]*+(?:"
 _OURS = re.compile(rf"{_LEAD}[A-Z]-\d+\b|{_BEGINNINGS})", re.IGNORECASE)
-"""The same, and an id. What an agent writes so on a line of its own stands behind `QUOTE`."""
+"""Pattern of the same beginnings and of item ids. An agent's line that matches is shown behind `QUOTE`."""
 _OURS_INLINE = re.compile(
     rf"{_LEAD}[A-Z]-\d+(?:@\d+)?\s+(?:(?:[a-z]+\s+)?by\b|→|[A-Z_]{{4,}}\b)|(?i:{_BEGINNINGS}))"
 )
-"""The same where all of a text is shown on one line behind what we say of it: there an id alone begins an honest
-sentence ("F-2 counts users"), and what tells of an item does not."""
+"""The stricter pattern for a text shown on one line, behind the server's words on it. There an id alone may
+begin an honest sentence ("F-2 counts users"), so an id matches only where words about an item follow it.
+"""
 _LIKE = 80
-"""How much of a line is looked at for it."""
+"""Characters at the start of a line that are compared with these patterns."""
 _HALF_ESCAPE = re.compile(r"\\(?:u[0-9a-f]{0,3}|U[0-9a-f]{0,7})?\Z")
 
 
 def relative_age(then: datetime, now: datetime) -> str:
-    """How long before `now` something was: `12s`, `3m`, `2h`, `4d`; `0s` when it was not before."""
+    """Returns how long `then` was before `now`, as `12s`, `3m`, `2h` or `4d`; `0s` when it was not before."""
     seconds = max(0, int((now - then).total_seconds()))
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
         if seconds >= size:
@@ -78,7 +79,7 @@ def relative_age(then: datetime, now: datetime) -> str:
 
 
 def visible_json(document: str) -> str:
-    """A JSON document that says the same, with `visible`'s characters and odd ends of lines as escapes of JSON."""
+    """Returns an equal JSON document in which invisible characters and unusual line ends are JSON escapes."""
     if document.isascii() and document.isprintable():
         return document
     return _SEPARATORS.sub(lambda m: _escaped_for_json(m[0]), HIDDEN.sub(_json_escape, document))
@@ -94,15 +95,14 @@ def _escaped_for_json(character: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` on one line: white space collapsed to single spaces, the rest as in `visible`."""
+    """Returns `text` on one line: white space becomes single spaces, and invisible characters become escapes."""
     return " ".join(visible(text).split())
 
 
 def quoted(text: str) -> list[str]:
-    """`text` whole, line for line: as it is when it is one line, else each line behind `QUOTE`.
+    """Returns all lines of `text`: one line as it is, several lines each behind `QUOTE`.
 
-    A single line that begins like what the server says of an item is quoted as well: it stands behind a label. Line
-    ends at the end are left off.
+    A single line that begins like the server's own words is quoted as well. Line ends at the end are dropped.
     """
     lines = _LINES.split(visible(text).rstrip("\r\n"))
     if len(lines) == 1 and not _like_ours(lines[0], _OURS_INLINE):
@@ -111,17 +111,22 @@ def quoted(text: str) -> list[str]:
 
 
 def flat(text: str) -> str:
-    """`one_line` of an item's text: each of its lines that begins like one of the server's stands behind `QUOTE`."""
+    """Returns `text` on one line. Each of its lines that begins like one of the server's is preceded by
+    `QUOTE`.
+    """
     lines = _LINES.split(text)
     return one_line(" ".join(QUOTE + line if _like_ours(line, _OURS_INLINE) else line for line in lines))
 
 
 def _like_ours(line: str, ours: re.Pattern[str] = _OURS) -> bool:
+    """Tells whether a line begins like one of the server's own."""
     return ours.match(visible(line[:200]).strip()[:_LIKE]) is not None
 
 
 def clip(text: str, width: int) -> str:
-    """The start of `text` on one line of at most `width` characters, cut between words where it can be."""
+    """Returns the start of `text` on one line of at most `width` characters, cut between words where
+    possible.
+    """
     start = text.lstrip()
     line = flat(start[: 2 * width + 64])
     if len(line) <= width and len(start) <= 2 * width + 64:
@@ -134,10 +139,11 @@ def clip(text: str, width: int) -> str:
 
 
 def excerpt(text: str, tokens: int, tokenizer: Tokenizer) -> str:
-    """The start of `text` on one line of at most `tokens` tokens; `…` at the end when there was more.
+    """Returns the start of `text` on one line of at most `tokens` tokens; it ends with `…` when there was
+    more.
 
-    Empty when nothing fits. Cut between words, or within the first one when even that is too long.
-    Looks at the start of a long text only.
+    The cut is between words, or inside the first word when even that is too long. Returns an empty text when
+    nothing fits. Only the start of a long text is looked at.
     """
     if tokens <= 0:
         return ""
@@ -161,7 +167,9 @@ def excerpt(text: str, tokens: int, tokenizer: Tokenizer) -> str:
 
 
 def _last(ends: Sequence[int], fits: Callable[[int], bool]) -> int | None:
-    """The last of the ascending `ends` that fits, taking it that what is shorter fits as well."""
+    """Returns the last of the ascending `ends` that fits, or `None`. Assumes that every smaller end fits as
+    well.
+    """
     low, high = 0, len(ends)
     while low < high:
         middle = (low + high) // 2
@@ -173,18 +181,20 @@ def _last(ends: Sequence[int], fits: Callable[[int], bool]) -> int | None:
 
 
 def _tidy(cut: str) -> str:
-    """`cut` without half an escape, a dangling joiner or punctuation that leads on at its end."""
+    """Returns `cut` without half an escape, a dangling joiner or open punctuation at its end."""
     whole = _HALF_ESCAPE.sub("", cut).rstrip(JOINERS)
     return whole.rstrip(" ,;:—–-(") or whole
 
 
 def filter_line(filter_: Mapping[str, Any]) -> str:
-    """A filter of events as it is given to `subscribe`, in one line, cut where it is long."""
+    """Returns a filter of events as JSON on one line, cut to its first 200 characters."""
     return one_line(json.dumps(filter_, ensure_ascii=False)[:200])
 
 
 def word(text: str) -> str:
-    """An agent's name, a tag or a key as one word of a line, unable to pass for what stands around it."""
+    """Returns a name, tag or key as one word without spaces or square brackets, so that it cannot pass for
+    other parts.
+    """
     return one_line(text).translate(_APART)
 
 
@@ -192,25 +202,24 @@ _APART = str.maketrans({" ": "_", "[": "(", "]": ")"})
 
 
 def forgotten(gone: Forgotten | WireForgotten) -> str:
-    """When a content was removed, by whose decision and why."""
+    """Returns a clause on when a text was removed for good, by whose decision and why."""
     return f"forgotten on {gone.at:%Y-%m-%d} by decision of {one_line(gone.by)}: {one_line(gone.why)}"
 
 
 def head(item: Item, now: datetime | None = None) -> str:
-    """What a line says of an item before its text: `H-17 hypothesis by bob 3m !4 [db] (critiques F-3)`.
+    """Returns the words before an item's text, such as `H-17 hypothesis by bob 3m !4 [db] (critiques F-3)`.
 
-    Entries show version and key, `F-3@2 fact key plan/db …`; the status stands there unless ACTIVE.
-    Behind it stands in brackets what became of it. After the importance comes how many owners support and
-    oppose it, `+2 −1`, where any do; at the end who claims to supersede or refute it, and what it rests on that
-    was retracted. Of a tombstone there is but who deleted it, and as which version, or by whose decision it was
-    forgotten.
-    Without `now` there is no age.
+    Items with a key show version and key: `F-3@2 fact key plan/db …`. A status other than ACTIVE comes next,
+    then in brackets what replaced or refuted the item. After the importance stands how many owners support
+    and oppose it (`+2 −1`). At the end stand open claims against the item, and retracted items that it rests
+    on. A deleted item shows only who deleted it and as which version, or by whose decision it was forgotten.
+    Without `now` the age is left out.
     """
     return f"{item.id if item.key is None else f'{item.id}@{item.version}'} {description(item, now)}"
 
 
 def description(item: Item, now: datetime | None = None) -> str:
-    """`head` without the id and the version."""
+    """Returns the words of `head` without the id and the version."""
     parts = [_TYPES[item.type]]
     if item.key is not None:
         parts.append(f"key {word(item.key)}")
@@ -257,9 +266,11 @@ def description(item: Item, now: datetime | None = None) -> str:
 
 
 def notices(item: Item, most: int) -> str:
-    """What the item rests on that was retracted, `most` of it: `⚠ rests on H-3 WITHDRAWN +2`.
+    """Returns a notice on retracted items that this one rests on, at most `most` of them: `⚠ rests on H-3
+    WITHDRAWN +2`.
 
-    Empty when it rests on nothing of the kind, or cites what took its place as well: its author has seen to that.
+    Returns an empty text without such items. An item that also cites the replacement of a retracted one needs
+    no notice.
     """
     cited = {edge.target for edge in item.edges}
     open_ = [one for one in item.retracted if one.by is None or parse_ref(one.by).number not in cited]
@@ -273,7 +284,9 @@ def notices(item: Item, most: int) -> str:
 
 
 def became(item: Item) -> str:
-    """What became of the item: `superseded by F-9, refuted by F-2`, `adopted in P-3`; empty where nothing did."""
+    """Returns how an item ended: `superseded by F-9, refuted by F-2` or `adopted in P-3`; empty where it did
+    not.
+    """
     told = [
         f"{'superseded' if contest.kind is EdgeKind.SUPERSEDES else 'refuted'} by {contest.by}"
         for contest in item.contested
@@ -287,7 +300,11 @@ def became(item: Item) -> str:
 
 
 def fate(outcome: str, to: str = "", author: str = "", then: str = "") -> str:
-    """What became of a claim: `falls`, `falls, replaced by F-9 of bob`, `amended to F-9 of bob`; and `then`."""
+    """Returns how a claim ended: `falls`, `falls, replaced by F-9 of bob` or `amended to F-9 of bob`,
+    followed by `then`.
+
+    `to` is the id of the item that took its place, `author` that item's author.
+    """
     if not to:
         return outcome
     by = f" of {word(author)}" if author else ""
@@ -299,14 +316,19 @@ def fate(outcome: str, to: str = "", author: str = "", then: str = "") -> str:
 
 
 def successor(item: Item) -> str:
-    """What became of the item in its place: `, then by F-14`, `, which fell too`; empty where that one stands."""
+    """Returns how the item that took this one's place ended: `, then by F-14` or `, which fell too`; empty
+    where it stands.
+    """
     if item.led_to:
         return f", then by {item.led_to}{', which fell too' if item.successor_fell else ''}"
     return ", which fell too" if item.successor_fell else ""
 
 
 def claims(item: Item, most: int) -> str:
-    """Who claims to supersede or refute the item, which its author has not agreed to; empty where nobody does."""
+    """Returns open claims to supersede or refute the item, at most `most` of them; empty without any.
+
+    A claim is open until the item's author agrees.
+    """
     listed = [contest for contest in item.contested if not contest.agreed]
     told = [
         f"{contest.by} by {word(contest.author)} "
@@ -317,7 +339,9 @@ def claims(item: Item, most: int) -> str:
 
 
 def agreement_line(agreement: Agreement) -> str:
-    """`agreed: ana, ben; waits for coder (2 suffice)`, or `agreed by ana, ben` once that is reached."""
+    """Returns the state of an agreement: `agreed: ana, ben; waits for coder (2 suffice)`, or once reached
+    `agreed by ana, ben`.
+    """
 
     def named(names: Sequence[str]) -> str:
         shown = ", ".join(map(word, names[:_AGREEING]))
@@ -359,7 +383,7 @@ def _edges(item: Item) -> str:
 def item_line(
     item: Item, now: datetime | None, width: int = 160, *, tokenizer: Tokenizer | None = None
 ) -> str:
-    """One line for one item, id first: `head`, a colon, and the start of its text.
+    """Returns one line for an item: the words of `head`, a colon, and the start of its text.
 
     `width` bounds the text, in tokens of `tokenizer`, or in characters when none is given.
     """

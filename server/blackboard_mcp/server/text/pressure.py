@@ -1,4 +1,4 @@
-"""Pressure in words: how much is held by what, and who can release it with which call."""
+"""Pressure as text: how many tokens may not leave and why, and which calls by whom release them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from blackboard_mcp.protocols.pressure import Cause, Pressure, Unblocker, Wordin
 from .tokens import Tokenizers
 
 MAX_TOKENS = 180
-"""The issue stands word for word in every view, so it is short."""
+"""Most tokens of the issue's text. It is short because every view shows it whole."""
 _CAUSES = 3
 _UNBLOCKERS = 6
 
 
 def describe(tokenizers: Tokenizers, deciders: Sequence[str] = ()) -> Callable[[Pressure], Wording]:
-    """Words for pressure, within `MAX_TOKENS` by leaving out whom it can be said of later.
+    """Returns a function that turns pressure into a text of at most `MAX_TOKENS` tokens.
 
-    They raise `InvalidInput` where the board's tokenizer is none of the server's.
+    Where the text is too long, the last of the agents who could help are left out. The function raises
+    `InvalidInput` where this server lacks the board's tokenizer.
     """
 
     def words(found: Pressure) -> Wording:
@@ -61,7 +62,7 @@ def _text(found: Pressure, deciders: Sequence[str], named: int) -> str:
 
 
 def _in_turn(unblockers: Sequence[Unblocker]) -> list[Unblocker]:
-    """The first of each agent before the second of any."""
+    """Returns the ways to unblock, so that each agent's first way comes before any agent's second."""
     turns: dict[str, int] = {}
     placed: list[tuple[int, int, Unblocker]] = []
     for place, unblocker in enumerate(unblockers):
@@ -79,7 +80,7 @@ def _call(unblocker: Unblocker) -> str:
         case "respond" if not unblocker.item.startswith(LETTERS[ItemType.QUESTION]):
             return f'{unblocker.agent}: post a REPLY with edges {{"replies_to": ["{unblocker.item}"]}}'
         case "answer" | "respond":
-            # Everybody reads this, and only the set messages has respond.
+            # All agents read this text, but only those with the tool set `messages` have the tool `respond`.
             return f'{unblocker.agent}: post an ANSWER with edges {{"replies_to": ["{unblocker.item}"]}}'
         case "cancel":
             return f'{unblocker.agent}: request(id="{unblocker.item}", cancel=true)'

@@ -1,4 +1,4 @@
-"""Communication protocols in words: each in a line, then each of its keys."""
+"""Communication protocols as text: one line for each protocol, then one for each of its keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SHOWN: Final = 300
 
 
 def protocol_lines(about: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Protocols as `Protocols.about` describes them, as text."""
+    """Returns lines on protocols; `about` holds the descriptions that `Protocols.about` returns."""
     lines = ["scope: a word of yours that keeps conversations apart; * stands for any part in patterns"]
     for protocol in about:
         purpose = one_line(protocol["purpose"])[:_SHOWN]

@@ -1,7 +1,7 @@
-"""The part of a long text that answers a query: what a hit shows in place of the text's beginning.
+"""The part of a long text that best matches a query, shown in place of the text's beginning.
 
-It knows words and places and nothing of ranking; what comes out is still the author's text, as untrusted
-as the whole.
+This module looks only at words and their places and ranks nothing. Its results are still untrusted text of an
+author.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections import Counter, deque
 from .lines import ELLIPSIS
 
 WIDTH = 160
-"""Characters looked at together when the best stretch is sought."""
+"""Characters of one stretch when the best stretch is sought."""
 
 _REACH = 8_000
 _LEAD = 40
 _MATCHES = 5_000
 _WORDS = 32
 _UNSPACED = 0x0E00
-"""From here on most scripts have no spaces between words."""
+"""First code point of the range in which most scripts put no spaces between words."""
 _STOP_WORDS = """
     a an and are as at be but by did do does for from had has have how if in into is it its no not of on or
     so such that the their then there these they this to was we were what when where which who why will with
@@ -29,11 +29,12 @@ _STOP = frozenset(_STOP_WORDS.split())
 
 
 def excerpt(text: str, query: str, start: int | None = None) -> str | None:
-    """The text from a little before its stretch of `WIDTH` characters with most words of the query.
+    """Returns the text from shortly before the stretch of `WIDTH` characters that holds most words of the
+    query.
 
-    `start` is where a search engine found the hit: only the next thousands of characters are looked at,
-    and where none of them holds a word of the query (a hit by meaning) it begins there. `None` when
-    the beginning of the text is as good.
+    `start` is the place at which a search engine found the hit: only the next 8,000 characters are looked at.
+    Where none of the query's words is there (a hit by meaning) the excerpt begins at that place. Returns
+    `None` when the beginning of the text serves as well.
     """
     if len(text) <= WIDTH:
         return None
@@ -41,7 +42,7 @@ def excerpt(text: str, query: str, start: int | None = None) -> str | None:
     end = len(text) if start is None else min(len(text), first + _REACH)
     found = _best(text, _pattern(query), first, end)
     place = first if found is None else found
-    # What a reader of the beginning would see anyway.
+    # The beginning of the text shows this place anyway.
     if place <= WIDTH // 2:
         return None
     begin = max(0, place - _LEAD)
@@ -51,9 +52,10 @@ def excerpt(text: str, query: str, start: int | None = None) -> str | None:
 
 
 def is_close(text: str, query: str, start: int = 0) -> bool:
-    """Whether a text holds half of the query's words, in its first thousands of characters or in those after `start`.
+    """Tells whether a text holds half of the query's words in its first 8,000 characters, or in those after
+    `start`.
 
-    So it is taken to be where the query has no words to look for, or words of scripts without spaces.
+    Returns true for a query without words to look for, or with words of scripts without spaces.
     """
     stems = dict.fromkeys(_stems(query))
     if not stems or any(ord(letter) >= _UNSPACED for letter in query):
@@ -64,7 +66,7 @@ def is_close(text: str, query: str, start: int = 0) -> bool:
 
 
 def _stems(query: str) -> list[str]:
-    """The query's words, each by its beginning, so that other endings are found as well."""
+    """Returns the beginnings of the query's words, so that words with other endings match as well."""
     words = dict.fromkeys(w for w in re.findall(r"\w+", query.casefold()) if w not in _STOP)
     return [w if len(w) < 5 else w[: max(4, len(w) - 3)] for w in list(words)[:_WORDS]]
 
@@ -75,7 +77,10 @@ def _pattern(query: str) -> re.Pattern[str] | None:
 
 
 def _best(text: str, pattern: re.Pattern[str] | None, first: int, end: int) -> int | None:
-    """Where the stretch with most different words of the pattern begins; the earliest of equals."""
+    """Returns the start of the stretch with most different words of the pattern; the earliest of equals.
+
+    Returns `None` where no word matches.
+    """
     if pattern is None:
         return None
     window: deque[tuple[int, str]] = deque()

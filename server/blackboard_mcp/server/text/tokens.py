@@ -1,8 +1,9 @@
-"""Counting tokens: the two built-in vocabularies, and a user's own counter by import path.
+"""Token counts by two built-in vocabularies, or by a user's own counter named by import path.
 
-The vocabularies come inside this package, so nothing is fetched, and tiktoken counts by them, which has wheels wherever
-this package is supported. It lets other threads go on meanwhile. At worst (long runs of one letter or space) it takes
-0.5 µs a character and more for longer texts, which is why long texts go in pieces and equal pieces are counted once.
+The vocabularies are part of this package, so nothing is downloaded. tiktoken counts by them: it has wheels
+for every supported platform and lets other threads run. At worst (long runs of one letter or space) it takes
+0.5 µs a character, and more for longer texts. So long texts are counted in pieces, and equal pieces only
+once.
 """
 
 from __future__ import annotations
@@ -39,14 +40,15 @@ _WORDS = {
     "cl100k_base": r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$"
     r"|\s*[\r\n]|\s+(?!\S)|\s",
 }
-"""What each vocabulary takes for a word: no token reaches beyond one."""
+"""Patterns by which each vocabulary splits a text into words; no token spans two words."""
 
 VOCABULARIES = tuple(_WORDS)
 
 PIECE = 8_192
-"""Longest text, in characters, that is counted in one go. Longer ones are cut before a space where there
-is one, so that the sum over their pieces is that of the whole for prose, and at most a token more a
-piece otherwise."""
+"""Longest text, in characters, that is counted in one go. Longer texts are cut before a space where there is
+one. For prose the sum over the pieces is then exact; otherwise it is at most one token too high for each
+piece.
+"""
 
 _SMALL = 256
 _BOARDS = 10_000
@@ -56,7 +58,7 @@ _loading = threading.Lock()
 
 
 class BpeTokenizer:
-    """Counts by one of `VOCABULARIES`, which is loaded at the first count (about 0.2 s, once a process).
+    """Tokenizer by one of `VOCABULARIES`, loaded at the first count (about 0.2 s, once a process).
 
     Lone surrogates, which no vocabulary has, count as one question mark each.
     """
@@ -78,10 +80,11 @@ class BpeTokenizer:
 
     @property
     def name(self) -> str:
+        """Name of the vocabulary."""
         return self._name
 
     def count(self, text: str) -> int:
-        """How many tokens `text` has; 0 for the empty text."""
+        """Returns the number of tokens in `text`; 0 for the empty text."""
         if len(text) <= _SMALL:
             return self._remember(text)
         if len(text) <= PIECE:
@@ -104,18 +107,19 @@ class BpeTokenizer:
 
 
 class Vocabulary:
-    """Counts by what tiktoken makes of a vocabulary."""
+    """Counter that wraps an encoding of tiktoken."""
 
     def __init__(self, words: Encoding) -> None:
         self._encoding = words
 
     def count(self, text: str) -> int:
+        """Returns the number of tokens in `text`."""
         return len(self._encoding.encode_ordinary(text))
 
 
 @cache
 def encoding(name: str) -> Encoding:
-    """One of `VOCABULARIES`, from the files of this package."""
+    """Returns the tiktoken encoding for one of `VOCABULARIES`, read from the files of this package."""
     import tiktoken
 
     packed = zlib.decompress((files(__package__) / "vocabularies" / f"{name}.zlib").read_bytes())
@@ -129,7 +133,9 @@ def encoding(name: str) -> Encoding:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """`text` in consecutive pieces of at most `PIECE` characters, cut before a space near the end if any."""
+    """Yields `text` in consecutive pieces of at most `PIECE` characters, cut before a space near the end
+    where there is one.
+    """
     start = 0
     while len(text) - start > PIECE:
         end = start + PIECE
@@ -143,20 +149,23 @@ def pieces(text: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """A tokenizer under the name by which boards keep it."""
+    """Tokenizer under the name that boards store."""
 
     name: str
     count: Count
 
 
 class Tokenizers:
-    """The tokenizers of a server, and which of them counts on each board, as far as this process has seen.
+    """The tokenizers of a server, and the one that each board counts by, as far as this process has seen the
+    board.
 
-    There are the vocabularies and the one that the launch names: code is imported by no other name than that.
+    They are the built-in vocabularies and the one from the launch configuration. No other name can import
+    code.
     """
 
     def __init__(self, launched: str = DEFAULT_TOKENIZER) -> None:
-        """
+        """Loads the tokenizer from the launch configuration.
+
         Raises:
             InvalidInput: there is no such tokenizer.
         """
@@ -166,30 +175,35 @@ class Tokenizers:
         self._on: dict[str, str] = {}
 
     def find(self, name: str) -> Tokenizer | None:
-        """The tokenizer of that name; `None` where this server was not launched with it."""
+        """Returns the tokenizer of that name, or `None` where this server was not launched with it."""
         if name == self.launched.name:
             return self.launched
         return load_tokenizer(name) if name in VOCABULARIES else None
 
     def see(self, board: Board | None) -> None:
-        """Remembers what counts on a board as it was found."""
+        """Remembers which tokenizer a board counts by."""
         if board is not None and self.name_on(board.id) != board.config.tokenizer:
             if len(self._on) >= _BOARDS:
                 self._on.pop(next(iter(self._on)))
             self._on[board.id] = board.config.tokenizer
 
     def name_on(self, board: str) -> str:
+        """Returns the name of the tokenizer that a board counts by; the launch's where the board has not been
+        seen.
+        """
         return self._on.get(board, self.launched.name)
 
     def on(self, board: str) -> Tokenizer:
-        """What fits texts of a board into budgets: its tokenizer, or the launch's own where this server lacks it."""
+        """Returns the tokenizer that fits a board's texts into budgets: the board's own, or the launch's
+        where this server lacks it.
+        """
         return self.find(self.name_on(board)) or self.launched
 
     def writing(self, board: str) -> Tokenizer:
-        """What counts what is written on a board.
+        """Returns the tokenizer that counts new texts on a board.
 
         Raises:
-            Refused: this server lacks it.
+            Refused: this server lacks the board's tokenizer.
         """
         name = self.name_on(board)
         found = self.find(name)
@@ -204,7 +218,9 @@ class Tokenizers:
 
 
 def is_name(name: object) -> bool:
-    """Whether a board may keep it as its tokenizer: a vocabulary, or the import path of one that some server has."""
+    """Tells whether a board may store this name as its tokenizer: a vocabulary, or something in the form of
+    an import path.
+    """
     return name in VOCABULARIES or (
         isinstance(name, str) and len(name) <= _LONGEST and _PATH.match(name) is not None
     )
@@ -212,10 +228,10 @@ def is_name(name: object) -> bool:
 
 @lru_cache(maxsize=16)
 def load_tokenizer(name: str) -> Tokenizer:
-    """The tokenizer a configuration names: a vocabulary, or `module:attribute` for a user's own.
+    """Returns the tokenizer that a configuration names: a vocabulary, or `module:attribute` for a user's own.
 
-    The attribute is a tokenizer, or something that makes one when called without arguments. It runs
-    code by name: pass only what the operator configured, never an argument of a tool.
+    The attribute is a tokenizer, or a callable without arguments that returns one. Loading runs the named
+    code: pass only names from the operator's configuration, never an argument of a tool.
 
     Raises:
         InvalidInput: there is no such tokenizer, or it does not do what `Tokenizer` says.
@@ -238,7 +254,7 @@ def load_tokenizer(name: str) -> Tokenizer:
 
 
 def unfit(candidate: object) -> str | None:
-    """What keeps `candidate` from being a `Tokenizer`, found by trying it; `None` when nothing does."""
+    """Returns why `candidate` cannot serve as a `Tokenizer`, found by trying it; `None` when it can."""
     if not isinstance(getattr(candidate, "name", None), str):
         return "needs a name that is a string"
     count = getattr(candidate, "count", None)

@@ -1,6 +1,6 @@
-"""Duties of the reader, each with the calls that meet it, and the agents awaited in a debate.
+"""Duties of the reader, each with the calls that meet it, and the agents that a debate waits for.
 
-A line of a duty has the text in quotation marks that it cannot close, and the calls after it.
+The line of a duty quotes the item's text, in quotation marks that the text cannot close, before the calls.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from .room import Line
 from .standing import Standing
 
 _READ_ON = 16
-"""Tokens of the call that reads on where a text is cut."""
+"""Tokens of the call that reads the rest of a text that was cut."""
 _OF_COURSE = frozenset({EdgeKind.CRITIQUES})
 
 
 class Duties:
-    """The lines on what `standing`'s reader owes. `responds`: it has the tool that answers requests."""
+    """Lines on what the reader of `standing` owes. `responds` says that the reader has the tool that answers
+    requests.
+    """
 
     def __init__(self, standing: Standing, tokenizer: Tokenizer, *, responds: bool) -> None:
         self._standing = standing
@@ -32,7 +34,9 @@ class Duties:
         self._responds = responds
 
     def lines(self) -> list[Line]:
-        """Duties, longest first, then questions that name the reader and summaries that it could write."""
+        """Returns lines for the reader's duties, then questions that name the reader, then summaries that it
+        could write.
+        """
         standing = self._standing
         lines = [
             self._owed(standing.items[number], duty)
@@ -85,7 +89,7 @@ class Duties:
         return Line(about, partial(str, ""), sentence=told, asked=asked)
 
     def _debate(self, item: Item, duty: Duty) -> Debate | None:
-        """The open debate in which the duty arose."""
+        """Returns the open debate in which the duty arose, or `None`."""
         for debate in self._standing.open_debates:
             if item.number in ((*debate.critiques,) if duty is Duty.RESPOND else (debate.root,)):
                 return debate
@@ -100,11 +104,16 @@ class Duties:
 
 
 def answering(item: Item) -> str:
+    """Returns the call that answers a question by a post."""
     return f'→ answer: post(type="ANSWER", edges={{"replies_to": ["{item.id}"]}}, text="…")'
 
 
 def debate_lines(standing: Standing, told: set[int]) -> tuple[list[Line], list[Line]]:
-    """Open debates as they are shown, each followed by its critiques; and all claims before all critiques."""
+    """Returns the lines of open debates in two orders: as shown, and by rank.
+
+    As shown, each debated claim is followed by its critiques; by rank, all claims come before all critiques.
+    `told` are the numbers of items whose texts stand elsewhere in the view.
+    """
     shown: list[Line] = []
     claims: list[Line] = []
     critiques: list[Line] = []
@@ -139,7 +148,9 @@ def _words(standing: Standing, item: Item, answer: Item | None = None) -> str:
 
 
 def _awaited(standing: Standing, debate: Debate) -> str:
-    """`waits for coder: answer C-15, C-16; then critic, tester: judge`."""
+    """Returns whom a debate waits for, such as `waits for coder: answer C-15, C-16; then critic, tester:
+    judge`.
+    """
     answers: dict[str, list[str]] = {}
     judges: list[str] = []
     later: list[str] = []

@@ -1,4 +1,4 @@
-"""The beginning of a view: the header, and what stands there word for word at any budget."""
+"""The beginning of a view: its header, and the parts that are shown whole at any budget."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TYPES = 3
 _TOPICS = 6
 _WORD = re.compile(r"[^\W\d_][\w'-]{4,}")
 _COUNTING = re.compile(r"\w+[:=]\d+")
-"""Tags that number things, as `step:3`."""
+"""Pattern of tags that number things, such as `step:3`."""
 _START = 160
 _COMMON = """
     about after again appears based before being between could first following general given other please provided right
@@ -38,13 +38,13 @@ _COMMON = """
 
 
 def law_items(standing: Standing) -> list[Item]:
-    """Active constraints, then open hot issues."""
+    """Returns active constraints, then open hot issues, each by number."""
     listed = (item for item in standing.items.values() if standing.is_law(item))
     return sorted(listed, key=lambda item: (LAW.index(item.type), item.number))
 
 
 def beginning(standing: Standing) -> list[str]:
-    """Which board this is, who reads it, the core, active constraints and open hot issues."""
+    """Returns the first lines of a view: board and reader, core, active constraints and open hot issues."""
     board = standing.snapshot.board
     state = "" if board.lifecycle is Lifecycle.OPEN else f" ({board.lifecycle})"
     lines = [
@@ -67,13 +67,17 @@ def beginning(standing: Standing) -> list[str]:
 
 
 def labelled(lead: str, text: str) -> list[str]:
-    """`text` whole behind `lead`: on its line when it is one line, else below it, each line quoted."""
+    """Returns `lead` and the whole text: on one line where the text has one line, else each text line quoted
+    below it.
+    """
     lines = quoted(text)
     return [f"{lead}: {lines[0]}"] if len(lines) == 1 else [f"{lead}:", *lines]
 
 
 def surroundings(standing: Standing) -> str:
-    """Who else is here and did something when, how full the board is, and what its archive is about."""
+    """Returns a line on the other agents and their last activity, how full the board is, and the topics of
+    its archive.
+    """
     snapshot = standing.snapshot
     others = [(agent, at) for agent, at in snapshot.here if agent not in (SYSTEM, standing.agent)]
     named = [f"{word(agent)} {relative_age(at, standing.now)} ago" for agent, at in others[:1]]
@@ -97,12 +101,14 @@ def _archive(standing: Standing) -> str:
 
 
 def counted(type_: ItemType, count: int) -> str:
-    """`1 decision`, `4 hypotheses`."""
+    """Returns a count with its type in words, such as `1 decision` or `4 hypotheses`."""
     return f"{count:,} {PLURALS[type_] if count != 1 else type_.lower().replace('_', ' ')}"
 
 
 def _topics(standing: Standing) -> list[str]:
-    """Tags of the archive, and words of several of its texts that are rarer in those of working memory."""
+    """Returns tags of the archive; where they are few, also words that are more common there than in working
+    memory.
+    """
     archived = standing.snapshot.archived
     telling = [tag for tag in archived.tags if not _COUNTING.fullmatch(tag) and tag.upper() not in PLURALS]
     topics = [word(tag) for tag in telling[:_TOPICS]]
@@ -120,7 +126,7 @@ def _topics(standing: Standing) -> list[str]:
 
 
 def _words(starts: Iterable[str]) -> Counter[str]:
-    """How many of the texts have each word that says something."""
+    """Returns how many of the texts hold each telling word; common words and short ones are left out."""
     return Counter(
         found
         for start in starts

@@ -1,6 +1,6 @@
-"""The words before an item's text: who wrote it, when, what it rests on, who is for and against it.
+"""The words before an item's text: its author and age, what it rests on, and who supports or opposes it.
 
-Nothing here is a mark that wants a legend but `@3`, the version of an entry, and ages, which count from posting.
+They need no legend, except for versions (`@3`) and for ages, which count from posting.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _EDGES = {
 
 
 def identity(item: Item, now: datetime, agent: str) -> str:
-    """Id, who wrote what is shown, and its age: `F-3 by bob 3m`, `P-11@3 key plan:1 by ann 2m, begun by bob 1h`."""
+    """Returns id, writer and age of the shown version: `F-3 by bob 3m`, `P-11@3 key plan:1 by ann 2m, begun
+    by bob 1h`.
+    """
     key = "" if item.key is None else f" key {word(item.key)}"
     if item.version == 1:
         return f"{item.id}{key} by {name(item.author, agent)} {relative_age(item.created_at, now)}"
@@ -41,11 +43,17 @@ def identity(item: Item, now: datetime, agent: str) -> str:
 
 
 def name(agent: str, reader: str) -> str:
+    """Returns an agent's name, or `you` for the reader."""
     return "you" if agent == reader else word(agent)
 
 
 def circumstances(item: Item, *, without: frozenset[EdgeKind] = frozenset(), debated: bool = True) -> str:
-    """What else a reader should know before the text, with a space before it; empty when there is nothing."""
+    """Returns further facts to know before the text, such as visibility, edges and supporters, with a leading
+    space.
+
+    Returns an empty text without any. `without` are kinds of edges to leave out; `debated` false leaves out
+    that status.
+    """
     parts: list[str] = []
     if item.visibility is not Visibility.BOARD:
         parts.append(str(item.visibility))
@@ -83,16 +91,19 @@ def circumstances(item: Item, *, without: frozenset[EdgeKind] = frozenset(), deb
 
 
 def more(things: Sequence[object], shown: int) -> str:
+    """Returns ` +N` for the N things beyond the first `shown`; empty where there are none."""
     return f" +{len(things) - shown}" if len(things) > shown else ""
 
 
 def listed(names: Sequence[str], between: str = ", ", most: int = NAMED) -> str:
-    """The first names, each once, and how many more there are."""
+    """Returns the first `most` names, each once, and how many more there are."""
     unique = list(dict.fromkeys(names))
     return between.join(unique[:most]) + more(unique, most)
 
 
 def in_quotes(text: str) -> str:
-    """Somebody's words on one line between quotation marks that none of them can close."""
+    """Returns `text` on one line in quotation marks; marks inside it become single ones, so that it cannot
+    close them.
+    """
     inner = one_line(text).replace('"', "'")
     return f'"{inner}"'

@@ -1,4 +1,6 @@
-"""News of a view: what came, changed, was settled, agreed to and left since the last look, a line each."""
+"""News of a view since the agent's last look: posts, changes, ended debates, agreements and departures, a
+line each.
+"""
 
 from __future__ import annotations
 
@@ -19,23 +21,24 @@ _WHYS = 2
 _WHY = 60
 _ID = re.compile(r"\b[A-Z]-\d+\b")
 SPARED = ("changed: ", "debates opened: ")
-"""Lines that go first where there is little room: what they tell of stands in sections of its own."""
+"""Beginnings of lines that are left out first where room is short, because other sections show the same."""
 WRITTEN = (EventType.ITEM_POSTED, EventType.ITEM_VERSIONED)
-"""Events on a text: their ids alone do not show it."""
+"""Events on a text. A line that names only the item's id does not deliver them."""
 _EXPIRED = "time ended"
 _OUTCOMES = {"accepted": "stands", "rejected": "falls", "open": "open again"}
-"""Words of events; the first two are of older ones."""
+"""Words for the outcomes in events; older events carry the first two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A line, and the sequences of the events that it tells of by name."""
+    """A line, and the sequences of the events that it delivers by naming their items."""
 
     text: str
     events: tuple[int, ...] = ()
 
 
 def heading(standing: Standing) -> str:
+    """Returns the heading of the news, which says whether all of it is there."""
     look = standing.snapshot.look
     if standing.snapshot.news.whole:
         return f"new since seq {look}, not shown to you yet:"
@@ -43,11 +46,11 @@ def heading(standing: Standing) -> str:
 
 
 def news_lines(standing: Standing, most: int = MOST_IDS) -> list[Told]:
-    """At most seven lines, each of up to `most` ids (of an agent, where it groups by agents).
+    """Returns at most seven lines of news, each with up to `most` ids; a line by agents has up to `most` ids
+    for each.
 
-    None when nothing happened or it is not known when the reader looked last.
-
-    What was posted is named by id alone and still has to be shown: such lines tell of no event.
+    Returns an empty list when nothing happened, or when the agent's last look is not known. A line of new
+    posts delivers no event, because it names their ids and their texts still have to be shown.
     """
     events = standing.snapshot.news.events
     came = _by_agent(e for e in events if e.event is EventType.ITEM_POSTED)
@@ -74,7 +77,7 @@ def _clauses(name: str, told: list[tuple[Event, str]], most: int) -> list[Told]:
 
 
 def _told(text: str, events: Iterable[Event]) -> Told:
-    """The line, with those of the events whose items it names."""
+    """Returns a line with the sequences of those events whose items it names."""
     named = set(_ID.findall(text))
     return Told(text, tuple(e.seq for e in events if e.event not in WRITTEN and e.item in named))
 
@@ -119,7 +122,10 @@ def _outcome(event: Event) -> str:
 
 
 def _departures(standing: Standing, name: str, left: list[Event], most: int) -> Told:
-    """What left working memory; what concerns the reader is named with why, and the call that brings it back."""
+    """Returns a line on items that left working memory.
+
+    Items that concern the reader are named with the reason, and with the call that restores them.
+    """
     authors = standing.snapshot.news.authors
     mine: dict[str, list[str]] = {}
     others: list[str] = []

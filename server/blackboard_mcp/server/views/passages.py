@@ -1,6 +1,6 @@
-"""Passages of texts in lines: whole sentences first, and of code and logs three lines.
+"""Choice of the part of a text to show: whole sentences of prose, three lines of code and logs.
 
-What comes out stays on one line, or on lines that all carry `QUOTE`.
+The result is on one line, or on lines that all begin with `QUOTE`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from blackboard_mcp.protocols.tokens import Tokenizer
 from ..text.lines import ELLIPSIS, QUOTE, clip, excerpt, flat, quoted
 
 SENTENCE = 24
-"""Tokens up to which a line has as many whole sentences as fit, before any line has more."""
+"""Tokens of whole sentences that each line gets before any line gets more."""
 SUMMED_UP = 60
-"""Tokens of a summary that stand in their place: what it is about, and what became of it."""
+"""Tokens that a summary gets in place of `SENTENCE`: enough to say its subject and its result."""
 LONGEST_SENTENCE = 44
-"""Tokens of a first sentence that is still shown whole."""
+"""Most tokens of a first sentence that is still shown whole."""
 CODE_LINES = 3
 _CODE_WIDTH = 100
 _REACH = 900
@@ -30,7 +30,8 @@ _OUTPUT = frozenset({ItemType.LOG, ItemType.RESULT})
 
 
 def sentences(text: str, tokenizer: Tokenizer, most: int = SENTENCE) -> str:
-    """The first whole sentences of `text` on one line, about `most` tokens; `…` at the end when there is more.
+    """Returns the first whole sentences of `text` on one line, about `most` tokens; it ends with `…` when
+    there is more.
 
     A first sentence that is too long is cut between words.
     """
@@ -42,7 +43,7 @@ def sentences(text: str, tokenizer: Tokenizer, most: int = SENTENCE) -> str:
     best = ""
     for match in _END.finditer(line):
         end = match.end()
-        # The last sentence may go on beyond what was looked at.
+        # The last sentence may go on beyond the part that was read.
         if end < SENTENCE // 2 or (end == len(line) and not whole):
             continue
         told = line[:end]
@@ -58,7 +59,9 @@ def sentences(text: str, tokenizer: Tokenizer, most: int = SENTENCE) -> str:
 
 
 def opening(text: str, tokens: int, tokenizer: Tokenizer) -> str:
-    """The start of `text` on one line, at most `tokens`, to the end of a sentence where one is near."""
+    """Returns the start of `text` on one line of at most `tokens` tokens, cut at the end of a sentence where
+    one is near.
+    """
     cut = excerpt(text, tokens, tokenizer)
     if not cut.endswith(ELLIPSIS):
         return cut
@@ -67,22 +70,28 @@ def opening(text: str, tokens: int, tokenizer: Tokenizer) -> str:
 
 
 def is_code(item: Item) -> bool:
-    """Whether the text is to be cut at `CODE_LINES` lines: output, and what has code in it."""
+    """Tells whether an item's text is shown by lines: logs and results, and texts with a code block, of
+    several lines.
+    """
     many = item.text.count("\n") >= CODE_LINES
     return many and (item.type in _OUTPUT or _FENCE.search(item.text[:_CODE_REACH]) is not None)
 
 
 def prose(item: Item) -> str:
-    """What the text says before its code begins; all of it where it has no code or begins with it."""
+    """Returns the text before the first code block; all of it where there is no block or the text begins with
+    one.
+    """
     fence = _FENCE.search(item.text[:_CODE_REACH]) if item.type not in _OUTPUT else None
     before = item.text[: fence.start()] if fence is not None else ""
     return before if before.strip() else item.text
 
 
 def few_lines(item: Item) -> tuple[list[str], int]:
-    """Lines of code or output, quoted and each cut where it is long, and how many lines there are in all.
+    """Returns up to `CODE_LINES` quoted lines of code or output, each cut where it is long, and the number of
+    all lines.
 
-    The first ones of code; of output the first and the last, where it says how it ended.
+    Of code these are the first lines. Of output they are the first and the last line, which says how it
+    ended.
     """
     begin = _telling(item.text[:_CODE_REACH])
     if item.type in _OUTPUT and len(begin) > CODE_LINES:
@@ -91,11 +100,13 @@ def few_lines(item: Item) -> tuple[list[str], int]:
 
 
 def _telling(text: str) -> list[str]:
-    """The lines that say something: none is empty, and no fence is shown unless there is nothing else."""
+    """Returns the lines of a text without empty lines and code fences; fences stay where there is nothing
+    else.
+    """
     lines = [line for line in text.split("\n") if line.strip()]
     return [line for line in lines if not _FENCE.match(line)] or lines or [""]
 
 
 def whole(text: str) -> list[str]:
-    """All of `text`, each line quoted where it has several."""
+    """Returns all lines of `text`, each quoted where there are several."""
     return quoted(text)

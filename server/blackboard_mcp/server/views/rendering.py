@@ -1,11 +1,11 @@
-"""A view put together, inside its budget.
+"""Rendering of a view inside its budget.
 
-The same for the same sequence, agent, budget and place up to which the agent has looked: ages count from the
+The view depends only on the sequence, the agent, the budget and the agent's last look. Ages count from the
 newest change that the agent may see, which the first line names, and not from the reader's clock.
 
-Every line starts with a word of ours: an id, a heading, or `QUOTE` before each line of a text that is
-shown over several. A text stands at the end of its line, and nothing of ours follows it there, so no text can
-pass for the board's own words. Figures that would count what the agent may not see are left out.
+Every line begins with a word of the server's: an id, a heading, or `QUOTE` before each line of a longer text.
+A text stands at the end of its line with nothing behind it, so no text can pass for the board's own words.
+Figures that would count items hidden from the agent are left out.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .standing import Standing
 
 DEFAULT_BUDGET = 1_500
 _ROOMY = 260
-"""Tokens beside the beginning from which on who is here and what the archive has come before all else."""
+"""Tokens left after the beginning from which the line on agents and archive comes before all other parts."""
 _NEWSWORTHY = 600
-"""Tokens from which on what happened since has its share before decisions and the rest."""
+"""Tokens left from which news gets its share before decisions and later sections."""
 _NEWS_SHARE = 0.12
 _FEWEST_IDS = 2
 _DONE_SHARE = 0.04
@@ -36,11 +36,11 @@ _DONE = "done with: "
 _HELD = "not shown, but held by debates and duties: "
 _HELD_SHARE = 0.06
 _ID = 6
-"""Tokens of an id in a row of them, rather more than less."""
+"""Tokens of one id in a row of ids, rounded up."""
 _NOTES_SHARE = 0.15
-"""Part of the room kept for the agent's own private notes and its team's, as far as there are any."""
+"""Part of the room kept for the agent's private notes and its team's, as far as there are any."""
 _TAIL = 36
-"""Tokens of the call that reads whole texts, and of what `QUOTE` is."""
+"""Tokens of the call that reads whole texts, and of the explanation of `QUOTE`."""
 _CITED = 3
 _QUOTED = ' (text behind ">")'
 _MARK = QUOTE.rstrip()
@@ -51,10 +51,9 @@ _TYPES = 3
 class View:
     """A rendered view. `tokens` counts `text` and is within the budget.
 
-    `shown` are the ids of items whose text stands there whole, `excerpts` of those with its start,
-    `stubs` of those with none of it; `hidden` counts the items of working memory that are not named at all.
-    `folded` are those of the stubs that are named behind a newer one that says the same in other figures, or replaces
-    them, and whose text stands there.
+    `shown` are the ids of items whose text is there whole, `excerpts` those with the start of it, `stubs`
+    those with none of it. `hidden` counts the items of working memory that are not named at all. `folded` are
+    those stubs that are named in the line of a newer item, which replaces them or differs only in figures.
     """
 
     text: str
@@ -65,7 +64,7 @@ class View:
     hidden: int
     folded: tuple[str, ...] = ()
     told: tuple[int, ...] = ()
-    """Sequences of the events that its lines of news tell of."""
+    """Sequences of the events that the lines of news deliver."""
 
 
 def render_view(
@@ -77,18 +76,20 @@ def render_view(
     tokenizer: Tokenizer,
     responds: bool = False,
 ) -> View:
-    """The board as `agent` sees it, in at most `budget` tokens less `reserve`, which the caller adds.
+    """Returns the board as `agent` sees it, in at most `budget` tokens less `reserve`.
 
-    `responds`: the agent has the tool that answers requests; without it an ANSWER posted as a reply does.
+    The caller adds up to `reserve` tokens of its own. `responds` says that the agent has the tool that
+    answers requests; without it the view names a posted ANSWER instead.
 
     Raises:
-        Refused: core, constraints and hot issues alone need more; `facts["needed"]` is enough a budget.
+        Refused: core, constraints and hot issues alone need more; `facts["needed"]` is a budget that
+            suffices.
     """
     return Renderer(Standing(snapshot, agent), budget, reserve, tokenizer, responds=responds).render()
 
 
 class Renderer:
-    """One view under way."""
+    """Renderer of one view."""
 
     def __init__(
         self, standing: Standing, budget: int, reserve: int, tokenizer: Tokenizer, *, responds: bool
@@ -108,6 +109,11 @@ class Renderer:
         self._held: list[Item] = []
 
     def render(self) -> View:
+        """Returns the view.
+
+        Raises:
+            Refused: the parts that are never shortened exceed the budget.
+        """
         least = self._compose()
         if least.tokens > self._budget:
             needed = least.tokens + self._reserve
@@ -169,7 +175,11 @@ class Renderer:
         return min(int(free * _HELD_SHARE), self._count(_HELD) + _ID * held) if held else 0
 
     def _place_held(self, free: int) -> int:
-        """Names what may not leave and has no line: it may matter in a debate."""
+        """Names protected items that have no line, because they may matter in a debate. Returns the tokens
+        spent.
+
+        `free` is the most that it may spend.
+        """
         levels = self._levels()
         spent = self._count(_HELD) + 1
         for item in self._standing.items.values():
@@ -214,7 +224,7 @@ class Renderer:
         return spent if self._done else 0
 
     def _shed(self, over: int) -> None:
-        """Takes back at least one thing, and about `over` tokens, from the end of the ranking."""
+        """Takes back at least one line, and about `over` tokens, from the end of the ranking."""
         for section in reversed(self._all()):
             for line in reversed(section.order):
                 if over <= 0:
@@ -271,7 +281,7 @@ class Renderer:
         return View(text, self._count(text), ids(WHOLE), ids(START), ids(STUB), hidden, folded, told)
 
     def _levels(self) -> dict[int, int]:
-        """How much of each item that is named stands there."""
+        """Returns how much of each named item is shown: a map from item number to `STUB`, `START` or `WHOLE`."""
         levels = {item.number: WHOLE for item in self._whole}
         named = [item for item, _ in self._done] + self._held
         for section in self._all():
@@ -284,7 +294,9 @@ class Renderer:
         return levels
 
     def _tail(self, levels: dict[int, int], hidden: int, absent: Counter[ItemType]) -> list[str]:
-        """How many items have no line, by type, and the calls that show them and whole texts."""
+        """Returns a line on how many items are not shown, by type, and the calls that read them; empty where
+        all is shown.
+        """
         if not levels and not hidden and not self._standing.items:
             return ['Nothing posted yet. Begin: post(type="PROBLEM", text="…"); then wait() for others.']
         parts = []
@@ -306,7 +318,9 @@ class Renderer:
 
 
 def _explain_quotes(lines: list[str], begin: int) -> None:
-    """Says what `QUOTE` is where it stands first, from line `begin` on: nothing is added to the law."""
+    """Explains `QUOTE` on the line before its first use, searching from line `begin` on so that the law stays
+    as it is.
+    """
     for place in range(begin, len(lines) - 1):
         if lines[place + 1].startswith(_MARK) and not lines[place].startswith(_MARK):
             lines[place] += _QUOTED

@@ -1,6 +1,7 @@
-"""Sharing out a view's tokens: every section its floor, then up to its ceiling, then whatever is left, by rank.
+"""Distribution of a view's tokens: each section gets its floor, then its ceiling, then by rank what is left.
 
-A line has its words and a sentence before any line has more, and no line more than `ONE_LINE` of the view.
+Each line gets its lead and a sentence before any line gets more, and no line more than `ONE_LINE` of the
+view.
 """
 
 from __future__ import annotations
@@ -15,41 +16,45 @@ from ..text.lines import ELLIPSIS, flat
 from .passages import SENTENCE, SUMMED_UP, few_lines, is_code, opening, prose, sentences, whole
 
 ABSENT, STUB, START, WHOLE = range(4)
-"""How much of an item stands in a view: nothing, its name, the start of its text, all of it."""
+"""Levels of an item in a view: nothing, its name, the start of its text, all of its text."""
 ONE_LINE = 0.13
 """Part of the budget that one item may take."""
 ONE_ASKED = 0.145
-"""The same for what the reader is asked to agree to, where it has no second line in an open debate."""
+"""Part of the budget for an item that the reader is asked to agree to and that is not debated."""
 URGENT = 0.5
-"""Part of the room up to which what is urgent has its sentences before other sections have any."""
+"""Part of the room that urgent sections may fill with sentences before other sections get any."""
 USUAL = {5: 96, 4: 60, 3: 40, 2: 24, 1: 16}
-"""Tokens of text by importance that lines have before any has more."""
+"""Tokens of text, by importance, that each line gets before any gets more."""
 LEAST = 10
-"""Tokens below which no line is tried any more."""
+"""Fewest free tokens with which another line is tried."""
 _SMALLEST_CAP = 90
 _SHORTEST = 8
-"""Tokens of text that a line has at least whose words are around it."""
+"""Fewest tokens of text in a line that quotes it in the middle."""
 
 
 @dataclass(slots=True)
 class Line:
-    """An item's place in the view: what may stand there, and what stands there now."""
+    """An item's place in the view: the parts that may be shown, and the lines shown now."""
 
     item: Item
     words: Callable[[], str]
-    """What stands before the text; asked for when the line is about to be shown."""
+    """Returns the words before the text; called only when the line is about to be shown."""
     after: str = ""
-    """A line of ours below the text."""
+    """A line of the server's below the text."""
     textless: bool = False
-    """The text stands elsewhere in the view."""
+    """Whether the text stands elsewhere in the view."""
     sentence: Callable[[int], str] | None = None
-    """The whole line with so many tokens of text in quotation marks, where the text is not at its end."""
+    """Returns the whole line with this many tokens of text quoted in it, where the text is not at the line's
+    end.
+    """
     follows: Line | None = None
-    """The line without which this one says little."""
+    """The line that must be shown for this one to make sense."""
     most: int = 0
-    """Most tokens of its text; 0: as the view allows."""
+    """Most tokens of its text; 0 for no bound of its own."""
     asked: bool = False
-    """The reader is asked to agree to it: all of its text comes before other lines have more than a sentence."""
+    """Whether the reader is asked to agree to the item. All of its text comes before other lines get more
+    than a sentence.
+    """
     folded: tuple[Item, ...] = ()
     """Items that the lead names and that have no line of their own."""
     lines: list[str] = field(default_factory=list)
@@ -60,20 +65,22 @@ class Line:
 
     @property
     def spoken(self) -> bool:
-        """It has had its sentence."""
+        """Whether the line already has its sentence."""
         return self.level == WHOLE or (self.level == START and self.tokens >= SENTENCE)
 
     @property
     def lead(self) -> str:
+        """The words before the text."""
         self._lead = self._lead or self.words()
         return self._lead
 
 
 @dataclass(slots=True)
 class Section:
-    """Lines under a heading, in the order in which they are shown; `order`, where it is another, is by rank.
+    """Lines under a heading, in the order in which they are shown.
 
-    `floor` and `ceiling` are parts of the room that all sections share.
+    `order` has them by rank, where that differs. `floor` and `ceiling` are parts of the room that all
+    sections share.
     """
 
     heading: str
@@ -82,20 +89,21 @@ class Section:
     ceiling: float
     order: list[Line] = field(default_factory=list)
     urgent: bool = False
-    """A few words of it are better than none."""
+    """Whether a few words of a line are better than none."""
     priced: bool = False
-    """Its heading is paid for."""
+    """Whether the tokens of its heading are already counted."""
 
     def __post_init__(self) -> None:
         self.order = self.order or self.lines
 
     @property
     def cost(self) -> int:
+        """Tokens of the lines that are shown now."""
         return sum(line.cost for line in self.lines)
 
 
 class Room:
-    """So many tokens, for `sections` in the order of their weight."""
+    """Free tokens, shared out among `sections` in the order of their weight."""
 
     def __init__(self, sections: Sequence[Section], tokens: int, budget: int, tokenizer: Tokenizer) -> None:
         self.sections = sections
@@ -105,6 +113,7 @@ class Room:
         self._tokenizer = tokenizer
 
     def share_out(self) -> None:
+        """Spends the free tokens on the lines of all sections. It can be called again with more tokens."""
         urgent = [section for section in self.sections if section.urgent]
         self._sentences(lambda section: section.floor, urgent)
         self._open_work(urgent)
@@ -126,7 +135,7 @@ class Room:
                     self.show(line, self._cap(line))
 
     def _open_work(self, urgent: Sequence[Section]) -> None:
-        """A sentence for each line of what is urgent, critiques left out, up to a part of the room."""
+        """Shows a sentence for each line of the urgent sections except critiques, up to `URGENT` of the room."""
         for section in urgent:
             for line in section.order:
                 spent = sum(other.cost for other in urgent)
@@ -146,7 +155,7 @@ class Room:
         return max(int(self._budget * share), _SMALLEST_CAP)
 
     def stubs(self, section: Section) -> None:
-        """The words of its lines without their texts, as far as there is room."""
+        """Shows the leads of a section's lines without their texts, as far as there is room."""
         heading = self._count(section.heading) + 1
         for line in section.order:
             self.tokens -= 0 if section.priced else heading
@@ -158,7 +167,11 @@ class Room:
     def _sentences(
         self, share: Callable[[Section], float], sections: Sequence[Section] | None = None
     ) -> None:
-        """A sentence for each line that has none, up to a share of the room; the first line in any case."""
+        """Shows a sentence for each line that has none, up to a share of the room; the first line in any
+        case.
+
+        `share` returns the part of the room that a section may take.
+        """
         for section in self.sections if sections is None else sections:
             limit = share(section) * self._all
             spent = section.cost
@@ -174,7 +187,11 @@ class Room:
                 spent += self._begin(section, line)
 
     def _begin(self, section: Section, line: Line) -> int:
-        """A sentence of the line, or of what is urgent a few words; with the heading, if it is the section's first."""
+        """Shows a sentence of a line, or a few words of an urgent one, and returns the tokens spent on the
+        line.
+
+        The heading is paid for with the section's first line.
+        """
         heading = 0 if section.priced else self._count(section.heading) + 1
         self.tokens -= heading
         spent = self.show(line, SENTENCE)
@@ -187,7 +204,9 @@ class Room:
         return spent
 
     def show(self, line: Line, tokens: int) -> int:
-        """Shows about `tokens` of the line's text if there is room for it; what that cost, 0 if it did not."""
+        """Shows about `tokens` tokens of the line's text if there is room, and returns the tokens spent: 0 if
+        nothing changed.
+        """
         free = self.tokens + line.cost
         if line.sentence is None and self._count(line.lead) > free:
             return 0
@@ -209,7 +228,7 @@ class Room:
         return self.show(line, smaller) if SENTENCE < smaller < tokens else 0
 
     def _shape(self, line: Line, tokens: int) -> tuple[list[str], int]:
-        """What would stand there with about `tokens` of text."""
+        """Returns the lines that would be shown with about `tokens` tokens of text, and their level."""
         item, lead = line.item, line.lead
         if line.most:
             tokens = min(tokens, line.most)
@@ -240,7 +259,9 @@ class Room:
         return [f"{lead}: {told}"], WHOLE if complete else START
 
     def _code(self, line: Line, tokens: int) -> tuple[list[str], int]:
-        """The words before the code, or its first lines with the call that reads on."""
+        """Returns the words before a code block, or the first lines of code with the call that reads the
+        rest, and the level.
+        """
         before = prose(line.item)
         if before is not line.item.text:
             told = opening(before, tokens, self._tokenizer)

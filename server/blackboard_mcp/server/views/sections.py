@@ -1,4 +1,4 @@
-"""Sections of a view, one after the other."""
+"""The sections of a view, and the lines of each."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _VERSIONS = " (@2: its second version)"
 
 
 class Sections:
-    """Chooses the lines of every section, `listed` as they are shown and `weighed` with the weightiest first.
+    """Lines of every section: `listed` in the order shown, `weighed` by weight.
 
-    `done` are the clauses on what no longer stands.
+    `done` are pairs of an item that no longer stands and a clause on why.
     """
 
     def __init__(self, standing: Standing, tokenizer: Tokenizer, *, responds: bool) -> None:
@@ -79,7 +79,9 @@ class Sections:
         self.done = self._done()
 
     def _take(self, lines: Iterable[Line]) -> list[Line]:
-        """The lines, whose items and what is folded into them need no line elsewhere."""
+        """Returns the lines, and marks their items and folded items as told, so that they get no line
+        elsewhere.
+        """
         taken = list(lines)
         for line in taken:
             self._told |= {line.item.number, *(item.number for item in line.folded)}
@@ -91,7 +93,7 @@ class Sections:
     def _section(
         self, heading: str, items: Iterable[Item], floor: float, ceiling: float, gone: Iterable[Item] = ()
     ) -> Section:
-        """`gone` left working memory: they come after all others."""
+        """Returns a section of lines for these items. Items of `gone`, which left working memory, come last."""
         lines = self._take(self._lines(items)) + self._take(self._lines(gone))
         versions = _VERSIONS if any(line.item.version > 1 for line in lines) else ""
         return Section(f"{heading}{versions}:", lines, floor, ceiling)
@@ -128,7 +130,9 @@ class Sections:
         return lead if debate is None else f"{lead}, {self._verdict(item, debate)}"
 
     def _lines(self, items: Iterable[Item]) -> Iterable[Line]:
-        """A line an item by rank; reports of one author that differ in their figures alone have one, the newest."""
+        """Yields a line for each item by rank. Reports of one author that differ only in figures share the
+        newest one's line.
+        """
         groups: dict[tuple[object, ...], list[Item]] = {}
         for item in self._standing.ranked(items):
             single = item.type not in _ALIKE or item.key is not None or item.opponents
@@ -141,14 +145,16 @@ class Sections:
             yield self._line(alike[0], alike=tuple(alike[1:]))
 
     def _open(self, item: Item) -> str:
-        """Whom a question asks, and what answers there are to a problem."""
+        """Returns whom a question asks, and the newest answer to a question or problem."""
         names = [word(agent) for agent in self._standing.asked(item)]
         answer = self._standing.snapshot.answered.get(item.number)
         told = f" asks {listed(names)}" if names and item.type is ItemType.QUESTION else ""
         return told + (f", newest answer {answer}" if answer is not None else "")
 
     def _settled(self, elsewhere: set[int]) -> Iterable[Line]:
-        """How debates ended, the latest first; what still stands as a decision or plan has its text there."""
+        """Yields lines on how debates ended, the latest first. Items in `elsewhere` get none: their own line
+        tells it.
+        """
         standing = self._standing
         for number, debate in standing.ended.items():
             item = standing.items[number]
@@ -161,7 +167,9 @@ class Sections:
             yield Line(item, partial(str, lead), most=SENTENCE if over else 0)
 
     def _verdict(self, item: Item, debate: Debate) -> str:
-        """What became of the claim, by whom and why: `falls, decided by ann and ben 3m ago ("units mixed")`."""
+        """Returns how the claim ended, by whom and why: `falls, decided by ann and ben 3m ago ("units
+        mixed")`.
+        """
         outcome = str(debate.outcome)
         if debate.gave_way_to:
             instead = self._standing.items.get(debate.gave_way_to)
@@ -185,7 +193,10 @@ class Sections:
         return f"{outcome}, {how} {ago}{why}"
 
     def _successions(self) -> dict[int, tuple[Item, ...]]:
-        """What each item takes the place of, step by step, newest first: of items that still stand."""
+        """Returns a map from item number to the items that it replaced, step by step, newest first.
+
+        Only items that still stand have an entry.
+        """
         standing = self._standing
         found: dict[int, list[Item]] = {}
         for number, by in sorted(standing.snapshot.replaced.items(), reverse=True):
@@ -199,7 +210,9 @@ class Sections:
         return {number: tuple(items) for number, items in found.items()}
 
     def _done(self) -> list[tuple[Item, str]]:
-        """What no longer stands and is named nowhere else, newest change first: a clause each."""
+        """Returns items that no longer stand and are named nowhere else, each with a clause on why, newest
+        change first.
+        """
         standing = self._standing
         rest = [
             (item, clause)

@@ -1,4 +1,4 @@
-"""The standing of items, and their weight: read off a snapshot once for a whole view."""
+"""The standing and weight of items, computed once from a snapshot for a whole view."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _FIGURES = re.compile(r"\d+(?:[.,:]\d+)*")
 _LOOKED_AT = 2_000
 _MOST_COUNTED = 2
 _ALIKE = 160
-"""Characters by which reports are told to be of the same kind."""
+"""Characters at the start of reports that are compared to tell whether they are of the same kind."""
 
 
 class Standing:
-    """A snapshot's items by what they are to a reader. `now` is when the board last changed."""
+    """A snapshot's items as one reader sees them. `now` is the instant at which the board last changed."""
 
     def __init__(self, snapshot: Snapshot, agent: str) -> None:
         self.snapshot = snapshot
@@ -47,11 +47,11 @@ class Standing:
         )
 
     def is_law(self, item: Item) -> bool:
-        """An active constraint or an open hot issue: in every view, whole."""
+        """Tells whether an item is an active constraint or an open hot issue, which every view shows whole."""
         return item.type in LAW and item.status not in FINISHED and item.zone is not Zone.ARCHIVE
 
     def done(self, item: Item) -> str:
-        """Why it is done with, as a clause: `replaced by D-9`; empty for what still stands."""
+        """Returns a clause on why an item no longer stands, such as `replaced by D-9`; empty where it stands."""
         by = self.snapshot.replaced.get(item.number)
         if by is not None:
             return f"replaced by {by}"
@@ -65,7 +65,9 @@ class Standing:
         return "withdrawn" if item.status is Status.WITHDRAWN else "rejected"
 
     def asked(self, item: Item) -> list[str]:
-        """Who owes a question an answer and, before the first one, whom it names."""
+        """Returns the agents who owe a question an answer and, before its first answer, those whom its text
+        names.
+        """
         owing = self._owing(item)
         if owing and item.number in self.snapshot.answered:
             return [*owing]
@@ -75,14 +77,15 @@ class Standing:
         return () if item.status in FINISHED else self.snapshot.asked.get(item.number, ())
 
     def unread(self, item: Item) -> bool:
-        """Posted or rewritten by somebody else since the agent looked."""
+        """Tells whether another agent posted or rewrote the item after the reader's last look."""
         look = self.snapshot.look
         return item.seq > look > 0 and item.seq not in look.above and item.author != self.agent
 
     def ranked(self, items: Iterable[Item]) -> list[Item]:
-        """The items, what weighs most first, newer ones among equals; what says the same as one before it, later.
+        """Returns the items by weight, the weightiest first, newer ones first among equals.
 
-        Importance counts most, then what rests on it and who supports or opposes it, then that it is unread.
+        Importance counts most, then items that rest on it and owners who support or oppose it, then that it
+        is unread. An item that repeats one before it weighs less.
         """
         listed = sorted(items, key=lambda i: (-i.created_at.timestamp(), -i.number))
         seen: Counter[tuple[str, str]] = Counter()
@@ -94,7 +97,7 @@ class Standing:
         return sorted(listed, key=lambda i: -weights[i.number])
 
     def pattern(self, item: Item) -> tuple[str, str]:
-        """What reports of the same kind have in common: the text without its figures."""
+        """Returns type and start of an item's text without figures, which reports of the same kind share."""
         found = self._patterns.get(item.number)
         if found is None:
             found = self._patterns[item.number] = item.type, _FIGURES.sub("#", item.text[:_ALIKE])
