@@ -16,12 +16,12 @@ from .values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ItemQuery:
-    """Which items to list, newest first. Every given condition must hold; `limit` is 1 to 200.
+    """A query of items, newest first. An item must meet every condition that is given; `limit` is 1 to 200.
 
-    `key` is a glob. `tags` must all be present, one of `any_tags`, none of `no_tags`. `text` matches
-    when every word of it occurs as a whole word, in any case. `zone` `None` means every zone. `cursor` is the number
-    that the former page ended with. With `deleted` what has no content any more is listed
-    (tombstones, and what was forgotten), and without it that is not.
+    `key` is a glob. An item has all of `tags`, at least one of `any_tags` and none of `no_tags`. `text` matches an
+    item in which every word of it occurs as a whole word, in any case. A `zone` of `None` means every zone. `cursor`
+    is the number of the last item on the former page. With `deleted` only items without content are listed (tombstones
+    and forgotten items), otherwise only items with content.
     """
 
     text: str | None = None
@@ -44,7 +44,7 @@ class ItemQuery:
 _E = TypeVar("_E", EventType, ItemType)
 
 ME = "me"
-"""In a filter's `agent`: whoever holds the subscription."""
+"""In a filter's `agent`: the holder of the subscription."""
 _FIELDS = "key, event, agent, tags, type, thread, mentions, all, any, not"
 _MAX_DEPTH = 5
 _MAX_PARTS = 32
@@ -52,11 +52,11 @@ _MAX_PARTS = 32
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """A condition on events. Every given part must hold; the empty filter matches everything.
+    """A condition on events. An event must meet every part that is given; the empty filter matches everything.
 
-    Of several `events`, `agents` or `types` one must fit; `tags` must all be there. `mentions` holds for events
-    that concern the subscriber: it is named with @, its item was replied to or critiqued, or it owes something.
-    `thread` is the number of the thread's first item.
+    Of `events`, `agents` and `types` one value each must match; all of `tags` must be there. `mentions` matches events
+    that concern the subscriber: it is named with @, its item got a reply or a critique, or it owes something. `thread`
+    is the number of the thread's first item.
     """
 
     key: str | None = None
@@ -71,6 +71,10 @@ class EventFilter:
     none: tuple[EventFilter, ...] = field(default=())
 
     def matches(self, event: Event, subscriber: str) -> bool:
+        """Tells whether the filter matches the event for this subscriber.
+
+        Whether the subscriber may see the event is not checked.
+        """
         if self.events and event.event not in self.events:
             return False
         if (
@@ -97,7 +101,7 @@ class EventFilter:
 
     @property
     def personal(self) -> bool:
-        """Whether what matches depends on who asks."""
+        """Tells whether the filter can match different events for different subscribers."""
         return (
             self.mentions
             or ME in self.agents
@@ -106,13 +110,13 @@ class EventFilter:
 
 
 def parse_event_filter(given: dict[str, Any], *, stored: bool = False) -> EventFilter:
-    """The filter that a JSON object describes, say `{"type": "CRITIQUE", "not": {"agent": "me"}}`.
+    """Parses a filter from a JSON object, such as `{"type": "CRITIQUE", "not": {"agent": "me"}}`.
 
-    One that was `stored` was accepted in its time, and is read as it was meant then.
+    A `stored` filter was accepted by an earlier check, so it may also be one that no event can match.
 
     Raises:
-        InvalidInput: an unknown field, a wrong value, what no event can match, or a filter deeper than 5 or
-            larger than 32 parts.
+        InvalidInput: an unknown field, a wrong value, a filter that no event can match, or one deeper than 5 or larger
+            than 32 parts.
     """
     count = [0]
     parsed = _parse(given, 1, count, stored)
@@ -122,7 +126,7 @@ def parse_event_filter(given: dict[str, Any], *, stored: bool = False) -> EventF
 
 
 def threads(given: Any) -> set[int]:
-    """The items that a filter names threads by; it has been parsed, so it is well-formed."""
+    """Returns the numbers of the items by which a parsed JSON filter names threads."""
     if isinstance(given, list):
         return {number for part in given for number in threads(part)}
     found = {parse_ref(str(given["thread"])).number} if "thread" in given else set()
@@ -132,7 +136,10 @@ def threads(given: Any) -> set[int]:
 
 
 def rethreaded(given: Any, first: Mapping[int, int]) -> Any:
-    """The same filter with each thread that was not named by its first item named by that one's number."""
+    """Returns the same JSON filter with each thread named by its first item.
+
+    `first` maps each number that `threads` returned to the number of that thread's first item.
+    """
     if isinstance(given, list):
         return [rethreaded(part, first) for part in given]
     told = dict(given)
@@ -186,7 +193,7 @@ def _parse(given: Any, depth: int, count: list[int], stored: bool) -> EventFilte
 
 
 def _impossible(parsed: EventFilter) -> str | None:
-    """Why no event can match, as far as that shows; `None` when one might."""
+    """Returns why no event can match the filter, as far as a simple check can tell; `None` if some event might."""
     events, types = set(EventType), set(ItemType)
     of_items = False
     for part in _together(parsed):
@@ -215,7 +222,7 @@ def _together(parsed: EventFilter) -> Iterator[EventFilter]:
 
 
 def _events(name: str, value: str) -> tuple[EventType, ...]:
-    """One event, or with `.*` at the end a family of them."""
+    """Returns the event type of that name, or all types of a family such as `item.*`."""
     if not value.endswith(".*"):
         return (_choice(EventType, name, value),)
     family = tuple(event for event in EventType if event.startswith(value[:-1]))
@@ -249,7 +256,7 @@ def _choice(kind: type[_E], name: str, value: str) -> _E:
 
 
 def _grouped() -> str:
-    """All events by family: `item.posted|changed, …`."""
+    """Returns all event types by family: `item.posted|changed, …`."""
     families: dict[str, list[str]] = {}
     for event in EventType:
         family, _, rest = event.partition(".")

@@ -1,4 +1,4 @@
-"""The contract of a board store for those who follow its log. The bargain is that of `store`."""
+"""The contract of a board store for followers of its log. The guarantees of `store` apply."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .groups import (
 
 
 class FollowingStore(Protocol):
-    """Durable places in the log: subscriptions of one agent each, and groups that share the work."""
+    """A store of durable places in the log: one agent's subscriptions, and groups whose workers share events."""
 
     # Subscriptions
 
@@ -38,62 +38,64 @@ class FollowingStore(Protocol):
         once: Once | None = None,
         most: int = 100,
     ) -> Subscription:
-        """A new subscription from the present end of the log; one agent has at most `most` on a board, and never
-        more than 100.
+        """Creates a subscription that begins at the present end of the log.
+
+        An agent has at most `most` subscriptions on a board, and never more than 100.
 
         Raises:
-            UnknownReference: there is no such board.
-            QuotaExceeded: too many.
+            UnknownReference: the board does not exist.
+            QuotaExceeded: the agent has too many.
         """
         ...
 
     async def unsubscribe(self, board: str, agent: str, id_or_name: str, *, once: Once | None = None) -> bool:
-        """Ends a subscription, or forgets an expired one; false when there is neither."""
+        """Ends a subscription, or forgets an expired one; returns false if there is neither."""
         ...
 
     async def subscriptions(self, board: str, agent: str) -> list[Subscription]:
-        """The agent's own, oldest first; then those that expired of late, newest first."""
+        """Returns the agent's subscriptions, oldest first, then those that expired recently, newest first."""
         ...
 
     async def find_subscription(self, board: str, agent: str, id_or_name: str) -> Subscription | None:
-        """One of the agent's own.
+        """Returns one of the agent's subscriptions, or `None`.
 
         Raises:
-            CursorExpired: it was unused for too long, or stands after the end of the log.
+            CursorExpired: it expired unused, or its cursor is beyond the end of the log.
         """
         ...
 
     async def move_cursor(
         self, board: str, agent: str, id_: str, cursor: int, *, since: int | None = None
     ) -> bool:
-        """Moves a subscription's cursor, which counts as a use of it; whether it was there to be moved.
+        """Moves a subscription's cursor, which counts as a use; returns whether it was moved.
 
-        Without `since` the cursor becomes `cursor` unless it is further on: it never goes back. With `since`
-        it becomes `cursor` only where it stands at `since`, so that of several readers one moves it.
+        Without `since` the cursor becomes `cursor` unless it is already further: it never goes back. With `since` it
+        becomes `cursor` only if it stands at `since`, so that only one of several readers moves it.
 
         Raises:
-            CursorExpired: `cursor` is no place of the log, as for `end_of_log`.
+            CursorExpired: `cursor` is not a place of the log, as for `end_of_log`.
         """
         ...
 
     async def end_of_log(self, board: str, place: int | None = None) -> int:
-        """The sequence that a board stands at, for whoever read its log up to `place`; 0 where there is no board.
+        """Returns the board's present sequence, for a reader of its log up to `place`; 0 if the board does not exist.
 
-        A place is 0 or the sequence of an event, or the number before one.
+        A place is 0, the sequence of an event, or the number before one.
 
         Raises:
-            CursorExpired: the log has no such place: it is ahead of the end, or another copy of the board gave it.
+            CursorExpired: the log has no such place: it is beyond the end, or another copy of the board gave it.
         """
         ...
 
     async def return_cursor(self, board: str, agent: str, id_: str, cursor: int) -> None:
-        """Puts a cursor back that was moved for a delivery nobody got: what comes after is delivered again."""
+        """Moves a cursor back after a delivery that nobody received: the events after it are delivered again."""
         ...
 
     async def expire_subscriptions(self) -> list[str]:
-        """Lets expire what was unused for longer than `subscription_lease_seconds`; the boards it changed.
+        """Expires subscriptions unused for longer than `subscription_lease_seconds`.
 
-        Where they stood is kept as long again. A bounded part of it a call; calling again does the rest.
+        Returns the boards that it changed. The cursor of an expired one is kept for as long again. One call does a
+        bounded part; further calls do the rest.
         """
         ...
 
@@ -111,14 +113,15 @@ class FollowingStore(Protocol):
         once: Once | None = None,
         most: int = MAX_GROUPS,
     ) -> Group:
-        """A new group, from the present end of the log or from after `since`; the one that is there, if it has
-        that filter.
+        """Creates a group, or returns an existing one of that name with the same filter.
+
+        It begins at the present end of the log, or after `since`.
 
         Raises:
-            InvalidInput: a filter or a number that cannot be.
-            UnknownReference: no such board, or `since` is after the end of its log.
-            Conflict: there is a group of that name with another filter.
-            Refused: too many groups, or the board is closed.
+            InvalidInput: the filter or a number is not allowed.
+            UnknownReference: the board does not exist, or `since` is beyond the end of its log.
+            Conflict: a group of that name has another filter.
+            Refused: there are too many groups, or the board is closed.
         """
         ...
 
@@ -132,72 +135,73 @@ class FollowingStore(Protocol):
         max_attempts: int | None = None,
         once: Once | None = None,
     ) -> Group:
-        """Another filter for what is still to be handed out, or another number of attempts.
+        """Changes the filter for events not yet handed out, or the number of attempts; returns the group.
 
         Raises:
-            UnknownReference: no such group.
-            Refused: somebody else made it.
+            UnknownReference: the group does not exist.
+            Refused: another agent created it.
         """
         ...
 
     async def end_group(self, board: str, agent: str, name: str, *, once: Once | None = None) -> int:
-        """Ends a group; what is in flight, and what is dead, is forgotten. The board's sequence.
+        """Ends a group, whose deliveries and dead letters are forgotten; returns the board's sequence.
 
         Errors as in `change_group`.
         """
         ...
 
     async def groups(self, board: str) -> tuple[list[GroupState], int]:
-        """The groups of a board, by name, and its sequence."""
+        """Returns the groups of a board, by name, and the board's sequence."""
         ...
 
     async def consume(
         self, board: str, agent: str, name: str, turn: Turn, *, once: Once | None = None
     ) -> Taken:
-        """Settles what the worker names and hands it what comes next, in one transaction.
+        """Settles the deliveries that the worker names and hands out the next events, in one transaction.
 
-        Events come by rising sequence: first those to be handed out again, then new ones. No event is held
-        by two workers at once, by the clock of the store.
+        Events come by rising sequence: first those for another attempt, then new ones. Two workers never hold one
+        event at once, by the clock of the store.
 
         Raises:
-            UnknownReference: no such board or group.
-            InvalidInput: a lease or a number out of its bounds, or a filter that cannot be.
-            Conflict: something named is not the worker's any more; `late` says why. Or the group has another
+            UnknownReference: the board or group does not exist.
+            InvalidInput: a lease or a number is out of bounds, or the filter is not allowed.
+            Conflict: the worker no longer holds a delivery that it names (`late` says why), or the group has another
                 filter.
-            Refused: the group is to be made, and cannot.
+            Refused: the group cannot be created.
         """
         ...
 
     async def group_outlook(self, board: str, name: str) -> Outlook:
-        """Whether `consume` would get something, without taking it; when it would not, it may after `next_due`."""
+        """Tells whether `consume` would get events now, without taking them; if not, it may after `next_due`."""
         ...
 
     async def dead_letters(
         self, board: str, name: str, *, after: int = 0, limit: int = MAX_TAKEN
     ) -> tuple[list[DeadLetter], int]:
-        """Dead letters of events after a sequence, by sequence; and the board's sequence."""
+        """Returns dead letters of events after the sequence `after`, by sequence, and the board's sequence."""
         ...
 
     async def retry_dead(
         self, board: str, agent: str, name: str, wanted: Sequence[Handle], *, once: Once | None = None
     ) -> int:
-        """Dead letters wait to be handed out again, as often as a new event may be. The board's sequence.
+        """Makes dead letters wait for delivery, with as many attempts as a new event; returns the board's sequence.
 
         Raises:
-            Conflict: one of them is no dead letter under that handle. Nothing was changed.
-            Refused: too much is in flight.
+            Conflict: one of the handles names no dead letter. Nothing was changed.
+            Refused: too many events are in flight.
         """
         ...
 
     async def drop_dead(
         self, board: str, agent: str, name: str, wanted: Sequence[Handle], *, once: Once | None = None
     ) -> int:
-        """Dead letters are done with. The board's sequence; errors as in `retry_dead`."""
+        """Deletes dead letters, and returns the board's sequence. Errors as in `retry_dead`."""
         ...
 
     async def sweep_groups(self) -> list[str]:
-        """Buries what no worker will get any more, and ends groups unused for `subscription_lease_seconds`.
+        """Turns deliveries without attempts left into dead letters, and ends unused groups.
 
-        The boards it changed. A bounded part of it a call; calling again does the rest.
+        A group is unused after `subscription_lease_seconds`. Returns the boards that it changed. One call does a
+        bounded part; further calls do the rest.
         """
         ...

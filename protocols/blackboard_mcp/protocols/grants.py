@@ -1,8 +1,7 @@
-"""What a call was let in for, told to the store beside the call, so that each of its writes is held against the
-board once more inside its own transaction.
+"""The grant under which a call writes; the store checks it again inside each transaction of the call.
 
-Knows one call's agent, board and needs, and what the agent may do by the role that the board gives it.
-Refuses to know where roles are kept, and who lets anybody in.
+This module knows one call's agent, board and needs, and what the agent may do in each role. It does not know where
+roles are kept, or who admits callers.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from .values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A call's leave to do `needs` on a board.
+    """A call's permission to do `needs` on a board.
 
     Attributes:
-        powers: what the agent may do there, by the role that the board itself gives it; `None` for no role.
-        member: the role that the board gave it when the call was let in; not looked up for what every role may.
-        deciders: whose word it needs for what it decides, while no role of the board's lets it decide.
-        roles: those of the credential by board, as a principal has them.
+        powers: the agent's allowed actions by the role that the board itself gives it; `None` is for no role.
+        member: the role that the board gave it when the call was admitted; not looked up for what every role may do.
+        deciders: agents one of which must confirm its decisions, while the board gives it no role that decides.
+        roles: the roles of the credential by board, as a principal has them.
     """
 
     agent: str
@@ -39,18 +38,18 @@ class Grant:
 
     @property
     def reads(self) -> bool:
-        """Whether its holder may read the board at all; by some role, for every role reads that does anything."""
+        """Tells whether its holder may read the board in some role; every role that allows anything allows reading."""
         return any(Action.READ in may for may in self.powers.values())
 
     def reaches(self, board: str) -> bool:
-        """Whether its holder may know of another board."""
+        """Tells whether its holder may know of another board."""
         return board in self.roles or EVERY_BOARD in self.roles
 
     def check(self, member: Role | None) -> None:
-        """See that the needs still hold, by the role that the board gives the agent now.
+        """Checks that `member`, the agent's present role on the board, still allows what the call needs.
 
         Raises:
-            Forbidden: they do not.
+            Forbidden: it does not.
         """
         lacking = sorted(self.needs - self.powers[member])
         if lacking:
@@ -65,12 +64,12 @@ class Grant:
 
 
 GRANTED: Final[ContextVar[Grant | None]] = ContextVar("blackboard_granted", default=None)
-"""The grant of the call under way; without one a write is the server's own, or that of a program in its process."""
+"""The grant of the present call; without one, writes come from the server itself or from a program in its process."""
 
 
 @contextmanager
 def under(grant: Grant | None) -> Iterator[None]:
-    """What is written within is written under this grant."""
+    """Makes all writes inside the `with` block use this grant."""
     token = GRANTED.set(grant)
     try:
         yield
@@ -79,7 +78,7 @@ def under(grant: Grant | None) -> Iterator[None]:
 
 
 def without() -> Context:
-    """The present context without a grant: for work that a call only sets off, and that is the server's own."""
+    """Returns a copy of the present context without a grant, for work of the server's own that a call only starts."""
     context = copy_context()
     context.run(GRANTED.set, None)
     return context

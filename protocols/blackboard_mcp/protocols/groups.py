@@ -1,8 +1,8 @@
 """Consumer groups: several workers share the events that match a filter, each event to one worker at a time.
 
-An event is handed out under a lease. Its worker acknowledges it, fails it, or loses it when the lease ends;
-then it is handed out again, as the next attempt. After `max_attempts` it is a dead letter, which waits to
-be retried or dropped. Only what everybody may see is ever handed out.
+An event is handed out under a lease. Its worker acknowledges it, fails it, or loses it when the lease ends; then the
+event is handed out again, as the next attempt. After `max_attempts` it is a dead letter, which waits to be retried or
+dropped. Groups get only events that everybody may see.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from .filters import EventFilter, parse_event_filter
 from .values import dataclass
 
 MAX_GROUPS = 50
-"""Groups of one board."""
+"""Most groups of one board."""
 MAX_IN_FLIGHT = 1_000
-"""Events of a group that are handed out, or wait to be again; more are handed out as these are acknowledged."""
+"""Most events of a group that workers hold or that wait for another attempt; no others are handed out meanwhile."""
 MAX_DEAD = 1_000
-"""Dead letters of a group; beyond them nothing is handed out until some are retried or dropped."""
+"""Most dead letters of a group; at this number nothing is handed out until some are retried or dropped."""
 MAX_TAKEN = 50
-"""Events handed out by one call, and handles that one call may name."""
+"""Most events that one call gets, and most handles that it may name."""
 LEASE_SECONDS = 60.0
 LEASES = (1.0, 3_600.0)
 ATTEMPTS = 5
 MOST_ATTEMPTS = 100
 MAX_WHY = 500
 MAX_COUNTED = 50
-"""So far the events are counted that a turn leaves; beyond, it says that there are more."""
+"""Most events that a turn counts as its backlog; if there are more, `more` is set."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _HANDLE = re.compile(r"([0-9]{1,15})\.([0-9]{1,6})\Z")
@@ -40,7 +40,7 @@ _HANDLE = re.compile(r"([0-9]{1,15})\.([0-9]{1,6})\Z")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Handle:
-    """One handing-out of an event: its sequence, and which attempt it is, from 1. Written `214.1`."""
+    """One delivery of an event: the event's sequence and the number of the attempt, from 1. Written `214.1`."""
 
     seq: int
     attempt: int
@@ -50,7 +50,7 @@ class Handle:
 
 
 def parse_handle(text: str) -> Handle:
-    """The handle that `214.1` names.
+    """Parses a handle such as `214.1`.
 
     Raises:
         InvalidInput: not a handle.
@@ -65,10 +65,10 @@ def parse_handle(text: str) -> Handle:
 
 
 def check_group(name: str) -> str:
-    """`name` itself when a group can be called so.
+    """Returns `name` if it is a valid name of a group.
 
     Raises:
-        InvalidInput: it cannot.
+        InvalidInput: it is not.
     """
     if not _NAME.match(name):
         raise InvalidInput(
@@ -79,10 +79,10 @@ def check_group(name: str) -> str:
 
 
 def group_filter(given: dict[str, Any], *, stored: bool = False) -> EventFilter:
-    """The filter of a group, which is the same whoever asks.
+    """Parses the filter of a group, which must not depend on the agent that asks.
 
     Raises:
-        InvalidInput: as `parse_event_filter`; or it asks for what concerns one agent.
+        InvalidInput: as `parse_event_filter`, or the filter asks for events that concern one agent.
     """
     parsed = parse_event_filter(given, stored=stored)
     if parsed.personal:
@@ -95,7 +95,7 @@ def group_filter(given: dict[str, Any], *, stored: bool = False) -> EventFilter:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A consumer group. All that match up to `cursor` were handed out; those not acknowledged are still kept."""
+    """A consumer group. Every match up to `cursor` was handed out; those not acknowledged are still kept."""
 
     name: str
     filter: dict[str, Any]
@@ -107,25 +107,29 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
-    """A group and what it has before it: `backlog` events were never handed out, or more where `more` says so."""
+    """A group and its outstanding work.
+
+    `backlog` counts events never handed out; with `more` there are more than that.
+    """
 
     group: Group
     backlog: int
     more: bool
     in_flight: int
-    """Held by a worker now."""
+    """The number of events that a worker holds now."""
     waiting: int
-    """Failed or left, to be handed out again."""
+    """The number of events that failed or were left by a worker, and wait for another attempt."""
     dead: int
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a worker asks for: first to settle what it holds, then to get at most `limit` events under a lease.
+    """A worker's request: it first settles deliveries that it holds, then takes at most `limit` events under a lease.
 
-    `fail` says why of each that could not be done. `release` gives back what was not begun, and says why: that
-    was no attempt, though its handle counts on. `extend` begins the lease of what is held anew. With `filter` the
-    group is made if it is not there, unless the agent made `most` groups already.
+    `fail` maps each delivery that could not be done to the reason. `release` maps each delivery that was not begun to
+    the reason: it is given back without counting as an attempt, although the handle's number still grows. `extend`
+    restarts the lease of deliveries. With `filter` the group is created if it does not exist, unless the agent has
+    created `most` groups already.
     """
 
     ack: tuple[Handle, ...] = ()
@@ -139,12 +143,16 @@ class Turn:
 
     @property
     def settles(self) -> bool:
+        """Tells whether the turn settles any deliveries."""
         return bool(self.ack or self.fail or self.release or self.extend)
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """An event that a worker holds until an instant; `why` the last attempt failed, empty for a first one."""
+    """An event that a worker holds `until` an instant.
+
+    `why` is the reason why the last attempt failed; empty for a first attempt.
+    """
 
     handle: Handle
     event: Event
@@ -154,11 +162,11 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one turn gave, by rising sequence; and the group after it.
+    """The events that one turn got, by rising sequence, and the state of the group after it.
 
-    `backlog` events were never handed out, as far as that was cheap to count, and there may be more where `more` says
-    so. `stalled` says why nothing more is handed out, empty where it is. `made_after` is the sequence after which the
-    group begins, where this turn made it.
+    `backlog` counts events that were never handed out, up to `MAX_COUNTED`; with `more` there may be more. `stalled`
+    says why nothing more is handed out; it is empty otherwise. `made_after` is the sequence after which the group
+    begins, if this turn created it.
     """
 
     deliveries: tuple[Delivery, ...]
@@ -174,7 +182,10 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Whether a turn would get something now (or bring the group on), and when a lease ends that may."""
+    """The prospects of a turn: `ready` if it would get events or move the group's cursor now.
+
+    `next_due` is the instant at which the next lease ends, whose event may then be had; `None` if there is none.
+    """
 
     ready: bool
     next_due: datetime | None
@@ -183,7 +194,7 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """An event that was handed out as often as the group allows; the last worker, why it failed, and when."""
+    """An event that was handed out as often as the group allows, with its last worker, why it failed, and when."""
 
     handle: Handle
     event: Event

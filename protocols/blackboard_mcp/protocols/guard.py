@@ -1,13 +1,13 @@
-"""The consensus guard: which items may not leave working memory, and by what chain.
+"""The consensus guard: which items may not leave working memory, and by which chain of edges.
 
-Pure: it is given the starting points and a way to ask for edges, and knows nothing of stores. The rule:
-everything reachable from an open debate is protected, where `replies_to`, `critiques`, `supports` and
-`refutes` are followed in both directions and `depends_on` away from the item, any number of steps;
-`derived_from`, `analyzed_by` and `supersedes` are not followed, so that a board can shrink. Who keeps items hidden from
-some gives it only edges that lead from an item to one that nobody sees without seeing the first.
+It is pure: it gets the starting points and a way to ask for edges, and knows nothing of stores. The rule: everything
+reachable from an open debate is protected. `replies_to`, `critiques`, `supports` and `refutes` are followed in both
+directions, and `depends_on` away from the item, any number of steps. `derived_from`, `analyzed_by` and `supersedes`
+are not followed, so that a board can shrink. A caller that hides items from some readers must give it only edges whose
+target is seen by nobody who does not see the source.
 
-`closure` is the definition. `spread` is what an index of it grows by: from what is newly held to what that
-reaches, and never over what is held already.
+`closure` defines the result. `spread` updates an index of it: it goes from newly protected items to those that they
+reach, and never over items that are protected already.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """Why an item is protected: a sentence, and the edges that lead from the reason's item to it.
+    """The reason why an item is protected: a sentence, and the edges from the item of that reason to this one.
 
-    Of a long chain only the end at the item may be there; `omitted` counts the edges before it.
+    Of a long chain only the end at the item may be present; `omitted` counts the edges before it.
     """
 
     reason: str
@@ -32,9 +32,9 @@ class Protection:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """How the guard came by an item: in which debate, over which edge, how many edges from the debate.
+    """How the guard reached an item: in which debate, over which edge, and how many edges from the debate.
 
-    What a debate is about, its root and its critiques, is held over no edge.
+    The root of a debate and its critiques are held without an edge.
     """
 
     number: int
@@ -44,7 +44,7 @@ class Hold:
 
 
 def steps(edge: Edge, position: int) -> int | None:
-    """The item the closure reaches from `position` over `edge`, or `None` when it does not follow it."""
+    """Returns the item that the closure reaches from `position` over `edge`, or `None` if it does not follow it."""
     if edge.source == position and (edge.kind is EdgeKind.DEPENDS_ON or edge.kind in FOLLOWED_BOTH_WAYS):
         return edge.target
     if edge.target == position and edge.kind in FOLLOWED_BOTH_WAYS:
@@ -55,8 +55,8 @@ def steps(edge: Edge, position: int) -> int | None:
 def closure(starts: Mapping[int, str]) -> Generator[frozenset[int], Iterable[Edge], dict[int, Protection]]:
     """Walks the closure of `starts` (item number to reason), breadth first.
 
-    Yields each frontier and expects the edges that touch it; returns every item reached with its
-    shortest chain. Ends when nothing new is reached, so its cost follows the debates, not the board.
+    Yields each frontier and expects the edges that touch it. Returns every item reached, with its shortest chain. It
+    ends when nothing new is reached, so its cost depends on the debates, not on the board.
     """
     reached = {number: Protection(reason) for number, reason in starts.items()}
     frontier = frozenset(reached)
@@ -77,11 +77,11 @@ def closure(starts: Mapping[int, str]) -> Generator[frozenset[int], Iterable[Edg
 
 
 def spread(starts: Iterable[Hold]) -> Generator[tuple[Hold, ...], Iterable[Edge], None]:
-    """Yields layer after layer of what is to be held, beginning with `starts`.
+    """Yields the items to protect layer by layer, beginning with `starts`.
 
-    Expects for each layer the edges that lead from it to items that neither it nor anything before it
-    holds. So an item is held over the first edge that reaches it, by the debate of what it was reached
-    from: what one debate holds is a forest, and every chain in it ends at that debate.
+    For each layer it expects the edges from it to items that neither it nor an earlier layer holds. So an item is held
+    over the first edge that reaches it, by the debate of the item at the edge's other end. The items of one debate
+    thus form a forest, in which every chain ends at that debate.
     """
     layer = tuple({hold.number: hold for hold in reversed(tuple(starts))}.values())
     while layer:
@@ -97,7 +97,7 @@ def spread(starts: Iterable[Hold]) -> Generator[tuple[Hold, ...], Iterable[Edge]
 
 
 def closure_of(starts: Mapping[int, str], edges: Iterable[Edge]) -> dict[int, Protection]:
-    """`closure` over edges that are all at hand."""
+    """Returns `closure` for edges that are all known, as a map from item number to protection."""
     touching: dict[int, list[Edge]] = {}
     for edge in edges:
         touching.setdefault(edge.source, []).append(edge)

@@ -1,6 +1,7 @@
-"""The models of structured results, imported when the first of them is made.
+"""The modules of structured results, imported when one of their models is first used.
 
-A start needs none of them, and making their classes takes long: so use cases and tools take `wire` from here.
+A start needs none of these models, and making their classes takes long. So use cases and tools import `wire` from
+here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Filters of events made ready for many events: what follows a log asks each event of it.
+"""Filters of events prepared for speed, for followers that test each event of a log.
 
-`EventFilter.matches` says what a filter means; a matcher says the same, several times as fast.
+`EventFilter.matches` defines the meaning of a filter; a matcher gives the same answers several times as fast.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Matcher = Callable[[Event], bool]
 
 
 def matcher(condition: EventFilter, viewer: Viewer) -> Matcher:
-    """Whether an event may be shown to the viewer and is one that the filter matches."""
+    """Returns a function that tells whether the viewer may see an event and the filter matches it."""
     tests = _tests(condition, viewer.agent)
     if not tests:
         return lambda event: event.visible_to(viewer)
@@ -25,7 +25,7 @@ def matcher(condition: EventFilter, viewer: Viewer) -> Matcher:
 
 
 def _tests(condition: EventFilter, subscriber: str) -> list[Matcher]:
-    """One test a part of the filter, the cheapest first."""
+    """Returns a test for each part of the filter, the cheapest first."""
     tests: list[Matcher] = []
     if condition.events:
         events = frozenset(condition.events)

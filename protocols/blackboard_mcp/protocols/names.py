@@ -1,8 +1,8 @@
-"""Names of agents: which there can be, which look alike, and where a text mentions one.
+"""Names of agents: which are valid, which look alike, and where a text mentions one.
 
 A name is Unicode in its composed form (NFC): letters of any script with their marks, the digits 0-9, and `. _ @ -`.
-Two names look alike when a reader may take one for the other: what is left of them is the same when case is folded
-and each character is replaced by the one that Unicode says it looks like (UTS 39, skeletons).
+Two names look alike when a reader may take one for the other: they are equal once case is folded and each character is
+replaced by the one that Unicode says it looks like (UTS 39, skeletons).
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from functools import cache, lru_cache
 from .errors import InvalidInput, Refused
 
 SYSTEM = "system"
-"""The agent of changes the server makes by itself; nobody can be called so."""
+"""The agent of the server's own changes; nobody can have this name."""
 MAX_NAME = 64
 RESERVED = ("me", "you", "everyone", "all", SYSTEM)
-"""What nobody new may be called, nor anything that looks like it."""
+"""Words that no new agent may have as a name; names that look like them are refused, too."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9._@-]{1,64}\Z")
 _LETTERS = frozenset({"Lu", "Ll", "Lt", "Lo"})
 _MARKS = frozenset({"Mn", "Mc"})
 _MOST_MARKS = 4
-"""Marks on one letter: more of them hide what is written beside it."""
+"""Most marks on one letter: more of them would hide the characters beside it."""
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-"""Letters and marks that show nothing."""
+"""Letters and marks that are invisible."""
 
 
 def check_name(name: str) -> str:
-    """The name in the form in which it is kept.
+    """Returns the name in its stored form.
 
     Raises:
-        InvalidInput: nobody can be called so.
+        InvalidInput: it is not a valid name.
     """
     if _PLAIN.match(name) and name != SYSTEM:
         return name
@@ -54,7 +54,7 @@ def check_name(name: str) -> str:
 
 
 def _spelt(name: str) -> bool:
-    """Whether a composed name has nothing in it but letters with their marks, digits and the four signs."""
+    """Tells whether a composed name consists of letters with their marks, digits and the four signs only."""
     marks = -1
     for character in name:
         category = unicodedata.category(character)
@@ -74,26 +74,27 @@ def _spelt(name: str) -> bool:
 
 @lru_cache(4_096)
 def looks(name: str) -> frozenset[str]:
-    """How a name looks: two names look alike when they have one of these in common.
+    """Returns the looks of a name: two names look alike when they have one of these in common.
 
-    There are two, for a capital I looks like a small l, and is a small i to who pays no heed to case.
+    There are two, with and without case, because a capital I looks like a small l, but equals a small i if case is
+    ignored.
     """
     return frozenset({_skeleton(name.casefold()), _skeleton(name)})
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether a reader may take one name for the other."""
+    """Tells whether a reader may take one name for the other."""
     return not looks(one).isdisjoint(looks(other))
 
 
 @lru_cache(4_096)
 def is_reserved(name: str) -> bool:
-    """Whether nobody new may be called so."""
+    """Tells whether no new agent may have this name."""
     return any(alike(name, word) for word in RESERVED)
 
 
 def reserved(name: str) -> Refused:
-    """What to tell who comes by a reserved name."""
+    """Returns the error for a caller with a reserved name."""
     return Refused(
         f"Nobody is called '{name}': {', '.join(RESERVED)} and what looks like them are no names of agents. Nothing "
         "was changed; take another (--agent over stdio, X-Blackboard-Agent over HTTP).",
@@ -102,7 +103,7 @@ def reserved(name: str) -> Refused:
 
 
 def taken(name: str, other: str, where: str) -> Refused:
-    """What to tell who comes by a name that looks like another's."""
+    """Returns the error for a caller whose name looks like `other`; `where` says where that one is known."""
     return Refused(
         f"'{name}' looks like '{other}', {where}: capitals, and letters and digits that look the same, make no "
         "difference. Nothing was changed; take a name that cannot be mistaken (--agent over stdio, X-Blackboard-Agent "
@@ -123,7 +124,7 @@ def _skeleton(name: str) -> str:
 
 @cache
 def _prototypes() -> Mapping[str, str]:
-    """What each character looks like, of those that look like others."""
+    """Returns a map from each character that looks like another to the one it looks like."""
     from importlib.resources import files
 
     lines = files(__package__).joinpath("confusables.txt").read_text("utf-8").splitlines()
@@ -141,39 +142,39 @@ _UNSPACED = (
     "\U00020000-\U0003ffff"
 )
 _MARKED = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0903\u093a-\u094f"
-"""Marks of scripts in which names have them; \\w has none."""
+r"""Marks in names of scripts that use them; `\w` does not match these."""
 _IN_NAMES = rf"(?:(?![{_UNSPACED}])[\w.@{_MARKED}-])"
 NAME = rf"(?:{_IN_NAMES}{{1,{MAX_NAME}}}|[{_UNSPACED}0-9._-]{{1,{MAX_NAME}}})"
-"""A pattern for names as texts have them."""
+"""A pattern that matches a name within a text."""
 
 
 CALLED_IN = 2_000
-"""Characters of a text that are searched for who is spoken to without an @."""
+"""Characters at the beginning of a text that are searched for names without an @."""
 _BETWEEN = re.compile(r", ?(?:and )?| and ")
 
 
 @cache
 def _mention() -> re.Pattern[str]:
-    """A name behind an @; made at the first text, as it takes long."""
+    """Returns the pattern of a name after an @, compiled at the first use because that takes long."""
     return re.compile(rf"(?<![\w@])@({NAME})")
 
 
 def mentions(text: str) -> list[str]:
-    """Whom a text names with an @, in order; punctuation that ends a sentence is not part of a name."""
+    """Returns the names that a text mentions with an @, in order, without punctuation at a sentence's end."""
     found = (name.rstrip(".@-") for name in _mention().findall(text))
     return list(dict.fromkeys(unicodedata.normalize("NFC", name) for name in found if name))
 
 
 @cache
 def _called() -> re.Pattern[str]:
-    """Names before a colon where a sentence begins; made at the first text, as it takes long."""
+    """Returns the pattern of names before a colon at the start of a sentence, compiled at the first use."""
     return re.compile(rf"(?:\A|[.!?;\n][ \t]*)((?:{NAME}(?:, ?(?:and )?| and )){{0,7}}{NAME}): ")
 
 
 def called(text: str) -> list[list[str]]:
-    """Words before a colon that may be names, list by list: `ben, cleo: which port?` has one of two.
+    """Returns words before a colon that may be names, as a list for each colon.
 
-    The first `CALLED_IN` characters of the text are looked at.
+    `ben, cleo: which port?` gives `[["ben", "cleo"]]`. Only the first `CALLED_IN` characters are searched.
     """
     return [
         [unicodedata.normalize("NFC", name) for name in _BETWEEN.split(names)]

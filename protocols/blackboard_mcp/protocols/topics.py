@@ -1,7 +1,7 @@
-"""Topics: what an agent watches when it does not watch one item. A kind, a colon, and what to look for.
+"""Topics, which an agent can watch instead of one item. A topic is a kind, a colon, and a value.
 
-`key:plan/**` is a glob of keys, `tag:db` a tag, `type:DECISION` a type, `thread:H-3` a conversation, named by
-any item in it.
+`key:plan/**` is a glob of keys, `tag:db` a tag, `type:DECISION` a type, `thread:H-3` a conversation, named by any item
+in it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ MAX_TOPIC = MAX_KEY + len("thread:")
 
 
 class TopicKind(StrEnum):
+    """The kind of a topic."""
+
     KEY = "key"
     TAG = "tag"
     TYPE = "type"
@@ -26,7 +28,7 @@ class TopicKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic; of a thread `value` is a number: that of the item the conversation began with."""
+    """A topic. The value of a thread is the number of its first item."""
 
     kind: TopicKind
     value: str
@@ -36,15 +38,15 @@ class Topic:
 
 
 def is_topic(text: str) -> bool:
-    """Whether it is meant as a topic; ids have no colon."""
+    """Tells whether a text is meant as a topic and not as an id: ids have no colon."""
     return ":" in text
 
 
 def parse_topic(text: str) -> Topic:
-    """The topic that `text` names; of a thread the number of the item that it names.
+    """Parses a topic. The value of a thread becomes the number of the item in the text, which need not be the first.
 
     Raises:
-        InvalidInput: an unknown kind, or what that kind cannot have.
+        InvalidInput: an unknown kind, or a value that the kind cannot have.
     """
     kind, _, value = text.partition(":")
     match kind:
@@ -76,12 +78,12 @@ def parse_topic(text: str) -> Topic:
 
 
 def exact_topics(type_: str, thread: int, tags: Iterable[str]) -> list[str]:
-    """The topics without globs that an item is about, as they are written."""
+    """Returns the topics that match an item without a glob, in their written form."""
     about = [Topic(TopicKind.TYPE, type_), Topic(TopicKind.THREAD, str(thread))]
     return [str(topic) for topic in (*about, *(Topic(TopicKind.TAG, tag) for tag in tags))]
 
 
 def matching_globs(key: str, topics: Sequence[str]) -> list[str]:
-    """Those of the written key topics whose glob matches `key`."""
+    """Returns those of the written key topics whose glob matches `key`."""
     begin = len(TopicKind.KEY) + 1
     return [topic for topic in topics if compile_glob(topic[begin:]).matches(key)]

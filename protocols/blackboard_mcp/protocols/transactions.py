@@ -1,19 +1,18 @@
-"""Transactions: what was read, what is to be written and done in debates, applied all or nothing.
+"""Transactions: what was read, and writes and calls in debates that are applied all or not at all.
 
-What was read is named: an item by its id (`H-17` or `17`), an entry by its key, entries by a glob of keys
-(`plan:*`), the whole board by `$board`. A key that looks like an id is written with a colon before it
-(`:17`).
+What was read is named: an item by its id (`H-17` or `17`), an entry by its key, entries by a glob of keys (`plan:*`),
+the whole board by `$board`. A key that looks like an id is written with a colon before it (`:17`).
 
-How strictly a name is held against the state depends on what is given with it:
+The value given with a name decides how strictly it is checked:
 
-- a version: the content is that version still. `0`: there is nothing by that name, or it was deleted. Status,
-  importance, tags and metadata may have changed meanwhile.
-- `Since(seq)`: no event of the log that the agent may see is about the item since that sequence: content, status,
-  tags, zone, its debates, what it cites. For a glob: about no entry whose key matches, so that none appeared or
-  vanished either. For `$board`: about nothing at all.
+- a version: the content is still that version. `0`: nothing has that name, or it was deleted. Status, importance,
+  tags and metadata may have changed meanwhile.
+- `Since(seq)`: since that sequence the log has no event about the item that the agent may see: on its content, status,
+  tags, zone, debates or edges. For a glob: no event about an entry whose key matches, so none appeared or vanished.
+  For `$board`: no event at all.
 
-Whatever a caller can have read is covered by one of them, so transactions that name all they read are
-serialisable: each is as if it had run alone, at the place of its last event in the log.
+One of these covers everything that a caller can have read. So transactions that name all they read are serialisable:
+each is as if it had run alone, at the place of its last event in the log.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ from .values import dataclass
 
 MAX_READS = 100
 MAX_GLOBS = 10
-"""Of the reads; each glob may have to be tried on every key that changed."""
+"""Most globs among the reads; each may have to be tried on every key that changed."""
 MAX_WRITES = 100
 MAX_DEBATE_CALLS = 20
 BOARD = "$board"
-"""Names all of the board that the agent may see."""
+"""The name that stands for everything on the board that the agent may see."""
 
 _ID = re.compile(rf"(?:[{''.join(sorted(LETTERS.values()))}]-)?([0-9]{{1,15}})\Z")
 _VERSIONED = re.compile(r"(.+)@([0-9]{1,9})\Z", re.DOTALL)
@@ -44,12 +43,14 @@ _VERSIONED = re.compile(r"(.+)@([0-9]{1,9})\Z", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """A read that holds while no event is about what it names after the sequence `seq`."""
+    """A read that holds while no event after the sequence `seq` is about what it names."""
 
     seq: int
 
 
 class NameKind(Enum):
+    """The kind of a read's name."""
+
     ITEM = auto()
     ENTRY = auto()
     GLOB = auto()
@@ -58,7 +59,7 @@ class NameKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What a read names: `value` is a key or a glob, `number` an item's."""
+    """The parsed name of a read: `value` is a key or a glob, `number` an item's number."""
 
     kind: NameKind
     value: str = ""
@@ -66,10 +67,10 @@ class Name:
 
 
 def parse_name(text: str) -> Name:
-    """What the name of a read stands for.
+    """Parses the name of a read.
 
     Raises:
-        InvalidInput: neither id nor key nor glob, or with a version.
+        InvalidInput: the text is neither an id, a key nor a glob, or it names a version.
     """
     if text == BOARD:
         return Name(NameKind.BOARD)
@@ -89,14 +90,14 @@ def parse_name(text: str) -> Name:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """What one agent read, and what it wants done if that still holds; the writes first, then the debates.
+    """What one agent read, and what to do if it is unchanged: the writes first, then the calls in debates.
 
-    With them it acknowledges what it holds of `group`, as a turn does: a transaction that is refused acknowledges
-    nothing, and one that acknowledges what the agent does not hold any more changes nothing.
+    It may also acknowledge deliveries of `group`, as a turn does. A transaction that is refused acknowledges none; one
+    that acknowledges a delivery which the agent no longer holds changes nothing.
 
-    The value of a read is a version or a `Since`; of a glob and of `$board` also the bare sequence. Edges and
-    debates name items of `writes` by their place: -1 for the first. Two writes to one key are applied in
-    order, and each takes a version.
+    The value of a read is a version or a `Since`; for a glob and for `$board` it may be the bare sequence. Edges and
+    debates name items of `writes` by their place: -1 for the first. Two writes to one key are applied in order, and
+    each adds a version.
     """
 
     reads: Mapping[str, int | Since] = field(default_factory=dict)
@@ -107,16 +108,16 @@ class Transaction:
 
     @property
     def changes(self) -> bool:
-        """Whether there is something to do, besides looking whether the reads hold."""
+        """Tells whether the transaction does anything besides checking its reads."""
         return bool(self.writes or self.debates or self.ack)
 
 
 def check_transaction(transaction: Transaction) -> dict[str, Name]:
-    """The parsed names of a transaction's reads.
+    """Returns the parsed names of a transaction's reads, by their text.
 
     Raises:
-        InvalidInput: too many of something, a name that is none, one named twice, or a value that does not go
-            with its name.
+        InvalidInput: the transaction exceeds a bound, or has an invalid name, one name twice, or a value that does not
+            fit its name.
     """
     for what, given, most in (
         ("reads", transaction.reads, MAX_READS),

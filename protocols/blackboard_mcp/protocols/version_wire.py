@@ -60,11 +60,12 @@ class WireVersions(BaseModel):
 
 
 def status_of(status: str, *, deleted: bool, forgotten: bool) -> str:
-    """The status of a version, or the word that says why it has no content."""
+    """Returns the status of a version, or the word that says why it has no content."""
     return FORGOTTEN if forgotten else DELETED if deleted else str(status)
 
 
 def wire_versions(listed: Versions) -> WireVersions:
+    """Returns versions as the structured result shows them."""
     return WireVersions(
         id=listed.id,
         key=listed.key,
@@ -95,7 +96,7 @@ def wire_versions(listed: Versions) -> WireVersions:
 
 
 def versions_of(listed: WireVersions) -> Versions:
-    """The versions that a structured result tells of."""
+    """Returns the versions that a structured result describes, the reverse of `wire_versions`."""
     return Versions(
         number=parse_ref(listed.id).number,
         id=listed.id,

@@ -1,4 +1,4 @@
-r"""Characters that hide, turn, move or end text, shown as escapes: `\\u202e`.
+r"""Characters that hide, turn, move or end text, shown as escapes: `\u202e`.
 
 Text from agents, clients and people is untrusted. None of it may look like a line of the server's own, or control a
 terminal.
