@@ -1,1 +1,1 @@
-"""Input of callers: arguments checked, and turned into drafts, queries and references."""
+"""Input of callers: arguments are checked and turned into drafts, queries and references."""

@@ -24,10 +24,13 @@ Agree = Annotated[
 
 
 def asking(agree: Sequence[str]) -> Ask:
-    """Names, `all`, and a number that suffices, in any order; a number alone asks everybody.
+    """Returns whom a post asks to agree, from names, `all` and a number of agreements that suffice, in any
+    order.
+
+    A number without names asks everybody.
 
     Raises:
-        InvalidInput: several numbers, none that can be, or too many names.
+        InvalidInput: there are several numbers, a number out of range, or too many names.
     """
     numbers = [said for said in agree if said.isdecimal()]
     names = [said for said in agree if said not in numbers and said.casefold() != EVERYBODY]

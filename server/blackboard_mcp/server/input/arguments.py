@@ -1,10 +1,10 @@
-"""Strict tool arguments: what a tool's signature accepts, the schema a client sees, and refusals
-that teach.
+"""Strict tool arguments: the parameters that a tool accepts, the schema that clients see, and instructive
+refusals.
 
-Knows pydantic and the JSON that arrives. Refuses to know the MCP SDK, tools and boards.
+This module knows pydantic and the JSON that arrives. It does not know the MCP SDK, tools or boards.
 
-The SDK would drop unknown names silently, answer a wrong list with megabytes of pydantic text and
-publish schemas a fifth of which is noise, so none of its own argument handling is used.
+None of the SDK's own argument handling is used: it drops unknown names silently, answers a wrong list with
+megabytes of pydantic text, and publishes schemas of which a fifth is noise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _INTEGERS: Final = range(-(2**63), 2**63)
 _UNCHANGED: Final = "nothing was changed"
 
 UNLISTED: Final = "unlisted"
-"""What a schema says of an argument that is taken and documented, but that not every client pays for."""
+"""Mark in the schema of an argument that is accepted and documented, but left out of the schema that clients
+get.
+"""
 _BOUNDED_FORMATS: Final = frozenset({"date-time", "date", "time", "duration", "uuid"})
 PLAIN_TYPES: Final = {
     "string_type": "a string",
@@ -49,21 +51,21 @@ _models: dict[str, type[BaseModel]] = {}
 
 @functools.cache
 def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of a model, which nobody changes."""
+    """Returns the JSON schema of a model. The result is cached, so callers must not change it."""
     return model.model_json_schema()
 
 
 class Arguments:
-    """What one function accepts by name, checked strictly.
+    """The arguments that one function accepts by name, checked strictly.
 
     Args:
-        name: what the caller called; it stands in every refusal.
-        fn: its parameters after `caller` are the arguments; each needs an annotation. Or a model whose
-            fields are.
-        lenient: take numbers written as strings (URIs have nothing else).
+        name: name of what was called; every refusal begins with it.
+        fn: a coroutine function whose parameters other than `caller` are the arguments, each with an
+            annotation. Or a model whose fields are the arguments.
+        lenient: also accept numbers written as strings, because URIs hold only strings.
 
     Raises:
-        TypeError: `fn` is not a coroutine function, or leaves a string, list or mapping unbounded.
+        TypeError: `fn` is not a coroutine function, or leaves a string, list or mapping without a bound.
     """
 
     def __init__(self, name: str, fn: Callable[..., Any] | type[BaseModel], *, lenient: bool = False) -> None:
@@ -92,7 +94,7 @@ class Arguments:
                 raise TypeError(f"{name}: parameter {parameter.name!r} needs an annotation of its own")
             default = ... if parameter.default is parameter.empty else parameter.default
             fields[parameter.name] = (hints[parameter.name], default)
-        # Many resources share one signature, and a model is the dearest thing made at start.
+        # Many resources share one signature, and building models takes most of the time at start.
         signature = repr(fields)
         model = _models.get(signature)
         if model is None:
@@ -107,7 +109,7 @@ class Arguments:
 
     @functools.cached_property
     def whole_schema(self) -> dict[str, Any]:
-        """The JSON schema of every argument, for those who do not pay for it."""
+        """The JSON schema of all arguments, including those that are `UNLISTED`."""
         schema = compact_schema(self._raw_schema)
         schema.setdefault("properties", {})
         return schema
@@ -121,23 +123,25 @@ class Arguments:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Names of all arguments."""
         return tuple(self._model.model_fields)
 
     def check(self, raw: Mapping[str, Any]) -> dict[str, Any]:
-        """The keyword arguments for the function.
+        """Returns checked keyword arguments for the function, with defaults filled in.
 
         An explicit null for an optional argument counts as leaving it out.
 
         Raises:
-            InvalidInput: one teaching sentence of at most `MAX_ERROR_LENGTH` characters.
+            InvalidInput: an argument is wrong; the message is one sentence of at most `MAX_ERROR_LENGTH`
+                characters.
         """
         refuse_monsters(self.name, raw)
         given = {key: value for key, value in raw.items() if value is not None or key not in self._optional}
         unknown = [key for key in given if key not in self._model.model_fields]
         if unknown:
             raise self._unknown(unknown)
-        # Through JSON, because pydantic's strict Python mode refuses the plain dicts and strings that
-        # its strict JSON mode takes for models, enums and dates.
+        # Validate as JSON: pydantic's strict Python mode refuses the plain dicts and strings that its
+        # strict JSON mode accepts for models, enums and dates.
         document = json.dumps(given)
         try:
             model = self._model.model_validate_json(document, strict=not self._lenient, extra="forbid")
@@ -176,13 +180,14 @@ class Arguments:
 
 
 def refuse_monsters(name: str, raw: object) -> None:
-    """Refuse what no tool wants to see, before anything is validated or copied.
+    """Refuses values that no tool accepts, before anything is validated or copied.
 
-    Nesting deeper than `MAX_DEPTH`, more than `MAX_VALUES` values, strings or keys with a NUL or
-    half a surrogate pair, numbers outside 64 bits, NaN and infinity.
+    These are nesting deeper than `MAX_DEPTH`, more than `MAX_VALUES` values, strings or keys with a NUL or
+    half a surrogate pair, keys longer than `MAX_KEY_LENGTH`, numbers outside 64 bits, NaN and infinity.
+    `name` begins the message.
 
     Raises:
-        InvalidInput
+        InvalidInput: such a value was found.
     """
     stack: list[tuple[object, int]] = [(raw, 0)]
     values = 0
@@ -219,7 +224,7 @@ def refuse_monsters(name: str, raw: object) -> None:
 
 
 def is_clean_text(text: str) -> bool:
-    """Whether the text can be stored and sent: no NUL, no half of a surrogate pair."""
+    """Tells whether the text can be stored and sent: it has no NUL and no half of a surrogate pair."""
     if "\0" in text:
         return False
     if text.isascii():
@@ -240,13 +245,14 @@ def _refuse_bad_text(name: str, text: str) -> None:
 
 
 class _Key(str):
-    """A key of a mapping, where an error is about the key and not about its value."""
+    """A key of a mapping; it marks errors that are about the key and not about its value."""
 
 
 def _locate(loc: tuple[int | str, ...], given: Mapping[str, Any]) -> tuple[str, object]:
-    """The path of an error in the caller's words, and the value there.
+    """Returns the path of an error in the caller's words, such as `items[2].tags`, and the value at that
+    path.
 
-    Pydantic's own locations also name union members and validators; those parts are left out.
+    Pydantic's locations also name union members and validators; those parts are left out.
     """
     path, value = "", given
     cursor: Any = given
@@ -266,7 +272,7 @@ def _locate(loc: tuple[int | str, ...], given: Mapping[str, Any]) -> tuple[str, 
 
 
 def _sentence(kind: str, message: str, context: Mapping[str, Any], value: object, path: str) -> str:
-    """What must hold at a path, without pydantic's vocabulary."""
+    """Returns the end of a sentence on what the value at a path must be, without pydantic's vocabulary."""
     if kind == "missing":
         return "is missing"
     if kind == "extra_forbidden":
@@ -318,19 +324,19 @@ def _got(value: object) -> str:
 
 
 def _short(text: str, length: int = 40) -> str:
-    """The text as it is shown, cut: what is hidden in it counts as the escapes it becomes."""
+    """Returns the text with hidden characters escaped, cut to `length` characters including the escapes."""
     shown = escape(text[: length + 1])
     return shown if len(shown) <= length else shown[: length - 1] + "…"
 
 
 def _bounded(text: str) -> str:
-    """The text with the assurance at its end, whatever had to go before it."""
+    """Returns the text, cut where it is long, with the words "nothing was changed" at its end."""
     room = MAX_ERROR_LENGTH - len(_UNCHANGED) - 2
     return f"{_short(text, room)}; {_UNCHANGED}"
 
 
 def _unbounded(schema: Mapping[str, Any], defs: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[str]:
-    """Paths of the strings, arrays and mappings in a schema that have no upper bound."""
+    """Yields the paths of strings, arrays and mappings in a schema that have no upper bound."""
     where = ".".join(path)
     if "$ref" in schema:
         name = str(schema["$ref"]).rsplit("/", 1)[-1]
@@ -370,12 +376,12 @@ def _unlisted(schema: Mapping[str, Any]) -> bool:
 
 
 def compact_schema(schema: Mapping[str, Any], *, nulls: bool = False) -> dict[str, Any]:
-    """The schema with what only costs tokens removed.
+    """Returns the schema without the parts that only cost tokens.
 
-    Titles, null, false and empty defaults, null alternatives of optional values, closed-world markers and
-    upper bounds of lengths go (the server holds the bounds itself and names them when they are
-    broken); ranges, enumerations, meaningful defaults and descriptions stay. Definitions are put
-    in place where that is shorter. `nulls` keeps the null alternatives, for schemas of results.
+    Removed are titles, markers, null, false and empty defaults, null alternatives of optional values, and
+    upper bounds of lengths, which the server checks itself and names when they are exceeded. Ranges,
+    enumerations, other defaults and descriptions stay. Definitions replace their references where that is
+    shorter. `nulls` keeps the null alternatives, for schemas of results.
     """
     defs: dict[str, Any] = {key: _compact(value, nulls) for key, value in schema.get("$defs", {}).items()}
     body = _compact({key: value for key, value in schema.items() if key != "$defs"}, nulls)
@@ -459,7 +465,9 @@ def _replace(schema: Any, reference: Mapping[str, Any], definition: Mapping[str,
 
 
 def schema_tokens(*documents: object) -> int:
-    """o200k tokens of the documents, JSON written without spaces; strings count as they are."""
+    """Returns the o200k tokens of the documents, written as JSON without spaces; strings are counted as they
+    are.
+    """
     from ..text.tokens import load_tokenizer
 
     tokenizer = load_tokenizer("o200k_base")

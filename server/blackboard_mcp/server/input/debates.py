@@ -1,4 +1,4 @@
-"""Arguments of `debate`: the operations, and which arguments go with each."""
+"""Arguments of the tool `debate`: its operations, and the arguments that go with each."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ _GOES_WITH = {
 
 
 def called(op: object) -> object:
-    """The operation that is meant: who is asked to agree may say so."""
+    """Returns the operation that is meant: `agree` means `acknowledge`."""
     return "acknowledge" if op == "agree" else op
 
 
 def check_debating(op: str, id_: str, said: Mapping[str, object], reason: str, place: str = "") -> None:
-    """
+    """Checks that the arguments fit the operation. `said` maps optional arguments to values; `place` begins
+    the message.
+
     Raises:
-        InvalidInput: what does not go with the operation; a decision without an outcome or a reason.
+        InvalidInput: an argument does not go with the operation, or a decision lacks an outcome or a reason.
     """
     for argument, ops in _GOES_WITH.items():
         if said.get(argument) is not None and op not in ops:

@@ -1,4 +1,4 @@
-"""Idempotency keys as callers give them, and what each stands for."""
+"""Idempotency keys of callers, and the digests of the calls that they stand for."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MAX_ONCE_KEY = 200
 
 
 def check_once_key(key: object) -> str:
-    """`key` itself when it can be an idempotency key.
+    """Returns `key` when it is a valid idempotency key.
 
     Raises:
-        InvalidInput: no text, or of no or too many characters.
+        InvalidInput: it is no text, is empty, or is too long.
     """
     if not isinstance(key, str) or not 0 < len(key) <= MAX_ONCE_KEY:
         raise InvalidInput(
@@ -32,13 +32,13 @@ def check_once_key(key: object) -> str:
 
 
 def once_of(key: str | None, operation: str, /, **arguments: Any) -> Once | None:
-    """The key with a digest of what it stands for; nothing without a key.
+    """Returns the key with a digest of the operation and its arguments; `None` without a key.
 
     `arguments` are JSON values and instants as the caller gave them, without the board, the caller and the
-    key; `None` is as good as leaving one out.
+    key. An argument that is `None` counts as left out.
 
     Raises:
-        InvalidInput: the key is none.
+        InvalidInput: the key is not valid.
     """
     if key is None:
         return None

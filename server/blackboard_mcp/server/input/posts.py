@@ -1,4 +1,4 @@
-"""Posts as callers give them: checked fields become drafts and references."""
+"""Posts of callers: checked fields become drafts and references."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ from .agreement import Agree, asking
 
 MAX_TTL = 10 * 365 * 86_400
 
-# What a schema shows is paid for by every agent in every session: ranges and enumerations that an error
-# names anyway are left out of it (`WithJsonSchema`); the checks stay.
+# Every agent pays for the schema in every session. Ranges and enumerations that errors name anyway are
+# left out of it by `WithJsonSchema`; they are still checked.
 _ANY_TEXT = WithJsonSchema({"type": "string", "maxLength": 64})
 _ANY_INTEGER = WithJsonSchema({"type": "integer"})
 _ANY_NUMBER = WithJsonSchema({"type": "number"})
 
 
 def _in_capitals(value: object) -> object:
-    """A name of a type or status in any case."""
+    """Returns a text in capitals, so that names of types and statuses are accepted in any case."""
     return value.upper() if isinstance(value, str) else value
 
 
 def _listed(value: object) -> object:
-    """One string where a list of them is meant."""
+    """Returns a single string as a list of one, where a list is expected."""
     return [value] if isinstance(value, str) else value
 
 
@@ -100,13 +100,13 @@ PostType = Literal[
     "HOT_ISSUE",
     "RESULT",
 ]
-"""The types agents may post; the server writes SUMMARY."""
+"""Types that agents may post; only the server writes SUMMARY."""
 PostedType = Annotated[
     PostType,
     ANY_CASE,
     WithJsonSchema({"type": "string", "maxLength": 16, "description": " ".join(get_args(PostType))}),
 ]
-"""The same, named in the schema as it costs least."""
+"""The same types, named in the schema in the cheapest way."""
 TypeName = Literal[PostType, "SUMMARY"]
 StatusName = Annotated[
     Literal["ACTIVE", "DEBATED", "RESOLVED", "WITHDRAWN", "INVALIDATED", "DELETED"],
@@ -114,7 +114,7 @@ StatusName = Annotated[
     WithJsonSchema({"type": "string", "maxLength": 11}),
 ]
 AnyType = Annotated[TypeName, ANY_CASE, _ANY_TEXT]
-"""A type, where the schema need not list them again."""
+"""Any type of item, for arguments whose schema need not list the types again."""
 Importance = Annotated[int, Field(ge=1, le=5), WithJsonSchema({"type": "integer", "maximum": 5})]
 Metadata = Annotated[dict[str, Any], Field(max_length=200)]
 Ttl = Annotated[float, Field(ge=0, le=MAX_TTL), _ANY_NUMBER]
@@ -128,7 +128,7 @@ SequenceNumber = Annotated[int, Field(ge=0, le=2**53), _ANY_INTEGER]
 Page = Annotated[int, Field(ge=1, le=200), _ANY_INTEGER]
 Hits = Annotated[int, Field(ge=1, le=100), _ANY_INTEGER]
 MOST_SECONDS = 50
-"""The longest wait of one call: many clients cut calls that take a minute."""
+"""Longest wait of one call in seconds; many clients cut off calls that take a minute."""
 Seconds = Annotated[float, Field(ge=0, le=MOST_SECONDS), _ANY_NUMBER]
 
 
@@ -152,6 +152,7 @@ class PostFields(BaseModel):
     agree: Agree | None = None
 
     def digest_part(self) -> dict[str, Any]:
+        """Returns the fields that were given, as JSON values."""
         return self.model_dump(exclude_defaults=True)
 
 
@@ -162,16 +163,16 @@ class WriteFields(PostFields):
 
 
 def digest(posts: list[PostFields]) -> str:
-    """What an idempotency key stands for."""
+    """Returns the SHA-256 digest, in hexadecimal, of the posts that an idempotency key stands for."""
     body = json.dumps([p.digest_part() for p in posts], sort_keys=True, ensure_ascii=True)
     return hashlib.sha256(body.encode()).hexdigest()
 
 
 def draft(fields: PostFields, tokenizer: Tokenizer, place: int) -> Draft:
-    """A draft of the board store; `place` counts from 0 in the batch.
+    """Returns the board store's draft for a post; `place` is the post's place in the batch, from 0.
 
     Raises:
-        InvalidInput: something is off, named.
+        InvalidInput: a field is wrong or does not go with the others; the message names it.
     """
     target = None if fields.id is None else parse_ref(fields.id).number
     text = fields.text
@@ -238,7 +239,7 @@ def _ask(agree: list[str]) -> Ask:
 
 
 def _cited(fields: PostFields) -> list[str]:
-    """The items that the edges name, without those of the same batch."""
+    """Returns the ids that the edges name, without references to posts of the same batch (`$1`)."""
     return [name for names in (fields.edges or {}).values() for name in names if not name.startswith("$")]
 
 
@@ -250,10 +251,10 @@ _WITH_DELETE = {"key", "id", "expected_version", "visibility", "status"}
 
 
 def _delete(fields: PostFields, target: int | None) -> Draft:
-    """The draft that deletes an entry.
+    """Returns the draft that deletes an entry.
 
     Raises:
-        InvalidInput: no entry is named, or something is said of it as well.
+        InvalidInput: no entry is named, or other fields are given as well.
     """
     if fields.key is None and target is None:
         raise InvalidInput(
@@ -277,7 +278,11 @@ def _delete(fields: PostFields, target: int | None) -> Draft:
 
 
 def check_text(text: str) -> None:
-    """Refuses what no UTF-8 file can hold, NUL, and what no answer has room for."""
+    """Checks that a text can be stored and sent: no NUL, no lone surrogate, not too many bytes as JSON.
+
+    Raises:
+        InvalidInput: it cannot.
+    """
     if "\0" in text:
         raise InvalidInput("Text must not hold NUL characters. Nothing was changed.")
     try:
@@ -308,6 +313,11 @@ def _target(name: str, place: int) -> int:
 
 
 def check_tags(tags: list[str]) -> tuple[str, ...]:
+    """Returns the tags, each once.
+
+    Raises:
+        InvalidInput: a tag has a comma, a line break or space around it.
+    """
     for tag in tags:
         check_text(tag)
         if tag != tag.strip() or any(c in tag for c in "\n\r\t,"):
@@ -334,7 +344,11 @@ _BOARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
 def check_board(board: str) -> str:
-    """`board` itself when it can be a board's id."""
+    """Returns `board` when it is a valid board id.
+
+    Raises:
+        InvalidInput: it is not.
+    """
     if not _BOARD.match(board) or board.endswith(".json"):
         raise InvalidInput(
             f"'{board[:40]}' is not a board id: 1-64 letters, digits, '.', '_' or '-', beginning with a letter "
@@ -344,7 +358,11 @@ def check_board(board: str) -> str:
 
 
 def check_agent(name: str) -> str:
-    """The name as it is kept, when an agent can be called so."""
+    """Returns an agent's name in the form in which it is stored.
+
+    Raises:
+        InvalidInput: it is not a valid name.
+    """
     return check_name(name)
 
 
@@ -355,10 +373,12 @@ WATCHERS_INSTEAD: Final = (
 
 
 def check_addressed(name: str, instead: str) -> str:
-    """The name of somebody who is spoken to, as it is kept; `instead` teaches who writes a word that names nobody.
+    """Returns the name of an addressed agent in the form in which it is stored.
+
+    `instead` is advice for callers who used a reserved word as a name.
 
     Raises:
-        InvalidInput: nobody can be called so.
+        InvalidInput: no agent can have this name.
     """
     if len(name) <= MAX_NAME and is_reserved(name):
         raise InvalidInput(f"Nobody is called '{name}'. {instead} Nothing was changed.")
@@ -366,14 +386,24 @@ def check_addressed(name: str, instead: str) -> str:
 
 
 def check_member(name: str, role: Role | None) -> tuple[str, Role | None]:
-    """A member to be, by name; who was one before can be taken out by any name."""
+    """Returns the checked name and the role of a board's member. Without a role, reserved names pass, to be
+    taken out.
+
+    Raises:
+        InvalidInput: no agent can have this name.
+    """
     if role is None:
         return check_agent(name), None
     return check_addressed(name, "members gives roles to agents, each by name."), role
 
 
 def instant(text: str | None, name: str) -> datetime | None:
-    """An ISO 8601 instant; without an offset it is UTC."""
+    """Returns the instant of an ISO 8601 text in UTC; a text without an offset is taken as UTC. `None` stays
+    `None`.
+
+    Raises:
+        InvalidInput: the text is no such instant; the message names the argument `name`.
+    """
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Queries as callers give them; the same for tools and for programs."""
+"""Queries of callers, checked the same for tools and for programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HITS = 10
 
 
 def composed(name: str | None) -> str | None:
-    """A name in the form in which names are kept; any other words as they are."""
+    """Returns a name in the Unicode form in which names are stored (NFC)."""
     return None if name is None else unicodedata.normalize("NFC", name)
 
 
@@ -38,10 +38,10 @@ def item_query(
     after: str | None,
     before: str | None,
 ) -> ItemQuery:
-    """The query that `query` is asked for; instants are ISO 8601.
+    """Returns the store's query for the arguments of the tool `query`; instants are ISO 8601 texts.
 
     Raises:
-        InvalidInput: a word that is none.
+        InvalidInput: an argument is not valid.
     """
     if cursor is not None and not (cursor.isdecimal() and cursor.isascii()):
         raise InvalidInput("cursor must be the one that the former page named.")
@@ -75,10 +75,11 @@ def archive_query(
     limit: int | None,
     thread: str | None,
 ) -> tuple[ArchiveQuery, ItemQuery]:
-    """The query that `query_archive` is asked for, for the index and for the store; its board is not said.
+    """Returns the queries of `query_archive` for the index and for the store; the index query's board is left
+    empty.
 
     Raises:
-        InvalidInput: a word that is none.
+        InvalidInput: an argument is not valid.
     """
     since, until = instant(after, "after"), instant(before, "before")
     kinds = () if type is None else (ItemType(type),)

@@ -1,1 +1,1 @@
-"""The tools: each takes checked arguments, calls a use case and answers."""
+"""The tools: each takes checked arguments, calls a use case and returns an answer."""

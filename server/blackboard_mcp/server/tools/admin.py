@@ -1,4 +1,4 @@
-"""The admin set: board, core, prune. For stewards; off unless chosen at launch."""
+"""The tool set `admin` for stewards: board, core and prune. It is off unless chosen at launch."""
 
 from __future__ import annotations
 
@@ -41,13 +41,14 @@ Flags = Annotated[
 
 
 class AdminTools:
-    """What a steward does to a board as a whole."""
+    """Tools with which a steward reads and changes a board as a whole."""
 
     def __init__(self, steward: Stewardship, rendering: Rendering) -> None:
         self._steward = steward
         self._say = rendering
 
     def register(self, tools: ToolSet) -> None:
+        """Adds the tools `core`, `board` and `prune`."""
         tools.add(
             self.core,
             name="core",
@@ -88,6 +89,7 @@ class AdminTools:
         expected_version: ExpectedVersion | None = None,
         board: BoardId | None = None,
     ) -> Answer:
+        """Reads the board's core, or replaces the given parts of it."""
         if objective is None and constraints is None and flags is None:
             core, seq = await self._steward.core(caller.agent, board)
         else:
@@ -114,6 +116,7 @@ class AdminTools:
         members: Members | None = None,
         board: BoardId | None = None,
     ) -> Answer:
+        """Reads the board's state, settings and members, or changes those that are given."""
         if title is not None:
             check_text(title)
         if parent:
@@ -135,6 +138,7 @@ class AdminTools:
         )
 
     async def prune(self, caller: Caller, dry_run: bool = False, board: BoardId | None = None) -> Answer:
+        """Runs a pruning pass, or with `dry_run` only reports what it would move."""
         outcomes = await self._steward.prune(caller.agent, board, dry_run=dry_run)
         text = self._say.pruned(outcomes, dry_run=dry_run)
         if not outcomes:

@@ -1,4 +1,6 @@
-"""The tool `consume`, of the messages set: events worked off by several agents, each by one."""
+"""The tool `consume` of the set `messages`: several agents share a group's events, each event going to one of
+them.
+"""
 
 from __future__ import annotations
 
@@ -44,13 +46,14 @@ OpName = Annotated[Op, WithJsonSchema({"type": "string", "maxLength": 8})]
 
 
 class ConsumeTool:
-    """Turns in consumer groups."""
+    """The tool with which agents work off the events of consumer groups."""
 
     def __init__(self, consumers: Consumers, rendering: Rendering) -> None:
         self._consumers = consumers
         self._say = rendering
 
     def register(self, tools: ToolSet) -> None:
+        """Adds the tool `consume`."""
         tools.add(
             self.consume,
             name="consume",
@@ -78,6 +81,9 @@ class ConsumeTool:
         ids: HandleList | None = None,
         board: Name | None = None,
     ) -> Answer:
+        """Takes and acknowledges events of a group, or carries out `op`. Without arguments it lists the
+        groups.
+        """
         given: dict[str, Any] = {
             "ack": ack,
             "fail": fail,
@@ -168,7 +174,7 @@ class ConsumeTool:
         return self._say.by(self._consumers.tokenizer(board))
 
     def _work(self, group: str, turn: Turn, work: Work, say: Rendering) -> list[str]:
-        """A line for each event with its handle, and the call that comes next."""
+        """Returns a line for each delivered event with its handle, then the call to make next."""
         taken = work.taken
         lines = []
         if taken.made_after is not None:
@@ -233,7 +239,7 @@ class ConsumeTool:
 
 
 def _standing(group: Taken | GroupState) -> str:
-    """How much there is of a group, and where: `11 left to hand out, 1 in flight`."""
+    """Returns how many events of a group are where: `11 left to hand out, 1 in flight`."""
     parts = [f"{group.backlog}{'+' if group.more else ''} left to hand out", f"{group.in_flight} in flight"]
     if group.waiting:
         parts.append(f"{group.waiting} to hand out again")
@@ -243,7 +249,7 @@ def _standing(group: Taken | GroupState) -> str:
 
 
 def _limit(given: dict[str, Any]) -> int:
-    """How many events are asked for: one, unless it says so or only extends or releases."""
+    """Returns how many events the call asks for: 1 by default, 0 for a call that only extends or releases."""
     if given["limit"] is not None:
         return int(given["limit"])
     return 0 if given["ids"] else 1

@@ -1,4 +1,4 @@
-"""The core set: post, read, query, query_archive, subscribe, wait, debate."""
+"""The core tool set: post, read, query, query_archive, subscribe, wait and debate."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ EVENTS_PAGE = 50
 WAIT_SECONDS = 25.0
 
 KeyRef = Annotated[str, Field(max_length=MAX_KEY + 12)]
-"""A key, perhaps with a version after it."""
+"""A key, optionally with a version after it."""
 BoardId = Annotated[str, Field(max_length=64)]
 Agent = Annotated[str, Field(max_length=64)]
 Words = Annotated[str, Field(max_length=2_000)]
@@ -75,14 +75,18 @@ Batch = Annotated[
     Field(max_length=MAX_BATCH),
 ]
 _ARCHIVED = 3
-"""Archived items that a query names which found nothing on the board."""
+"""Archived items that a query shows when it found nothing on the board."""
 ZoneName = Literal["working", "archive", "all"]
 Cursor = Annotated[str, Field(max_length=20)]
 WaitSeconds = Annotated[float, Field(ge=0), WithJsonSchema({"type": "number", "maximum": MOST_SECONDS})]
-"""More than there may be is taken for as much: to wait again costs less than an error."""
+"""Seconds to wait. More than the maximum counts as the maximum, because another wait costs less than an
+error.
+"""
 EventsPage = Annotated[int, Field(ge=1, le=200, json_schema_extra={UNLISTED: True})]
 _OTHER = Field(json_schema_extra={UNLISTED: True})
-"""What programs give, or another tool takes as well: no client pays for it in every session."""
+"""Mark for arguments that programs give or another tool also takes; they are left out of the published
+schema.
+"""
 Filter = Annotated[
     dict[str, Any],
     Field(max_length=16, description="key event agent tags type thread mentions; all any not"),
@@ -90,7 +94,7 @@ Filter = Annotated[
 
 
 class CoreTools:
-    """The seven tools every client gets."""
+    """The seven tools that every client gets."""
 
     def __init__(self, board: Blackboard, rendering: Rendering) -> None:
         self._board = board
@@ -98,6 +102,7 @@ class CoreTools:
         self._batch = Arguments("post.items", PostFields)
 
     def register(self, tools: ToolSet) -> None:
+        """Adds the seven tools."""
         tools.add(
             self.post,
             name="post",
@@ -186,7 +191,8 @@ class CoreTools:
         items: Batch | None = None,
         board: BoardId | None = None,
     ) -> Answer:
-        # Every value was checked before the call.
+        """Posts one item from its fields, or several from `items`."""
+        # The tool set checked every value before this call, so the model need not.
         single = PostFields.model_construct(
             text=text,
             type=type,
@@ -247,6 +253,9 @@ class CoreTools:
         explain: bool | None = None,
         board: BoardId | None = None,
     ) -> Answer:
+        """Returns the caller's view, whole items (`ids`, `keys`), changes (`since`), or explanations
+        (`explain`).
+        """
         agent = caller.agent
         if explain:
             if since is not None or budget is not None:
@@ -316,6 +325,7 @@ class CoreTools:
         before: Instant | None = None,
         board: BoardId | None = None,
     ) -> Answer:
+        """Lists items that match all given arguments."""
         wanted = item_query(
             text=text,
             type=type,
@@ -363,6 +373,7 @@ class CoreTools:
         neighbours: Annotated[bool, _OTHER] = False,
         board: BoardId | None = None,
     ) -> Answer:
+        """Searches the archive, and with `restore` moves the found items back to working memory."""
         query, words = archive_query(
             text=text,
             type=type,
@@ -400,6 +411,7 @@ class CoreTools:
         unsubscribe: Annotated[str, Field(max_length=64)] | None = None,
         board: BoardId | None = None,
     ) -> Answer:
+        """Makes or ends a subscription; without arguments it lists the caller's."""
         agent = caller.agent
         if unsubscribe is not None:
             if filter is not None or name is not None:
@@ -433,6 +445,7 @@ class CoreTools:
         limit: EventsPage | None = None,
         board: BoardId | None = None,
     ) -> Answer:
+        """Waits for news and returns the events."""
         news = await self._board.following.wait(
             caller.agent,
             board,
@@ -460,7 +473,9 @@ class CoreTools:
         shortened: bool = False,
         others: Mapping[str, datetime] | None = None,
     ) -> Answer:
-        """Events in text and as facts; those that the answer has room for were shown then."""
+        """Returns events as text and as a model, and records that the events in the answer were shown to the
+        caller.
+        """
 
         def told(shown: list[int]) -> Attention:
             if caller.structured:

@@ -34,17 +34,20 @@ Op = Annotated[
 ]
 BoardId = Annotated[str, Field(max_length=64)]
 Outcome = Annotated[OutcomeName, WithJsonSchema({"type": "string", "maxLength": 16})]
-"""The description names them: a list of values in the schema would cost tokens twice."""
+"""Outcome of a decision. The tool's description lists the values; a list in the schema would cost tokens
+again.
+"""
 
 
 class DebateTool:
-    """Debates on one item, and standing watches by topic."""
+    """The tool for debates on one item and for standing watches by topic."""
 
     def __init__(self, board: Blackboard, rendering: Rendering) -> None:
         self._board = board
         self._say = rendering
 
     def register(self, tools: ToolSet) -> None:
+        """Adds the tool `debate`."""
         tools.add(
             self.debate,
             name="debate",
@@ -72,6 +75,7 @@ class DebateTool:
         to: Annotated[str, Field(max_length=40)] | None = None,
         board: BoardId | None = None,
     ) -> Answer:
+        """Carries out the operation `op` on an item, a debate or a topic."""
         posts.check_text(reason)
         if is_topic(id) and op in ("watch", "unwatch", "status") and not watchers and approve is None:
             once_key = None if op == "status" else caller.once_key

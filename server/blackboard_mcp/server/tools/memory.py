@@ -1,4 +1,6 @@
-"""The memory set: summarize. For agents that summarise finished threads; off unless chosen at launch."""
+"""The tool set `memory`: summarize, for agents that summarise finished threads. It is off unless chosen at
+launch.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,14 @@ Body = Annotated[str, Field(max_length=20_000)]
 
 
 class MemoryTools:
-    """What agents do for the board's memory."""
+    """The tool with which agents read and write summaries."""
 
     def __init__(self, requests: SummaryRequests, rendering: Rendering) -> None:
         self._requests = requests
         self._say = rendering
 
     def register(self, tools: ToolSet) -> None:
+        """Adds the tool `summarize`."""
         tools.add(
             self.summarize,
             name="summarize",
@@ -50,6 +53,7 @@ class MemoryTools:
         of: Of | None = None,
         board: BoardId | None = None,
     ) -> Answer:
+        """Sums up items for the caller (`of`), or lists, takes and answers requests for summaries."""
         if of is not None:
             if thread is not None or text is not None or lease is not None:
                 raise InvalidInput("summarize takes of alone, without thread, text and lease.")
@@ -113,7 +117,7 @@ class MemoryTools:
         )
 
     def _taken(self, taken: TakenRequest) -> Answer:
-        """The rules, then the sources as data: every line of a text is quoted."""
+        """Returns the rules for a summary, then the sources as data: every line of their texts is quoted."""
         request = taken.request
         lines = [
             f"{request.name} is yours until {request.held_until:%H:%M:%SZ}, lease {request.lease}. Rules:",

@@ -1,4 +1,4 @@
-"""Part of the messages set: request and respond, with which agents ask each other by name or by skill."""
+"""The tools `request` and `respond` of the set `messages`: agents ask each other by name or by skill."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .tool import Answer, Caller, ToolSet
 
 WAIT_SECONDS = 25.0
 SHOWN = 24_000
-"""Most characters of a question or an answer that are shown; read has it all."""
+"""Most characters of a question or an answer that are shown; `read` returns all of it."""
 _LISTED = 20
 _WIDTH = 100
 
@@ -42,7 +42,7 @@ Skills = Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=
 
 
 class MessageTools:
-    """What agents ask and answer each other with."""
+    """Tools with which agents ask and answer each other."""
 
     def __init__(self, messaging: Messaging, rendering: Rendering, protocols: Protocols) -> None:
         self._messaging = messaging
@@ -50,6 +50,7 @@ class MessageTools:
         self._protocols = protocols
 
     def register(self, tools: ToolSet) -> None:
+        """Adds the tools `request` and `respond`."""
         tools.add(
             self.request,
             name="request",
@@ -86,6 +87,7 @@ class MessageTools:
         protocols: ShowProtocols | None = None,
         board: BoardId | None = None,
     ) -> Answer:
+        """Asks another agent and waits for the answer, or follows, cancels or lists the caller's requests."""
         agent = caller.agent
         if protocols:
             if any(given is not None for given in (text, to, id, seconds, deadline_seconds, cancel)):
@@ -129,6 +131,7 @@ class MessageTools:
         seconds: Seconds | None = None,
         board: BoardId | None = None,
     ) -> Answer:
+        """Takes, answers, declines or lists requests that wait for the caller."""
         agent = caller.agent
         if id is None:
             if text is not None or partial or decline or lease is not None:
@@ -184,7 +187,7 @@ class MessageTools:
         return await self._answer(caller, asked, lines)
 
     async def _taken(self, caller: Caller, asked: Asked) -> Answer:
-        """The question as data, every line of it quoted, and the call that answers it."""
+        """Returns the question as data, with every line quoted, and the call that answers it."""
         request = asked.request
         until = f"{request.held_until:%H:%M:%SZ}" if request.held_until is not None else "it ends"
         lines = [
@@ -211,7 +214,7 @@ class MessageTools:
         )
 
     def _state(self, request: AgentRequest, agent: str) -> str:
-        """How a request stands, and the next call."""
+        """Returns a line on the state of a request, with the asker's next call while it is open."""
         mine = request.asker == agent
         whom = word(request.to) if request.to else f"the skill {word(request.skill)}"
         match request.state:
@@ -276,7 +279,9 @@ class MessageTools:
 
 
 def _text(text: str, id_: str) -> list[str]:
-    """A text as data: every line quoted, the end of a long one left off."""
+    """Returns a text as quoted lines; a text beyond `SHOWN` characters is cut, with the call that reads it
+    whole.
+    """
     shown = [line if line.startswith(QUOTE.rstrip()) else QUOTE + line for line in quoted(text[:SHOWN])]
     if len(text) > SHOWN:
         shown.append(f'… the first {SHOWN:,} of {len(text):,} characters: read(ids=["{id_}"], budget=50000)')

@@ -1,6 +1,7 @@
-"""Tools, their callers and answers; and a set of tools, called alike through every door.
+"""Tools, their callers and answers, and a set of tools that every transport calls in the same way.
 
-There is no wire and no SDK in here: `mcp` serves a set to clients, `board` calls it in the same process.
+This module knows no wire format and no SDK: `mcp` serves a set to clients, `board` calls it in the same
+process.
 """
 
 from __future__ import annotations
@@ -20,65 +21,65 @@ from ..input.arguments import Arguments
 from ..input.idempotency import check_once_key
 
 WAITING_ARGUMENT: Final = "seconds"
-"""A tool that takes this waits for so long, unless it is 0."""
+"""Name of the argument by which a tool waits that many seconds; 0 does not wait."""
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 
 
 async def _silent(progress: float, total: float | None, message: str | None) -> None:
-    """Reports nothing: the default of callers who asked for no progress."""
+    """Reports nothing; it is the default for callers that asked for no progress."""
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Who is calling, from the connection, never from arguments.
+    """The caller of a tool, known from the connection and never from arguments.
 
-    `report(progress, total, message)` tells the client how far a long call is; without effect when
-    the client asked for no progress.
+    `report(progress, total, message)` tells the client how far a long call is; it has no effect when the
+    client asked for no progress.
     """
 
     principal: Principal
     transport: Literal["stdio", "http", "process"]
     structured: bool
-    """Whether the facts of an answer are wanted."""
+    """Whether the caller wants the structured form of answers."""
     headers: Mapping[str, str]
-    """Those of this request; empty but over HTTP."""
+    """Headers of this request; empty for transports other than HTTP."""
     report: Report = _silent
     asked_once: object = None
-    """The idempotency key that the request itself has, unchecked."""
+    """The request's own idempotency key, not yet checked."""
 
     @property
     def agent(self) -> str:
-        """The name that stands on what the caller posts."""
+        """Name of the author on the caller's posts."""
         return self.principal.agent
 
     @property
     def reads_text(self) -> bool:
-        """Whether the text of an answer is shown to anybody; a program in the same process takes the facts alone."""
+        """Whether the text of an answer is used. A program in the same process uses only the structured form."""
         return self.transport != "process"
 
     @property
     def takes_messages(self) -> bool:
-        """Whether facts have to fit into a message."""
+        """Whether the structured form of an answer must fit into one message."""
         return self.structured and self.transport != "process"
 
     @property
     def once_key(self) -> str | None:
-        """The idempotency key of this request; for tools that change something, the others need not look.
+        """The idempotency key of this request, or `None`. Only tools that change something need it.
 
         Raises:
-            InvalidInput: it is none.
+            InvalidInput: the key is not valid.
         """
         return None if self.asked_once is None else check_once_key(self.asked_once)
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a tool returns: compact text for the model, and the same facts for programs.
+    """The result of a tool: compact text for the model, and the same facts in structured form for programs.
 
-    Each may be a function, called only when it is wanted. Where the facts are too long for one answer
-    it is an error, unless `shortens`: then the texts of their `items` are left out, and `cut` says so. That is for
-    what has changed something.
+    Each may be a function, called only when that form is wanted. An answer that is too long becomes an error,
+    unless `shortens` is true: then the texts of its `items` are left out and its field `cut` says so. Calls
+    that changed something set `shortens`.
     """
 
     text: str | Callable[[], str]
@@ -87,10 +88,12 @@ class Answer:
 
     @property
     def words(self) -> str:
+        """The answer as text."""
         return self.text() if callable(self.text) else self.text
 
     @property
     def facts(self) -> BaseModel | Mapping[str, Any]:
+        """The answer in structured form."""
         return self.structured() if callable(self.structured) else self.structured
 
 
@@ -99,7 +102,9 @@ ToolFunction = Callable[..., Awaitable[Answer]]
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool: `async def fn(caller, <annotated parameters>) -> Answer`, and what is published of it."""
+    """A tool: its function `async def fn(caller, <annotated parameters>) -> Answer`, and its published
+    description.
+    """
 
     fn: ToolFunction
     name: str
@@ -113,14 +118,15 @@ class Tool:
 
     @property
     def waits(self) -> bool:
+        """Whether calls of the tool may wait."""
         return WAITING_ARGUMENT in self.arguments.names
 
 
 class ToolSet:
-    """Tools by name, behind one door.
+    """Tools by name, behind one door that decides which calls run.
 
     Args:
-        prefix: stands before every name.
+        prefix: text before every tool's name.
     """
 
     def __init__(self, *, prefix: str = "") -> None:
@@ -132,11 +138,12 @@ class ToolSet:
         return iter(self._tools.values())
 
     def find(self, name: str) -> Tool | None:
-        """The tool of a full name, prefix included."""
+        """Returns the tool with this full name, prefix included, or `None`."""
         return self._tools.get(name)
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Full names of all tools."""
         return tuple(self._tools)
 
     def add(
@@ -151,16 +158,17 @@ class ToolSet:
         output: Callable[[], type[BaseModel]] | None = None,
         ends_with_client: bool = False,
     ) -> None:
-        """Adds `async def fn(caller, <annotated parameters>) -> Answer`, for those who may do what it `needs`.
+        """Adds the tool `async def fn(caller, <annotated parameters>) -> Answer`, for callers who have the
+        rights it `needs`.
 
-        The argument `board` names the board that they need it on. A call that waits (it has an
-        argument `seconds`) ends when they may no more.
+        The argument `board` names the board on which the rights are needed. A call that waits (it has an
+        argument `seconds`) ends when its caller loses them.
 
-        A call that `ends_with_client` is cancelled when its client drops, as those of tools that only read are;
-        others go on to their end in the legacy generation.
+        A call with `ends_with_client` is cancelled when its client disconnects, as calls of read-only tools
+        are. Other calls run to their end in the older protocol generation.
 
         Raises:
-            TypeError: a parameter without an annotation, or a string or list without a bound.
+            TypeError: a parameter has no annotation, or a string or list has no bound.
             ValueError: the name is taken.
         """
         full_name = f"{self.prefix}{name}"
@@ -179,12 +187,13 @@ class ToolSet:
         )
 
     async def call(self, tool: Tool, caller: Caller, arguments: dict[str, Any]) -> Answer:
-        """The tool's answer to arguments that it has checked, for a caller whom the door lets in.
+        """Calls a tool with arguments that it has checked, if the door lets the caller in, and returns its
+        answer.
 
-        Its writes are made under the grant.
+        The call's writes are made under the grant.
 
         Raises:
-            BlackboardError: the caller may not, or the tool refuses.
+            BlackboardError: the caller lacks a right, or the tool refuses.
         """
         board = arguments.get("board")
         grant = await self.door.let_in(caller.principal, tool.needs.of(arguments), board)

@@ -59,7 +59,7 @@ Debates = Annotated[
 
 
 class TransactionTool:
-    """Several reads, writes and debates of one board, all or nothing."""
+    """The tool for several reads, writes and debate calls on one board, all or nothing."""
 
     def __init__(self, transactions: Transactions, rendering: Rendering) -> None:
         self._transactions = transactions
@@ -68,6 +68,7 @@ class TransactionTool:
         self._debate = Arguments("transaction.debates", DebateFields)
 
     def register(self, tools: ToolSet) -> None:
+        """Adds the tool `transaction`."""
         tools.add(
             self.transaction,
             name="transaction",
@@ -91,6 +92,7 @@ class TransactionTool:
         idempotency_key: Annotated[str, Field(min_length=1, max_length=200)] | None = None,
         board: Annotated[str, Field(max_length=64)] | None = None,
     ) -> Answer:
+        """Applies the writes, debate calls and acknowledgements if everything in `reads` is unchanged."""
         if not (reads or writes or debates or ack or group):
             raise InvalidInput(
                 'transaction needs reads, writes, debates or ack, as in transaction(reads={"plan:a": 3}, '

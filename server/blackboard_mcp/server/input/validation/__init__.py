@@ -1,1 +1,1 @@
-"""Validation of writes: the rules of a board, and their checks."""
+"""Validation of writes: the rules of a board, and the checks that apply them."""

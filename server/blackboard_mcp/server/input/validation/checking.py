@@ -1,8 +1,9 @@
-"""Checks drafts against the rules of a board and counts them, before the transaction that writes them.
+"""Checks drafts against the rules of a board and counts their tokens, before the transaction that writes
+them.
 
-The transaction takes only drafts that were checked against the very rules in force and counted by the board's own
-tokenizer, so nothing gets past rules that change meanwhile, or by a path that does not check. A schema is checked in
-a worker thread.
+The transaction accepts only drafts that were checked against the rules in force and counted by the board's
+own tokenizer. So nothing gets past rules that change in between, or past the checks by another path. Schemas
+are checked in a worker thread.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from .rules import Fault, Looked, Rule, rules_of
 T = TypeVar("T")
 
 MOST_FAULTS: Final = 3
-"""How many faults an error names."""
+"""Most faults that an error names."""
 _FAULT = 300
 _ATTEMPTS = 5
 _ADDING_ATTEMPTS = 200
@@ -43,10 +44,13 @@ class Validators:
     """The operator's validation policies, by name."""
 
     def __init__(self, named: Iterable[str] = ()) -> None:
-        """`named` are `NAME=package.module:Class`, of the launch configuration alone: they are imported and run.
+        """Imports and instantiates the validators that `named` lists as `NAME=package.module:Class`.
+
+        `named` comes from the launch configuration alone, because the classes are run.
 
         Raises:
-            InvalidInput: a name or path that is none, or a class that cannot be made or has no `check`.
+            InvalidInput: a name or path is not valid or given twice, or a class cannot be instantiated or has
+                no `check`.
         """
         self._made: dict[str, Any] = {}
         self._bounded: dict[str, tuple[Bounded, asyncio.Lock]] = {}
@@ -63,10 +67,13 @@ class Validators:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Names of all validators."""
         return tuple(self._made)
 
     async def fault(self, rule: Rule, writing: Writing) -> Fault | None:
-        """The objection of a rule's validator; a validator that cannot be asked objects."""
+        """Returns the fault that a rule's validator finds, or `None`. A validator that cannot be asked counts
+        as a fault.
+        """
         name = rule.validator
         if name is None:
             return None
@@ -87,12 +94,12 @@ class Validators:
 
 
 class Validation:
-    """The rules of boards, applied."""
+    """Checks of drafts by the rules of their boards."""
 
     def __init__(
         self, store: BoardStore, validators: Validators, config: BoardConfig, tokenizers: Tokenizers
     ) -> None:
-        """`config` is that of boards which come into being by what is written."""
+        """Keeps what the checks need. `config` is the configuration of boards that the first write creates."""
         self._store = store
         self._validators = validators
         self._config = config
@@ -107,15 +114,17 @@ class Validation:
         once: Once | None,
         write: Callable[[Sequence[Draft]], Awaitable[T]],
     ) -> T:
-        """What `write` answers, called with the drafts once they were checked against the rules in force.
+        """Checks the drafts against the rules in force, calls `write` with them, and returns its result.
 
-        A board without rules costs nothing. A call that was made before is not checked again.
+        A board without rules adds no work. A call that repeats an earlier one (`once`) is not refused by the
+        rules.
 
         Raises:
-            Refused: a draft does not meet a rule; it names the draft, the rule, the place and what may be.
-            Exception: whatever `write` raises.
+            Refused: a draft breaks a rule; the error names the draft, the rule, the place and what is
+                allowed.
+            Exception: any error of `write`.
         """
-        # Of those who add to one entry at once, each time one gets on.
+        # When many callers add to one entry at once, each round lets one of them succeed.
         for _ in range(_ADDING_ATTEMPTS if any(draft.add is not None for draft in drafts) else _ATTEMPTS):
             known = rules, _ = self._known.get(board, ""), self._tokenizers.name_on(board)
             checked = drafts
@@ -137,11 +146,12 @@ class Validation:
         )
 
     async def counted(self, board: str, write: Callable[[Tokenizer], Awaitable[T]]) -> T:
-        """What `write` answers, given what counts on the board until it has written.
+        """Calls `write` with the board's tokenizer and returns its result; calls it again where the tokenizer
+        changed meanwhile.
 
         Raises:
-            Refused: this server lacks that tokenizer.
-            Exception: whatever `write` raises.
+            Refused: this server lacks the board's tokenizer.
+            Exception: any error of `write`.
         """
         for _ in range(_ATTEMPTS):
             try:
@@ -151,10 +161,10 @@ class Validation:
         return await write(self._tokenizers.writing(board))
 
     async def _counted(self, board: str, drafts: Sequence[Draft]) -> Sequence[Draft]:
-        """The drafts with the counts of the board's tokenizer.
+        """Returns the drafts with tokens counted by the board's tokenizer.
 
         Raises:
-            Refused: this server lacks it.
+            Refused: this server lacks the tokenizer.
         """
         name = self._tokenizers.name_on(board)
         if all(draft.counted_by == name or (draft.text is None and draft.add is None) for draft in drafts):
@@ -190,14 +200,14 @@ class Validation:
         ]
 
     async def _writings(self, board: str, agent: str, drafts: Sequence[Draft]) -> list[Writing | None]:
-        """What each draft would write, `None` where that is nothing that rules are about."""
+        """Returns what each draft would write, or `None` for a draft that writes neither text nor metadata."""
         course = _Course()
         if any(_writes(draft) for draft in drafts):
             await self._look(course, board, agent, [d for d in drafts if _writes(d) or d.delete])
         return [course.take(board, agent, draft) for draft in drafts]
 
     async def _look(self, course: _Course, board: str, agent: str, drafts: Sequence[Draft]) -> None:
-        """Adds the items that drafts are about, as they stand."""
+        """Adds to `course` the stored items that the drafts change."""
         if await self._store.find_board(board) is None:
             return
         refs = [Ref(d.target) for d in drafts if d.target is not None]
@@ -207,7 +217,7 @@ class Validation:
         for draft in drafts:
             if draft.key is None or draft.target is not None:
                 continue
-            # By key the nearest entry is read, the agent's own before its team's before the shared, and no tombstone.
+            # A read by key returns only the nearest live entry (private, then team, then board): query the others too.
             for deleted in (False, True) if draft.visibility is not None else (True,):
                 if course.of(draft) is None:
                     wanted = ItemQuery(key=draft.key, zone=None, limit=len(_NEAREST), deleted=deleted)
@@ -215,7 +225,7 @@ class Validation:
 
 
 _NEAREST = (Visibility.PRIVATE, Visibility.TEAM, Visibility.BOARD)
-"""In what order a key is looked up, where it is not said which of its entries is meant."""
+"""Order in which a key's entries are looked up where the draft names no visibility."""
 
 
 @dataclass(slots=True)
@@ -228,13 +238,14 @@ class _Standing:
 
 
 class _Course:
-    """The items that drafts are about, as the drafts before each leave them."""
+    """The items that a batch of drafts changes, in the state in which the drafts so far leave them."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, _Standing] = {}
         self._keys: dict[tuple[str, Visibility], _Standing] = {}
 
     def add(self, items: Iterable[Item]) -> None:
+        """Adds stored items in their present state."""
         for item in items:
             standing = _Standing(item.type, item.key, item.metadata, item.text, item.deleted)
             standing = self._numbers.setdefault(item.number, standing)
@@ -242,7 +253,9 @@ class _Course:
                 self._keys[item.key, item.visibility] = standing
 
     def of(self, draft: Draft) -> _Standing | None:
-        """What a draft changes: by key what stands before tombstones, and the nearest before the others."""
+        """Returns the item that a draft changes, or `None`. For a key, live entries come before deleted ones,
+        then the nearest.
+        """
         if draft.target is not None:
             return self._numbers.get(draft.target)
         if draft.key is None:
@@ -252,7 +265,9 @@ class _Course:
         return min(listed, key=lambda standing: standing.deleted, default=None)
 
     def take(self, board: str, agent: str, draft: Draft) -> Writing | None:
-        """What a draft would write, which then stands; `None` where that is nothing that rules are about."""
+        """Applies a draft and returns what it would write, or `None` where it writes neither text nor
+        metadata.
+        """
         standing = self.of(draft)
         if draft.delete and standing is not None:
             standing.deleted, standing.metadata = True, {}
@@ -263,7 +278,7 @@ class _Course:
             try:
                 text = draft.add.to("", "" if standing is None else standing.text)
             except InvalidInput:
-                return None  # the transaction says so, with what stands there then
+                return None  # the transaction refuses it, and names the value that it finds
             tokens = draft.add.count(text)
         new = standing is None
         if standing is None:
@@ -285,7 +300,7 @@ def _count(draft: Draft, tokenizer: Tokenizer) -> Draft:
 
 
 def _writes(draft: Draft) -> bool:
-    """Whether it writes what rules are about: a text or metadata."""
+    """Tells whether a draft writes a text or metadata, to which rules apply."""
     return draft.text is not None or draft.add is not None or draft.metadata is not None
 
 

@@ -1,7 +1,7 @@
-"""Rules of a board on what may be written, as a steward says them and as they are kept.
+"""Rules of a board on new texts and metadata, as stewards write them and as boards store them.
 
-A rule with `key` is for entries whose key matches that glob, one without for every item. Where several rules
-are for the same item, all of them hold.
+A rule with `key` applies to entries whose key matches that glob, a rule without it to every item. Where
+several rules apply to an item, it must meet all of them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 MAX_RULES: Final = 32
 MAX_CHARACTERS: Final = 16_000
-"""Most characters that all rules of a board have as JSON."""
+"""Most characters of all rules of a board as JSON."""
 MAX_NAME: Final = 40
 TYPES: Final = tuple(str(type_) for type_ in ItemType if type_ is not ItemType.SUMMARY)
-"""What agents post."""
+"""Types of items that agents post."""
 _SIZES = {
     "max_bytes": MAX_TEXT * 4,
     "max_tokens": MAX_TEXT,
@@ -52,7 +52,9 @@ _NOTHING = "Nothing was changed."
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with something to be written: by which rule, where in it (`$` is all of it), and what may be."""
+    """A fault in something to be written: the rule that it breaks, the place in it (`$` for all of it), and
+    what is allowed.
+    """
 
     rule: str
     path: str
@@ -64,21 +66,23 @@ class Fault:
 
 @dataclass(frozen=True)
 class Looked:
-    """Something to be written, and what rules ask of it, found out once for all of them."""
+    """Something to be written, with values that several rules need, each computed once."""
 
     writing: Writing
 
     @cached_property
     def text_bytes(self) -> int:
+        """Bytes of the text in UTF-8."""
         return len((self.writing.text or "").encode())
 
     @cached_property
     def metadata_bytes(self) -> int:
+        """Bytes of the metadata as JSON in UTF-8."""
         return len(json.dumps(dict(self.writing.metadata), ensure_ascii=False).encode())
 
     @cached_property
     def document(self) -> tuple[Any, str]:
-        """The text as JSON, and why it is none, or nothing."""
+        """The text parsed as JSON and an empty string, or `None` and why it is not JSON."""
         from . import schemas
 
         try:
@@ -88,6 +92,7 @@ class Looked:
 
     @cached_property
     def depth(self) -> int:
+        """Levels of lists and objects in the parsed text."""
         from . import schemas
 
         return schemas.depth(self.document[0])
@@ -95,30 +100,34 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A checked rule; `said` is it as JSON, `place` counts from 1."""
+    """A checked rule. `said` is the rule as JSON values, `place` its place among the board's rules, from 1."""
 
     place: int
     said: Mapping[str, Any]
 
     @property
     def name(self) -> str:
+        """The rule's name in errors."""
         if "name" in self.said:
             return f"rule '{self.said['name']}'"
         return f"rule {self.place}" + (f" ({self.said['key']})" if "key" in self.said else "")
 
     @property
     def validator(self) -> str | None:
+        """Name of the rule's validator, or `None`."""
         return self.said.get("validator")
 
     def concerns(self, writing: Writing) -> bool:
-        """Whether the rule is for it. One that requires a key is for what has none, too."""
+        """Tells whether the rule applies. A rule that requires a key also applies to new items without one."""
         if self.said.get("require_key"):
             return writing.new and str(writing.type) in self.said.get("types", TYPES)
         key = self.said.get("key")
         return key is None or (writing.key is not None and compile_glob(key).matches(writing.key))
 
     def faults(self, looked: Looked, steps: Steps) -> Iterator[Fault]:
-        """All that the rule itself finds, within what is left of `steps`; not what its validator would."""
+        """Yields the faults that the rule finds, within the steps left in `steps`. Its validator is asked
+        elsewhere.
+        """
         writing = looked.writing
         said = self.said
         if said.get("require_key"):
@@ -174,22 +183,22 @@ class Rule:
 
 @lru_cache(maxsize=64)
 def rules_of(kept: str) -> tuple[Rule, ...]:
-    """The rules that a board's configuration keeps."""
+    """Returns the rules in a board's configuration; `kept` is their JSON text, empty for none."""
     return tuple(Rule(place, said) for place, said in enumerate(json.loads(kept or "[]"), 1))
 
 
 def shown(kept: str) -> list[dict[str, Any]]:
-    """The rules as a steward said them."""
+    """Returns the rules as the steward wrote them."""
     return [dict(rule.said) for rule in rules_of(kept)]
 
 
 def check_rules(given: Any, validators: Collection[str]) -> str:
-    """The rules in the form in which a board keeps them: empty for none.
+    """Returns the rules as the JSON text that a board stores; empty for no rules.
 
     `validators` are the names that this server was launched with.
 
     Raises:
-        InvalidInput: what is wrong, and where.
+        InvalidInput: a rule is wrong; the message says what and where.
     """
     if isinstance(given, str):
         raise InvalidInput(f"validation is a list of rules, not a text with one in it. {_NOTHING}")

@@ -1,7 +1,8 @@
-"""JSON Schema (draft 2020-12) on words of strangers: a part of it that ends soon and reaches for nothing.
+"""JSON Schema (draft 2020-12) for untrusted schemas and documents: a subset with bounded cost and no outside
+references.
 
-A schema refers to nothing but its own `$defs`, patterns are matched in linear time, and checking costs a
-bounded number of steps, whatever schema and document are.
+A schema refers only to its own `$defs`, patterns are matched in linear time, and a check takes a bounded
+number of steps for any schema and document.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from pydantic import ValidationError as NoMatch
 from referencing import Registry
 
 MAX_STEPS: Final = 50_000
-"""Most keywords and members that the checks of one call may look at, all its items and rules together."""
+"""Most keywords and members that the checks of one call may visit, over all its items and rules."""
 MAX_SCHEMA_STEPS: Final = 4_000
-"""Most keywords and members that the schemas of a board's rules may have, patterns counted by what they cost."""
+"""Most keywords and members in the schemas of a board's rules; patterns count by their cost."""
 MAX_PATTERN: Final = 200
 MAX_DEPTH: Final = 64
-"""Deepest nesting of a schema, and of a document."""
+"""Deepest nesting of a schema and of a document."""
 _SHOWN = 120
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -51,7 +52,7 @@ _VALUES = (
 )
 _NOTES = ("$schema", "$comment", "title", "description", "default", "examples", "format", "deprecated")
 KEYWORDS: Final = (*_VALUES, *_MAPS, *_LISTS, *_SINGLE, "$ref", *_NOTES)
-"""What a schema may say; `format` is a note, it checks nothing."""
+"""Keywords that a schema may use; `format` is only a note and checks nothing."""
 
 Schema = Mapping[str, Any] | bool
 
@@ -107,24 +108,26 @@ _SHAPES: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     **dict.fromkeys(("$comment", "title", "description", "format"), ("a text", _is_text)),
     "examples": ("a list", lambda v: isinstance(v, list)),
 }
-"""What the value of a keyword must be, where what is in it is looked at elsewhere; the standard's own schema of
-schemas says the same, in half a millisecond a keyword."""
+"""What the value of each keyword must be; nested schemas are checked elsewhere. The standard's schema of
+schemas would check the same, but takes half a millisecond for each keyword.
+"""
 
 
 class Costly(Exception):
-    """A check took more than its steps."""
+    """Signals that a check needs more steps than it has."""
 
 
 @dataclass(slots=True)
 class Steps:
-    """What is left of the steps of one call."""
+    """Steps that the checks of one call may still take."""
 
     left: int = MAX_STEPS
 
     def spend(self, steps: int) -> None:
-        """
+        """Takes steps.
+
         Raises:
-            Costly: there are none left.
+            Costly: too few are left.
         """
         self.left -= steps
         if self.left < 0:
@@ -139,7 +142,7 @@ def _spend(steps: int) -> None:
 
 
 _OVER_MEMBERS: Final = frozenset({"items", "contains", "additionalProperties", "propertyNames"})
-"""Keywords that look at every member of what they check."""
+"""Keywords that visit every member of the checked value."""
 _REFERENCE_STEPS: Final = 8
 
 
@@ -160,7 +163,7 @@ def _counted(name: str, check: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _members(value: Any) -> int:
-    """How many values lie in it, at any depth."""
+    """Returns how many values a list or object holds, at any depth."""
     if isinstance(value, list):
         return len(value) + sum(map(_members, value))
     return len(value) + sum(map(_members, value.values())) if isinstance(value, dict) else 0
@@ -168,7 +171,9 @@ def _members(value: Any) -> int:
 
 @lru_cache(maxsize=256)
 def _weight(pattern: str) -> int:
-    """How many times as much a pattern may take for each character as a plain one: its counted repetitions."""
+    """Returns how many times the cost of a plain pattern this one has for each character, by its counted
+    repetitions.
+    """
     return math.prod(max(1, int(most)) for most in _REPEATED.findall(pattern))
 
 
@@ -177,7 +182,7 @@ _REPEATED = re.compile(r"\{(?:[0-9]{1,6},)?([0-9]{1,6}),?\}")
 
 @lru_cache(maxsize=256)
 def _pattern(pattern: str) -> TypeAdapter[str]:
-    # Pydantic has Rust's engine: linear in the text, no look-around, no references back.
+    # Pydantic uses Rust's engine: its time is linear in the text, without look-around and back-references.
     return TypeAdapter(Annotated[str, StringConstraints(pattern=pattern)])
 
 
@@ -200,7 +205,7 @@ def _unique(validator: Any, wanted: bool, instance: Any, schema: Any) -> Iterato
 
 
 def _comparable(value: Any) -> Any:
-    """Equal for values that JSON Schema calls equal, and hashable."""
+    """Returns a hashable value that is equal for two values when JSON Schema calls them equal."""
     _spend(1)
     if isinstance(value, bool) or value is None:
         return (str(value),)
@@ -224,9 +229,10 @@ _Checker: Any = validators.create(
 
 
 def check_schema(schema: Any, where: str, steps: Steps | None = None) -> None:
-    """
+    """Checks that a schema uses only what is supported. `where` names the schema in errors.
+
     Raises:
-        InvalidInput: no schema, or one that says what is not supported; `where` says which one it is.
+        InvalidInput: it is no schema, uses something unsupported, or is too large.
     """
     try:
         _walk(schema, where, schema, 0, Steps(MAX_SCHEMA_STEPS) if steps is None else steps)
@@ -294,7 +300,7 @@ def _check_pattern(value: Any, where: str) -> None:
         )
     try:
         _pattern(value)
-    except Exception:  # whichever class pydantic's engine has for it
+    except Exception:  # the class depends on pydantic's engine
         raise InvalidInput(
             f"{where}: the pattern '{value[:60]}' is none, or uses what is not supported (look-around, references "
             "back). Nothing was changed."
@@ -302,9 +308,10 @@ def _check_pattern(value: Any, where: str) -> None:
 
 
 def read_json(text: str) -> Any:
-    """
+    """Returns the value of a JSON text.
+
     Raises:
-        ValueError: not JSON, with where it goes wrong.
+        ValueError: the text is not JSON; the message says where it goes wrong.
     """
 
     def refuse(word: str) -> None:
@@ -319,7 +326,7 @@ def read_json(text: str) -> Any:
 
 
 def depth(value: Any, most: int = MAX_DEPTH) -> int:
-    """How many lists and objects lie within each other at the deepest; `most` + 1 when it is more."""
+    """Returns the deepest nesting of lists and objects in a value; `most` + 1 when it is deeper than `most`."""
     level = 0
     layer = [value]
     while level <= most:
@@ -332,9 +339,10 @@ def depth(value: Any, most: int = MAX_DEPTH) -> int:
 
 
 def faults(schema: Schema, value: Any, most: int = 3, *, steps: Steps | None = None) -> list[tuple[str, str]]:
-    """What the value does not meet, up to `most`: the path in it, as `$.steps[2].state`, and what must be there.
+    """Returns up to `most` faults of a value: pairs of a path such as `$.steps[2].state` and what must be
+    there.
 
-    It takes its steps from `steps`, or from those of a call of its own.
+    The check takes its steps from `steps`, or gets steps of its own.
     """
     token = _steps.set(Steps() if steps is None else steps)
     try:
