@@ -19,6 +19,7 @@ from blackboard_mcp.protocols.errors import Forbidden, Refused, UnknownReference
 from blackboard_mcp.protocols.grants import Grant
 from blackboard_mcp.protocols.names import is_reserved, reserved
 from blackboard_mcp.protocols.store import BoardStore
+from cachetools import FIFOCache
 
 from ..input.posts import check_board
 from .needs import READS
@@ -109,7 +110,7 @@ class Rights:
         self._deciders = tuple(deciders)
         self.introduce: Introduce | None = None
         """Hook that records the owner of an agent; the store decides by it which team items the agent may see."""
-        self._roles: dict[tuple[str, str], tuple[Role | None, float]] = {}
+        self._roles: FIFOCache[tuple[str, str], tuple[Role | None, float]] = FIFOCache(_REMEMBERED)
 
     def default_board(self, principal: Principal) -> str:
         """Returns the board for a call that names none.
@@ -239,9 +240,6 @@ class Rights:
         if kept is not None and not afresh and now - kept[1] < _REMEMBERED_SECONDS:
             return kept[0]
         role = await self._store.role_of(board, agent)
-        self._roles.pop((board, agent), None)
-        if len(self._roles) >= _REMEMBERED:
-            self._roles.pop(next(iter(self._roles)))
         self._roles[board, agent] = role, now
         return role
 

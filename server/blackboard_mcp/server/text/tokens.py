@@ -21,6 +21,7 @@ from blackboard_mcp.protocols.board import Board
 from blackboard_mcp.protocols.errors import InvalidInput, Refused
 from blackboard_mcp.protocols.tokens import DEFAULT_TOKENIZER, Count, Tokenizer
 from blackboard_mcp.protocols.values import dataclass
+from cachetools import FIFOCache
 
 from ..plugins.loading import load, make
 
@@ -172,7 +173,7 @@ class Tokenizers:
         found = load_tokenizer(launched)
         self.launched: Tokenizer = found if found.name == launched else _Named(launched, found.count)
         self.names = tuple(dict.fromkeys((*VOCABULARIES, launched)))
-        self._on: dict[str, str] = {}
+        self._on: FIFOCache[str, str] = FIFOCache(_BOARDS)
 
     def find(self, name: str) -> Tokenizer | None:
         """Returns the tokenizer of that name, or `None` where this server was not launched with it."""
@@ -183,8 +184,6 @@ class Tokenizers:
     def see(self, board: Board | None) -> None:
         """Remembers which tokenizer a board counts by."""
         if board is not None and self.name_on(board.id) != board.config.tokenizer:
-            if len(self._on) >= _BOARDS:
-                self._on.pop(next(iter(self._on)))
             self._on[board.id] = board.config.tokenizer
 
     def name_on(self, board: str) -> str:

@@ -42,6 +42,7 @@ from blackboard_mcp.protocols.items import (
 )
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.topics import is_topic, parse_topic
+from cachetools import FIFOCache
 
 from ..access.judging import AccessJudge
 from ..access.registry import AccessPolicies
@@ -134,8 +135,8 @@ class Blackboard:
         self.looks = Looks(activity)
         self._reader = ItemReader(store, self.looks, activity)
         self.following = Following(store, self.looks, self.board_of, activity)
-        self._owners: dict[str, str] = {}
-        self._trusts: dict[str, Trust] = {}
+        self._owners: FIFOCache[str, str] = FIFOCache(_OWNERS)
+        self._trusts: FIFOCache[str, Trust] = FIFOCache(_OWNERS)
         self.quotas = Quotas()
 
     async def introduce(self, agent: str, owner: str, trust: Trust = Trust.NORMAL) -> None:
@@ -146,14 +147,10 @@ class Blackboard:
         """
         if self._trusts.get(agent, Trust.NORMAL) is not trust or agent not in self._owners:
             await self.store.set_trust(check_agent(agent), trust)
-            if len(self._trusts) >= _OWNERS:
-                self._trusts.pop(next(iter(self._trusts)))
             self._trusts[agent] = trust
         if self._owners.get(agent) == owner:
             return
         await self.store.set_owner(check_agent(agent), check_agent(owner))
-        if len(self._owners) >= _OWNERS:
-            self._owners.pop(next(iter(self._owners)))
         self._owners[agent] = owner
 
     def limit(self, limits: Limits) -> None:

@@ -35,6 +35,7 @@ from blackboard_mcp.protocols.items import parse_ref
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import Tokenizer
 from blackboard_mcp.protocols.values import dataclass
+from cachetools import FIFOCache
 
 from ..input.idempotency import once_of
 from ..input.posts import check_agent
@@ -75,7 +76,7 @@ class Consumers:
         self._board = board
         self._returning: set[asyncio.Task[None]] = set()
         self._gates: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
-        self._known: dict[tuple[str, str], tuple[int, Outlook]] = {}
+        self._known: FIFOCache[tuple[str, str], tuple[int, Outlook]] = FIFOCache(_KNOWN)
 
     def tokenizer(self, board: str | None) -> Tokenizer:
         """What fits texts of a board into lines."""
@@ -229,8 +230,6 @@ class Consumers:
             due = known.next_due is not None and self._board.activity.clock.now() >= known.next_due
             if not due:
                 return known
-        if len(self._known) >= _KNOWN:
-            self._known.clear()
         found = await self._store.group_outlook(board, group)
         self._known[board, group] = changes, found
         return found

@@ -14,6 +14,7 @@ from blackboard_mcp.protocols.answers import MOST_SHOWN, MOST_UNSEEN, Attention,
 from blackboard_mcp.protocols.events import EventType
 from blackboard_mcp.protocols.filters import EventFilter
 from blackboard_mcp.protocols.items import parse_ref
+from cachetools import FIFOCache
 
 from ..views import View
 from .activity import Activity
@@ -27,7 +28,7 @@ class Looks:
 
     def __init__(self, activity: Activity) -> None:
         self._activity = activity
-        self._seen: dict[tuple[str, str], Look] = {}
+        self._seen: FIFOCache[tuple[str, str], Look] = FIFOCache(_KEPT)
 
     def of(self, board: str, agent: str) -> Look:
         """What the agent was shown of the board as far as this process knows: what is given to the store."""
@@ -92,9 +93,7 @@ class Looks:
         return left
 
     def _keep(self, board: str, agent: str, look: Look) -> None:
-        before = self._seen.pop((board, agent), None)
-        if len(self._seen) >= _KEPT:
-            self._seen.pop(next(iter(self._seen)))
+        before = self._seen.get((board, agent))
         self._seen[board, agent] = look.bounded(MOST_SHOWN)
         if before is None or before != look:
             self._activity.shown(board, agent, look)

@@ -11,13 +11,13 @@ hundredth; on a smaller one they are renewed with every change.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
 from blackboard_mcp.storage.lance import rows
 from blackboard_mcp.storage.lance.engines import MOST, EngineReach, by_words
 from blackboard_mcp.storage.lance.fusion import Corpus
+from cachetools import LRUCache
 
 RARE = 50
 """A word that so many windows hold, or fewer, brings all of them into the comparison."""
@@ -38,7 +38,7 @@ class BoardCounts:
         self._version = -1
         self._rows = 0
         self._boards: dict[str, tuple[int, float]] = {}
-        self._words: OrderedDict[tuple[str, str], tuple[int, tuple[int, ...]]] = OrderedDict()
+        self._words: LRUCache[tuple[str, str], tuple[int, tuple[int, ...]]] = LRUCache(_CACHED_WORDS)
 
     def of(self, table: Any, board: str, asked: Sequence[str]) -> tuple[Corpus, dict[str, tuple[int, ...]]]:
         """What BM25 needs for the words `asked`, and by rare word the numbers of the documents with it."""
@@ -63,9 +63,6 @@ class BoardCounts:
             for word in asked:
                 if (board, word) not in self._words:
                     self._words[board, word] = self._count(table, board, word, windows)
-                    if len(self._words) > _CACHED_WORDS:
-                        self._words.popitem(last=False)
-                self._words.move_to_end((board, word))
                 holding[word], few = self._words[board, word]
                 if few:
                     rare[word] = few

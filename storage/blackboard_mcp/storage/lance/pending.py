@@ -7,7 +7,7 @@ the index holds, by words and by meaning, so that nothing is ever out of sight.
 from __future__ import annotations
 
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +23,7 @@ from blackboard_mcp.protocols.archive import (
 from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.storage.lance.fusion import Corpus, FusionCandidate, Passage
 from blackboard_mcp.storage.lance.words import clean, windows, words
+from cachetools import LRUCache
 
 EMBEDDED = 4000
 """So many windows of a board's waiting documents, the newest, are compared by meaning as well."""
@@ -60,8 +61,8 @@ class WaitingTexts:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._vectors: OrderedDict[Key, Any] = OrderedDict()
-        self._cuts: OrderedDict[Key, list[tuple[int, str]]] = OrderedDict()
+        self._vectors: LRUCache[Key, Any] = LRUCache(_REMEMBERED)
+        self._cuts: LRUCache[Key, list[tuple[int, str]]] = LRUCache(_REMEMBERED)
 
     def cuts(self, documents: Sequence[ArchiveDocument]) -> dict[int, Cut]:
         """The windows of each document, by number; of as many of the first as a search takes apart."""
@@ -69,14 +70,16 @@ class WaitingTexts:
         left = CUT_CHARACTERS
         for document in documents:
             key = _key(document)
-            known = _recall(self._lock, self._cuts, key)
+            with self._lock:
+                known = self._cuts.get(key)
             if known is None:
                 left -= len(document.text)
                 if left < 0 and made:
                     break
                 cut = windows(clean(document.text))
                 known = [(window.start, " ".join(words(window.text))) for window in cut]
-                _remember(self._lock, self._cuts, key, known)
+                with self._lock:
+                    self._cuts[key] = known
             made[document.number] = tuple((start, tuple(w.split(" ")) if w else ()) for start, w in known)
         return made
 
@@ -89,7 +92,8 @@ class WaitingTexts:
         places: list[tuple[Key, int, int]] = []
         for document in documents:
             key = _key(document)
-            known = _recall(self._lock, self._vectors, key)
+            with self._lock:
+                known = self._vectors.get(key)
             if known is None:
                 cut = windows(clean(document.text))
                 places.append((key, len(texts), len(texts) + len(cut)))
@@ -102,7 +106,8 @@ class WaitingTexts:
             # slice would keep all of `made` alive.
             own: Any = made[start:end].astype("float16").astype("float32") if end > start else ()
             found[key] = own
-            _remember(self._lock, self._vectors, key, own)
+            with self._lock:
+                self._vectors[key] = own
         return {
             number: [
                 round(float(near), 6) if there else None
@@ -179,21 +184,6 @@ def candidates(
 
 def _key(document: ArchiveDocument) -> Key:
     return (document.board, document.number, document.seq)
-
-
-def _recall(lock: threading.Lock, memory: OrderedDict[Any, Any], key: object) -> Any | None:
-    with lock:
-        if key not in memory:
-            return None
-        memory.move_to_end(key)
-        return memory[key]
-
-
-def _remember(lock: threading.Lock, memory: OrderedDict[Any, Any], key: object, value: object) -> None:
-    with lock:
-        memory[key] = value
-        while len(memory) > _REMEMBERED:
-            memory.popitem(last=False)
 
 
 def matches(document: ArchiveDocument, query: ArchiveQuery) -> bool:

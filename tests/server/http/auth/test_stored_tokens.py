@@ -288,6 +288,7 @@ async def test_a_store_that_cannot_tell_lets_nobody_in(site: Site, monkeypatch: 
 
 async def test_memory_of_tokens_is_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_module, "_REMEMBERED", 3)
+    site = Site(site.store, site.hand)
     texts = [await site.issue(f"a{n}") for n in range(6)]
     assert all([await site.counts(text) for text in texts])
     assert len(site.stored._known) == 3

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
+from cachetools import FIFOCache
+
 MINUTE: Final = 60.0
 PAUSE_SECONDS: Final = 1.0
 _PEERS: Final = 10_000
@@ -28,18 +30,16 @@ class Failures:
     def __init__(self, per_minute: int, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.per_minute = per_minute
         self._monotonic = monotonic
-        # Maps each address to the start of its minute and its failures since; least recently counted first.
-        self._failed: dict[str, tuple[float, int]] = {}
+        # Maps each address to the start of its minute and its failures since.
+        self._failed: FIFOCache[str, tuple[float, int]] = FIFOCache(_PEERS)
         self._paused = 0
 
     def failed(self, peer: str) -> int:
         """Counts one more failure, and returns the seconds left of the minute if there were too many, else 0."""
         network, now = _network(peer), self._monotonic()
-        since, count = self._failed.pop(network, (now, 0))
+        since, count = self._failed.get(network, (now, 0))
         if now - since >= MINUTE:
             since, count = now, 0
-        if len(self._failed) >= _PEERS:
-            del self._failed[next(iter(self._failed))]
         self._failed[network] = (since, count + 1)
         return 0 if count < self.per_minute else int(since + MINUTE - now) + 1
 

@@ -15,6 +15,7 @@ from blackboard_mcp.protocols.access import Principal
 from blackboard_mcp.protocols.clock import Clock
 from blackboard_mcp.protocols.credentials import AccessToken, CredentialStore
 from blackboard_mcp.protocols.errors import StoreError
+from cachetools import FIFOCache
 
 from ...access.tokens import read_access_token
 from ...background import alongside
@@ -41,8 +42,8 @@ class StoredTokens:
         self._store = store
         self._clock = clock
         self._monotonic = monotonic
-        self._known: dict[str, tuple[float, AccessToken, Principal]] = {}
-        self._owners: dict[str, tuple[float, str | None]] = {}
+        self._known: FIFOCache[str, tuple[float, AccessToken, Principal]] = FIFOCache(_REMEMBERED)
+        self._owners: FIFOCache[str, tuple[float, str | None]] = FIFOCache(_REMEMBERED)
         self._used: dict[str, datetime] = {}
         self._any = False
         self._looked: float | None = None
@@ -62,9 +63,6 @@ class StoredTokens:
         if known is not None and now - known[0] < REMEMBERED_SECONDS:
             return known[1]
         owner = await self._store.owner_by_token(agent)
-        self._owners.pop(agent, None)
-        if len(self._owners) >= _REMEMBERED:
-            del self._owners[next(iter(self._owners))]
         self._owners[agent] = now, owner
         return owner
 
@@ -91,8 +89,6 @@ class StoredTokens:
         self._known.pop(id_, None)
         if token is None:
             return None
-        if len(self._known) >= _REMEMBERED:
-            del self._known[next(iter(self._known))]
         self._known[id_] = (now, token, token.principal)
         return token, self._known[id_][2]
 

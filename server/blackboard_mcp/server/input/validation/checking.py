@@ -23,6 +23,7 @@ from blackboard_mcp.protocols.items import Draft, Item, ItemType, Ref, Visibilit
 from blackboard_mcp.protocols.policy import Writing
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.tokens import Tokenizer
+from cachetools import FIFOCache
 
 from ...plugins.bounded import Bounded, PolicyFailed
 from ...plugins.loading import NAMED, load_instance
@@ -104,7 +105,7 @@ class Validation:
         self._validators = validators
         self._config = config
         self._tokenizers = tokenizers
-        self._known: dict[str, str] = {}
+        self._known: FIFOCache[str, str] = FIFOCache(_BOARDS)
 
     async def write(
         self,
@@ -176,8 +177,6 @@ class Validation:
         found = await self._store.find_board(board)
         self._tokenizers.see(found)
         rules = (self._config if found is None else found.config).validation
-        if len(self._known) >= _BOARDS and board not in self._known:
-            self._known.pop(next(iter(self._known)))
         self._known[board] = rules
         return rules, self._tokenizers.name_on(board)
 
