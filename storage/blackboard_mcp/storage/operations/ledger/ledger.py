@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Sequence
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, astuple, dataclass, field, replace
 from typing import Any
 
 from blackboard_mcp.protocols.answers import MOST_UNSEEN, Attention, Look, Owed
@@ -180,30 +180,8 @@ class Ledger:
 
     def add(self, item: ItemRow, *, data: dict[str, Any], concerns: Iterable[str] = ()) -> Steps[None]:
         """A new item in working memory, with its event."""
-        yield (
-            sql("item_add"),
-            (
-                item.board,
-                item.number,
-                item.type,
-                item.key,
-                item.version,
-                item.status,
-                item.importance,
-                item.author,
-                item.owner,
-                item.text,
-                item.tags,
-                item.metadata,
-                item.tokens,
-                item.sha256,
-                item.thread,
-                item.created_at,
-                item.ttl,
-                item.expires_at,
-                item.seq,
-            ),
-        )
+        written = replace(item, written_by=item.author, written_at=item.created_at)
+        yield sql("item_add"), astuple(written)
         yield from trust.posted(self.no, item.number, item.author)
         self.fresh[item.number] = item
         self.grown += 1

@@ -48,8 +48,22 @@ def _statements() -> dict[str, str]:
     for file in resources.files("blackboard_mcp.storage.sqlite").joinpath("queries").iterdir():
         for name, body in statements_of(file.read_text("utf-8")).items():
             assert name not in named, name
-            named[name] = expanded(body)
+            named[name] = _of_items(expanded(body))
     return named
+
+
+def _of_items(statement: str) -> str:
+    """The statement with the columns of `ItemRow` written out, or as many values."""
+    if "ITEM_" not in statement:
+        return statement
+    empty = {"text": "''", "metadata": "'{}'"}
+    for word, columns in (
+        ("ITEM_ROW", ITEM_COLUMNS),
+        ("ITEM_BRIEF", [empty.get(name, name) for name in ITEM_COLUMNS]),
+        ("ITEM_VALUES", [f"?{place}" for place in range(1, len(ITEM_COLUMNS) + 1)]),
+    ):
+        statement = statement.replace(word, ", ".join(columns))
+    return statement
 
 
 def statements_of(text: str) -> dict[str, str]:
@@ -194,7 +208,7 @@ Cited = tuple[Edge, str]
 
 @dataclass(slots=True)
 class ItemRow:
-    """A row of `item`; instants in microseconds, JSON columns parsed on demand."""
+    """A row of `item`: its fields are the columns, by name. Instants in microseconds, JSON parsed on demand."""
 
     board: int
     number: int
@@ -313,6 +327,10 @@ class ItemRow:
             adopted_in=adopted_in,
             forgotten=forgotten,
         )
+
+
+ITEM_COLUMNS: Final = tuple(field.name for field in fields(ItemRow))
+"""The columns of `item` that make an `ItemRow`, in its order."""
 
 
 def edge_of(row: Sequence[Any]) -> Edge:

@@ -25,7 +25,7 @@ from blackboard_mcp.protocols.keys import parse_key
 from ..access.visibility import TIMES, expanded
 from ..leaving import guard_index
 from ..ledger.ledger import attention, attention_after, get_board, load, looked
-from ..ledger.rows import ItemRow, Steps, dumps, event_of, instant, micros, numbers, sql
+from ..ledger.rows import ITEM_COLUMNS, ItemRow, Steps, dumps, event_of, instant, micros, numbers, sql
 from . import globs as globbing
 from .item_states import values
 
@@ -107,11 +107,6 @@ def _versions(no: int, wanted: Sequence[tuple[ItemRow, int]]) -> Steps[dict[tupl
     return found
 
 
-_COLUMNS = (
-    "board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata, "
-    "tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted, "
-    "written_by, written_at"
-)
 _SCAN = 500
 
 
@@ -132,9 +127,8 @@ def query(board: str, agent: str, wanted: ItemQuery, *, look: int = 0) -> Steps[
             found = yield from load(row.no, numbers_, agent)
             listed = [found[number] for number in numbers_]
         else:
-            statement = (
-                f"SELECT {_COLUMNS} FROM item WHERE {text} AND number < ? ORDER BY number DESC LIMIT ?"  # noqa: S608 - columns and conditions are ours, every value is bound
-            )
+            columns = ", ".join(ITEM_COLUMNS)
+            statement = f"SELECT {columns} FROM item WHERE {text} AND number < ? ORDER BY number DESC LIMIT ?"  # noqa: S608 - columns and conditions are ours, every value is bound
             listed = [ItemRow(*raw) for raw in (yield statement, (*fixed, before, batch))]
             before = listed[-1].number if len(listed) == batch else None
         for item in listed:

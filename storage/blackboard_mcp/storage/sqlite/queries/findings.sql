@@ -94,8 +94,7 @@ SELECT number, min(way) FROM (
 
 -- name: items_brief
 -- Items by number (a JSON list) without their texts, whoever may see them: for the server's own work.
-SELECT board, number, type, key, version, status, zone, importance, author, owner, '', tags, '{}',
-       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted
+SELECT ITEM_BRIEF
 FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
 
 -- name: watchers_of

@@ -2,11 +2,7 @@
 
 -- name: item_add
 -- A new item in working memory.
-INSERT INTO item(board, number, type, key, version, status, zone, importance, author, owner, text, tags,
-                 metadata, tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by,
-                 written_by, written_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'working', ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?16, ?17, ?18, ?19, ?8,
-        ?8, ?16);
+INSERT INTO item(ITEM_ROW) VALUES (ITEM_VALUES);
 
 -- name: item_of_key
 -- The entry of a key with one owner, and whether it was deleted.

@@ -1,10 +1,9 @@
--- Items as agents and operations read them. Values are bound by position: ?1, ?2, …
+-- Items as agents and operations read them. Values are bound by position: ?1, ?2, …; ITEM_ROW stands for the
+-- columns of `ItemRow`.
 
 -- name: items_by_number
 -- Items by number (a JSON list) that an agent may see.
-SELECT board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata,
-       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted, written_by,
-       written_at
+SELECT ITEM_ROW
 FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3);
 
 -- name: types_visible
@@ -24,9 +23,7 @@ WHERE VISIBLE(i.owner, ?3) AND (i.version = asked OR v.version IS NOT NULL);
 -- name: items_by_key
 -- Entries by key (a JSON list) that an agent may see: tombstones before what stands, shared ones before the
 -- team's, own private ones last.
-SELECT board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata,
-       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted, written_by,
-       written_at
+SELECT ITEM_ROW
 FROM item WHERE board = ?1 AND key IN (SELECT value FROM json_each(?2)) AND VISIBLE(owner, ?3)
 ORDER BY deleted DESC, NEAREST(owner, ?3);
 
@@ -135,9 +132,7 @@ WHERE i.board = ?1 AND i.zone = 'working' AND VISIBLE(i.owner, ?2) GROUP BY t.va
 
 -- name: items_any
 -- Items by number (a JSON list), whoever may see them: for the server's own work.
-SELECT board, number, type, key, version, status, zone, importance, author, owner, text, tags, metadata,
-       tokens, sha256, thread, created_at, updated_at, ttl, expires_at, seq, updated_by, deleted, written_by,
-       written_at
+SELECT ITEM_ROW
 FROM item WHERE board = ?1 AND number IN (SELECT value FROM json_each(?2));
 
 -- name: types
