@@ -1,4 +1,4 @@
-"""Adding to an entry that holds a number: in decimals, exactly, so that no order of additions changes the sum."""
+"""Additions to an entry that holds a number, in exact decimals, so that their order does not change the sum."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from .errors import InvalidInput
 from .values import dataclass
 
 MAX_DIGITS = 30
-"""Digits of a sum, those after the point included."""
+"""Most digits of a sum, including those after the point."""
 
 _NUMBER = re.compile(rf"[+-]?[0-9]{{1,{MAX_DIGITS}}}(?:\.[0-9]{{1,{MAX_DIGITS}}})?\Z")
 _EXACT = Context(prec=1_000, traps=[Rounded])
-"""Room for every finite float and the longest text together: nothing is ever rounded."""
+"""A decimal context with room for every finite float plus the longest text, so that nothing is ever rounded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """What a draft adds to the number in an entry; `count` says how many tokens a text has."""
+    """An amount to add to the number in an entry; `count` returns the number of tokens in a text."""
 
     amount: Decimal
     count: Callable[[str], int]
 
     @classmethod
     def of(cls, amount: int | float, count: Callable[[str], int]) -> Addition:
-        """The amount as it was written: 0.1 is a tenth.
+        """Returns an addition of the amount as it is written: 0.1 is exactly a tenth.
 
         Raises:
-            InvalidInput: no finite number.
+            InvalidInput: not a finite number.
         """
         if isinstance(amount, bool) or not Decimal(str(amount)).is_finite():
             raise InvalidInput(
@@ -38,10 +38,10 @@ class Addition:
         return cls(Decimal(str(amount)), count)
 
     def to(self, name: str, text: str) -> str:
-        """The text of the sum with what the entry `name` holds.
+        """Returns the sum of the amount and the number in `text`, as a text; `name` is the entry's, for errors.
 
         Raises:
-            InvalidInput: it holds no number, or the sum has too many digits.
+            InvalidInput: `text` is not a plain number, or the sum has too many digits.
         """
         held = text.strip()
         if not _NUMBER.match(held):

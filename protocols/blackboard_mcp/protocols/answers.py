@@ -1,4 +1,4 @@
-"""Answers of a board store, and what it is told: frozen values."""
+"""Values that a board store returns or accepts, all of them frozen."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ from .tokens import DEFAULT_TOKENIZER
 from .values import dataclass
 
 MOST_UNSEEN = 100
-"""So many changes that an agent was not shown are counted and named, the first ones first."""
+"""Most changes that an agent was not shown which are counted and named; the first ones are kept."""
 
 MOST_SHOWN = 500
-"""So many sequences are kept of what an agent was shown after something that it was not; of more, it is shown the
-last ones again."""
+"""Most sequences that are kept of changes shown after the first one not shown; later ones are shown again."""
 
 
 class Look(int):
-    """The sequence up to which an agent was shown all of a board that is news to it; 0 when it was shown nothing.
+    """The sequence up to which an agent was shown all changes that are news to it; 0 when it was shown nothing.
 
-    `above` are sequences after it that the agent was shown as well; `told` are those that footers gave it as the
-    board's while it had not been shown all before them. A plain number is a look without either.
+    `above` are later sequences that the agent was shown as well. `told` are later sequences that footers gave as the
+    board's while the agent had not been shown everything before them. A plain number is a look without either.
     """
 
     above: frozenset[int]
@@ -49,29 +48,30 @@ class Look(int):
     __hash__ = int.__hash__
 
     def bounded(self, most: int) -> Look:
-        """The same with the first `most` sequences after its place, and the last that footers gave."""
+        """Returns the look with at most `most` sequences in each set: the first of `above` and the last of `told`."""
         if max(len(self.above), len(self.told)) <= most:
             return self
         return Look(self, sorted(self.above)[:most], sorted(self.told)[-most:])
 
     @classmethod
     def of(cls, look: int) -> Look:
+        """Returns a plain number as a look; a look stays as it is."""
         return look if isinstance(look, Look) else cls(look)
 
     @property
     def is_of_newcomer(self) -> bool:
-        """Whether the agent was shown nothing yet; what comes first on every board is that it came into being."""
+        """Tells whether the agent was shown nothing yet; the event that creates the board does not count."""
         return self <= 1 and not self.above
 
     def joined(self, other: int) -> Look:
-        """What the agent was shown by this or by the other."""
+        """Returns a look of everything that the agent was shown according to either of the two."""
         more = Look.of(other)
         return Look(max(self, more), self.above | more.above, self.told | more.told)
 
 
 @dataclass(frozen=True, slots=True)
 class Owed:
-    """Something that an agent owes on an item."""
+    """An obligation of an agent on an item, given by its id."""
 
     id: str
     duty: Duty
@@ -79,10 +79,10 @@ class Owed:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """What an agent owes, most pressing first (at most 50), and what it was not shown yet.
+    """An agent's obligations, most pressing first (at most 50), and the changes not shown to it yet.
 
-    `fresh` are the sequences of changes that are news to it, each with the number of its item (0: about none), in
-    order, the first `MOST_UNSEEN` of them; after `looked` the log was not looked through.
+    `fresh` are the changes that are news to it, in order: pairs of sequence and item number (0: about no item), the
+    first `MOST_UNSEEN` of them. `looked` is the sequence up to which the log was searched for them.
     """
 
     owed: tuple[Owed, ...] = ()
@@ -91,7 +91,7 @@ class Attention:
 
     @property
     def unseen(self) -> int:
-        """How many changes the agent was not shown; `MOST_UNSEEN` stands for as many or more."""
+        """The number of changes that the agent was not shown; `MOST_UNSEEN` means as many or more."""
         return len(self.fresh)
 
     @property
@@ -102,23 +102,23 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """What a post did: the items in the order of the drafts, and the board after it."""
+    """The result of a post: the items in the order of the drafts, and the board after it."""
 
     items: tuple[Item, ...]
     seq: int
     board: Board
     attention: Attention
     repeated: bool = False
-    """The idempotency key had been used: nothing was done again."""
+    """True when the idempotency key had been used, so nothing was done again."""
     endorsed: tuple[int, ...] = ()
-    """Places in `items` of those that were there already: the post is counted as support of them."""
+    """Places in `items` of items that existed before: the post counts as support of them."""
     remarks: tuple[Remark, ...] = ()
-    """What the board remarks on the posts, in their order."""
+    """The board's remarks on the posts, in the order of the posts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endorsement:
-    """That an agent said the same as an item, with the tags and metadata it gave."""
+    """A post in which an agent said the same as an existing item, with the tags and metadata it gave."""
 
     agent: str
     at: datetime
@@ -128,7 +128,7 @@ class Endorsement:
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """An idempotency key and a digest of what it stands for: the operation's name with its arguments."""
+    """An idempotency key, and a digest of the operation's name and arguments."""
 
     key: str
     digest: str
@@ -136,7 +136,7 @@ class Once:
 
 @dataclass(frozen=True, slots=True)
 class Debated:
-    """What became of the debate about an item: a state, `None` where there never was one."""
+    """The state of the debate about an item after a call; `None` if there never was one."""
 
     id: str
     state: str | None
@@ -144,29 +144,29 @@ class Debated:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a transaction did: the items of its writes as they stand after it, in order.
+    """The result of a transaction: the items of its writes as they stand after it, in order.
 
-    `seq` is its place in the order of all transactions of the board: its last event, or where it changed
-    nothing the sequence as of which its reads were found to hold.
+    `seq` is its place in the order of all transactions of the board: its last event. If it changed nothing, it is the
+    sequence as of which its reads held.
     """
 
     items: tuple[Item, ...]
     debates: tuple[Debated, ...]
     seq: int
     board: Board | None
-    """`None` where nothing was to be written and there is no board."""
+    """The board after the transaction; `None` if there was nothing to write and the board does not exist."""
     attention: Attention
     repeated: bool = False
-    """The idempotency key had been used: nothing was done again."""
+    """True when the idempotency key had been used, so nothing was done again."""
     endorsed: tuple[int, ...] = ()
-    """Places in `items` of those that were there already: the write is counted as support of them."""
+    """Places in `items` of items that existed before: the write counts as support of them."""
     remarks: tuple[Remark, ...] = ()
-    """What the board remarks on the writes, in their order."""
+    """The board's remarks on the writes, in the order of the writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Items asked for by id and key, in the order asked; what is missing is named, not an error."""
+    """Items asked for by id and key, in the order asked; missing ones are named and are no error."""
 
     items: tuple[Item, ...]
     missing: tuple[str, ...]
@@ -176,9 +176,9 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of an item, without its text: who wrote it, and who changed last what may change of it.
+    """One version of an item, without its text: who wrote it, and who last changed its other fields.
 
-    `status` is what it had when the next version came, or has now; `None` where that is not known.
+    `status` is its status when the next version was written, or now; `None` if that is not known.
     """
 
     version: int
@@ -192,14 +192,14 @@ class Version:
     deleted: bool
     tags: tuple[str, ...] = ()
     forgotten: bool = False
-    """Its content was removed by an operator's decision; so it counts as `deleted` as well."""
+    """True when an operator had its content removed; it then counts as `deleted` as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amendment:
-    """What an agent changed of an item without a new text: each name with the value before and the one after.
+    """A change of an item without a new text: each changed field with its value before and after.
 
-    A value that is too long to keep twice is `{"characters": n, "sha256": "…"}` of its JSON; ages are as of `at`.
+    A value too long to be kept twice is shown as `{"characters": n, "sha256": "…"}` of its JSON. Ages are as of `at`.
     """
 
     seq: int
@@ -212,9 +212,9 @@ class Amendment:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Versions of one item, newest first. `next` is the newest that is not listed any more; `None` at the end.
+    """Versions of one item, newest first. `next` is the version with which the next page begins; `None` at the end.
 
-    `amendments` are what was changed of it beside its text, newest first, with the first page of versions.
+    `amendments` are the changes without a new text, newest first; they come with the first page.
     """
 
     number: int
@@ -229,7 +229,7 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Items of a query, newest first. `cursor` continues after the last one; `None` at the end."""
+    """A page of a query's items, newest first. `cursor` continues after the last one; `None` at the end."""
 
     items: tuple[Item, ...]
     cursor: int | None
@@ -239,7 +239,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Events in order. `cursor` is the sequence the log was looked through to; `more` when it goes on."""
+    """Events in order. `cursor` is the sequence up to which the log was read; `more` is true if the log goes on."""
 
     events: tuple[Event, ...]
     cursor: int
@@ -252,10 +252,9 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A piece of a whole log: every event after a sequence, private ones of any agent among them.
+    """A piece of a whole log: every event after a sequence, including private ones of any agent.
 
-    `seq` is where the board stands; the events may end before it. `Event.visible_to` says whom each of
-    them may be shown to.
+    `seq` is the board's present sequence; the events may end before it. Check `Event.visible_to` before showing one.
     """
 
     events: tuple[Event, ...]
@@ -264,9 +263,9 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What an agent may see of a board's archive: how many items by type, and what the newest are about.
+    """A summary of the archived items that an agent may see: counts by type, and subjects of the newest.
 
-    `tags` are those of more than one of the newest items, most used first; `starts` is how the texts of some begin.
+    `tags` are those that several of the newest items have, most used first. `starts` are the beginnings of some texts.
     """
 
     types: tuple[tuple[ItemType, int], ...] = ()
@@ -275,15 +274,16 @@ class Archived:
 
     @property
     def items(self) -> int:
+        """The number of archived items over all types."""
         return sum(count for _, count in self.types)
 
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What happened since an agent looked last, by others and by the server, oldest first.
+    """Events since an agent last looked, caused by others and by the server, oldest first.
 
-    `events` are the newest of them at most; `whole` when there are no more. `authors` are those of the items that left
-    working memory, by id; `forgotten` are those of the items that an operator had forgotten since.
+    `events` may be only the newest; `whole` is true if there are no others. `authors` maps ids of items that left
+    working memory to their authors. `forgotten` are ids of items that an operator had forgotten since.
     """
 
     events: tuple[Event, ...] = ()
@@ -294,49 +294,52 @@ class News:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a view of one agent is rendered from, all of one moment and all that the agent may see.
+    """Everything that an agent's view is rendered from, as of one moment and as far as the agent may see it.
 
-    `items` are those of working memory, most important first (at most `SNAPSHOT_ITEMS`), always with the
-    active constraints, the open hot issues, what the agent owes, the roots, critiques and
-    answers of `debates`, the roots of `ended`, and the newest unfinished work that left for room, wherever these are;
-    `hidden` counts those of working memory left out.
+    `items` are those of working memory, most important first (at most `SNAPSHOT_ITEMS`). Always included, in whatever
+    zone, are active constraints, open hot issues, what the agent owes, the roots, critiques and answers of `debates`,
+    the roots of `ended`, and the newest unfinished work that left for lack of room. `hidden` counts the items of
+    working memory that were left out.
     """
 
     board: Board
     items: tuple[Item, ...]
     debates: tuple[Debate, ...]
-    """The open ones, oldest first."""
+    """Open debates, oldest first."""
     owed: tuple[tuple[int, Duty], ...]
     protected: dict[int, Protection] = field(default_factory=dict)
     hidden: int = 0
     attention: Attention = field(default_factory=Attention)
     summaries: tuple[SummaryRequest, ...] = ()
-    """Requests for summaries that the agent could meet, oldest first, at most three."""
+    """Requests for summaries that the agent could take, oldest first, at most three."""
     look: Look = field(default_factory=Look)
     """What the agent had been shown by then, by this process or another."""
     at: datetime | None = None
-    """When the last event was; `None` when there is none."""
+    """The instant of the last event; `None` without events."""
     tokens: int = 0
-    """What working memory has."""
+    """The tokens of working memory."""
     here: tuple[tuple[str, datetime], ...] = ()
-    """Who did something among the last events, and when last; who did so last first."""
+    """Agents that caused some of the last events, with their latest such instant, the latest first."""
     news: News = field(default_factory=News)
     ended: tuple[Debate, ...] = ()
     """Debates that ended last, the latest first."""
     types: Mapping[ItemType, int] = field(default_factory=dict)
-    """How many items working memory has, by type."""
+    """The number of items in working memory by type."""
     answered: Mapping[int, str] = field(default_factory=dict)
-    """Questions and problems among `items` that somebody else replied to, with the id of the newest reply."""
+    """A map from questions and problems among `items` that others replied to, to the id of the newest reply."""
     asked: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    """Questions among `items` with those who owe them an answer."""
+    """A map from questions among `items` to the agents that owe an answer."""
     replaced: Mapping[int, str] = field(default_factory=dict)
-    """Items that their authors superseded, with the id of what supersedes them."""
+    """A map from items that their authors superseded to the id of the superseding item."""
     archived: Archived = field(default_factory=Archived)
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Figures of a board that an agent may know: `(zone, type, status) -> (items, tokens)`."""
+    """Figures of a board, as far as an agent may know them.
+
+    `counts` maps `(zone, type, status)` to `(items, tokens)`.
+    """
 
     board: Board
     counts: dict[tuple[str, str, str], tuple[int, int]]
@@ -345,12 +348,12 @@ class Statistics:
     open_debates: int
     waiting_for_index: int
     stored_bytes: int = 0
-    """What the agent itself has written that is kept: as `BoardConfig.owner_bytes` counts."""
+    """The stored bytes that the agent itself wrote, counted as `BoardConfig.owner_bytes` does."""
 
 
 @dataclass(frozen=True, slots=True)
 class DebateView:
-    """A debate with the items it is about, as one agent may see it, and the votes that count in it."""
+    """A debate with its items, as one agent may see them, and the votes that count in it."""
 
     debate: Debate
     root: Item
@@ -362,10 +365,10 @@ class DebateView:
 
 @dataclass(frozen=True, slots=True)
 class NewSummary:
-    """A summary ready to stand for its sources: `seen` is the `seq` each source was read at.
+    """A summary before it is stored. `seen` maps each source to the `seq` at which it was read.
 
-    `author` is the agent that wrote it, empty for the server. `writer` is the summariser, and `refused`
-    why that is not the one the board asked for.
+    `author` is the agent that wrote it, empty for the server. `writer` is the summariser. `refused` says why that is
+    not the one the board asked for; it is empty otherwise.
     """
 
     thread: int
@@ -382,20 +385,22 @@ class NewSummary:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
+    """The result of bringing archived items back: the items, and the board's tokens after it."""
+
     items: tuple[Item, ...]
     seq: int
     working_tokens: int
     high_tokens: int
     attention: Attention
     repeated: bool = False
-    """The idempotency key had been used: nothing was done again."""
+    """True when the idempotency key had been used, so nothing was done again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
     """A durable place in a board's log with a filter. `cursor` is the last sequence delivered.
 
-    `used_at` is up to an hour (and a tenth of the lease) behind; `expired_at` is of one that nobody used any more.
+    `used_at` may be too early by up to an hour and a tenth of the lease. `expired_at` is when it expired unused.
     """
 
     id: str

@@ -1,11 +1,11 @@
-"""Requests from agent to agent, as the board keeps them: who asks whom what, who has it, how it ended.
+"""Requests from agent to agent, as the board keeps them: the asker, the agent or skill asked, the holder, the end.
 
-A request is a QUESTION on the board, its answer an ANSWER that replies to it, and what is there of an answer
-so far one RESULT entry whose versions grow. Their keys are those of the request/result protocol in the
-scope `messages`, which only requests write. Everybody on the board sees them.
+A request is a QUESTION on the board, and its answer an ANSWER that replies to it. The parts of an unfinished answer
+are the versions of one RESULT entry. Their keys are those of the request/result protocol in the scope `messages`,
+which only requests write. Everybody on the board sees them.
 
-An open request is owed like an obligation, and no acknowledgement, waiver or vote ends it: it stays on the
-board until it is answered, declined, cancelled or expired.
+An open request is owed like an obligation, but no acknowledgement, waiver or vote ends it: it stays on the board until
+it is answered, declined, cancelled or expired.
 """
 
 from __future__ import annotations
@@ -26,27 +26,28 @@ if TYPE_CHECKING:
     from .board import BoardConfig
 
 KEYS: Final = RequestResult("messages")
-"""Where requests stand. The number of a `part` is the lease of its holder, its versions are the parts."""
+"""The keys of requests. The number of a `part` is the lease of its holder; its versions are the parts of the answer.
+"""
 MAX_QUESTION: Final = 20_000
 """Longest text of a request, in characters."""
 MAX_ANSWER: Final = 100_000
 """Longest answer with all its parts, in characters."""
 MAX_PARTS: Final = 100
 MAX_OPEN_OF_AGENT: Final = 50
-"""Requests of one agent that may be open at once."""
+"""Most open requests of one agent."""
 MAX_OPEN: Final = 1_000
-"""Requests of a board that may be open at once."""
+"""Most open requests of a board."""
 MAX_SKILLS: Final = 16
-"""Skills that an agent may offer."""
+"""Most skills that an agent may offer."""
 MAX_OFFERS: Final = 2_000
-"""Skills offered on a board, over all agents."""
+"""Most skills offered on a board, summed over all agents."""
 DEADLINE_SECONDS: Final = 3_600
 MAX_DEADLINE_SECONDS: Final = 7 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
 class NewRequest:
-    """A request before it is on the board: either `to`, an agent, or `skill` is said, the other is empty."""
+    """A request before it is stored. Either `to` (an agent) or `skill` is given, and the other is empty."""
 
     text: str
     tokens: int
@@ -59,9 +60,9 @@ class NewRequest:
 
 @dataclass(frozen=True, slots=True)
 class NewAnswer:
-    """An answer, or with `partial` what there is of it so far; `text` is all of it, with the former parts.
+    """An answer, or with `partial` the beginning of one; `text` is all of it, former parts included.
 
-    `seen` counts the parts that `text` begins with. `lease` is the token that taking the request gave.
+    `seen` is the number of parts with which `text` begins. `lease` is the token that taking the request returned.
     """
 
     text: str
@@ -75,10 +76,11 @@ class NewAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AgentRequest:
-    """A request as it stands. `number` and `id` are those of its QUESTION; `lease` is 0 until it was taken.
+    """The present state of a request.
 
-    `partial` and `answer` are ids of what there is of an answer. `declined` are agents that declined it,
-    and `offering` how many others offer the skill now; by name 1 if that agent was ever on the board.
+    `number` and `id` are those of its QUESTION; `lease` is 0 until somebody takes it. `partial` and `answer` are ids
+    of the unfinished answer and of the answer. `declined` are agents that declined it. `offering` is the number of
+    other agents that offer the skill now; for a request to an agent it is 1 if that agent was ever on the board.
     """
 
     board: str
@@ -105,66 +107,69 @@ class AgentRequest:
 
     @property
     def live(self) -> bool:
-        """Whether it may still be answered."""
+        """Tells whether the request can still be answered."""
         return self.state in (RequestState.OPEN, RequestState.TAKEN)
 
 
 class RequestStore(Protocol):
-    """What a board store does about requests. Mutations answer with the number of the request, or as they say."""
+    """A store of requests. Mutations return the number of the request unless they say otherwise."""
 
     async def open_request(
         self, board: str, agent: str, new: NewRequest, *, config: BoardConfig, once: Once | None = None
     ) -> int:
-        """Asks; a board that is not there is made with `config`.
+        """Opens a request, and returns its number; creates the board with `config` if it does not exist.
 
         Raises:
             InvalidInput: the agent asks itself.
-            Refused: too many are open, or the board takes no posts.
+            Refused: too many requests are open, or the board takes no posts.
         """
         ...
 
     async def request(self, board: str, agent: str, number: int) -> AgentRequest:
-        """How a request stands.
+        """Returns the present state of a request.
 
         Raises:
-            UnknownReference: there is none.
+            UnknownReference: there is no such request.
         """
         ...
 
     async def requests_waiting(
         self, board: str, agent: str, limit: int = 50
     ) -> tuple[list[AgentRequest], list[AgentRequest]]:
-        """What waits for the agent's answer, what it holds first, then oldest first; and what it asked that is open."""
+        """Returns requests that wait for the agent's answer, and open requests that it made.
+
+        Among the first, those that it holds come first, then the others, oldest first.
+        """
         ...
 
     async def offer_skills(
         self, board: str, agent: str, skills: Sequence[str], *, once: Once | None = None
     ) -> bool:
-        """From now on the agent offers these skills and no others; whether that was new.
+        """Makes the agent offer these skills and no others; returns whether that changed anything.
 
         Raises:
-            Refused: too many are offered on the board.
+            Refused: too many skills are offered on the board.
         """
         ...
 
     async def skills(self, board: str) -> dict[str, tuple[str, ...]]:
-        """Skills that are offered now, by name, and by whom."""
+        """Returns a map from each skill offered now to the agents that offer it."""
         ...
 
     async def take_request(self, board: str, agent: str, number: int, *, once: Once | None = None) -> int:
-        """The lease under which the agent holds the request from now on; a former one of its own is void.
+        """Returns the lease under which the agent now holds the request; an earlier lease of its own becomes void.
 
         Raises:
             UnknownReference: there is no such request.
-            Conflict: somebody else holds it, or it has ended.
-            Refused: it is not this agent's to answer.
+            Conflict: another agent holds it, or it has ended.
+            Refused: it is not addressed to this agent.
         """
         ...
 
     async def take_next(self, board: str, agent: str, *, once: Once | None = None) -> tuple[int, int] | None:
-        """Takes the oldest that waits for the agent and that nobody holds: its number and lease; else `None`.
+        """Takes the oldest free request that waits for the agent; returns its number and lease, or `None`.
 
-        Where nothing was taken `once` is not used up.
+        If nothing was taken, `once` remains unused.
         """
         ...
 
@@ -173,12 +178,13 @@ class RequestStore(Protocol):
     ) -> int:
         """Adds a part, which renews the lease, or ends the request with its answer.
 
-        What nobody holds is taken by it first.
+        A request that nobody holds is taken first.
 
         Raises:
             UnknownReference: there is no such request.
-            Conflict: it has ended, is not the agent's any more, or `facts["parts"]` were not all seen.
-            Refused: it is not this agent's to answer, or there are too many parts.
+            Conflict: it has ended, the agent no longer holds it, or it has `facts["parts"]` parts, not all of which
+                were seen.
+            Refused: it is not addressed to this agent, or there are too many parts.
         """
         ...
 
@@ -192,37 +198,38 @@ class RequestStore(Protocol):
         lease: int | None = None,
         once: Once | None = None,
     ) -> int:
-        """Ends a request to the agent by name; one by skill goes on to others.
+        """Ends a request addressed to the agent by name; one addressed to a skill goes on to other agents.
 
         Raises:
             UnknownReference: there is no such request.
-            Conflict: it has ended, or is not the agent's any more.
-            Refused: it is not this agent's to decline.
+            Conflict: it has ended, or the agent no longer holds it.
+            Refused: it is not addressed to this agent.
         """
         ...
 
     async def cancel_request(
         self, board: str, agent: str, number: int, reason: str = "", *, once: Once | None = None
     ) -> int:
-        """Takes the agent's own request back.
+        """Cancels a request of the agent's own.
 
         Raises:
             UnknownReference: there is no such request.
             Conflict: it has ended.
-            Refused: somebody else asked it.
+            Refused: another agent made it.
         """
         ...
 
     async def release_request(self, board: str, agent: str, number: int, lease: int) -> bool:
-        """Gives a request back that the agent took under that lease, for others and itself; false where it has it not.
+        """Frees a request that the agent took under that lease; returns false if it does not hold it so.
 
-        For what a call took that nobody got: it declines nothing, and what the agent has answered so far stays.
+        It serves calls that took a request but could not deliver it. Nothing is declined, and the parts of an answer
+        remain.
         """
         ...
 
     async def sweep_requests(self) -> list[str]:
-        """Expires what is past its deadline, frees what is past its lease, ends offers of the absent.
+        """Expires requests past their deadline, frees those past their lease, and ends skills of absent agents.
 
-        The boards it changed; a bounded part of it a call.
+        Returns the boards that it changed. One call does a bounded part.
         """
         ...

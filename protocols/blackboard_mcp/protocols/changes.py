@@ -1,7 +1,7 @@
-"""Changes that a call is about to make, as they are put before access policies.
+"""Changes that a call is about to make, in the form that access policies judge.
 
-The store says which changes a call consists of, because only within the transaction it is known what they
-touch. It commits those alone that were allowed: see `BoardStore.judged`.
+The store lists the changes of a call, because only the transaction itself knows what they touch. It commits only
+allowed changes: see `BoardStore.judged`.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ from .values import dataclass
 
 
 class ChangeKind(StrEnum):
-    """What is done."""
+    """The kind of a change."""
 
     POST = "post"
-    """A new item; also the same finding once more, which stands with the first."""
+    """A new item, or the same finding again, which counts as support of the first."""
     VERSION = "version"
-    """Another text for an entry."""
+    """A new text for an entry."""
     AMEND = "amend"
-    """Importance, tags, metadata, time to live or edges of an item that is there."""
+    """Importance, tags, metadata, time to live or edges of an existing item."""
     STATUS = "status"
     DELETE = "delete"
     EDGE = "edge"
     """An edge that leads to the item."""
     OPEN = "open"
-    """A debate on the item, by request; a critique opens one by itself and is a post with an edge."""
+    """A debate that is opened by request; a critique opens one by itself, and is a post with an edge."""
     WATCH = "watch"
-    """Begins or ends to watch an item or a topic."""
+    """The beginning or end of watching an item or a topic."""
     ACKNOWLEDGE = "acknowledge"
     VOTE = "vote"
     WITHDRAW = "withdraw"
     CONCEDE = "concede"
-    """Gives up one's own item in a debate, also by its status."""
+    """Giving up one's own item in a debate, also by setting its status."""
     DECIDE = "decide"
     CONFIRM = "confirm"
-    """Agrees to what a party to a debate decided."""
+    """Confirming what a party to a debate decided."""
     REQUEST = "request"
-    """Asks somebody, or takes one's request back."""
+    """Making a request to another agent, or cancelling it."""
     RESPOND = "respond"
-    """Offers a skill, takes a request, answers or declines it."""
+    """Offering a skill, or taking, answering or declining a request."""
     SUMMARISE = "summarise"
-    """Takes the request for a summary, or writes it."""
+    """Taking a request for a summary, or writing the summary."""
     RESTORE = "restore"
     CONSUME = "consume"
-    """A turn in a consumer group, or what becomes of the group and its dead letters."""
+    """A turn in a consumer group, or a change of the group or its dead letters."""
     CORE = "core"
     BOARD = "board"
     """The board's title, parent, lifecycle, or one of its settings."""
     PRUNE = "prune"
     """A pruning pass by hand."""
     MEMBERS = "members"
-    """Who has which role on the board."""
+    """The role of a member of the board."""
 
 
 _POSTS: Final = (
@@ -91,16 +91,17 @@ ACTIONS: Final[Mapping[ChangeKind, Action]] = MappingProxyType(
         ChangeKind.MEMBERS: Action.ADMINISTER,
     }
 )
-"""The action that a kind of change stands under."""
+"""The action that each kind of change needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """One change that an agent is about to make.
 
-    `item` is the id of the item that it touches, which an edge leads to or a debate is about; `None` for
-    what is new or is no item. `type`, `key`, `visibility` and `author` are those of that item, or of the one
-    to be; `owner` is whom its author acts for. Where no item is touched, `author` and `owner` are empty.
+    `item` is the id of the existing item that it touches: the one changed, the target of an edge, or the subject of a
+    debate. It is `None` for a new item and for changes that touch no item. `type`, `key`, `visibility` and `author`
+    are those of the existing or new item; `owner` is the owner of that author. If no item is touched, `author` and
+    `owner` are empty.
     """
 
     board: str
@@ -112,16 +113,17 @@ class Change:
     owner: str = ""
     visibility: Visibility = Visibility.BOARD
     status: Status | None = None
-    """What the item becomes, where that is said."""
+    """The new status of the item, if one is given."""
     edge: EdgeKind | None = None
-    """The kind of an edge."""
+    """The kind of the edge, for a change that is one."""
     name: str = ""
-    """What has a name and is no item: a group, a topic, whom a request is to, what of a board changes."""
+    """The name of what is changed if it is no item: a group, topic, request's addressee, or a field of a board."""
     place: int = field(default=0, compare=False)
-    """Which of several posts or writes of one call it belongs to, from 1; 0 where there are no several."""
+    """The place among several posts or writes of one call, from 1; 0 if there are not several."""
 
     @property
     def action(self) -> Action:
+        """The action that the change needs."""
         return ACTIONS[self.kind]
 
 
@@ -131,9 +133,9 @@ EVERYWHERE: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """The changes that were allowed to an owner's agent with that role of the board's, under its choice of policies.
+    """Changes that were allowed to an agent of one owner in one role, under a board's choice of policies.
 
-    On `boards` changes are judged whatever the board chose. `access` is `None` where nothing was judged yet.
+    On `boards` changes are judged whatever policies the board chose. `access` is `None` if nothing was judged yet.
     """
 
     boards: frozenset[str] = frozenset()
@@ -143,12 +145,16 @@ class Permit:
     changes: frozenset[Change] = frozenset()
 
     def concerns(self, board: str) -> bool:
+        """Tells whether changes on the board are judged whatever policies it chose."""
         return EVERYWHERE in self.boards or board in self.boards
 
     def covers(
         self, owner: str, role: Role | None, access: tuple[str, ...], changes: frozenset[Change]
     ) -> bool:
-        """Whether all of them were allowed, to that owner's agent in that role, where the board chose `access`."""
+        """Tells whether all of the changes were allowed.
+
+        The answer is about this owner's agent in this role, under the policies `access`.
+        """
         judged = owner == self.owner and role is self.role and access == self.access
         return judged and changes <= self.changes
 
@@ -158,10 +164,10 @@ class Proposal:
     """All changes of one transaction, as they are put before a judge.
 
     Attributes:
-        agent: makes them.
-        owner: the agent acts for it.
-        role: the role that the board itself gives the agent, if it does.
-        access: the board's choice of policies, as of the transaction.
+        agent: the agent that makes them.
+        owner: the owner for whom the agent acts.
+        role: the role that the board itself gives the agent; `None` for none.
+        access: the policies that the board had chosen at the time of the transaction.
     """
 
     agent: str
@@ -172,4 +178,4 @@ class Proposal:
 
 
 Judge = Callable[[Proposal], Awaitable[frozenset[Change]]]
-"""Answers with what is allowed, all of the proposal's changes; where one is not, raises what the caller is told."""
+"""Returns all of the proposal's changes if they are allowed; otherwise raises the error for the caller."""

@@ -1,6 +1,6 @@
-"""Access tokens: what an installation keeps of each, and the store of them.
+"""Access tokens as an installation keeps them, and the store of them.
 
-Knows what a token lets its holder do and when it ends. Refuses to know its secret: of that there is a digest.
+This module knows what a token allows its holder and when it ends. It does not know the secret, only its digest.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .values import dataclass
 
 
 class TokenState(StrEnum):
-    """Whether a token counts now."""
+    """The state of a token: it is accepted while ACTIVE only."""
 
     ACTIVE = "active"
     EXPIRED = "expired"
@@ -27,10 +27,10 @@ class AccessToken:
     """A token of an installation.
 
     Attributes:
-        id: public; it stands in the token's text and in lists.
+        id: public; it is part of the token's text and shown in lists.
         digest: SHA-256 of the secret, 32 bytes.
         roles: by board id, `*` for every other board, as in `Principal`.
-        used_at: when it was last used, to within a minute; `None` before.
+        used_at: when it was last used, to within a minute; `None` before the first use.
     """
 
     id: str
@@ -46,7 +46,7 @@ class AccessToken:
     used_at: datetime | None = None
 
     def state(self, now: datetime) -> TokenState:
-        """Whether it counts at an instant."""
+        """Returns the token's state at the instant `now`."""
         if self.revoked_at is not None:
             return TokenState.REVOKED
         if self.expires_at is not None and self.expires_at <= now:
@@ -55,7 +55,7 @@ class AccessToken:
 
     @property
     def principal(self) -> Principal:
-        """Who its holder is, whether it counts or not."""
+        """The principal for which the token stands, even if it has ended."""
         return Principal(
             agent=self.agent,
             owner=self.owner,
@@ -69,33 +69,35 @@ class AccessToken:
 
 
 class CredentialStore(Protocol):
-    """The tokens of an installation. They belong to no board, and no board's history has them."""
+    """The tokens of an installation. They belong to no board, and no board's log mentions them."""
 
     async def has_tokens(self) -> bool:
-        """Whether there is a token or ever was: one that was revoked or has expired is kept, and counts here."""
+        """Tells whether there ever was a token; revoked and expired tokens are kept and count here."""
         ...
 
     async def add_token(self, token: AccessToken) -> None:
-        """Keep a new token, and that its agent acts for its owner, in one transaction.
+        """Stores a new token, and that its agent acts for its owner, in one transaction.
 
         Raises:
             Conflict: the id is taken.
-            Refused: another token that counts has the agent act for somebody else.
+            Refused: by another active token the agent acts for another owner.
         """
         ...
 
-    async def find_token(self, id_: str) -> AccessToken | None: ...
+    async def find_token(self, id_: str) -> AccessToken | None:
+        """Returns the token with that id, or `None`."""
+        ...
 
     async def owner_by_token(self, agent: str) -> str | None:
-        """Whom the tokens that count now have an agent act for; `None` where there is none for it."""
+        """Returns the owner for whom active tokens make an agent act; `None` if the agent has no active token."""
         ...
 
     async def tokens(self) -> list[AccessToken]:
-        """All of them, oldest first."""
+        """Returns all tokens, oldest first."""
         ...
 
     async def revoke_token(self, id_: str) -> AccessToken:
-        """End a token for good and return it; one that was revoked before stays as it is.
+        """Ends a token for good and returns it; one that was revoked before stays as it is.
 
         Raises:
             UnknownReference: there is no such token.
@@ -103,9 +105,9 @@ class CredentialStore(Protocol):
         ...
 
     async def keep_tokens(self, tokens: Sequence[AccessToken]) -> None:
-        """Take over the tokens of another store: each that is not here, and the end of each that is."""
+        """Adds tokens of another store that are missing here, and revokes known ones that are revoked there."""
         ...
 
     async def tokens_used(self, used: Mapping[str, datetime]) -> None:
-        """Record when tokens (by id) were used last; an earlier instant than the recorded one changes nothing."""
+        """Records when tokens (by id) were last used; an instant earlier than the recorded one changes nothing."""
         ...

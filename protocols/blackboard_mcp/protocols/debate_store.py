@@ -1,4 +1,4 @@
-"""The contract of a board store for debates. The bargain is that of `store`."""
+"""The contract of a board store for debates. The guarantees of `store` apply."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .topics import Topic
 
 
 class DebateStore(Protocol):
-    """Debates, and the standing watches that oblige agents in them."""
+    """A store of debates, and of the standing watches that oblige agents in them."""
 
     # Each call in a debate answers as `debate_status` does, as of its own transaction.
 
@@ -35,16 +35,16 @@ class DebateStore(Protocol):
     async def debate_watch(
         self, board: str, agent: str, number: int, *, once: Once | None = None, look: int = 0
     ) -> DebateView | Item:
-        """The agent owes an acknowledgement; the item stays in working memory until it is given."""
+        """Makes the agent owe an acknowledgement; until it is given, the item stays in working memory."""
         ...
 
     async def debate_unwatch(
         self, board: str, agent: str, number: int, *, once: Once | None = None, look: int = 0
     ) -> DebateView | Item:
-        """Waives what the agent has yet to acknowledge of the item or of its debate.
+        """Waives the acknowledgements that the agent still owes to the item or in its debate.
 
         Raises:
-            Conflict: there is no such thing.
+            Conflict: it owes none.
         """
         ...
 
@@ -59,14 +59,14 @@ class DebateStore(Protocol):
         once: Once | None = None,
         look: int = 0,
     ) -> DebateView | Item:
-        """Agrees that the answers settle the debate and the item stands; closes it when every watcher has agreed.
+        """Records that the answers settle the debate and the item stands; closes it when every watcher agreed.
 
-        Nobody can before every critique was answered by the criticised side or taken back. On a board with a quorum
-        votes close debates, and acknowledgements do not. Somebody who does not act for the author under criticism
-        must be among those who acknowledged. A new version of what is debated asks for all of them again.
+        That is possible once the criticised side answered every critique, or critiques were withdrawn. On a board with
+        a quorum only votes close debates. At least one of those who acknowledge must not act for the owner of the
+        author under criticism. A new version of the debated item makes all acknowledgements necessary again.
 
         Raises:
-            Conflict: nothing is owed and no debate open, or `version` is given and no longer the present one.
+            Conflict: the agent owes none and no debate is open, or `version` is given and not the present one.
             Refused: a critique has no answer yet.
         """
         ...
@@ -85,12 +85,12 @@ class DebateStore(Protocol):
     ) -> DebateView | Item:
         """Records the vote of the agent's owner on the present version, in place of its former vote.
 
-        With a quorum it meets what the agent has to acknowledge in the debate, and closes the debate when as
-        many owners voted the same way; the owner of the author under criticism does not count. What is
-        voted down is INVALIDATED.
+        With a quorum the vote also counts as the agent's acknowledgement, and the debate closes when as many owners
+        voted the same way; the owner of the author under criticism does not count. An item that is voted down is
+        INVALIDATED.
 
         Raises:
-            Conflict: no debate is open, or `version` is given and no longer the present one.
+            Conflict: no debate is open, or `version` is given and not the present one.
         """
         ...
 
@@ -104,7 +104,7 @@ class DebateStore(Protocol):
         once: Once | None = None,
         look: int = 0,
     ) -> DebateView | Item:
-        """Takes a critique of the agent's, or its owner's, back; a debate without critiques is withdrawn."""
+        """Withdraws a critique of the agent or of its owner; a debate without critiques becomes WITHDRAWN."""
         ...
 
     async def debate_concede(
@@ -118,12 +118,12 @@ class DebateStore(Protocol):
         once: Once | None = None,
         look: int = 0,
     ) -> DebateView | Item:
-        """The side under criticism gives the item up, or up for item `to`: it is INVALIDATED for good.
+        """Gives up the debated item for the criticised side, which INVALIDATES it for good; item `to` may replace it.
 
         Raises:
             Conflict: no debate is open.
-            Refused: the agent acts neither for the author nor for who wrote the version that stands.
-            UnknownReference, InvalidInput: `to` cannot take its place.
+            Refused: the agent acts for neither the author nor the writer of the present version.
+            UnknownReference, InvalidInput: `to` cannot replace it.
         """
         ...
 
@@ -141,16 +141,17 @@ class DebateStore(Protocol):
         once: Once | None = None,
         look: int = 0,
     ) -> DebateView | Item:
-        """Closes the debate: the item STANDS, FALLS, or is AMENDED, the last two with what takes its place (`to`).
+        """Closes the debate: the item STANDS, FALLS or is AMENDED. Item `to` replaces it in the last two cases.
 
-        So do those of `deciders`; without any, or when all of them were asked and stayed away, any agent that is no
-        critic and acts for none. What others decide waits until another owner confirms it or decides the same: one
-        of `deciders` while any is here. Who acts for the author under criticism may never.
+        AMENDED needs `to`, FALLS may have it. Agents of `deciders` may decide. If there are none, or all of them were
+        asked and stayed away, any agent may that is neither a critic nor acts for one. Another agent's decision waits
+        until another owner confirms it or decides the same; while any of `deciders` is present, one of them must. An
+        agent of the owner of the author under criticism may never decide.
 
         Raises:
-            Conflict: no debate is open, or `version` is given and no longer the present one.
-            InvalidInput: there is no outcome, or it does not go with `to`.
-            Refused: not this agent's to decide.
+            Conflict: no debate is open, or `version` is given and not the present one.
+            InvalidInput: there is no outcome, or it does not fit `to`.
+            Refused: this agent may not decide.
         """
         ...
 
@@ -166,25 +167,24 @@ class DebateStore(Protocol):
         once: Once | None = None,
         look: int = 0,
     ) -> DebateView | Item:
-        """Closes the debate as another owner decided, which could not alone.
+        """Closes the debate with a decision that another owner's agent could not make alone.
 
         Raises:
-            Conflict: no debate is open, nobody decided so, or several decided differently and no outcome says which.
-            Refused: the agent acts for the author under criticism, or a named decider is here to confirm.
+            Conflict: no debate is open, nobody decided so, or decisions differ and `outcome` does not choose one.
+            Refused: the agent acts for the author under criticism, or a named decider is present to confirm.
         """
         ...
 
     async def debate_status(self, board: str, agent: str, number: int, *, look: int = 0) -> DebateView | Item:
-        """The newest debate about the item; the item alone when there never was one."""
+        """Returns the newest debate about the item; the item alone if there never was one."""
         ...
 
     async def sweep_debates(self) -> list[str]:
-        """Lets lapse what the boards' settings say; the boards it changed.
+        """Ends what the boards' settings let lapse, and returns the boards that it changed.
 
-        What is owed in debates by agents who were away longer than `presence_seconds` while others wait for them;
-        acknowledgements and standing watches of agents who were away longer than `watch_lease_seconds`; debates that
-        stood still for `debate_expiry_seconds`. A bounded part of it a call; calling again
-        does the rest.
+        These lapse: obligations in debates in which others wait, after an absence of `presence_seconds`;
+        acknowledgements and standing watches, after an absence of `watch_lease_seconds`; debates without a change for
+        `debate_expiry_seconds`. One call does a bounded part; further calls do the rest.
         """
         ...
 
@@ -193,28 +193,28 @@ class DebateStore(Protocol):
     async def watch_topic(
         self, board: str, agent: str, topic: Topic, *, once: Once | None = None
     ) -> list[StandingWatch]:
-        """From now on the agent watches the topic; one that it watches already is left as it is.
+        """Makes the agent watch the topic from now on; returns all its standing watches, the oldest first.
 
-        What the agent watches then, longest first.
+        Nothing changes if it watches the topic already.
 
         Raises:
-            UnknownReference: the board or the thread is not there.
-            Refused: too many, or the thread is private.
+            UnknownReference: the board or the thread does not exist.
+            Refused: the agent watches too many topics, or the thread is private.
         """
         ...
 
     async def unwatch_topic(
         self, board: str, agent: str, topic: Topic, *, once: Once | None = None
     ) -> list[StandingWatch]:
-        """Ends a standing watch; what it obliged the agent to already stays owed.
+        """Ends a standing watch; returns the agent's remaining ones, the oldest first.
 
-        What the agent watches then, longest first.
+        Obligations that it caused remain.
 
         Raises:
-            Conflict: the agent does not watch it.
+            Conflict: the agent does not watch the topic.
         """
         ...
 
     async def watches(self, board: str, agent: str) -> list[StandingWatch]:
-        """The agent's own, longest first."""
+        """Returns the agent's standing watches, the oldest first."""
         ...

@@ -1,8 +1,8 @@
 """Events: one log per board, numbered 1, 2, 3 … without gaps, written in the transaction of the change.
 
-Where a board was put back from a copy, `board.restored` names in `after` the number before its own.
+Only a board that was restored from a copy has a gap: `board.restored` names in `after` the number before it.
 
-Events are small: they name what changed, never its body.
+Events are small: they name what changed, but hold no texts.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from .visibility import Viewer
 
 
 class EventType(StrEnum):
+    """The type of an event."""
+
     BOARD_CREATED = "board.created"
     BOARD_CHANGED = "board.changed"
     BOARD_RESTORED = "board.restored"
@@ -88,10 +90,11 @@ WITHOUT_ITEM = frozenset(
         EventType.DELIVERY_DROPPED,
     }
 )
-"""Events that are about no item."""
+"""Types of events that are about no item."""
 
 OF_GROUPS = frozenset(event for event in EventType if event.startswith(("group.", "delivery.")))
-"""Events about consumer groups; a group gets those of others where its filter names them, and never its own."""
+"""Types of events about consumer groups. A group never gets its own events; it gets other groups' if its filter asks.
+"""
 
 QUIET = frozenset(
     {
@@ -111,7 +114,7 @@ QUIET = frozenset(
         *(OF_GROUPS - {EventType.DELIVERY_DEAD}),
     }
 )
-"""Bookkeeping: news to nobody, whatever it is about."""
+"""Types of events that are bookkeeping, and news to nobody."""
 
 APART = frozenset(
     {
@@ -124,17 +127,17 @@ APART = frozenset(
         *(event for event in EventType if event.startswith("request.")),
     }
 )
-"""News to those whom it concerns, and to nobody else; so is what is posted to somebody by a request."""
+"""Types of events that are news only to the agents they concern, like posts made to somebody by a request."""
 
 LEFT = frozenset({EventType.ITEM_ARCHIVED, EventType.ITEM_EXPIRED, EventType.ITEM_SUPERSEDED})
-"""Events by which items leave working memory without anybody's having asked for it."""
+"""Types of events by which items leave working memory without anybody's request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One change of a board. `agent` caused it (`system` for the server's own); `data` is a few words on it.
+    """One change of a board. `agent` caused it (`system` for the server); `data` holds a few facts about it.
 
-    `owner` is the mark of the item it is about (see `visibility`), `None` when everybody may see the event.
+    `owner` is the mark of the item it is about (see `visibility`); `None` means that everybody may see the event.
     """
 
     seq: int
@@ -150,17 +153,18 @@ class Event:
     type: ItemType | None = None
     thread: int | None = None
     concerns: tuple[str, ...] = ()
-    """Agents that it concerns: named with @, authors of what was answered, those who owe something."""
+    """Agents that it concerns: those named with @, authors of items that got an answer, and those who owe something.
+    """
 
     def visible_to(self, viewer: Viewer) -> bool:
-        """Whether the viewer may learn of the event: what every way out of a whole log asks."""
+        """Tells whether the viewer may see the event; every reader of a whole log must ask this."""
         return self.owner is None or viewer.sees(self.owner)
 
     def is_news_to(self, agent: str) -> bool:
-        """Whether the event, where the agent may see it, is something that it has to be shown.
+        """Tells whether the agent has to be shown the event, if it may see it.
 
-        Its own acts are not, nor is bookkeeping, nor what goes between others; what statements ask of the log is
-        the same.
+        Its own acts, bookkeeping, and events that concern only other agents are not news to it. SQL statements on the
+        log use the same rule.
         """
         if self.agent == agent or self.event in QUIET:
             return False

@@ -1,4 +1,4 @@
-"""Explanations as facts, for any rendering: why an item stays, what would take it and when, or why it left."""
+"""Explanations as facts, for any rendering: why an item stays, when and how it would leave, or why it left."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ if TYPE_CHECKING:
     )
 
 EXPIRY = "expired"
-"""Stands in the place of a step for items whose time to live has ended: every pass takes them."""
+"""Stands in the place of a step for items whose time to live has ended; every pass takes them."""
 
 
 @dataclass(frozen=True, slots=True)
 class PassTurn:
-    """Where an unprotected item stands in the order in which items go.
+    """The place of an unprotected item in the order in which items leave.
 
-    `takes` is the `PassStep` that would take it, or `EXPIRY`; `None` when nothing would as it is now.
-    `items` and `tokens` are what goes before it, of what the reader may see; `None` where the board's policy
-    orders the step and its order was not asked for, or where it comes after other things: what rests on it
-    (`after`), and as `open_work` all else of its owner. `more`: there is more than was counted.
+    `takes` is the `PassStep` that would take it, or `EXPIRY`; `None` if nothing would take it at present. `items` and
+    `tokens` count what leaves before it, as far as the reader may see that; with `more` there is more than was
+    counted. They are `None` if nothing would take it, if the board's policy orders the step and was not asked, if
+    other items rest on this one (`after` has their ids), or if it is `open_work`, which leaves after everything else
+    of its owner.
     """
 
     takes: str | None
@@ -39,15 +40,15 @@ class PassTurn:
     open_work: bool = False
     after: tuple[str, ...] = ()
     crowded: bool = False
-    """An open debate cites it, and what debates cite fills its room."""
+    """True if an open debate cites the item, but other items that debates cite fill the room reserved for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """An item with either what protects it, its turn, or the event by which it left.
+    """An item with its protection, its turn to leave, or the event by which it left.
 
-    `names` are the ids of the items a chain leads over; `root` is the item whose debate holds it, and
-    `waits` what is outstanding there or owed to the item itself.
+    `names` maps the numbers of items on the protecting chain to their ids. `root` is the id of the item whose debate
+    protects it. `waits` are outstanding obligations in that debate or to the item itself.
     """
 
     item: Item
@@ -61,7 +62,7 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class PassOutlook:
-    """A board as a whole: how much is protected, and what would leave first, by id with why."""
+    """The outlook of a whole board: how much is protected, and what would leave first, as pairs of id and reason."""
 
     protected_items: int
     protected_tokens: int
@@ -70,9 +71,10 @@ class PassOutlook:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """Explanations in the order asked, all of one moment. `tokens` is working memory as the reader may see it.
+    """Explanations in the order asked, all as of one moment.
 
-    With an `outlook` they are of a board as a whole: what would leave first, then some of what is protected.
+    `tokens` counts working memory as far as the reader may see it. With an `outlook` the explanations are about the
+    board as a whole: what would leave first, then some of what is protected.
     """
 
     explanations: tuple[Explanation, ...]

@@ -1,10 +1,9 @@
-"""When two findings say the same, so that the second is counted as support of the first.
+"""The test whether two findings say the same, so that the second counts as support of the first.
 
-Only spelling is looked through: the width and the composition of characters, white space between words,
-the case of plain words, one full stop at the end. Whatever could change what is said keeps texts apart:
-every other word and sign, digits, superscripts and fractions, question marks, the case of units, symbols,
-short abbreviations, addresses, options and names written in mixed case, indentation, and all that stands
-in backticks.
+Only differences of spelling are ignored: the width and the composition of characters, white space between words, the
+case of plain words, one full stop at the end. Whatever could change the meaning keeps texts apart: every other word
+and sign, digits, superscripts and fractions, question marks, indentation, everything in backticks, and the case of
+units, symbols, short abbreviations, addresses, options and names written in mixed case.
 """
 
 from __future__ import annotations
@@ -17,37 +16,38 @@ from functools import lru_cache
 from .items import EdgeKind, ItemType
 
 FINDINGS = frozenset({ItemType.FACT, ItemType.HYPOTHESIS, ItemType.PROBLEM, ItemType.RESULT})
-"""Types whose items a second agent may endorse by saying the same; all others are always new."""
+"""Types of items that a second agent may endorse by saying the same; items of other types are always new."""
 
 SHARED_EDGES = frozenset({EdgeKind.DEPENDS_ON, EdgeKind.DERIVED_FROM, EdgeKind.ANALYZED_BY})
-"""Edges a repeated finding may share with the first. Any other answers, argues or replaces by itself."""
+"""Kinds of edges that a repeated finding may share with the first. A post with any other edge is a new item."""
 
 MAX_FINDING = 10_000
-"""Longest text that is compared, in characters; a longer one is a report of its own."""
+"""Longest text that is compared, in characters; a longer text is always a new item."""
 
 _SPELLING = frozenset({"<wide>", "<narrow>", "<compat>", "<noBreak>"})
-"""Compatibility forms that are another spelling; superscripts, fractions and the like say something else."""
+"""Kinds of compatibility forms that are only another spelling; superscripts, fractions and the like differ in meaning.
+"""
 _SYMBOL = re.compile("[\u03d0-\u03ff\u2100-\u214f]")
-"""Letters that formulas use beside the ones they look like (ϕ and φ)."""
+"""Letters used in formulas in addition to those they look like (ϕ and φ)."""
 _VERBATIM = re.compile(r"(```.*?```|`[^`]*`|(?<=[\"'“‘«])\s+(?=[\"'”’»]))", re.DOTALL)
-"""Code, and white space that is quoted by itself: every character of it counts."""
+"""Code, and white space quoted by itself: every character of it counts."""
 _OPENING = re.compile(r"[:{(\[]\n[^\S\n]+\S")
 _INDENTATION = re.compile(r"\n([^\S\n]*)(?=\S)")
 _TOKEN = re.compile(r"\S+")
 _PLAIN = re.compile(r"([\"'“‘«(\[*]*)([^\W\d_]+(?:['’-][^\W\d_]+)*)([\"'”’»)\]*.,;:!?…]*)")
-"""A word as prose has it; addresses, paths, options and identifiers are none, and their case counts."""
+"""A word of prose; addresses, paths, options and identifiers do not match, so their case counts."""
 _WORD = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _STOP = re.compile(r"(?<=[\w%)\]}\"'”’»`])\.\Z")
 _UNIT = 5
-"""Longest word after a number that is taken for a unit, whose case counts (mW, MW)."""
+"""Longest word after a number that is treated as a unit, whose case counts (mW, MW)."""
 _SHORT = 3
-"""Longest word in capitals that is taken for an abbreviation or a symbol (CO and Co, MB and Mb)."""
+"""Longest word in capitals that is treated as an abbreviation or a symbol (CO and Co, MB and Mb)."""
 
 
 @lru_cache(maxsize=64)
 def normal_form(text: str) -> str:
-    """`text` without what is mere spelling: equal for two findings that say the same."""
+    """Returns `text` in a normal spelling; two findings say the same when their normal forms are equal."""
     text = "\n".join(_plain(text).strip().splitlines())
     # Lines all indented alike are merely wrapped, unless what stands before them opens a block.
     indented = len(set(_INDENTATION.findall(text))) > 1 or _OPENING.search(text) is not None
@@ -59,7 +59,7 @@ def normal_form(text: str) -> str:
 
 
 def _spaced(text: str, *, indented: bool) -> str:
-    """`text` with single spaces; where lines are indented, as in code, with its line ends and indentation."""
+    """Returns `text` with single spaces; if lines are indented, as in code, line ends and indentation remain."""
     if not indented:
         return re.sub(r"\s+", " ", text)
     return re.sub(r"(?<!\s)[^\S\n]+", " ", re.sub(r"(?<![^\S\n])[^\S\n]++(?=\n)", "", text))
@@ -67,13 +67,13 @@ def _spaced(text: str, *, indented: bool) -> str:
 
 @lru_cache(maxsize=256)
 def fingerprint(text: str) -> str:
-    """The sha256 of the normal form, in hexadecimal; that of a text asked for lately costs nothing."""
+    """Returns the SHA-256 of the normal form, in hexadecimal. Results for recent texts are cached."""
     return hashlib.sha256(normal_form(text).encode()).hexdigest()
 
 
 @lru_cache(maxsize=256)
 def outline(text: str) -> str:
-    """A digest of what a text says but for its numbers; empty where it has none, or nothing else."""
+    """Returns a digest of a text with its numbers ignored; empty for a text without numbers or with nothing else."""
     if _NUMBER.search(text) is None:
         return ""
     said = normal_form(text)
@@ -109,7 +109,7 @@ def _folded(text: str, *, shouted: bool) -> str:
 
 
 def _small(word: str, before: str, *, shouted: bool) -> str:
-    """The word without its case where that says nothing; `before` is the last character before it."""
+    """Returns the word in lower case if its case carries no meaning; `before` is the last character before it."""
     cased = word.islower() or word.isupper() or (word[0].isupper() and word[1:].islower())
     if not cased or len(word) == 1 or (len(word) <= _UNIT and before.isnumeric()):
         return word

@@ -1,10 +1,9 @@
 """The grammar of keys and of the globs that match them.
 
-A key is one or more segments joined by colons: `plan:step:3`. Segments hold letters, digits and
-`_ - . / @ #`; a key is at most 200 characters. Keys are relative to their board: none begins with `/`
-or is a URI. In a glob `*` matches within a segment, `**` across segments; both match the empty string
-as well. After an `@` a version may follow (`plan:step:3@2`), or `*` for the list of all (`@*`, and `@*7`
-for those up to 7).
+A key is one or more segments joined by colons: `plan:step:3`. Segments hold letters, digits and `_ - . / @ #`; a key
+has at most 200 characters. Keys are relative to their board: none begins with `/` or is a URI. In a glob `*` matches
+within a segment and `**` across segments; both also match the empty string. An `@` may be followed by a version
+(`plan:step:3@2`), or by `*` for a list of all versions (`@*`, and `@*7` for those up to 7).
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ _GLOB = re.compile(r"[\w\-./@#:*]+\Z")
 
 
 def check_key(key: str) -> str:
-    """`key` itself when it is a key.
+    """Returns `key` if it is a valid key.
 
     Raises:
-        InvalidInput: empty, too long, absolute, an edge colon, an empty segment, a wildcard, what looks like a
-            version, or a character that keys do not have; each names what to write instead.
+        InvalidInput: the key is empty, too long or absolute, begins or ends with a colon, or has an empty segment, a
+            wildcard, what looks like a version, or an invalid character. The message says what to write instead.
     """
     if not key.strip():
         raise _wrong("A key must not be empty", "")
@@ -71,14 +70,14 @@ def _wrong(what: str, meant: str, where: str = "") -> InvalidInput:
 
 
 def _instead(text: str) -> str:
-    """A key like the one that was meant; the usual example where nothing is left of it."""
+    """Returns a valid key similar to the text; a standard example if nothing of it is usable."""
     segments = (_FOREIGN.sub("-", part).strip("-/") for part in _VERSION.sub("", text).split(":"))
     meant = ":".join(part for part in segments if part)
     return meant if meant and len(meant) <= _SHOWN and not _VERSION.search(meant) else "plan:step:3"
 
 
 def parse_key(text: str) -> tuple[str, int | None]:
-    """The key that `plan:step:3` or `plan:step:3@2` names, and the version when one was named.
+    """Splits `plan:step:3@2` into key and version; the version is `None` if there is none.
 
     Raises:
         InvalidInput: not a key.
@@ -90,16 +89,19 @@ def parse_key(text: str) -> tuple[str, int | None]:
 
 
 def parse_listing(text: str) -> tuple[str, int | None] | None:
-    """What `F-3@*` or `plan:step@*7` wants the versions of, and the newest it wants; `None` where it is no such."""
+    """Splits `F-3@*7` into a reference and the newest version wanted, `None` for all.
+
+    Returns `None` if the text is no listing.
+    """
     match = _LISTING.search(text)
     return None if match is None else (text[: match.start()], int(match[1]) if match[1] else None)
 
 
 def check_glob(glob: str) -> str:
-    """`glob` itself when it is a key or a pattern of keys.
+    """Returns `glob` if it is a key or a pattern of keys.
 
     Raises:
-        InvalidInput: empty, too long, or a character neither keys nor globs have.
+        InvalidInput: it is empty, too long, or has a character that neither keys nor globs may have.
     """
     if not glob or len(glob) > MAX_KEY or not _GLOB.match(glob):
         raise InvalidInput(
@@ -111,8 +113,8 @@ def check_glob(glob: str) -> str:
 class Glob:
     """A compiled pattern of keys.
 
-    Matching steps a set of positions along the key, so its cost is the product of the two lengths at
-    worst, whatever the pattern.
+    Matching moves a set of positions along the key, so its cost is at most the product of the two lengths, whatever
+    the pattern.
     """
 
     __slots__ = ("_accept", "_cross", "_literal", "_within", "text")
@@ -135,7 +137,7 @@ class Glob:
         self._within, self._cross, self._literal, self._accept = within, cross, literal, 1 << place
 
     def matches(self, key: str) -> bool:
-        """Whether the pattern matches the whole of `key`."""
+        """Tells whether the pattern matches the whole of `key`."""
         states = 1
         for char in key:
             stay = states & self._cross
@@ -149,10 +151,10 @@ class Glob:
 
 @lru_cache(maxsize=512)
 def compile_glob(text: str) -> Glob:
-    """The compiled pattern, from a small cache."""
+    """Returns the compiled pattern, from a small cache."""
     return Glob(text)
 
 
 def glob_prefix(glob: str) -> str:
-    """The literal beginning that every match shares: what an index range can use."""
+    """Returns the literal beginning that all matches share, which an index range can use."""
     return glob.split("*", 1)[0]

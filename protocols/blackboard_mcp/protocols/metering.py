@@ -1,4 +1,4 @@
-"""A meter of the time that a call's work takes, whichever thread does it."""
+"""A meter of the working time of a call, in all threads."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextvars import ContextVar
 
 
 class Meter:
-    """Seconds of work so far, waiting left out, and how much is worked on in threads just now.
+    """The seconds that a call has worked so far, without waiting, and the number of its threads working now.
 
-    What is `dear` takes so long by itself that a commit of its own is a small part of it.
+    A call is `dear` if its work takes so long that a commit of its own adds little to it.
     """
 
     __slots__ = ("dear", "seconds", "working")
@@ -23,7 +23,10 @@ class Meter:
 
     @contextmanager
     def in_thread(self, clock: Callable[[], float] = time.thread_time) -> Iterator[None]:
-        """Counts what this thread does within; by another clock where threads that are not ours work for it."""
+        """Counts the time of this thread inside the `with` block.
+
+        `clock` returns seconds; pass another if threads that are not our own do part of the work.
+        """
         self.working += 1
         begun = clock()
         try:
@@ -34,7 +37,7 @@ class Meter:
 
     @contextmanager
     def outside(self) -> Iterator[None]:
-        """Within what is counted by the wall clock, leaves out the time that something outside takes to answer."""
+        """Leaves out the time that an outside service takes to answer, within time counted by the wall clock."""
         self.working -= 1
         begun = time.perf_counter()
         try:
@@ -45,4 +48,4 @@ class Meter:
 
 
 METER: ContextVar[Meter | None] = ContextVar("blackboard_meter", default=None)
-"""The meter of the call that is worked on, if one is."""
+"""The meter of the present call, if it has one."""

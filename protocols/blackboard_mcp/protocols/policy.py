@@ -1,25 +1,25 @@
 """The contracts of the operator's policies.
 
-Eviction says what goes first, validation what may be written, access who may change what.
+Eviction policies order what leaves, validation policies judge what is written, access policies judge changes.
 
-An eviction policy gives the order in which items go, among those that may go. It never decides whether an
-item may go: what the guard holds, what is above the importance ceilings and what earlier steps took it is not
-even shown, and a pass stops at its level whatever is left of the order. A class of yours has one of the two
-methods, `key` or `order`. One that raises, takes too long, or names what it was not given is passed over for
-that pass: `token-importance` decides, and the outcome of the pass says so.
+An eviction policy orders the items that may leave. It never decides whether an item may leave: it is not even shown
+what the guard protects, what is above the importance ceilings, and what earlier steps took. A pass stops at its level,
+whatever is left of the order. An eviction class has one of two methods, `key` or `order`. A policy that raises, takes
+too long, or names items that it did not get is ignored for that pass: `token-importance` decides instead, and the
+outcome of the pass says so.
 
-A validation policy says of each thing that an agent is about to write under a rule that names the policy
-whether it may be. One that raises or takes too long denies, and the agent is told.
+A validation policy judges each write under a rule that names the policy. One that raises or takes too long denies, and
+the agent is told.
 
-An access policy is asked about each change that an agent is about to make, once the agent's role and scopes allow
-it. Several compose: they are asked in order, and the change is made where none denies. One that raises, takes too
-long or answers with anything but a verdict denies, and the agent is told which. Policies are about changes alone:
-what an agent may read follows from its role and the visibility of items.
+An access policy is asked about each change of an agent that the agent's role and scopes allow. Several compose: they
+are asked in order, and the change is made if none denies. One that raises, takes too long or answers with anything but
+a verdict denies, and the agent is told which. Access policies judge changes only: what an agent may read follows from
+its role and the visibility of items.
 
-Classes of yours are made without arguments once per server, and are named by the operator at launch
-(`--policy`, `--validator` and `--access`, `NAME=package.module:Class`), never by an agent. Their methods must be
-pure and deterministic: what they are given may not be kept, and the same gives the same answer. They are called
-outside any transaction, in a thread, one call at a time, with a bound of a few seconds.
+Policy classes are created without arguments once per server. The operator names them at launch (`--policy`,
+`--validator` and `--access`, `NAME=package.module:Class`), never an agent. Their methods must be pure and
+deterministic: they must not keep their arguments, and equal arguments give equal answers. They are called outside any
+transaction, in a thread, one call at a time, with a limit of a few seconds.
 """
 
 from __future__ import annotations
@@ -36,30 +36,33 @@ from .values import dataclass
 
 
 class KeyPolicy(Protocol):
-    """Items by a key, smallest first. It may stand anywhere in a composition: `key` ties go on to the next."""
+    """An eviction policy that sorts items by a key, smallest first.
+
+    It may stand anywhere in a composition: items with equal keys are ordered by the next policy.
+    """
 
     def key(self, candidate: Candidate) -> Any:
-        """Something that sorts; keys of one policy compare with each other."""
+        """Returns a sortable value; the values of one policy must be comparable with each other."""
         ...
 
 
 class EvictionPolicy(Protocol):
-    """Items in an order of the policy's own. In a composition it stands last."""
+    """An eviction policy that orders items as a whole. In a composition it must be the last."""
 
     def order(self, candidates: Sequence[Candidate], used: Mapping[str, int]) -> Iterable[int]:
-        """Numbers of candidates, most evictable first, each once.
+        """Yields numbers of candidates, the first to leave first, each once.
 
-        `candidates` come oldest change first; `used` is the tokens of working memory by owner, protected
-        items included. What is left out of the answer goes after what is in it, least important first.
+        `candidates` come oldest change first. `used` maps owners to their tokens of working memory, protected items
+        included. Candidates that the answer omits leave after all others, least important first.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """What is about to be written, as it will stand: a new item, or what changes of one that is there.
+    """A write that is about to happen: a new item, or a change of an existing one, as it will stand.
 
-    `text` is `None` where it stays as it is; `tokens` counts it. `metadata` is all that it will have.
+    `text` is `None` if it does not change; `tokens` counts it. `metadata` is the complete new metadata.
     """
 
     board: str
@@ -70,40 +73,40 @@ class Writing:
     tokens: int
     metadata: Mapping[str, Any]
     new: bool
-    """Whether it becomes an item, rather than a version or a change of one."""
+    """True if it creates an item, false for a version or a change of one."""
 
 
 class ValidationPolicy(Protocol):
-    """Decides whether something may be written, beside what a board's rules say without code."""
+    """A judge of writes, in addition to the declarative rules of a board."""
 
     def check(self, writing: Writing) -> str | None:
-        """Why it may not be, as a sentence for the agent that says what may; `None` when it may."""
+        """Returns a sentence for the agent on why the write is refused and what is allowed; `None` to allow it."""
         ...
 
 
 class Verdict(StrEnum):
-    """What an access policy says of a change that it does not deny."""
+    """The answer of an access policy that does not deny a change."""
 
     ALLOW = "allow"
-    """It may be made, unless another policy denies it; `deny-rest` after this one lets it pass."""
+    """The change may be made unless another policy denies it; a later `deny-rest` lets it pass."""
     NO_OPINION = "no opinion"
-    """The policy is not about it."""
+    """The policy does not judge changes like this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """The change must not be made; `reason` is a sentence for the agent that says who may, or what may be."""
+    """The refusal of a change. `reason` is a sentence for the agent on who may make it, or which change is allowed."""
 
     reason: str
 
 
 class AccessPolicy(Protocol):
-    """Decides who may change what, beside roles and scopes."""
+    """A judge of changes, in addition to roles and scopes."""
 
     def decide(self, principal: Principal, change: Change) -> Verdict | Deny:
-        """Whether the change may be made.
+        """Judges one change of a principal.
 
-        `principal.role_on(change.board)` is the role that counts there. Of several changes of one call each is asked
-        about; one denied is the end of all of them.
+        `principal.role_on(change.board)` is the role that applies there. Each change of a call is judged by itself;
+        one denial refuses the whole call.
         """
         ...

@@ -1,8 +1,8 @@
 """Pressure: more is protected than a board's budget allows, so that pruning cannot help.
 
-It begins when what the guard holds exceeds `target_tokens`, and ends when it is at or under the high-water
-mark: between the two it stays as it is. Counted is what everybody sees in working memory, without the hot
-issue that tells of it: a private item neither causes pressure nor shows in its figures.
+It begins when protected items exceed `target_tokens`, and ends when they are at or below the high-water mark; in
+between it stays as it is. Only items of working memory that everybody sees are counted, without the hot issue that
+reports the pressure: a private item neither causes pressure nor shows in its figures.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from .tokens import DEFAULT_TOKENIZER
 from .values import dataclass
 
 KEY = "board:pressure"
-"""The entry by which the server tells of it; only the server writes it."""
+"""The key of the entry by which the server reports pressure; only the server writes it."""
 ALWAYS = frozenset({ItemType.REPLY, ItemType.ANSWER, ItemType.CRITIQUE, ItemType.DECISION})
-"""Types that may be posted under pressure whatever their importance: they end debates, or carry them on."""
+"""Types that may be posted under pressure whatever their importance, because they end debates or advance them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What holds so much: an open debate (`root` is its item), or constraints, hot issues, watchers, importance."""
+    """A reason why items are protected, with their number and tokens.
+
+    It is an open debate, whose item is `root`, or one of constraints, hot issues, watched items and importance.
+    """
 
     what: str
     root: str | None
@@ -31,7 +34,10 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Unblocker:
-    """An agent and the item that waits for it: `duty` is acknowledge, respond, retire or lower (what it wrote)."""
+    """An agent that could release an item.
+
+    `duty` is acknowledge, respond, or for an item of its own retire or lower.
+    """
 
     agent: str
     duty: str
@@ -40,9 +46,9 @@ class Unblocker:
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """What is held, most tokens first, and by whom it could be let go, longest waiting first.
+    """What is protected and why, most tokens first, and who could release it, longest waiting first.
 
-    `tokenizer` is the board's, which counts the words as well.
+    `tokenizer` is the board's, which also counts the text of the hot issue.
     """
 
     target_tokens: int
@@ -56,7 +62,7 @@ class Pressure:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The text of the hot issue, counted and hashed."""
+    """The text of the hot issue, with its tokens and hash."""
 
     text: str
     tokens: int
@@ -64,4 +70,4 @@ class Wording:
 
 
 Describe = Callable[[Pressure], Wording]
-"""Says it for readers. Runs inside the write transaction: pure, quick, no I/O."""
+"""Renders pressure as text for readers. It runs inside the write transaction: pure, quick, no I/O."""

@@ -1,4 +1,4 @@
-"""A pruning pass: its input, its answer, and what each of its steps takes."""
+"""A pruning pass: its input, its plan, and the rules by which its steps take items."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An item of working memory as a pass sees it. `analysed`: an `analyzed_by` edge touches it."""
+    """An item of working memory as a pass sees it. `analysed` means that an `analyzed_by` edge touches it."""
 
     number: int
     type: ItemType
@@ -31,45 +31,53 @@ class Candidate:
     superseded: bool
     analysed: bool
     debated_before: bool
-    """A debate on it was opened and closed."""
+    """True when a debate on it was opened and closed."""
     reads: int = 0
-    """How often it was read by id, key or query; counted some seconds late."""
+    """How often it was read by id, key or query; the count may be some seconds old."""
     last_read: datetime | None = None
     owner: str = ""
-    """Whom its author acts for; the author where nobody else is known."""
+    """The owner for whom its author acts; the author itself if no other owner is known."""
     fresh: bool = False
-    """It was posted, changed, read or cited lately, as the board's configuration has it."""
+    """True when it was posted, changed, read or cited within the board's `fresh_seconds`."""
     open_work: bool = False
-    """An open problem, an active plan, a standing decision, an unanswered question, or what an active item
-    depends on: of its owner's it leaves last."""
+    """True for work that is not finished; it leaves after everything else of its owner.
+
+    That is an open problem, an active plan, a standing decision, an unanswered question, or an item on which an active
+    item depends.
+    """
     bears: tuple[int, ...] = ()
-    """Live items that it leaves after, `MOST_BORNE` at most: those of importance `BEARING` and more that rest on it,
-    and claims that fell which it refutes."""
+    """Numbers of live items after which it leaves, at most `MOST_BORNE`.
+
+    They are items of importance `BEARING` or more that rest on it, and fallen claims that it refutes.
+    """
 
     @property
     def fell(self) -> bool:
-        """It was found not to hold."""
+        """True when it was found to be wrong."""
         return self.status is Status.INVALIDATED
 
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """Working memory at the moment of the decision, oldest change first, and what may not go: what the guard holds,
-    what open debates cite, as far as there is room, and what came back from the archive a while ago."""
+    """Working memory at the moment of the decision, oldest change first, and what may not leave.
+
+    `protected` are the items that the guard holds, items that open debates cite, as far as there is room for them, and
+    items recently restored from the archive.
+    """
 
     config: BoardConfig
     candidates: tuple[Candidate, ...]
     protected: Mapping[int, Protection]
     tokens: int
     crowded: frozenset[int] = frozenset()
-    """What open debates cite that may go all the same, because what they cite fills its room."""
+    """Items that open debates cite and that may leave all the same, because other cited items fill the room."""
     threads: frozenset[int] | None = None
-    """The threads whose members are all among the candidates; `None` when that is so of every thread."""
+    """Threads all of whose members are among the candidates; `None` if that is true of every thread."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """An item to archive, the step of the pass that takes it (1 to 4) and why, in a few words."""
+    """An item to archive, the step of the pass that takes it (1 to 4), and the reason in a few words."""
 
     number: int
     step: int
@@ -78,60 +86,62 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a pass moves, in order; and finished threads worth a summary, as (thread, members)."""
+    """The moves of a pass, in order, and finished threads worth a summary, as pairs of thread and members."""
 
     moves: tuple[Move, ...] = ()
     threads: tuple[tuple[int, tuple[int, ...]], ...] = ()
     policy: str = DEFAULT_POLICY
-    """Which policy ordered the fourth step."""
+    """The policy that ordered the fourth step."""
     warning: str = ""
-    """Why it is not the one the board wants, if it is not."""
+    """The reason why that is not the board's policy; empty if it is."""
 
 
 Decide = Callable[[Workspace], Plan]
-"""A pass's decision. Runs inside the write transaction: pure, quick, no I/O."""
+"""Makes the plan of a pass. It runs inside the write transaction: pure, quick, no I/O."""
 
 EXEMPT = 5
-"""Importance from which an item leaves only when it is finished or expired, whatever the ceilings say."""
+"""The importance from which an item leaves only when it is finished or expired, whatever the ceilings are."""
 
 
 BEARING = 3
-"""Importance from which an item keeps what it rests on until it leaves itself."""
+"""The importance from which an item keeps those it rests on until it leaves itself."""
 MOST_BORNE = 64
-"""Most items that are told to rest on one."""
+"""Most items in `Candidate.bears`."""
 
 
 CROWDED = "cited in an open debate, no room for it there"
-"""What is told of what leaves though an open debate cites it."""
+"""The reason given for an item that leaves although an open debate cites it."""
 
 
 def exempt(status: Status | str, importance: int) -> bool:
-    """Whether importance alone keeps an item from leaving. What it keeps so counts as held."""
+    """Tells whether an item's importance alone keeps it from leaving; such an item counts as protected."""
     return status == Status.ACTIVE and importance >= EXEMPT
 
 
 class Reach(StrEnum):
-    """How much of working memory a decision is shown. What is left out, it would not have named.
+    """The part of working memory that a decision gets. The rest contains nothing that it would name.
 
-    Where an owner has more than its share, a decision is shown all of it, whatever it wants.
+    If an owner has more than its share, a decision gets all of working memory in any case.
     """
 
     ENOUGH = "enough"
-    """As much as brings the board to its low-water mark when every step takes its candidates in the default
-    order, and no item that is protected but in threads: the same plan as from all of it."""
+    """Enough to bring the board to its low-water mark if every step takes its candidates in the default order.
+
+    Protected items are included only as members of threads. The plan is the same as from all of working memory.
+    """
     BAND = "band"
-    """As much of the finished, the logs and the threads, and all that step 4 may take in whatever order."""
+    """The same part of finished items, logs and threads, and everything that step 4 may take in any order."""
     ALL = "all"
 
 
 Reaching = Callable[[BoardConfig], Reach]
-"""How much of working memory a decision wants to be shown, by the configuration of the board."""
+"""Chooses the part of working memory that a decision gets, by the configuration of the board."""
 
 
 def takes(step: PassStep, item: Candidate, config: BoardConfig) -> bool:
-    """Whether a step takes an item that nothing holds, as long as the pass still needs room.
+    """Tells whether a step takes an unprotected item while the pass still needs room.
 
-    A thread goes as a whole, so `finished` decides for `PassStep.THREADS`.
+    A thread leaves as a whole, so `finished` decides for `PassStep.THREADS`.
     """
     match step:
         case PassStep.RESOLVED:
@@ -145,12 +155,12 @@ def takes(step: PassStep, item: Candidate, config: BoardConfig) -> bool:
 
 
 def hardest(config: BoardConfig) -> int:
-    """The highest importance that the last step takes from a board above its high-water mark."""
+    """Returns the highest importance that the last step may take from a board above its high-water mark."""
     return min(config.hard_ceiling, EXEMPT - 1)
 
 
 def reason(step: PassStep, status: Status, importance: int) -> str:
-    """Why a step takes an item, in a few words."""
+    """Returns the reason why a step takes an item, in a few words."""
     match step:
         case PassStep.RESOLVED:
             return status.lower() if status in FINISHED else "superseded"
@@ -163,12 +173,13 @@ def reason(step: PassStep, status: Status, importance: int) -> str:
 
 
 def finished(thread: Sequence[Candidate], protected: Container[int]) -> tuple[Candidate, ...]:
-    """What a summary of a thread would cover, if the thread is over; nothing else.
+    """Returns the members of a thread that a summary would cover, if the thread is over; otherwise nothing.
 
-    Over: no member is protected, and a debate on one was closed, or one is resolved, or the newest is a
-    DECISION or an ANSWER. `thread` is all of its live members in order of posting; private ones and
-    CONSTRAINTs are not covered, and decide nothing, so that what is proposed does not tell of them. What
-    is ACTIVE and of importance `EXEMPT` may end a thread and is not covered; nor is open work but decisions.
+    `thread` has all its live members in order of posting. It is over if no member is protected and one of these holds:
+    a debate on a member was closed, a member is RESOLVED, or the newest is a DECISION or an ANSWER.
+
+    Private members and CONSTRAINTs are neither covered nor considered, so that a proposal reveals nothing of them. Not
+    covered either are ACTIVE members of importance `EXEMPT` and open work other than decisions.
     """
     if any(c.number in protected for c in thread):
         return ()
@@ -182,14 +193,14 @@ def finished(thread: Sequence[Candidate], protected: Container[int]) -> tuple[Ca
 
 
 def _undone(member: Candidate) -> bool:
-    """Whether work is open that no summary closes. A decision is: the summary has it."""
+    """Tells whether the member is open work that a summary does not end; it does end decisions, which it keeps."""
     return member.open_work and member.type is not ItemType.DECISION
 
 
 def beyond_shares(config: BoardConfig, used: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:
-    """How many tokens of working memory one owner may have, and who has more, most first.
+    """Returns the most tokens of working memory that one owner may have, and the owners with more, the largest first.
 
-    `used` are the tokens by owner. Nobody has too much where there is no other owner, the server aside.
+    `used` maps owners to their tokens. If there is only one owner besides the server, it never has too many.
     """
     allowed = int(config.low_tokens * config.owner_share)
     others = {owner: tokens for owner, tokens in used.items() if owner != SYSTEM and tokens > 0}
@@ -200,15 +211,15 @@ def beyond_shares(config: BoardConfig, used: Mapping[str, int]) -> tuple[int, tu
 
 
 def freed_by_summary(sources: Iterable[Candidate]) -> int:
-    """Tokens that a summary of them frees at least: it is accepted only below a third of its sources."""
+    """Returns the tokens that a summary frees at least: it is accepted only below a third of its sources' tokens."""
     return sum(c.tokens for c in sources) * 2 // 3
 
 
 @dataclass(frozen=True, slots=True)
 class PassOutcome:
-    """What a pass did. `moved` are ids with step and reason; tokens count working memory before and after.
+    """The result of a pass. `moved` has triples of id, step and reason; tokens count working memory before and after.
 
-    `private_freed` is the part of the tokens that only the authors of what was moved may know of.
+    `private_freed` is the part of the freed tokens that only the authors of the moved items may know.
     """
 
     moved: tuple[tuple[str, int, str], ...]

@@ -1,6 +1,6 @@
-"""Remarks on a post beside storing it: that it was said before, or what it stands against.
+"""Remarks on a post: for example that it repeats an item, or what contradicts it.
 
-A remark refuses nothing: whoever posted decides what to make of it.
+A remark refuses nothing: the author of the post decides what to do about it.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from .values import dataclass
 
 
 class RemarkKind(StrEnum):
-    """Why the items of a remark are named."""
+    """The relation of the post to the items that the remark names."""
 
     SAME = "same"
-    """The agent posted it before, and it stands: nothing was stored again."""
+    """The same agent posted it before, and it stands: nothing was stored again."""
     CRITICISED = "criticised"
-    """Open critiques that what the post criticises had already."""
+    """The items are open critiques of the same item that the post criticises."""
     OVER = "over"
-    """The post criticises or replies to them, and they were withdrawn or invalidated before: no debate opens."""
+    """The post criticises or replies to the items, which were withdrawn or invalidated before: no debate opens."""
     FALLEN = "fallen"
-    """They say the same, and were withdrawn or invalidated."""
+    """The items say the same, and were withdrawn or invalidated."""
     NUMBERS = "numbers"
-    """They say the same but for the numbers, and stand."""
+    """The items say the same except for numbers, and stand."""
     CLAIM = "claim"
-    """It supersedes or refutes them, which is a claim until their authors agree."""
+    """The post supersedes or refutes the items, which is only a claim until their authors agree."""
     ASKS = "asks"
-    """It is a question that waits for answers of the agents in `fields`."""
+    """The post is a question that waits for answers of the agents in `fields`."""
     ANSWERS = "answers"
-    """It replies to this question or critique, which waits for the agents in `fields`, or for nobody any more."""
+    """The post replies to this question or critique, which still waits for the agents in `fields`, if any."""
     UNSEEN = "unseen"
-    """Others wrote them on the same matter, and the agent was not shown them yet."""
+    """Other agents wrote the items on the same subject, and this agent was not shown them yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A remark on the post at `place` (from 0) of its call: the items it is about, oldest first, and how many `more`.
+    """A remark on the post at `place` (from 0) of a call, with the items it is about, oldest first.
 
-    `fields` are those of a repeated post that differ from the item as it stands, and were left as they are; of
-    questions the agents that owe an answer.
+    `more` counts items that are not named. For a repeated post, `fields` are those that differ from the stored item,
+    which keeps its own. For questions and answers they are agents that owe an answer.
     """
 
     place: int

@@ -1,4 +1,4 @@
-"""Retention: which kinds of archived items lose their content after a while, by whose decision and why."""
+"""Retention: which types of archived items lose their content after a while, by whose decision and why."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from .values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The decision of an operator. Each kind has the time that must have passed since anything happened to an item.
+    """An operator's decision to forget archived items. `after` maps types to the time since an item's last event.
 
-    Kinds that are not named are kept for good.
+    Items of other types are kept for good.
     """
 
     after: Mapping[ItemType, timedelta]
     decided_by: str
     reason: str
     boards: tuple[str, ...] = ()
-    """Boards that it is for; empty: all."""
+    """Boards to which the decision applies; empty for all."""
 
     def covers(self, board: str) -> bool:
+        """Tells whether the decision applies to the board."""
         return not self.boards or board in self.boards
 
     def missing(self, there: Collection[str]) -> list[str]:
-        """Boards that it names and that are not `there`; they may be made later."""
+        """Returns the boards it names that are not among `there`; they may be created later."""
         return [board for board in self.boards if board not in there]
 
 
 @dataclass(frozen=True, slots=True)
 class Forgettable:
-    """An item that may be forgotten now. `size` is the bytes of its texts, tags and metadata, former versions too."""
+    """An item that may be forgotten now. `size` is the bytes of texts, tags and metadata in all its versions."""
 
     number: int
     id: str

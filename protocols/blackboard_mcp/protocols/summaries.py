@@ -83,8 +83,8 @@ class SummaryRequest:
 
     `thread` is its number, `name` its id. `seen` maps each source to the `seq` at which it was read; if a source
     changes, the request is void. `holder` holds the request until `held_until`, under the token `lease`. That is a
-    sequence of the board, so a later holder's token is always higher; it is 0 until somebody takes the request. After
-    `due_at` nobody can take it any more, and the server writes the summary without a model.
+    sequence of the board, so a later holder's token is always higher; it is 0 until somebody takes the request. Once
+    `due_at` has passed and nobody holds the request, the server writes the summary without a model.
     """
 
     board: str
