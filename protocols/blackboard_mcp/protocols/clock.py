@@ -19,6 +19,7 @@ class SystemClock:
     """The machine's own clock."""
 
     def now(self) -> datetime:
+        """Returns the machine's present time in UTC."""
         return datetime.now(UTC)
 
 

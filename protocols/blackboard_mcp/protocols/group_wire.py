@@ -83,6 +83,7 @@ class ConsumeAnswer(RootModel[WorkAnswer | GroupsAnswer | DeadLettersAnswer | Gr
 
 
 def wire_delivery(delivery: Delivery) -> WireDelivery:
+    """Returns a delivery as structured results show it."""
     return WireDelivery(
         handle=str(delivery.handle),
         event=wire_event(delivery.event),
@@ -92,6 +93,7 @@ def wire_delivery(delivery: Delivery) -> WireDelivery:
 
 
 def wire_dead(letter: DeadLetter) -> WireDeadLetter:
+    """Returns a dead letter as structured results show it."""
     return WireDeadLetter(
         handle=str(letter.handle),
         event=wire_event(letter.event),
@@ -102,6 +104,7 @@ def wire_dead(letter: DeadLetter) -> WireDeadLetter:
 
 
 def wire_group(state: GroupState) -> WireGroup:
+    """Returns a group as structured results show it."""
     group: Group = state.group
     return WireGroup(
         group=group.name,

@@ -74,7 +74,9 @@ class Summariser(Protocol):
         """
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Closes connections that it holds open."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,7 @@ _LISTED = 32
 
 
 def wire_item(item: Item) -> WireItem:
+    """Returns an item as structured results show it."""
     cites: dict[str, list[str]] = {}
     for kind, id_ in item.cites:
         cites.setdefault(str(kind), []).append(id_)
@@ -212,6 +213,7 @@ class WireEvent(_Wire):
 
 
 def wire_event(event: Event) -> WireEvent:
+    """Returns an event as structured results show it."""
     return WireEvent(
         seq=event.seq,
         event=str(event.event),
@@ -353,6 +355,7 @@ class SubscriptionAnswer(_Wire):
 
 
 def wire_subscription(held: Subscription, seq: int) -> SubscriptionAnswer:
+    """Returns a subscription and the board's sequence as structured results show them."""
     return SubscriptionAnswer(
         id=held.id, subscription=held.id, name=held.name, filter=held.filter, cursor=held.cursor, seq=seq
     )
@@ -370,6 +373,7 @@ class SubscriptionsAnswer(_Wire):
 def wire_subscriptions(
     held: Sequence[Subscription], seq: int, ended: str | None = None
 ) -> SubscriptionsAnswer:
+    """Returns an agent's subscriptions as structured results show them; `ended` is the one that was just ended."""
     return SubscriptionsAnswer(
         subscriptions=[wire_subscription(s, seq) for s in held if s.expired_at is None],
         seq=seq,
@@ -531,6 +535,12 @@ def wire_debate(
     closes: str = "",
     last_seen: Mapping[str, datetime] | None = None,
 ) -> DebateAnswer:
+    """Returns a debate as structured results show it.
+
+    `item` is the id of the item that was asked about. `items` maps numbers to those items of the debate that the
+    reader may see. `closes` says what would close the debate.
+    """
+
     def name(number: int) -> str:
         return items[number].id if number in items else str(number)
 
@@ -594,6 +604,7 @@ class WireSummaryRequest(_Wire):
 
 
 def wire_summary_request(request: SummaryRequest) -> WireSummaryRequest:
+    """Returns a request for a summary as structured results show it."""
     return WireSummaryRequest(
         thread=request.name,
         sources=list(request.sources),
@@ -673,6 +684,7 @@ class WireRequest(_Wire):
 
 
 def wire_request(request: AgentRequest) -> WireRequest:
+    """Returns a request from agent to agent as structured results show it."""
     return WireRequest(
         id=request.id,
         asker=request.asker,

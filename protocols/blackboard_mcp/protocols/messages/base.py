@@ -1,9 +1,9 @@
-"""The parts of every communication protocol: key shapes, bodies, states, and the class they hang on.
+"""The parts of every communication protocol: key shapes, message bodies, states, and the base class.
 
-A protocol says under which keys its messages stand, who writes them when, and what their texts hold. Its
-keys are relative: to the board they are posted on, and to a **scope**, one segment that keeps two uses of
-the same protocol apart. `RequestResult(scope="research").request_key("r1")` is `research:request:r1`: the
-scope, the kind of message, and the typed parts of its shape, so every key can be read back.
+A protocol says under which keys its messages stand, who writes them when, and what their texts contain. Its keys are
+relative to the board and to a **scope**, one segment that keeps two uses of the same protocol apart.
+`RequestResult(scope="research").request_key("r1")` is `research:request:r1`: the scope, the kind of message, and the
+typed parts of its shape. So every key can be parsed again.
 
 Nothing here posts or reads anything. The grammar of keys and of globs is that of `protocols.keys`.
 """
@@ -34,16 +34,17 @@ _SEGMENT = re.compile(r"[\w\-./@#]+\Z")
 _NUMBER = re.compile(r"(?:0|[1-9][0-9]{0,8})\Z")
 
 Words = Annotated[str, StringConstraints(min_length=1, max_length=20_000, pattern=r"\S")]
-"""Text that says something."""
+"""A text that is not blank."""
 Line = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"\S")]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=MAX_PART, pattern=r"^[\w\-./@#]+$")]
-"""An agent, an id or a term, as it stands in a key."""
+"""The name of an agent, an id or a term, in the form that a key allows."""
 Count = Annotated[int, Field(ge=0, le=999_999_999)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
 def _plain(value: Any) -> Any:
-    """
+    """Returns `value` if it is plain JSON within the bounds.
+
     Raises:
         ValueError: not JSON, NaN or infinite, nested deeper than 8, or of more than 1,000 values.
     """
@@ -70,19 +71,19 @@ def _plain(value: Any) -> Any:
 
 
 Facts = Annotated[dict[str, Any], BeforeValidator(_plain), Field(max_length=200)]
-"""A JSON object of the users' own: at most 8 levels deep and 1,000 values."""
+"""A JSON object with contents of the users' choice: at most 8 levels deep and 1,000 values."""
 
 
 class Body(BaseModel):
-    """What a message says: strict, bounded, and nothing beside its fields."""
+    """The contents of a message: strictly typed, bounded, and without unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
 
     def to_text(self) -> str:
-        """The text to post: compact JSON, without what is left at its default.
+        """Returns the text to post: compact JSON without fields that have their default.
 
         Raises:
-            InvalidInput: longer than `MAX_BODY`.
+            InvalidInput: the text is longer than `MAX_BODY`.
         """
         text = self.model_dump_json(exclude_defaults=True)
         if len(text) > MAX_BODY:
@@ -93,7 +94,7 @@ class Body(BaseModel):
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """The message that a text holds.
+        """Parses a message from a text.
 
         Raises:
             InvalidInput: too long, not JSON, or not of this form; the first mistake is named.
@@ -121,10 +122,10 @@ class Part:
     kind: Literal["name", "number"] = "name"
 
     def written(self, value: str | int) -> str:
-        """The part as a segment of a key.
+        """Returns the value as a segment of a key.
 
         Raises:
-            InvalidInput: not of its kind; the mistake is named.
+            InvalidInput: the value does not fit the part; the message names the mistake.
         """
         if self.kind == "number":
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 999_999_999:
@@ -135,7 +136,7 @@ class Part:
         return _segment(value, self.name, MAX_PART)
 
     def read(self, segment: str) -> str | int | None:
-        """The value that a segment holds; `None` when it holds none."""
+        """Parses the value in a segment; `None` if the segment does not fit the part."""
         if self.kind == "number":
             return int(segment) if _NUMBER.match(segment) else None
         try:
@@ -171,7 +172,7 @@ def _segment(value: object, what: str, most: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeyShape:
-    """One kind of message: its keys are `scope:kind` and the parts, its text is a `body`.
+    """One kind of message: its keys consist of scope, kind and parts, and its text is a `body`.
 
     `writer` says who writes it and when, as a sentence for people.
     """
@@ -182,13 +183,13 @@ class KeyShape:
     writer: str
 
     def outline(self, scope: str = "{scope}") -> str:
-        """The shape for a reader: `{scope}:part:{id}:{number}`."""
+        """Returns the shape as readers see it: `{scope}:part:{id}:{number}`."""
         return ":".join([scope, self.kind, *(f"{{{part.name}}}" for part in self.parts)])
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A key read back: whose protocol it is, its scope, its kind and its typed parts."""
+    """A parsed key: its protocol, scope, shape and typed parts."""
 
     protocol: type[MessageProtocol]
     scope: str
@@ -197,25 +198,27 @@ class Address:
 
     @property
     def kind(self) -> str:
+        """The kind of the message."""
         return self.shape.kind
 
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """The states that something goes through: where it may begin, and where each leads. Others are refused."""
+    """The states of a protocol's subject: where it may begin, and the states that each may lead to."""
 
     first: frozenset[str]
     moves: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def final(self) -> frozenset[str]:
-        """States that lead nowhere."""
+        """The states that lead to no other."""
         return frozenset(state for state, after in self.moves.items() if not after)
 
     def check(self, old: str | None, new: str) -> None:
-        """
+        """Checks that `old` may become `new`; `old` is `None` if nothing exists yet.
+
         Raises:
-            Conflict: no declared transition leads from `old` (`None`: nothing is there yet) to `new`.
+            Conflict: no declared transition leads from `old` to `new`.
         """
         allowed = self.first if old is None else self.moves.get(old, frozenset())
         if new not in allowed:
@@ -229,10 +232,10 @@ class States:
 
 
 class MessageProtocol:
-    """The base of all protocols; a subclass names itself, its version, its shapes, and its states if it has any.
+    """The base of all protocols; a subclass defines its name, version and shapes, and states if it has any.
 
-    The subclass's docstring begins with what the protocol is for. `shapes` have kinds that no other
-    registered protocol uses. `states` are those of the things the protocol is about.
+    The first line of the subclass's docstring says what the protocol is for. Kinds in `shapes` must differ from those
+    of all other registered protocols. `states` are those of the things that the protocol is about.
     """
 
     name: ClassVar[str]
@@ -241,20 +244,22 @@ class MessageProtocol:
     states: ClassVar[States | None] = None
 
     def __init__(self, scope: str) -> None:
-        """
+        """Makes the protocol for one scope.
+
         Raises:
-            InvalidInput: a scope that is none; the mistake is named.
+            InvalidInput: the scope is not valid; the message names the mistake.
         """
         self.scope = _segment(scope, "scope", MAX_SCOPE)
 
     @classmethod
     def purpose(cls) -> str:
-        """What it is for, in a sentence."""
+        """Returns a sentence on what the protocol is for."""
         return (cls.__doc__ or "").strip().split("\n", 1)[0]
 
     @classmethod
     def shape(cls, kind: str) -> KeyShape:
-        """
+        """Returns the shape of a kind of message.
+
         Raises:
             InvalidInput: the protocol has no such kind of message.
         """
@@ -265,10 +270,10 @@ class MessageProtocol:
         raise InvalidInput(f"{cls.name} has no '{kind[:40]}'; there are: {kinds}. {_NOTHING}")
 
     def key(self, kind: str, **parts: str | int) -> str:
-        """The key of a message.
+        """Returns the key of a message.
 
         Raises:
-            InvalidInput: a part is missing, unknown or not of its kind; the mistake is named.
+            InvalidInput: a part is missing, unknown or of the wrong kind; the message names the mistake.
         """
         shape = self.shape(kind)
         wanted = [part.name for part in shape.parts]
@@ -281,7 +286,13 @@ class MessageProtocol:
         )
 
     def pattern(self, kind: str | None = None, **parts: str | int) -> str:
-        """A glob of keys to query or subscribe to: all of the scope, one kind, or one with some parts given."""
+        """Returns a glob for queries and subscriptions.
+
+        It matches the whole scope, one `kind`, or messages of that kind with the given parts.
+
+        Raises:
+            InvalidInput: a part is unknown or of the wrong kind.
+        """
         if kind is None:
             return check_glob(f"{self.scope}:**")
         shape = self.shape(kind)
@@ -292,13 +303,13 @@ class MessageProtocol:
         return check_glob(":".join([self.scope, kind, *written]))
 
     def parse(self, key: str) -> Address | None:
-        """What a key of this protocol and scope says; `None` for every other key."""
+        """Parses a key of this protocol and scope; returns `None` for every other key."""
         found = self.read_key(key)
         return found if found is not None and found.scope == self.scope else None
 
     @classmethod
     def read_key(cls, key: str) -> Address | None:
-        """What a key of this protocol says, whatever its scope; `None` for every other key."""
+        """Parses a key of this protocol in any scope; returns `None` for every other key."""
         segments = key.split(":")
         if len(segments) < 2:
             return None
@@ -319,10 +330,10 @@ class MessageProtocol:
         return Address(cls, scope, shape, parts)
 
     def decode(self, key: str, text: str) -> tuple[Address, Body]:
-        """The message that stands under a key.
+        """Parses the key and the text of a message.
 
         Raises:
-            InvalidInput: no key of this protocol and scope, or a text that is not of its form.
+            InvalidInput: not a key of this protocol and scope, or a text that does not fit the kind of message.
         """
         address = self.parse(key)
         if address is None:

@@ -1,4 +1,4 @@
-"""Consistency check: whether statements go together, and which two do not."""
+"""Consistency check: whether statements are compatible, and which two are not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .base import ID, NUMBER, Body, Count, KeyShape, Line, MessageProtocol, Name
 
 
 class Statement(Body):
-    """A statement, under a name by which findings cite it, and the item that says it."""
+    """A statement, the name by which findings cite it, and the item that contains it."""
 
     name: Name
     text: Words
@@ -18,43 +18,58 @@ class Statement(Body):
 
 
 class StatementSet(Body):
-    """Statements that should go together; each name once."""
+    """Statements that should be compatible; each name occurs once."""
 
     statements: Annotated[tuple[Statement, ...], Field(min_length=1, max_length=200)]
 
     def model_post_init(self, _: object, /) -> None:
+        """Checks that each name occurs once.
+
+        Raises:
+            ValueError: a name occurs twice.
+        """
         names = [statement.name for statement in self.statements]
         if len(set(names)) != len(names):
             raise ValueError("a statement's name stands there twice")
 
 
 class CheckRequest(Body):
-    """Which version of the set is to be checked, and what for."""
+    """A request to check a version of the set, with an optional question."""
 
     version: Count
     question: Words | None = None
 
 
 class Contradiction(Body):
-    """Two statements that cannot both hold, and why; never one with itself."""
+    """Two different statements that cannot both be true, and the reason."""
 
     first: Name
     second: Name
     why: Line
 
     def model_post_init(self, _: object, /) -> None:
+        """Checks that the two statements differ.
+
+        Raises:
+            ValueError: they are the same.
+        """
         if self.first == self.second:
             raise ValueError("a statement contradicts another one, not itself")
 
 
 class Findings(Body):
-    """What the check found in that version: consistent exactly when no pair is named."""
+    """The result of checking that version: consistent exactly if no contradiction is named."""
 
     version: Count
     consistent: bool
     contradictions: Annotated[tuple[Contradiction, ...], Field(max_length=200)] = ()
 
     def model_post_init(self, _: object, /) -> None:
+        """Checks that `consistent` is true exactly if no contradictions are named.
+
+        Raises:
+            ValueError: it is not.
+        """
         if self.consistent == bool(self.contradictions):
             raise ValueError("consistent exactly when no contradictions are named")
 

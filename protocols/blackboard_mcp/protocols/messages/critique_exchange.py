@@ -1,4 +1,4 @@
-"""Critique exchange: a claim, what is said against it, how its author answers, and a verdict."""
+"""Critique exchange: a claim, objections to it, its author's answers, and a verdict."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from .base import ID, NUMBER, Body, KeyShape, Line, MessageProtocol, Name, State
 
 
 class ExchangeState(StrEnum):
+    """The state of an exchange."""
+
     CLAIMED = "CLAIMED"
     CRITICISED = "CRITICISED"
     REBUTTED = "REBUTTED"
@@ -34,34 +36,34 @@ EXCHANGE_STATES = States(
 
 
 class Thesis(Body):
-    """The claim, and the items it rests on."""
+    """A claim, and the items it rests on."""
 
     text: Words
     grounds: Annotated[tuple[Name, ...], Field(max_length=64)] = ()
 
 
 class Objection(Body):
-    """What is wrong, and how bad that is: 5 brings the claim down if it holds."""
+    """An objection, and its severity from 1 to 5: at 5 the claim fails if the objection holds."""
 
     text: Words
     severity: Annotated[int, Field(ge=1, le=5)] = 3
 
 
 class Rebuttal(Body):
-    """Why the objection does not hold."""
+    """The reason why an objection does not hold."""
 
     text: Words
 
 
 class Concession(Body):
-    """That the objection holds, and what is left of the claim."""
+    """The admission that an objection holds, and what remains of the claim."""
 
     text: Words
     narrowed: str = Field(default="", max_length=20_000)
 
 
 class Verdict(Body):
-    """Whether the claim stands, and why. `open` are objections that nobody answered."""
+    """The decision whether the claim stands, and the reason. `open` are numbers of objections that nobody answered."""
 
     stands: bool
     reason: Line

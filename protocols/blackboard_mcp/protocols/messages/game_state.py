@@ -1,4 +1,4 @@
-"""Game state: turns, moves and whose move it is, for anything that is played in turns."""
+"""Game state: turns, moves and the player whose turn it is, for anything that is played in turns."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from .base import ID, Body, Count, Facts, KeyShape, MessageProtocol, Name, Part,
 
 
 class GameStatus(StrEnum):
+    """The status of a game."""
+
     WAITING = "WAITING"
     RUNNING = "RUNNING"
     OVER = "OVER"
@@ -30,7 +32,7 @@ GAME_STATES = States(
 
 
 class Game(Body):
-    """How the game stands after a turn; `players` in the order in which they move."""
+    """The state of a game after a turn; `players` are in the order in which they move."""
 
     status: GameStatus
     turn: Count
@@ -39,6 +41,11 @@ class Game(Body):
     winners: Annotated[tuple[Name, ...], Field(max_length=32)] = ()
 
     def model_post_init(self, _: object, /) -> None:
+        """Checks that each player is listed once and that winners are players.
+
+        Raises:
+            ValueError: they are not.
+        """
         if len(set(self.players)) != len(self.players):
             raise ValueError("a player stands there twice")
         if not set(self.winners) <= set(self.players):
@@ -46,14 +53,14 @@ class Game(Body):
 
     @property
     def to_move(self) -> str | None:
-        """Whose move it is, while the game runs: turn 0 is the first player's."""
+        """The player whose turn it is, or `None` if the game does not run; turn 0 is the first player's."""
         return self.players[self.turn % len(self.players)] if self.status is GameStatus.RUNNING else None
 
     def after(self, player: str, state: dict[str, object]) -> Game:
-        """The game after the player's move.
+        """Returns the game with `state` after the player's move.
 
         Raises:
-            Conflict: it is not this player's move.
+            Conflict: it is not this player's turn.
         """
         if player != self.to_move:
             whose = "the game does not run" if self.to_move is None else f"it is {self.to_move}'s move"
@@ -62,7 +69,7 @@ class Game(Body):
 
 
 class Move(Body):
-    """What the player whose turn it is does."""
+    """A move of the player whose turn it is."""
 
     player: Name
     move: Facts

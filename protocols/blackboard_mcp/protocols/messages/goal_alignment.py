@@ -1,4 +1,4 @@
-"""Goal alignment: whether everybody reads the goal alike, before they work towards it."""
+"""Goal alignment: a check before the work that everybody understands the goal alike."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from .base import AGENT, ID, Body, Count, KeyShape, Line, MessageProtocol, Name,
 
 
 class AlignmentState(StrEnum):
+    """The state of a goal's alignment."""
+
     STATED = "STATED"
     ALIGNED = "ALIGNED"
     DIVERGED = "DIVERGED"
@@ -28,7 +30,7 @@ ALIGNMENT_STATES = States(
 
 
 class Goal(Body):
-    """What is wanted, how one tells that it is reached, and what it is not."""
+    """The goal: what is wanted, by which criteria it is reached, and what is excluded."""
 
     text: Words
     criteria: Annotated[tuple[Line, ...], Field(max_length=50)] = ()
@@ -36,7 +38,7 @@ class Goal(Body):
 
 
 class Interpretation(Body):
-    """How an agent reads a version of the goal, and what it would do first."""
+    """An agent's reading of a version of the goal, and what it would do first."""
 
     version: Count
     reading: Words
@@ -44,7 +46,7 @@ class Interpretation(Body):
 
 
 class Divergence(Body):
-    """Where two readings part."""
+    """A point in which two agents' readings differ."""
 
     first: Name
     second: Name
@@ -52,13 +54,18 @@ class Divergence(Body):
 
 
 class Alignment(Body):
-    """Whether the readings of a version agree: exactly when no divergence is named."""
+    """The result of comparing the readings of a version: they agree exactly if no divergence is named."""
 
     version: Count
     agreed: bool
     divergences: Annotated[tuple[Divergence, ...], Field(max_length=100)] = ()
 
     def model_post_init(self, _: object, /) -> None:
+        """Checks that `agreed` is true exactly if no divergences are named.
+
+        Raises:
+            ValueError: it is not.
+        """
         if self.agreed == bool(self.divergences):
             raise ValueError("agreed exactly when no divergences are named")
 

@@ -1,4 +1,4 @@
-"""Grounding: what a word means here, until everybody concerned says that it does."""
+"""Grounding: the meaning of a term on this board, until every party accepts it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from .base import AGENT, NUMBER, Body, Count, KeyShape, Line, MessageProtocol, N
 
 
 class GroundingState(StrEnum):
+    """The state of a term."""
+
     PROPOSED = "PROPOSED"
     REPAIRING = "REPAIRING"
     GROUNDED = "GROUNDED"
@@ -30,7 +32,7 @@ GROUNDING_STATES = States(
 
 
 class Meaning(Body):
-    """What the term means here, with examples, and who has to accept it."""
+    """A proposed meaning of the term, with examples, and the agents that have to accept it."""
 
     meaning: Words
     examples: Annotated[tuple[Line, ...], Field(max_length=20)] = ()
@@ -38,14 +40,14 @@ class Meaning(Body):
 
 
 class Acceptance(Body):
-    """An agent's word on a version of the meaning, best in words of its own."""
+    """An agent's acceptance of a version of the meaning, best paraphrased in its own words."""
 
     version: Count
     paraphrase: str = Field(default="", max_length=2_000)
 
 
 class Repair(Body):
-    """What was understood differently, and a better wording."""
+    """A misunderstanding of a version, and a better wording."""
 
     version: Count
     problem: Line
@@ -82,7 +84,7 @@ class Grounding(MessageProtocol):
 
     @staticmethod
     def grounded(meaning: Meaning, version: int, acceptances: dict[str, Acceptance]) -> bool:
-        """Whether every party accepted this version; `acceptances` by agent."""
+        """Tells whether every party accepted this version; `acceptances` maps agents to their acceptance."""
         return all(
             party in acceptances and acceptances[party].version == version for party in meaning.parties
         )

@@ -1,4 +1,4 @@
-"""Lifecycle signals: who is there, busy or idle, and who has gone."""
+"""Lifecycle signals: which agents are present, busy or idle, and which have left."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from .base import AGENT, Body, Count, KeyShape, MessageProtocol, Name, States
 
 
 class Phase(StrEnum):
+    """The phase of an agent."""
+
     STARTED = "STARTED"
     IDLE = "IDLE"
     STOPPING = "STOPPING"
@@ -29,7 +31,7 @@ PHASES = States(
 
 
 class Signal(Body):
-    """The phase an agent is in, what it can do, and why it changed."""
+    """The phase of an agent, its skills, and the reason for the change."""
 
     phase: Phase
     skills: Annotated[tuple[Name, ...], Field(max_length=16)] = ()
@@ -37,7 +39,7 @@ class Signal(Body):
 
 
 class Heartbeat(Body):
-    """A sign of life; `beat` counts up, `busy_with` names what the agent is at."""
+    """A sign of life; `beat` counts up, `busy_with` names what the agent works on."""
 
     beat: Count
     busy_with: Annotated[tuple[Name, ...], Field(max_length=16)] = ()

@@ -1,4 +1,4 @@
-"""Plan publication: a plan of steps with dependencies, its revisions, and how far each step is."""
+"""Plan publication: a plan of steps with dependencies, its revisions, and the progress of each step."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from .base import ID, Body, Count, KeyShape, Line, MessageProtocol, Name, Part, 
 
 
 class StepState(StrEnum):
+    """The state of a step."""
+
     PENDING = "PENDING"
     RUNNING = "RUNNING"
     DONE = "DONE"
@@ -32,7 +34,7 @@ STEP_STATES = States(
 
 
 class Step(Body):
-    """One step: what is done, after which others, and by whom, if that is settled."""
+    """One step: what is done, the names of the steps that must precede it, and who does it, if that is settled."""
 
     name: Name
     text: Line
@@ -41,15 +43,20 @@ class Step(Body):
 
 
 class Plan(Body):
-    """A revision of the plan: its steps in any order. Dependencies lead to steps of it and close no cycle."""
+    """A revision of the plan, with its steps in any order. Dependencies name steps of the plan and form no cycle."""
 
     goal: Line
     revision: Count
     steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=200)]
     why: str = Field(default="", max_length=2_000)
-    """Why it was revised."""
+    """The reason for the revision."""
 
     def model_post_init(self, _: object, /) -> None:
+        """Checks that names are unique and that dependencies name steps and form no cycle.
+
+        Raises:
+            ValueError: they do not.
+        """
         names = [step.name for step in self.steps]
         if len(set(names)) != len(names):
             raise ValueError("a step's name stands there twice")
@@ -60,10 +67,10 @@ class Plan(Body):
         self.order()
 
     def order(self) -> tuple[str, ...]:
-        """The names of the steps, each after all that it depends on, else as they stand.
+        """Returns the names of the steps in an order in which each comes after all that it depends on.
 
         Raises:
-            ValueError: the dependencies close a cycle.
+            ValueError: the dependencies form a cycle.
         """
         left = {step.name: set(step.after) for step in self.steps}
         ordered: list[str] = []
@@ -76,7 +83,7 @@ class Plan(Body):
         return tuple(ordered)
 
     def ready(self, states: Mapping[str, StepState]) -> tuple[str, ...]:
-        """Steps that can begin: pending ones whose dependencies are done or skipped."""
+        """Returns the names of steps that can begin: pending ones whose dependencies are done or skipped."""
         over = {name for name, state in states.items() if state in (StepState.DONE, StepState.SKIPPED)}
         return tuple(
             step.name
@@ -86,7 +93,7 @@ class Plan(Body):
 
 
 class StepStatus(Body):
-    """How far a step is, of which revision of the plan."""
+    """The state of a step, and the revision of the plan that it belongs to."""
 
     revision: Count
     state: StepState

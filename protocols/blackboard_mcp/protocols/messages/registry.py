@@ -1,7 +1,7 @@
-"""Protocols by name: the ten that come with the product, and those of an operator's own.
+"""Protocols by name: the ten built-in ones, and those of an operator.
 
-What is registered has been checked: a name, a version, key shapes that nobody else has, bodies that are
-bounded models, states that lead somewhere. So a key belongs to at most one of them.
+A registered protocol was checked: its name, version, key shapes that no other has, bodies that are bounded models, and
+states without loose ends. So a key belongs to at most one of them.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ _NAME = re.compile(r"[a-z][a-z0-9-]{0,31}\Z")
 
 
 class Registry:
-    """The protocols there are; the ten built in come first."""
+    """The known protocols, the ten built-in ones first."""
 
     def __init__(self, own: Iterable[type[MessageProtocol]] = ()) -> None:
-        """
+        """Registers the built-in protocols, then `own`.
+
         Raises:
             InvalidInput: one of `own` is not a protocol, or clashes with another.
         """
@@ -58,7 +59,7 @@ class Registry:
         """Adds a protocol.
 
         Raises:
-            InvalidInput: it is not one, or its name or a kind of its messages is taken; nothing was added.
+            InvalidInput: it is not a protocol, or its name or a kind of its messages is taken; nothing was added.
         """
         shown = _check(protocol)
         if protocol.name in self._named:
@@ -80,10 +81,12 @@ class Registry:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The names of all registered protocols."""
         return tuple(self._named)
 
     def get(self, name: str) -> type[MessageProtocol]:
-        """
+        """Returns the protocol of that name.
+
         Raises:
             InvalidInput: there is no such protocol.
         """
@@ -92,10 +95,10 @@ class Registry:
         return self._named[name]
 
     def about(self, only: Iterable[str] = ()) -> list[dict[str, Any]]:
-        """What a reader wants to know of each protocol, or of those named, as plain JSON values.
+        """Returns a description of each protocol, or of those named in `only`, as plain JSON values.
 
         Raises:
-            InvalidInput: there is no protocol of a name.
+            InvalidInput: a name belongs to no protocol.
         """
         chosen = [self.get(name) for name in only] or list(self)
         return [
@@ -123,17 +126,17 @@ class Registry:
         ]
 
     def parse(self, key: str) -> Address | None:
-        """Whose key it is and what it says; `None` when it is nobody's."""
+        """Parses a key of any registered protocol; returns `None` for every other key."""
         segments = key.split(":", 2)
         owner = self._kinds.get(segments[1]) if len(segments) > 2 else None
         return None if owner is None else owner.read_key(key)
 
 
 def _check(protocol: Any) -> str:
-    """A protocol's class by name, checked.
+    """Checks a protocol and returns the name of its class.
 
     Raises:
-        InvalidInput: what it lacks.
+        InvalidInput: it is not a valid protocol; the message names the mistake.
     """
     if not (isinstance(protocol, type) and issubclass(protocol, MessageProtocol)):
         raise InvalidInput(f"{str(protocol)[:80]} is no subclass of MessageProtocol.")

@@ -1,4 +1,4 @@
-"""Request and result: one asks, one answers, in parts where it takes long."""
+"""Request and result: one agent asks, another answers, in parts if that takes long."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .base import ID, NUMBER, Body, Count, Facts, KeyShape, Line, MessageProtoco
 
 
 class RequestState(StrEnum):
-    """Where a request is: waiting, held by somebody under a lease, or ended in one of four ways."""
+    """The state of a request: waiting, held by an agent under a lease, or ended in one of four ways."""
 
     OPEN = "OPEN"
     TAKEN = "TAKEN"
@@ -35,7 +35,7 @@ REQUEST_STATES = States(
 
 
 class Request(Body):
-    """What is asked, of whom, and until when. Exactly one of `to` (an agent) and `skill` is there."""
+    """A request, with its addressee and its deadline. Exactly one of `to` (an agent) and `skill` is given."""
 
     text: Words
     to: Name | None = None
@@ -44,18 +44,23 @@ class Request(Body):
     facts: Facts = Field(default_factory=dict)
 
     def model_post_init(self, _: object, /) -> None:
+        """Checks that exactly one of `to` and `skill` is given.
+
+        Raises:
+            ValueError: both are given, or neither is.
+        """
         if (self.to is None) == (self.skill is None):
             raise ValueError("exactly one of to and skill")
 
 
 class PartialResult(Body):
-    """A part of the answer; parts are numbered from 1 and add up."""
+    """A part of the answer. Parts are numbered from 1; together they are the answer so far."""
 
     text: Words
 
 
 class Result(Body):
-    """The end of the answer. `parts` is how many parts came before it; they belong to the answer."""
+    """The end of the answer. `parts` is the number of parts before it, which belong to the answer."""
 
     text: Words
     parts: Count = 0
@@ -63,14 +68,14 @@ class Result(Body):
 
 
 class Failure(Body):
-    """Why there is no answer. `retry`: another might have one."""
+    """The reason why there is no answer. With `retry` another agent might have one."""
 
     reason: Line
     retry: bool = False
 
 
 class Cancel(Body):
-    """The asker no longer wants the answer."""
+    """A cancellation: the asker no longer wants the answer."""
 
     reason: str = Field(default="", max_length=500)
 

@@ -11,6 +11,8 @@ from .base import ID, NUMBER, Body, Facts, KeyShape, Line, MessageProtocol, Name
 
 
 class TaskState(StrEnum):
+    """The state of a task."""
+
     OFFERED = "OFFERED"
     CLAIMED = "CLAIMED"
     DONE = "DONE"
@@ -39,34 +41,37 @@ class Offer(Body):
 
 
 class Claim(Body):
-    """Who has the task. `round` counts the offers of it from 1, one more with each reassignment."""
+    """The claim of a task by its `holder`.
+
+    The number in its key is the round: it starts at 1 and grows with each reassignment.
+    """
 
     holder: Name
     lease_seconds: Annotated[float, Field(gt=0, le=86_400)] = 300.0
 
 
 class Progress(Body):
-    """How far the holder is; also its sign of life."""
+    """A report on progress, from 0 to 1 in `share`; it also shows that the holder is alive."""
 
     share: Share
     text: str = Field(default="", max_length=2_000)
 
 
 class Done(Body):
-    """What came of it, and the items that show it."""
+    """The result of a task, and the items that show it."""
 
     text: Words
     items: Annotated[tuple[Name, ...], Field(max_length=64)] = ()
 
 
 class Failed(Body):
-    """Why it did not work."""
+    """The reason why a task failed."""
 
     reason: Line
 
 
 class Reassign(Body):
-    """Why the task is offered again, and to whom first, if to anybody."""
+    """The reason why a task is offered again, and the agent that is asked first, if any."""
 
     reason: Line
     to: Name | None = None

@@ -1,4 +1,4 @@
-"""Working-set state: what each agent is at, so that two do not do the same."""
+"""Working-set state: what each agent works on, so that no two do the same."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .base import AGENT, Body, KeyShape, Line, MessageProtocol, Name
 
 
 class Focus(Body):
-    """What an agent has in its focus: items, keys or files, and what it does with them."""
+    """The focus of an agent: items, keys or files, and what it does with them."""
 
     doing: Line
     items: Annotated[tuple[Name, ...], Field(max_length=64)] = ()
     paths: Annotated[tuple[Line, ...], Field(max_length=64)] = ()
     exclusive: bool = False
-    """Others should keep off."""
+    """True if other agents should not work on the same."""
 
 
 class WorkingSet(MessageProtocol):
@@ -32,14 +32,17 @@ class WorkingSet(MessageProtocol):
         KeyShape("focus", (AGENT,), Focus, "the agent itself, with ttl_seconds, renewed while it lasts"),
     )
     TTL_SECONDS: ClassVar[float] = 300.0
-    """A time to live that leaves room for a slow step."""
+    """A time to live in seconds that leaves room for a slow step."""
 
     def focus_key(self, agent: str) -> str:
         return self.key("focus", agent=agent)
 
     @staticmethod
     def clashes(mine: Focus, others: Mapping[str, Focus]) -> dict[str, tuple[str, ...]]:
-        """What others have in their focus as well, by agent, where either of the two wants it alone."""
+        """Returns the items and paths in both `mine` and another focus, by agent, if either of the two is exclusive.
+
+        `others` maps agents to their focus.
+        """
         wanted = {*mine.items, *mine.paths}
         shared = {
             agent: tuple(sorted(wanted & {*focus.items, *focus.paths}))
