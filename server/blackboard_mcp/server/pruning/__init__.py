@@ -1,1 +1,1 @@
-"""Pruning: the pruner, its steps, the policies that order them, and summaries."""
+"""Pruning: the pruner, its steps, the policies that order the steps, and summaries."""

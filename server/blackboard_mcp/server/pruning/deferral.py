@@ -1,6 +1,7 @@
-"""Items that leave after others, whatever the policy: open work, and grounds of important items.
+"""Items that leave after others whatever the policy: open work, and items that important ones rest on.
 
-Pure. It takes an order and puts off what has to wait; all else keeps its place.
+The functions are pure. They take an order and move back the items that must wait; all others keep their
+places.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from blackboard_mcp.protocols.pruning import Candidate
 
 
 def deferred(listed: Sequence[Candidate], gone: Container[int]) -> list[Candidate]:
-    """All of the candidates. Open work comes after the last of its owner's that has to wait for nothing.
+    """Returns all candidates, with those that must wait moved back.
 
-    What something rests on comes after that; after everything, where that is not among the candidates and not
-    `gone`.
+    Open work comes after its owner's last candidate that is neither open work nor a ground of another item.
+    An item that others rest on (`bears`) comes after those others; where one of them is neither a candidate
+    nor `gone`, it comes last.
     """
     place = {candidate.number: at for at, candidate in enumerate(listed)}
     last = {c.owner: at for at, c in enumerate(listed) if not c.open_work and not c.bears}
@@ -46,7 +48,9 @@ def deferred(listed: Sequence[Candidate], gone: Container[int]) -> list[Candidat
 
 
 def in_turn(listed: Sequence[Candidate], gone: Container[int]) -> list[Candidate]:
-    """Those that nothing rests on which is neither `gone` nor among them: their turn comes with it, not before."""
+    """Returns the candidates on which only other candidates or `gone` items rest; the others must wait for
+    later steps.
+    """
     left = list(listed)
     while True:
         numbers = {candidate.number for candidate in left}

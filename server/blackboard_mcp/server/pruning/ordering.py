@@ -1,6 +1,6 @@
-"""The policies that come with the server, and how a composition orders candidates.
+"""The built-in pruning policies, and the order that a composition of policies gives to candidates.
 
-Pure: candidates and figures in, an order out. Every order ends in the same tie-break, so it is total.
+The functions are pure. Every order ends in the same tie-break, so no two candidates are left unordered.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from ..plugins.bounded import OutOfOrder
 
 Key = Callable[[Candidate], Any]
 Order = Callable[[Sequence[Candidate], Mapping[str, int]], list[Candidate]]
-"""Candidates in the order in which they go, given the tokens of working memory by owner."""
+"""Function that returns candidates in the order in which they leave, given working memory's tokens by owner."""
 
 
 def token_importance(candidate: Candidate) -> Any:
-    """What is not fresh first; then the least important, oldest change first among equals."""
+    """Returns a sort key: fresh items last, then the least important first, then the oldest change first."""
     return candidate.fresh, candidate.importance, candidate.seq, candidate.number
 
 
 def least_recent(candidate: Candidate) -> Any:
-    """Longest ago read or written first."""
+    """Returns a sort key: the item that was read or written longest ago first."""
     read = candidate.last_read
     return candidate.updated_at if read is None else max(candidate.updated_at, read)
 
 
 def least_frequent(candidate: Candidate) -> Any:
-    """Least read first, oldest change first among equals."""
+    """Returns a sort key: the least read item first, then the oldest change first."""
     return candidate.reads, candidate.seq
 
 
 def largest(candidate: Candidate) -> Any:
-    """Most tokens per point of importance first."""
+    """Returns a sort key: the item with most tokens per point of importance first."""
     return -candidate.tokens / candidate.importance
 
 
@@ -51,13 +51,17 @@ KEYS: dict[str, Key] = {
 }
 DEFAULT = DEFAULT_POLICY
 SHARE = "fair-share"
-"""The owner who uses most of working memory loses first; what it has is ordered by what follows."""
+"""Policy by which the owner that uses most of working memory loses first; later policies order each owner's
+items.
+"""
 BUILT_IN = (*KEYS, SHARE)
 
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """Keys before the shares and after them, and at the end perhaps an order of a user's own."""
+    """An order made of sort keys before and after the sharing between owners, and optionally a user's own
+    policy at the end.
+    """
 
     before: tuple[Key, ...] = ()
     shares: bool = False
@@ -65,11 +69,12 @@ class Composition:
     last: EvictionPolicy | None = None
 
     def order(self, candidates: Sequence[Candidate], used: Mapping[str, int]) -> list[Candidate]:
-        """All of the candidates.
+        """Returns all candidates in the order in which they leave. `used` maps owners to their tokens in
+        working memory.
 
         Raises:
-            OutOfOrder: `last` named what it was not given.
-            Exception: whatever a key or an order of a user's raised.
+            OutOfOrder: the policy `last` named an item that it was not given.
+            Exception: any error of a user's own key or policy.
         """
         left = dict(used)
         placed = sorted(candidates, key=token_importance)
@@ -81,7 +86,9 @@ class Composition:
         return found
 
     def _shared(self, candidates: Sequence[Candidate], left: dict[str, int]) -> Iterable[Candidate]:
-        """From whoever uses most at each step; `left` is counted down."""
+        """Yields candidates, each from the owner who uses most at that moment; `left` is reduced by their
+        tokens.
+        """
         mine: dict[str, list[Candidate]] = {}
         for candidate in candidates:
             mine.setdefault(candidate.owner, []).append(candidate)
@@ -112,7 +119,7 @@ class Composition:
 
 
 def _groups(candidates: Sequence[Candidate], keys: Sequence[Key]) -> list[list[Candidate]]:
-    """Candidates by equal keys, smallest first; in a group they stand as they came."""
+    """Returns groups of candidates with equal keys, smallest keys first; inside a group the order stays."""
     if not keys:
         return [list(candidates)]
 
@@ -125,6 +132,11 @@ def _groups(candidates: Sequence[Candidate], keys: Sequence[Key]) -> list[list[C
 def _own_order(
     policy: EvictionPolicy, candidates: Sequence[Candidate], used: Mapping[str, int]
 ) -> list[Candidate]:
+    """Returns the candidates in the order of a user's policy; those that it does not name come last.
+
+    Raises:
+        OutOfOrder: the policy named an item that it was not given, or named one twice.
+    """
     left = {c.number: c for c in candidates}
     shown = tuple(sorted(candidates, key=lambda c: (c.seq, c.number)))
     named = list(islice(policy.order(shown, dict(used)), len(shown) + 1))

@@ -1,4 +1,4 @@
-"""Policies by name: those built in, and those the operator named at launch."""
+"""Pruning policies by name: the built-in ones, and those that the operator named at launch."""
 
 from __future__ import annotations
 
@@ -18,37 +18,42 @@ from .ordering import BUILT_IN, DEFAULT, KEYS, SHARE, Composition, Key, Order, t
 logger = logging.getLogger(__name__)
 
 MAX_NAME = 100
-"""Longest composition, in characters."""
+"""Most characters in the name of a composition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """The order of one pass: the policy whose it is, and why it is not the one the board wants, if so."""
+    """The order of one pass and the name of its policy; `warning` says why it is not the policy that the
+    board chose.
+    """
 
     policy: str
     order: Order
     warning: str = ""
     wanted: str = ""
-    """The policy of the board that it was prepared for."""
+    """The board's policy for which this order was prepared."""
 
 
 TOKEN_IMPORTANCE = Ranking(DEFAULT, Composition().order)
 
 
 def _instead(wanted: str, why: str) -> Ranking:
-    """The default order where a policy cannot be had."""
+    """Returns the default order, with a warning that says why the wanted policy is not available."""
     warning = f"policy '{wanted[:MAX_NAME]}' {why}; {DEFAULT} decided"
     return Ranking(DEFAULT, TOKEN_IMPORTANCE.order, warning, wanted)
 
 
 class Policies:
-    """What boards may choose from in this process."""
+    """Pruning policies that boards may choose in this process."""
 
     def __init__(self, named: Iterable[str] = ()) -> None:
-        """`named` are `NAME=package.module:Class`, of the launch configuration alone: they are imported and run.
+        """Imports and instantiates the policies that `named` lists as `NAME=package.module:Class`.
+
+        `named` comes from the launch configuration alone, because the classes are run.
 
         Raises:
-            InvalidInput: a name or path that is none, or a class that cannot be made or has no order.
+            InvalidInput: a name or path is not valid or given twice, or a class cannot be instantiated or has
+                no order.
         """
         self._own: dict[str, Any] = {}
         self._bounded: dict[str, Bounded] = {}
@@ -66,17 +71,19 @@ class Policies:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Names of all policies, built in and the operator's."""
         return (*BUILT_IN, *self._own)
 
     @property
     def own(self) -> tuple[str, ...]:
-        """Those of the operator's."""
+        """Names of the operator's policies."""
         return tuple(self._own)
 
     def check(self, policy: str) -> None:
-        """
+        """Checks that a text names a policy, or several that may be combined, joined by `+`.
+
         Raises:
-            InvalidInput: `policy` is no name, nor names joined by + that go together.
+            InvalidInput: it does not.
         """
         if len(policy) > MAX_NAME:
             raise InvalidInput(f"policy has at most {MAX_NAME} characters. Nothing was changed.")
@@ -97,7 +104,7 @@ class Policies:
                 )
 
     def composition(self, policy: str) -> Composition:
-        """What a checked name stands for."""
+        """Returns the composition that a checked name stands for."""
         before: list[Key] = []
         after: list[Key] = []
         shares, last = False, None
@@ -114,11 +121,11 @@ class Policies:
         return Composition(tuple(before), shares, tuple(after), last)
 
     def foreign(self, policy: str) -> bool:
-        """Whether a class of the operator's has a part in it."""
+        """Tells whether one of the operator's classes is part of the policy."""
         return any(part in self._own for part in policy.split("+"))
 
     def reach(self, policy: str) -> Reach:
-        """How much of working memory an order has to see: the owners' shares are shares of all of it."""
+        """Returns how much of working memory the policy must see; owners' shares need all of it."""
         if policy == DEFAULT:
             return Reach.ENOUGH
         return Reach.ALL if self.foreign(policy) or SHARE in policy.split("+") else Reach.BAND
@@ -126,9 +133,10 @@ class Policies:
     async def prepare(
         self, policy: str, free: Sequence[Candidate], used: Mapping[str, int]
     ) -> Ranking | None:
-        """The order that a policy of the operator's gives to `free`, asked for outside any transaction.
+        """Asks the operator's policy, outside any transaction, for its order of the candidates `free`.
 
-        `None` where `policy` needs no such preparation.
+        Returns `None` for a policy that needs no such preparation. Where the policy fails, the ranking is the
+        default one with a warning.
         """
         try:
             self.check(policy)
@@ -150,7 +158,9 @@ class Policies:
         return Ranking(policy, lambda candidates, _: sorted(candidates, key=place), wanted=policy)
 
     def ranking(self, space: Workspace, prepared: Ranking | None = None) -> Ranking:
-        """The order for a pass; `token-importance`, with the reason, where the board's cannot be had."""
+        """Returns the order for a pass; the default order with a warning where the board's policy is not
+        available.
+        """
         policy = space.config.policy
         if policy == DEFAULT:
             return TOKEN_IMPORTANCE

@@ -1,4 +1,7 @@
-"""Runs pruning passes in the background: once per board over all processes, never in a caller's way."""
+"""The pruner: it runs passes in the background, one at a time for each board over all processes.
+
+Callers never wait for a pass.
+"""
 
 from __future__ import annotations
 
@@ -33,34 +36,37 @@ logger = logging.getLogger(__name__)
 _LEASE_SECONDS = 30.0
 _SWEEP_SECONDS = 2.0
 _LOOK_SECONDS = 30.0
-"""How often all boards are looked at, whoever should have seen to them."""
+"""Seconds between checks of all boards, which find passes that another process should have run."""
 _RETRY_SECONDS = 0.25
 _GRACE = 0.05
-"""How long after its time an item is looked for, so that many that expire one by one take few rounds."""
+"""Seconds to wait after an item's expiry, so that many items that expire one after another take few rounds."""
 _PART = 150
-"""Items that one transaction of a pass moves, at least, where there are so many."""
+"""Fewest items that one transaction of a pass moves where there are that many."""
 _BEFORE_SUMMARIES = frozenset({PassStep.RESOLVED, PassStep.LOGS, PassStep.THREADS})
 _AFTER_SUMMARIES = frozenset({PassStep.RESOLVED, PassStep.LOGS, PassStep.IMPORTANCE})
 
 
 class _Deciding:
-    """The decisions of one pass, in the order of the board's policy."""
+    """The decisions of one pass, made in the order of the board's policy."""
 
     def __init__(self, policies: Policies, prepared: Ranking | None) -> None:
         self._policies = policies
         self._prepared = prepared
         self.spared: dict[int, tuple[int, ...]] = {}
-        """Threads that wait for an agent's summary, with the members that stay until they have it."""
+        """Numbers of threads that wait for an agent's summary, with the numbers of the items that stay until then."""
 
     def unsparing(self) -> _Deciding:
-        """The same decisions when no thread can wait any more."""
+        """Returns the same decisions without waiting for any thread."""
         return _Deciding(self._policies, self._prepared)
 
     def spare(self, threads: Iterable[Thread]) -> None:
+        """Keeps the items of these threads in working memory for now."""
         self.spared |= dict(threads)
 
     def seen(self, space: Workspace) -> Workspace:
-        """What may be taken of working memory; its tokens stay what they are."""
+        """Returns the workspace without the spared items, except expired ones. Its token count stays the
+        same.
+        """
         kept = {number for members in self.spared.values() for number in members}
         if not kept:
             return space
@@ -69,20 +75,25 @@ class _Deciding:
         )
 
     def reach(self, config: BoardConfig) -> Reach:
-        """How much of working memory the order of the board's policy has to see, beside what is spared."""
+        """Returns how much of working memory the decisions must see: all of it while threads are spared."""
         return Reach.ALL if self.spared else self._policies.reach(config.policy)
 
     def first(self, space: Workspace) -> Plan:
-        """The whole pass at once, unless a thread is to be summarised before anything of importance goes."""
+        """Returns the plan of the first part.
+
+        It is the whole pass, unless a thread is to be summarised before items leave by importance.
+        """
         plan = decide(self.seen(space), steps=_BEFORE_SUMMARIES)
         return plan if plan.threads else self.last(space)
 
     def last(self, space: Workspace) -> Plan:
+        """Returns the plan of the part after summaries, which also takes items by importance."""
         space = self.seen(space)
         ranking = self._policies.ranking(space, self._prepared)
         return decide(space, steps=_AFTER_SUMMARIES, ranking=ranking)
 
     def down_to(self, space: Workspace, level: int) -> Plan:
+        """Returns the plan that goes down to `level` tokens."""
         space = self.seen(space)
         return decide(space, level=level, ranking=self._policies.ranking(space, self._prepared))
 
@@ -94,7 +105,9 @@ def _told(board: str, outcomes: list[PassOutcome]) -> list[PassOutcome]:
 
 
 class _Part:
-    """Decides as `decide` does, and takes the first of it: others write between the transactions of a long pass."""
+    """Decision that takes only the first moves of a plan, so that others can write between the transactions
+    of a long pass.
+    """
 
     def __init__(self, decide: Decide) -> None:
         self._decide = decide
@@ -102,16 +115,17 @@ class _Part:
 
     def decide(self, space: Workspace) -> Plan:
         plan = self._decide(space)
-        # A pass of very many has few parts all the same, for each looks at all that is left.
+        # Even a very long pass has few parts, because each part looks at all items that are left.
         most = max(_PART, len(plan.moves) // 4)
         self.cut = len(plan.moves) > most
         return replace(plan, moves=plan.moves[:most], threads=()) if self.cut else plan
 
 
 class _Rehearsal:
-    """Decides a whole pass as if the summaries had been applied; `added` are the tokens of those that stay.
+    """Decision for a whole pass as if its summaries were already applied.
 
-    Where threads are spared, the summaries are of these: they come after what a pass takes to spare them.
+    `added` are the tokens of the summaries that would stay. Where threads are spared, the summaries are of
+    those threads, and are applied after the moves that try to spare them.
     """
 
     def __init__(self, summaries: Sequence[NewSummary], deciding: _Deciding) -> None:
@@ -120,6 +134,7 @@ class _Rehearsal:
         self.added = 0
 
     def decide(self, space: Workspace) -> Plan:
+        """Returns the plan of the whole pass, and sets `added`."""
         sparing = bool(self._deciding.spared)
         plan = self._deciding.last(space) if sparing else decide(space, steps=_BEFORE_SUMMARIES)
         moves = list(plan.moves)
@@ -170,7 +185,7 @@ class _Rehearsal:
 
 
 class Pruner:
-    """Keeps boards within their budgets. `kick` after a post; `run` sweeps what expired."""
+    """Keeps boards within their budgets: `kick` starts a pass after a post, `run` archives expired items."""
 
     def __init__(
         self,
@@ -190,11 +205,11 @@ class Pruner:
         self._wanted: set[str] = set()
         self._passes: dict[str, asyncio.Task[None]] = {}
         self._due = math.inf
-        """When, by the loop's clock, the next item expires of which this process knows."""
+        """The time on the loop's clock at which the next known item expires."""
         self._soon = asyncio.Event()
 
     def kick(self, board: str) -> None:
-        """A pass on the board, soon; a board that is being passed gets another one after it."""
+        """Starts a pass on the board in the background; where one is running, another follows it."""
         self._wanted.add(board)
         if board not in self._passes:
             context = without()
@@ -204,19 +219,21 @@ class Pruner:
             )
 
     def expect(self, seconds: float) -> None:
-        """Something expires in so many seconds: look then, and not only at the next round."""
+        """Tells the pruner that something expires in this many seconds, so that it looks then and not only at
+        the next round.
+        """
         at = asyncio.get_running_loop().time() + seconds
         if at < self._due:
             self._due = at
             self._soon.set()
 
     def _nap(self) -> float:
-        """Seconds until the next look at what expired."""
+        """Returns the seconds until the next check for expired items."""
         return min(_SWEEP_SECONDS, max(_GRACE, self._due + _GRACE - asyncio.get_running_loop().time()))
 
     async def _expire(self) -> None:
-        """Archives what outlived its time, and looks up when there is more."""
-        # What is posted from here on is told of by `expect`, if it is not found below.
+        """Archives expired items and looks up when the next one expires."""
+        # Reset first: items posted after this line are found below or reported by `expect`.
         self._due = math.inf
         for changed in await self._store.expire():
             self.kick(changed)
@@ -230,7 +247,7 @@ class Pruner:
                 try:
                     await self._pass_if_due(board)
                 except StoreBusy as error:
-                    # The next post may be far off, and the board is too full now.
+                    # Try again now: the board is too full, and the next post may be far off.
                     logger.warning("pruning pass on %s waits: %s", board, error)
                     self._wanted.add(board)
                     await asyncio.sleep(_RETRY_SECONDS)
@@ -239,7 +256,7 @@ class Pruner:
                 except Exception:
                     logger.exception("pruning pass on %s failed", board)
         finally:
-            # In the same step as the last look at what is wanted: a kick finds one or the other.
+            # No await between the last check of `_wanted` and this line, so a kick is never lost.
             self._passes.pop(board, None)
 
     async def _pass_if_due(self, board: str) -> None:
@@ -247,17 +264,18 @@ class Pruner:
         if found is None or not found.pass_due:
             return
         if not await self.run_pass(board):
-            # Another process is at it, or died at it: it need not have seen what made this pass due.
+            # Another process runs the pass, or died in it, and may not have seen what made this pass due.
             self._wanted.add(board)
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def run_pass(self, board: str) -> list[PassOutcome]:
-        """One whole pass: what it did, part by part; nothing when another process is at it.
+        """Runs one whole pass and returns its outcomes, part by part; an empty list when another process runs
+        one.
 
-        Where a thread is worth a summary, the first part takes only what is finished, analysed or
-        expired; summaries are written outside any transaction; the last part takes what is left to
-        take. Each part is one transaction, or several where there is much to move. A board that is at or
-        under its low-water mark loses only what expired.
+        Where a thread is worth a summary, the first part takes only finished, analysed or expired items. Then
+        summaries are written outside any transaction, and the last part takes the rest. Each part is one
+        transaction, or several for many items. A board at or under its low-water mark loses only expired
+        items.
         """
         lease = f"prune:{board}"
         if not await self._store.lease(lease, self._holder, _LEASE_SECONDS + self.writer.seconds):
@@ -276,7 +294,7 @@ class Pruner:
                     board, await self.writer.write(board, config, threads), deciding
                 )
             if deciding.spared and outcomes[-1].tokens_after > config.high_tokens:
-                # There is no time to wait for an agent.
+                # The board is too full to wait for an agent.
                 pressing = list(deciding.spared.items())
                 deciding.spared.clear()
                 outcomes += await self._apply(board, await self.writer.extracts(board, pressing), deciding)
@@ -286,7 +304,9 @@ class Pruner:
             await self._store.release(lease, self._holder)
 
     async def _move(self, board: str, decide: Decide, deciding: _Deciding) -> list[PassOutcome]:
-        """Moves what there is to move, in as many transactions as that takes; each decides anew."""
+        """Applies a decision in as many transactions as it takes, and returns their outcomes; each
+        transaction decides anew.
+        """
         outcomes: list[PassOutcome] = []
         while True:
             part = _Part(decide)
@@ -297,7 +317,7 @@ class Pruner:
     async def _apply(
         self, board: str, written: Sequence[WrittenSummary], deciding: _Deciding
     ) -> list[PassOutcome]:
-        """Puts summaries in the place of their sources, then takes what is left to take."""
+        """Replaces sources by their summaries, then takes the rest, and returns the outcomes."""
         before = await self._store.find_board(board)
         moved: list[tuple[str, int, str]] = []
         for summary in written:
@@ -313,7 +333,11 @@ class Pruner:
         return [between, *after]
 
     async def _deciding(self, board: str) -> _Deciding:
-        """Asks a policy of the operator's for its order before any transaction; others need no asking."""
+        """Returns the decisions of a pass, after asking the operator's policy for its order if the board has
+        one.
+
+        The policy is asked outside any transaction.
+        """
         found = await self._store.find_board(board) if self.policies.own else None
         if found is None or not self.policies.foreign(found.config.policy):
             return _Deciding(self.policies, None)
@@ -334,15 +358,15 @@ class Pruner:
         if found is None or (found.pressure is None and found.working_tokens <= found.config.target_tokens):
             return
         if self._tokenizers.find(found.config.tokenizer) is None:
-            return  # a server that has it says so
+            return  # a server with that tokenizer reports the pressure
         state = await self._store.judge_pressure(board, self._describe)
         if state is not None:
             logger.info("pressure on %s %s", board, state)
 
     async def preview(self, board: str) -> PassOutcome:
-        """What a pass would move now, summaries taken into account; nothing is changed.
+        """Returns what a pass would move now, summaries included, without changing anything.
 
-        Nobody is asked to write: summaries are reckoned as long as extractive ones.
+        No agent or endpoint is asked: every summary is assumed to be as long as an extractive one.
         """
         deciding = await self._deciding(board)
         found = await self._store.find_board(board)
@@ -353,7 +377,7 @@ class Pruner:
         deciding.spare(waiting)
         first = await self._store.prune(board, deciding.first, apply=False, reaching=deciding.reach)
         if asking:
-            # They are asked for, and wait; unless the board cannot.
+            # A pass would ask agents for these summaries and wait, unless the board is too full to wait.
             waiting += first.threads
             deciding.spare(first.threads)
             outcome = await self._store.prune(board, deciding.last, apply=False, reaching=deciding.reach)
@@ -368,7 +392,9 @@ class Pruner:
         return replace(outcome, tokens_after=outcome.tokens_after + rehearsal.added)
 
     async def upcoming(self, board: str) -> PassOutcome:
-        """What would leave first, in order, as if there were no room at all; nothing is changed."""
+        """Returns the items that would leave first, in order, down to an empty working memory. Nothing is
+        changed.
+        """
         deciding = await self._deciding(board)
 
         def look(space: Workspace) -> Plan:
@@ -377,7 +403,9 @@ class Pruner:
         return await self._store.prune(board, look, apply=False, reaching=lambda config: Reach.ALL)
 
     async def run(self) -> None:
-        """Archives what outlives its time, and passes boards that another process left too full."""
+        """Runs housekeeping until cancelled: archives expired items, and starts due passes that other
+        processes left.
+        """
         looked = -_LOOK_SECONDS
         while True:
             try:
@@ -416,12 +444,12 @@ class Pruner:
                     await self._soon.wait()
 
     async def settle(self) -> None:
-        """Returns when no pass is under way or wanted in this process."""
+        """Returns when no pass is running or wanted in this process."""
         while self._passes:
             await asyncio.wait(list(self._passes.values()))
 
     async def close(self) -> None:
-        """Ends passes under way between their transactions."""
+        """Cancels running passes; each ends between two of its transactions."""
         tasks = list(self._passes.values())
         for task in tasks:
             task.cancel()

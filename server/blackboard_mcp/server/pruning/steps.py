@@ -1,7 +1,7 @@
 """The steps of a pruning pass, the level at which it ends, and the items that never leave.
 
-A pure function from working memory as it stands to a plan. It knows nothing of stores and clocks, and
-never names an item that the guard holds. In which order the fourth step takes items is a policy's business.
+`decide` is a pure function from working memory to a plan. It knows no stores and clocks, and never takes a
+protected item. A policy decides the order in which the fourth step takes items.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .ordering import SHARE
 from .policies import TOKEN_IMPORTANCE, Ranking
 
 _WHY = 60
-"""Longest reason."""
+"""Most characters of a reason."""
 
 
 @dataclass(slots=True)
@@ -53,21 +53,26 @@ def decide(
     level: int | None = None,
     ranking: Ranking = TOKEN_IMPORTANCE,
 ) -> Plan:
-    """What to move, in order, until working memory is at `level` tokens (the low-water mark by default).
+    """Returns the items to move, in order, until working memory is at `level` tokens (by default the
+    low-water mark).
 
-    1. Expired items, all of them, whatever the level; then claims that fell; then what is resolved, withdrawn
-       or superseded; oldest change first.
-    2. Logs that have been analysed, oldest change first.
-    3. Finished threads worth a summary are proposed in `Plan.threads`, not moved: the summary is
-       written outside the transaction. Step 4 takes no account of them, so a caller that wants summaries
-       runs steps 1 to 3 first and step 4 after the summaries.
-    4. While several owners are there: what one of them has beyond its share, whatever importance up to
-       the hard ceiling it claims. Then what is left up to the ceiling; then, only if that left more than
-       the high-water mark, up to the hard ceiling. Each in the order of `ranking`, but open work after
-       everything else of its owner, and what something of importance rests on after that; up to the first
-       ceiling only where that goes as well. Importance 5 stays.
+    1. All expired items, whatever the level; then claims that fell; then resolved, withdrawn or superseded
+    items; oldest
+       change first.
+    2. Analysed logs, oldest change first. 3. Finished threads worth a summary are named in `Plan.threads`,
+    not moved: the summary is written outside the
+       transaction. Step 4 ignores them, so a caller that wants summaries runs steps 1 to 3 first, and step 4
+           after the
+       summaries.
+    4. Where there are several owners: items beyond one owner's share, of any importance up to the hard
+    ceiling. Then the
+       rest up to the board's ceiling. Then, only if that leaves more than the high-water mark, the rest up to
+           the hard
+       ceiling. Each in the order of `ranking`, but open work after its owner's other items, and after that
+           items that
+       important ones rest on; up to the board's ceiling only where those leave as well. Importance 5 stays.
 
-    Of `steps` those run that the board's configuration has as well; what expired goes in any case.
+    Of `steps`, only those in the board's configuration run; expired items leave in any case.
     """
     level = space.config.low_tokens if level is None else level
     config = space.config
@@ -106,7 +111,7 @@ def decide(
 def _take_by(
     ranking: Ranking, state: _Pass, space: Workspace, candidates: Sequence[Candidate], level: int
 ) -> None:
-    """In the order of the policy, but for what has to wait."""
+    """Takes candidates in the order of the policy, with those that must wait moved back."""
     ordered = ranking.order(candidates, _used(state.left(space)))
     _take(state, deferred(ordered, state.gone), level, PassStep.IMPORTANCE, ranking.policy)
 
@@ -114,9 +119,9 @@ def _take_by(
 def _take_beyond_shares(
     state: _Pass, space: Workspace, free: Sequence[Candidate], level: int, ranking: Ranking
 ) -> None:
-    """What owners have beyond their share, from whoever has most first, each down to its share.
+    """Takes items from owners beyond their share, from the largest user first, each down to its share.
 
-    Nothing where working memory is not shown whole: then no owner has that much.
+    Does nothing where working memory is not shown whole, because then no owner uses that much.
     """
     if space.threads is not None:
         return
@@ -133,14 +138,14 @@ def _take_beyond_shares(
         if candidate is None or used[owner] <= allowed:
             del queues[owner]
             continue
-        # Who has so much in private only is not told of.
+        # The reason names shares only where the owner's public items exceed them, to keep private ones secret.
         said = SHARE if public.get(owner, 0) > allowed else ranking.policy
         state.take(candidate, PassStep.IMPORTANCE, why(candidate, PassStep.IMPORTANCE, said))
         used[owner] -= candidate.tokens
 
 
 def evictable(space: Workspace) -> tuple[list[Candidate], dict[str, int]]:
-    """What the fourth step might take once the first two have run, and the tokens left by then, by owner."""
+    """Returns the candidates for the fourth step after the first two, and the tokens left then by owner."""
     early = {m.number for m in decide(space, steps=frozenset({PassStep.RESOLVED, PassStep.LOGS})).moves}
     left = [c for c in space.candidates if c.number not in early]
     free = [c for c in left if c.number not in space.protected]
@@ -148,7 +153,7 @@ def evictable(space: Workspace) -> tuple[list[Candidate], dict[str, int]]:
 
 
 def _used(candidates: Iterable[Candidate]) -> dict[str, int]:
-    """Tokens by owner."""
+    """Returns the tokens of the candidates by owner."""
     used: dict[str, int] = {}
     for c in candidates:
         used[c.owner] = used.get(c.owner, 0) + c.tokens
@@ -165,7 +170,7 @@ def _take(
 
 
 def why(candidate: Candidate, step: PassStep, policy: str = DEFAULT_POLICY) -> str:
-    """Why a step takes an item, in a few words, with the policy that ordered the last one."""
+    """Returns in a few words why a step takes an item; for the fourth step with the policy."""
     said = reason(step, candidate.status, candidate.importance)
     if step is not PassStep.IMPORTANCE:
         return said
@@ -174,10 +179,11 @@ def why(candidate: Candidate, step: PassStep, policy: str = DEFAULT_POLICY) -> s
 
 
 def finished_threads(space: Workspace, gone: set[int], need: int) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """Threads worth a summary, by number, with the members it would stand for, in order of posting.
+    """Returns threads worth a summary: pairs of the thread's number and the numbers of the items it would
+    replace.
 
-    Such a thread is over and has more than `summarise_over` members left. No more threads are named than
-    it takes to free `need` tokens.
+    Such a thread is finished and has more than `summarise_over` items left, which are listed in order of
+    posting. Only as many threads are returned as it takes to free `need` tokens.
     """
     by_thread: dict[int, list[Candidate]] = {}
     shown = (c for c in space.candidates if space.threads is None or c.thread in space.threads)

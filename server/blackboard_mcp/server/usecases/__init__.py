@@ -1,1 +1,1 @@
-"""Use cases: everything an agent can do on a board, through whatever door."""
+"""Use cases: everything that an agent can do on a board, whatever transport it uses."""

@@ -1,7 +1,7 @@
-"""Activity of agents: noted in memory, written in the background, never on a caller's path.
+"""Activity of agents, recorded in memory and written in the background, so that no caller waits for it.
 
-A hint for policies that go by use, for leases of watchers and for footers, not a part of any board: what a
-crash loses of it is lost.
+It informs policies that go by use, leases of watchers, and footers. It is not part of any board: a crash
+loses what was not written yet.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 5.0
 MAX_NOTED = 20_000
-"""Most agents and items that are noted between two writes; what comes beyond them is passed over."""
+"""Most agents and items recorded between two writes; further ones are ignored."""
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class _Notes:
 
 
 class Activity:
-    """What agents of this process did since the last write. Processes add up in the store."""
+    """What agents of this process did since the last write. The store adds up the records of all processes."""
 
     def __init__(self, store: BoardStore, clock: Clock) -> None:
         self._store = store
@@ -43,18 +43,18 @@ class Activity:
         self._some = asyncio.Event()
 
     def seen(self, board: str, agent: str) -> None:
-        """The agent did something on the board now."""
+        """Records that the agent did something on the board now."""
         notes = self._notes(board)
         if agent in notes.seen or self._take_room():
             notes.seen[agent] = self.clock.now()
 
     def noted(self, board: str) -> dict[str, datetime]:
-        """When agents did something that is not written yet."""
+        """Returns the unwritten times at which agents last did something on the board, by name."""
         notes = self._boards.get(board)
         return {} if notes is None else dict(notes.seen)
 
     def read(self, board: str, numbers: Iterable[int]) -> None:
-        """The items were read now."""
+        """Records that the items with these numbers were read now."""
         notes = self._notes(board)
         now = self.clock.now()
         for number in numbers:
@@ -65,7 +65,7 @@ class Activity:
                 notes.reads[number] = (1, now)
 
     def shown(self, board: str, agent: str, look: Look) -> None:
-        """The agent has been shown so much of the board by now."""
+        """Records how much of the board the agent has been shown."""
         notes = self._notes(board)
         noted = notes.shown.get(agent)
         if noted is not None or self._take_room():
@@ -82,7 +82,7 @@ class Activity:
         return True
 
     async def flush(self) -> None:
-        """Writes what was noted: one small transaction a board."""
+        """Writes all records, in one small transaction for each board."""
         self._room = MAX_NOTED
         self._some.clear()
         for board in list(self._boards):
@@ -102,7 +102,7 @@ class Activity:
             await self.flush()
 
     async def close(self, seconds: float = 2.0) -> None:
-        """Writes what is left, if that takes no longer than `seconds`."""
+        """Writes the remaining records, unless that takes longer than `seconds`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.flush()

@@ -1,4 +1,4 @@
-"""The use cases: what an agent can do on a board, whatever it is connected by.
+"""The main use cases: posting, reading, searching and debating on a board, whatever transport the agent uses.
 
 Every method takes the agent's authenticated name and a board id. Nothing here knows MCP, HTTP or SQL.
 """
@@ -78,13 +78,13 @@ VIEW_BUDGET = 1_500
 _END = 1 << 62
 """A sequence that no log reaches."""
 _SHORT = 40
-"""Items that are put into a view on the spot; more take long enough for others to wait."""
+"""Most items for which a view is rendered on the event loop; larger views are rendered in a thread."""
 _COUNTED_INLINE = 20_000
 _OWNERS = 10_000
 
 
 class _Debating(TypedDict):
-    """What every call in a debate takes."""
+    """Arguments that every debate call of the store takes."""
 
     once: Once | None
     look: int
@@ -94,10 +94,11 @@ _BY_TOPIC = ("watch", "unwatch", "status")
 
 
 class Blackboard:
-    """Boards in a store, kept inside their budgets, searchable when pruned.
+    """The boards of a store, kept inside their budgets and searchable when pruned.
 
-    `deciders` and `stewards` are the agents that the launch names; with no deciders named, whoever may decide
-    debates decides those that they are no party to. `store` is one whose changes `access` judges.
+    `deciders` and `stewards` are the agents that the launch configuration names. Without named deciders,
+    agents with the right to decide may decide debates to which they are no party. `store` must be one whose
+    changes `access` judges.
     """
 
     def __init__(
@@ -140,10 +141,10 @@ class Blackboard:
         self.quotas = Quotas()
 
     async def introduce(self, agent: str, owner: str, trust: Trust = Trust.NORMAL) -> None:
-        """Records whom the agent acts for and how far it is relied on, once for as long as that is the same.
+        """Records the agent's owner and trust level, unless this process recorded the same before.
 
         Raises:
-            InvalidInput: not a name.
+            InvalidInput: a name is not valid.
         """
         if self._trusts.get(agent, Trust.NORMAL) is not trust or agent not in self._owners:
             await self.store.set_trust(check_agent(agent), trust)
@@ -154,17 +155,19 @@ class Blackboard:
         self._owners[agent] = owner
 
     def limit(self, limits: Limits) -> None:
-        """From now on what agents write and hold is bounded."""
+        """Applies these limits to everything that agents write and hold from now on."""
         self.quotas = self.following.quotas = Quotas(
             limits, owner_of=lambda agent: self._owners.get(agent, agent)
         )
 
     async def board_of(self, board: str | None, agent: str) -> str:
-        """The board a call is about; the default board comes into being when who may post there first names it.
+        """Returns the id of the board that a call is about; `None` stands for the default board.
+
+        The default board is created when an agent that may post first names it.
 
         Raises:
-            InvalidInput: not a board id.
-            UnknownReference: no such board.
+            InvalidInput: it is no valid board id.
+            UnknownReference: there is no such board.
         """
         name = check_board(board) if board is not None else self.default_board
         found = await self.store.find_board(name)
@@ -181,7 +184,7 @@ class Blackboard:
         return name
 
     async def _reached(self) -> list[str]:
-        """The boards that who calls may know of, the newest first."""
+        """Returns the boards that the caller may know of, the newest first."""
         grant = GRANTED.get()
         boards = sorted(await self.store.boards(), key=lambda board: board.created_at, reverse=True)
         return [board.id for board in boards if grant is None or grant.reaches(board.id)]
@@ -191,7 +194,14 @@ class Blackboard:
     async def post(
         self, agent: str, board: str | None, posts: Sequence[PostFields], idempotency_key: str | None = None
     ) -> Posted:
-        """All of the posts or none."""
+        """Posts all of the items or none, and returns what was written.
+
+        Raises:
+            InvalidInput: a post is not valid.
+            UnknownReference: a post names an item that is not there.
+            Conflict: an expected version is no longer the current one.
+            Refused: a rule, limit or right forbids a post.
+        """
         check_agent(agent)
         name = check_board(board) if board is not None else self.default_board
         self.quotas.charge(agent, name, len(posts), sum(size_of(post.text, post.metadata) for post in posts))
@@ -225,7 +235,12 @@ class Blackboard:
         return posted
 
     async def drafts(self, board: str, posts: Sequence[PostFields]) -> list[Draft]:
-        """Checked and counted; long texts in a worker thread, so that nobody else waits for the count."""
+        """Returns checked drafts with their tokens counted; long texts are counted in a thread.
+
+        Raises:
+            InvalidInput: a post is not valid, or the posts are too large together.
+            QuotaExceeded: a text is longer than this server takes.
+        """
         tokenizer = self.tokenizers.on(board)
 
         def check() -> list[Draft]:
@@ -260,7 +275,7 @@ class Blackboard:
         return check()
 
     def signed(self, agent: str, drafts: Sequence[Draft]) -> list[Draft]:
-        """The drafts, which say of the agent that it decides nothing where deciders are named and it is none."""
+        """Returns the drafts, marked as undecided where deciders are named and the agent is none of them."""
         grant = GRANTED.get()
         decides = agent in self.deciders or (
             grant is not None and Action.DECIDE in grant.powers.get(grant.member, frozenset())
@@ -270,14 +285,14 @@ class Blackboard:
         return [replace(draft, undecided=True) for draft in drafts]
 
     async def last_seen(self, board: str, names: Collection[str]) -> dict[str, datetime]:
-        """When agents made their last calls; without those who never did."""
+        """Returns the last calls of the named agents, by name; agents without any call are left out."""
         if not names:
             return {}
         listed = await self._seen(board)
         return {name: listed[name] for name in names if name in listed}
 
     async def others_here(self, board: str, agent: str) -> dict[str, datetime]:
-        """When the other agents of a board made their last calls, the latest first."""
+        """Returns the last calls of the other agents on a board, by name, the latest first."""
         listed = await self._seen(board)
         there = sorted(listed, key=lambda name: (listed[name], name), reverse=True)
         return {name: listed[name] for name in there if name not in (agent, SYSTEM)}
@@ -300,7 +315,14 @@ class Blackboard:
         to: str | None = None,
         once_key: str | None = None,
     ) -> tuple[str, DebateView | Item]:
-        """Does `op` and answers with the board and the debate as it stands then."""
+        """Carries out `op` and returns the board's id and the debate's new state; the item where it was never
+        debated.
+
+        `watchers`, `approve`, `outcome` and `to` go with some operations only.
+
+        Raises:
+            InvalidInput: arguments do not go with the operation, or the id is not valid.
+        """
         said = {"watchers": list(watchers) or None, "approve": approve, "outcome": outcome, "to": to}
         check_debating(op, id_, said, reason)
         if is_topic(id_):
@@ -373,7 +395,10 @@ class Blackboard:
         *,
         once_key: str | None = None,
     ) -> tuple[list[StandingWatch], int, Attention]:
-        """Begins or ends a standing watch, or does neither; what the agent watches by topic then."""
+        """Starts or ends a standing watch on a topic; the operation `status` does neither.
+
+        Returns the agent's watches, the board's sequence, and what waits for the agent.
+        """
         named = parse_topic(topic)
         name = await self.board_of(board, agent)
         check_agent(agent)
@@ -391,16 +416,19 @@ class Blackboard:
     async def attention(
         self, agent: str, board: str, *, events: Iterable[int] = (), items: Iterable[int] = ()
     ) -> tuple[Attention, int]:
-        """What waits for the agent on an existing board, and the board's sequence.
+        """Returns what waits for the agent on an existing board, and the board's sequence.
 
-        The agent is shown `events` by sequence and `items` by number now.
+        `events` (sequences) and `items` (numbers) count as shown to the agent by this call.
         """
         log = await self.store.log(board, agent, _END, 1, look=self.looks.of(board, agent))
         left = self.looks.delivered(board, agent, log.seq, log.attention, events)
         return self.looks.told(board, agent, log.seq, left, items), log.seq
 
     def deciders_for(self, agent: str) -> tuple[str, ...]:
-        """The named deciders, to one of whom a debate's critique does not matter; none for who decides by a role."""
+        """Returns the deciders that the store must ask for a decision by this agent.
+
+        Empty where the agent decides by its role on the board, or by a proven credential.
+        """
         grant = GRANTED.get()
         if grant is None or agent in self.deciders:
             return self.deciders
@@ -416,7 +444,13 @@ class Blackboard:
     async def view(
         self, agent: str, board: str | None, budget: int = VIEW_BUDGET, *, reserve: int = 0
     ) -> tuple[View, Snapshot]:
-        """The board as one agent sees it within a budget of tokens, of which `reserve` stay free."""
+        """Returns the board's view for one agent, and the snapshot it was made from.
+
+        The view has at most `budget` tokens, less `reserve`.
+
+        Raises:
+            Refused: the parts that are never shortened exceed the budget.
+        """
         name = await self.board_of(board, agent)
         snapshot = await self.store.snapshot(name, agent, look=self.looks.of(name, agent))
         if not self._summarizes:
@@ -434,15 +468,17 @@ class Blackboard:
         return view, snapshot
 
     async def read(self, agent: str, board: str | None, ids: Sequence[str], keys: Sequence[str]) -> Reading:
+        """Returns items by ids and keys, whole."""
         return await self._reader.read(agent, await self.board_of(board, agent), ids, keys)
 
     async def explain(
         self, agent: str, board: str | None, ids: Sequence[str], keys: Sequence[str] = ()
     ) -> Explained:
-        """What protects each item, what would take it and when, or why it left; of none named, the board as a whole.
+        """Returns what protects each item, when and how it would leave, or why it left; without names,
+        explains the board.
 
         Raises:
-            InvalidInput: too much is named.
+            InvalidInput: too many items are named.
         """
         check_explained(ids, keys)
         name = await self.board_of(board, agent)
@@ -452,6 +488,7 @@ class Blackboard:
         return await self._reader.explain(agent, name, ids, keys)
 
     async def query(self, agent: str, board: str | None, wanted: ItemQuery) -> ItemPage:
+        """Returns one page of the items that match a query."""
         name = await self.board_of(board, agent)
         page = await self.store.query(name, agent, wanted, look=self.looks.of(name, agent))
         numbers = [item.number for item in page.items]
@@ -469,15 +506,16 @@ class Blackboard:
         neighbours: bool = False,
         once_key: str | None = None,
     ) -> tuple[SearchResult, Attention, int]:
-        """The archive's answer; with `restore` what was found is back in working memory afterwards.
+        """Returns what was found in the archive, what waits for the agent, and the board's sequence.
 
-        `once_key` goes with `restore`: used again, it names what came back then and searches no more.
+        With `restore`, the found items are moved back to working memory. `once_key` goes with `restore`: a
+        second call with it returns the items that the first one restored, without searching again.
         """
         name = await self.board_of(board, agent)
         named = replace(query, board=name)
         once = None
         if restore:
-            # An archive without these items answers otherwise: what counts is what was asked for.
+            # The key stands for the query, because the archive answers differently once the items have left it.
             asked = asdict(replace(query, board="")) | {"neighbours": neighbours}
             once = once_of(once_key, "restore", **asked)
         if once is not None and await self.store.recall(name, agent, once) is not None:
@@ -515,6 +553,7 @@ class Blackboard:
     # Figures
 
     async def board(self, agent: str, board: str | None) -> Board:
+        """Returns the board's state."""
         name = await self.board_of(board, agent)
         found = await self.store.find_board(name)
         assert found is not None
@@ -522,17 +561,18 @@ class Blackboard:
 
     @staticmethod
     def newest(items: Sequence[Item]) -> datetime | None:
+        """Returns the time of the newest change among the items, or `None` without items."""
         return max((item.updated_at for item in items), default=None)
 
 
 def _may_post() -> bool:
-    """Whether the call under way is by somebody who may post, so that its board may come into being."""
+    """Tells whether the current caller may post, so that naming a missing board may create it."""
     grant = GRANTED.get()
     return grant is None or Action.POST in grant.powers[None]
 
 
 def as_asked(error: UnknownReference, posts: Sequence[PostFields]) -> UnknownReference:
-    """The same error with items named as the caller named them."""
+    """Returns the same error with items named as the caller named them."""
     missing = error.facts.get("missing")
     if not missing:
         return error
@@ -552,6 +592,6 @@ def as_asked(error: UnknownReference, posts: Sequence[PostFields]) -> UnknownRef
 
 
 def _may_be_found_again(fields: PostFields) -> bool:
-    """Whether a second agent may post the same as this, to support it."""
+    """Tells whether another agent may support this post by posting the same text."""
     kind = ItemType(fields.type or ItemType.FACT)
     return kind in FINDINGS and fields.key is None and 0 < len(fields.text or "") <= MAX_FINDING

@@ -1,4 +1,4 @@
-"""Conflicts that carry the text a caller needs for another try, so that one more call does it."""
+"""Conflicts with the current texts in them, so that the caller needs only one more call."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from blackboard_mcp.protocols.store import BoardStore
 from ..text.lines import one_line, word
 
 SHORT = 300
-"""Most characters of texts that a conflict carries."""
+"""Most characters of all texts in one conflict."""
 _MOST = 3
 _LONGEST = 690
-"""Most characters of a message, names and writers of the texts included."""
+"""Most characters of a message, including the names and writers of the texts."""
 
 
 async def with_texts(store: BoardStore, board: str, agent: str, error: Conflict) -> Conflict:
-    """The conflict with the present text, version and writer of what moved, as far as the caller may read it.
+    """Returns the conflict with the current text, version and writer of items that changed, as far as the
+    caller may read.
 
-    Only short texts of the first few; for one that is long, the call that reads it where there is
-    room, unless it is gone.
+    Only short texts of the first few items are included. For a longer text the message names the call that
+    reads it, where there is room.
     """
     grant = GRANTED.get()
     moved = error.facts.get("moved")
@@ -47,7 +48,7 @@ async def with_texts(store: BoardStore, board: str, agent: str, error: Conflict)
     try:
         found = await store.read(board, agent, ids, keys)
     except BlackboardError:
-        return error  # there is no such board yet, say: the conflict itself is the answer
+        return error  # for example the board does not exist yet: the conflict alone is the answer
     said: list[str] = []
     room = min(SHORT, _LONGEST - len(error.message) - 40 * _MOST)
     texts: dict[str, dict[str, str | int]] = {}
@@ -63,7 +64,7 @@ async def with_texts(store: BoardStore, board: str, agent: str, error: Conflict)
         name = item.key or item.id
         by = item.updated_by or item.author
         texts[name] = {"version": item.version, "by": by, "text": item.text}
-        # As JSON, so that no quotation mark in the text ends the quotation.
+        # Quote as JSON, so that no quotation mark in the text ends the quotation.
         said.append(
             f"{name}@{item.version} by {word(by)}: {json.dumps(one_line(item.text), ensure_ascii=False)}."
         )

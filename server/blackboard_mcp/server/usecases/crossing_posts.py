@@ -1,4 +1,4 @@
-"""Posts that cross: others' items on the same matter that an author was not shown yet."""
+"""Posts that cross: an author is told about items on the same subject by others that it has not been shown."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ from blackboard_mcp.protocols.store import BoardStore
 _MATTERS: Final = frozenset(
     {ItemType.HYPOTHESIS, ItemType.QUESTION, ItemType.PROBLEM, ItemType.PLAN, ItemType.DECISION}
 )
-"""What two agents are likely to write twice when neither has seen the other's."""
+"""Types of items that two agents are likely to write twice when neither has seen the other's."""
 _TO: Final = (EdgeKind.REPLIES_TO, EdgeKind.CRITIQUES)
 _EVENTS: Final = 100
 _ITEMS: Final = 20
-"""Items that are looked at, the newest."""
+"""Most items that are compared, the newest."""
 _NAMED: Final = 3
-"""Items of others that are named for each post, the newest."""
+"""Most items of others that are named for each post, the newest."""
 
 
 async def with_crossing(
     store: BoardStore, board: str, agent: str, posted: Posted, new: Collection[int]
 ) -> Posted:
-    """The same, with a remark on each post (`new`: their places, without amendments) that crosses with others."""
+    """Returns the answer to a post, with a remark on each new item that crosses with items by others.
+
+    `new` are the places of new items in the call, without amendments.
+    """
     fresh = {seq for seq, number in posted.attention.fresh if number}
     asks = [place for place in new if _may_cross(posted.items[place])]
     if not fresh or not asks or posted.repeated:

@@ -1,4 +1,4 @@
-"""Following a board: durable subscriptions, and waiting for what comes after a place in its log.
+"""Following a board: durable subscriptions, and waiting for events after a place in its log.
 
 Every method takes the agent's authenticated name and a board id. Nothing here knows MCP, HTTP or SQL.
 """
@@ -35,19 +35,21 @@ from .viewers import Viewers
 _END: Final = 1 << 62
 """A sequence that no log reaches."""
 _FRESH: Final = 0.05
-"""For so many seconds what was read of an agent's duties is fresh enough for the answer's footer."""
+"""Seconds for which an agent's duties, once read, are fresh enough for the answer's footer."""
 _REPORT_EVERY: Final = 5.0
 _SKIPPED: Final = 256
-"""So many events that do not match are looked at again rather than that a call without news writes."""
+"""Events without a match above which a call without news moves the cursor; fewer are read again by the next
+call.
+"""
 _USE_SECONDS: Final = 3_600.0
-"""A subscription's use is written down as seldom as this."""
+"""Seconds between two records that a subscription is in use."""
 
 BEGUN: Final = frozenset({EventType.ITEM_POSTED, EventType.ITEM_VERSIONED, EventType.REQUEST_OPENED})
-"""Events that are told with the beginning of the version that they are about."""
+"""Events that are shown with the beginning of the version that they are about."""
 _MOST_TOLD: Final = 100
-"""Versions whose beginnings are read for one answer; its text holds no more."""
+"""Most versions whose beginnings are read for one answer; its text has no room for more."""
 _MOST_LEFT: Final = 200
-"""So many items that left are named in one answer."""
+"""Most items that left working memory that are named in one answer."""
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 BoardOf = Callable[[str | None, str], Awaitable[str]]
@@ -55,7 +57,7 @@ BoardOf = Callable[[str | None, str], Awaitable[str]]
 
 @dataclass(frozen=True, slots=True)
 class NewsPage:
-    """Events that were waited for, in order; `cursor` is where to go on."""
+    """Events that a call waited for, in order. `cursor` is the place from which to go on."""
 
     board: str
     events: tuple[Event, ...]
@@ -63,16 +65,18 @@ class NewsPage:
     seq: int
     subscription: Subscription | None = None
     texts: dict[tuple[int, int], str] = field(default_factory=dict)
-    """How the versions begin that were posted, by number and version, where the agent may see them."""
+    """Beginnings of posted versions that the agent may see, by item number and version."""
     attention: Attention = field(default_factory=Attention)
     exact: bool = True
-    """These are all that there is after a place, or that a filter matches: not what the agent was not shown alone."""
+    """Whether these are all events after a place, or all that match a filter, and not only those not shown to
+    the agent yet.
+    """
 
 
 class Following:
-    """What agents follow on the boards of a store.
+    """Use cases for agents that follow boards.
 
-    `board_of` gives the board that a call is about, as `Blackboard.board_of` does.
+    `board_of` returns the id of the board that a call is about, as `Blackboard.board_of` does.
     """
 
     def __init__(self, store: BoardStore, looks: Looks, board_of: BoardOf, activity: Activity) -> None:
@@ -94,6 +98,12 @@ class Following:
         *,
         once_key: str | None = None,
     ) -> tuple[Subscription, int]:
+        """Makes a subscription and returns it with its cursor.
+
+        Raises:
+            InvalidInput: the filter is not valid.
+            UnknownReference: the filter names a thread that is not there.
+        """
         parse_event_filter(filter_)
         board_id = await self._board_of(board, agent)
         self.quotas.charge(agent, board_id)
@@ -106,6 +116,11 @@ class Following:
     async def unsubscribe(
         self, agent: str, board: str | None, id_or_name: str, *, once_key: str | None = None
     ) -> None:
+        """Ends the subscription with this id or name.
+
+        Raises:
+            UnknownReference: the agent has no such subscription.
+        """
         name = await self._board_of(board, agent)
         self.quotas.charge(agent, name)
         once = once_of(once_key, "unsubscribe", subscription=id_or_name)
@@ -116,13 +131,18 @@ class Following:
             )
 
     async def subscriptions(self, agent: str, board: str | None) -> tuple[list[Subscription], int]:
+        """Returns the agent's subscriptions, and the board's sequence."""
         name = await self._board_of(board, agent)
         held = await self._store.subscriptions(name, agent)
         found = await self._store.find_board(name)
         return held, 0 if found is None else found.seq
 
     async def changes_since(self, agent: str, board: str | None, since: int, limit: int) -> NewsPage:
-        """Events after `since`, all that the agent may see, without waiting."""
+        """Returns, without waiting, all events after `since` that the agent may see, at most `limit`.
+
+        Raises:
+            CursorExpired: `since` is no place in the log.
+        """
         name = await self._board_of(board, agent)
         place = await self.place(name, since)
         log = await self._log(agent, name)
@@ -141,23 +161,24 @@ class Following:
         limit: int,
         report: Report | None = None,
     ) -> NewsPage:
-        """What is news to the agent, or what else there is after `seconds`.
+        """Waits for events for the agent, and returns them, or none after `seconds`.
 
-        News that ask something of the agent end the wait at once. After other news it stays for a lull, and all come
-        together. With neither a subscription nor `since` it is what the agent was not shown yet, or what comes from
-        now on where it was never answered before. With `since` it is every event after it; its own acts, bookkeeping
-        and what is between others end no wait. Where a footer gave `since` to the agent and it was not shown all
-        before it, that comes first: no number of a footer skips anything.
+        Events that ask something of the agent end the wait at once. After other events the call waits for a
+        lull, and returns all of them together. With neither a subscription nor `since`, the call returns
+        events that the agent was not shown yet; an agent that was never answered before gets only events from
+        now on. With `since` it returns every event after it; the agent's own acts, bookkeeping and events
+        between others do not end the wait. Where a footer gave the agent `since` before it was shown
+        everything up to there, those events come first, so no number in a footer skips anything.
 
-        With a subscription it is every event that the filter matches, as soon as there is any, after `since`, else
-        after the subscription's cursor. Without `since` the cursor moves to the end of what is delivered: of two calls
-        at once, each event goes to one. `since` confirms what came before it: the cursor moves there, never back, and
-        what is delivered after it is delivered again until a later call confirms it. A cancelled call moves no cursor
-        by what it found.
+        With a subscription the call returns, as soon as there are any, the events that its filter matches
+        after `since`, or after the subscription's cursor. Without `since` the cursor moves to the end of the
+        delivered events: of two calls at once, each event goes to one. `since` confirms everything up to it:
+        the cursor moves there, never back, and later events are delivered again until a later call confirms
+        them. A cancelled call does not move the cursor past the events it found.
 
         Raises:
-            UnknownReference: no such subscription.
-            CursorExpired: the subscription was unused for too long, or `since` is no place of the log.
+            UnknownReference: there is no such subscription.
+            CursorExpired: the subscription was unused for too long, or `since` is no place in the log.
         """
         name = await self._board_of(board, agent)
         deadline = asyncio.get_running_loop().time() + seconds
@@ -180,7 +201,7 @@ class Following:
                 return news
             if await self._deliver(name, agent, held, news.cursor):
                 return news
-            # Another call delivered these events meanwhile; go on after them.
+            # Another call delivered these events in the meantime: go on after them.
 
     async def _news(
         self,
@@ -222,7 +243,8 @@ class Following:
             )
             news = await self._whole(agent, board, since, log, limit - len(first))
             return replace(news, events=(*first, *news.events))
-        # Who was never answered here begins now; so does who was shown nothing of a long past: it has the view for it.
+        # News begins now for agents that were never answered here, and for newcomers to a board with a long past,
+        # who read the view instead.
         begins = look == Look() or (look.is_of_newcomer and log.attention.unseen >= MOST_UNSEEN)
         place = log.seq if begins else int(look)
         events, cursor, log = await self._hear(
@@ -241,38 +263,44 @@ class Following:
         return NewsPage(board, told, max(cursor, since or 0), log.seq, attention=log.attention, exact=False)
 
     async def _log(self, agent: str, board: str) -> Log:
-        """Where the board stands, and what the agent was shown of it."""
+        """Returns the board's sequence, what waits for the agent, and what it was shown."""
         return await self._store.log(board, agent, _END, 1, look=self._looks.of(board, agent))
 
     async def _whole(self, agent: str, board: str, place: int, log: Log, limit: int) -> NewsPage:
-        """All events after a place that the agent may see, up to where the log was read."""
+        """Returns all events after a place that the agent may see, up to the sequence at which `log` was
+        read.
+        """
         wanted = matcher(EventFilter(), await self.viewers.of(agent))
         heard = await self.tails.after(board, wanted, place, end=log.seq, limit=limit, seconds=0.0)
         events, cursor = _fitting(heard)
         return NewsPage(board, events, cursor, max(log.seq, cursor), attention=log.attention)
 
     async def place(self, board: str, since: int | None) -> int:
-        """`since` itself, or the present end.
+        """Returns `since`, or the end of the log for `None`.
 
         Raises:
-            CursorExpired: `since` is no place of the log.
+            CursorExpired: `since` is no place in the log.
         """
         end = await self._store.end_of_log(board, since)
         return end if since is None else since
 
     async def resume(self, agent: str, board: str, subscription: str, since: int | None) -> Subscription:
-        """A subscription that a stream goes on with; a place that is named confirms what came before it.
+        """Returns a subscription for a stream to continue. `since` confirms all events up to it.
 
         Raises:
-            UnknownReference: no such subscription.
-            CursorExpired: the subscription was unused for too long, or the place is none of the log.
+            UnknownReference: there is no such subscription.
+            CursorExpired: the subscription was unused for too long, or `since` is no place in the log.
         """
         if since is not None:
             await self.place(board, since)
         return await self._held(board, agent, subscription, since)
 
     async def _held(self, board: str, agent: str, subscription: str, since: int | None) -> Subscription:
-        """The subscription, confirmed up to `since`, and known to be in use."""
+        """Returns the subscription with its cursor moved to `since`, and records that it is in use.
+
+        Raises:
+            UnknownReference: there is no such subscription.
+        """
         held = await self._store.find_subscription(board, agent, subscription)
         if held is None:
             raise UnknownReference(
@@ -287,14 +315,14 @@ class Following:
         return replace(held, cursor=confirmed)
 
     async def _deliver(self, board: str, agent: str, held: Subscription, cursor: int) -> bool:
-        """Moves the cursor for what is about to be delivered; false when it no longer stood where it did."""
+        """Moves the cursor past the events to deliver; returns false when another call moved it first."""
         moving = asyncio.ensure_future(
             self._store.move_cursor(board, agent, held.id, cursor, since=held.cursor)
         )
         try:
             return await asyncio.shield(moving)
         except asyncio.CancelledError:
-            # Nobody gets what was found, and a write under way cannot be stopped.
+            # The events reach nobody, but the write cannot be stopped: move the cursor back after it.
             returning = asyncio.ensure_future(self._return(moving, board, agent, held))
             self._returning.add(returning)
             returning.add_done_callback(self._returning.discard)
@@ -306,7 +334,7 @@ class Following:
                 await self._store.return_cursor(board, agent, held.id, held.cursor)
 
     async def settle(self) -> None:
-        """Returns when what cancelled calls had taken is back in its place."""
+        """Returns when the cursors that cancelled calls had moved are back in place."""
         while self._returning:
             await asyncio.wait(list(self._returning))
 
@@ -331,7 +359,9 @@ class Following:
         limit: int,
         texts: bool = False,
     ) -> NewsPage:
-        """Every event after `since` for which `condition` holds; with the beginnings of versions if `texts`."""
+        """Waits for events after `since` that match `condition`, and returns them; with the beginnings of
+        versions if `texts`.
+        """
         deadline = asyncio.get_running_loop().time() + seconds
         news = await self._watch(agent, board, condition, since, deadline, seconds, limit, None)
         self._activity.seen(board, agent)
@@ -372,16 +402,18 @@ class Following:
         lull: Lull | None = None,
         before: tuple[Event, ...] = (),
     ) -> tuple[tuple[Event, ...], int, Log]:
-        """What is wanted after a place, up to where that is all, and where the board stands then.
+        """Waits for wanted events after a place.
 
-        Without a lull the first of it ends the hearing. What was found `before` it counts for the lull.
+        Returns the events, the place up to which these are all, and the board's log after that. Without
+        `lull` the first wanted event ends the wait. Events in `before` were found earlier and count for the
+        lull.
         """
         loop = asyncio.get_running_loop()
         started = looked = deadline - seconds
         next_report = math.inf if report is None else loop.time() + _REPORT_EVERY
         until = deadline
         found: list[Event] = []
-        waits = lull is None  # what is there at the call comes first, as a lull counts from it
+        waits = lull is None  # a lull begins with the events already there, so collect them first
         while True:
             patience = max(0.0, min(until, next_report) - loop.time()) if waits else 0.0
             room = limit - len(before) - len(found)
@@ -409,7 +441,7 @@ class Following:
                 await report(round(now - started, 1), seconds, "waiting for news")
 
     async def _names(self, agent: str, board: str, versions: list[tuple[int, int]]) -> bool:
-        """Whether one of the texts names the agent."""
+        """Tells whether the text of one of these versions mentions the agent."""
         if not versions:
             return False
         texts = await self._store.beginnings(board, agent, versions[:_MOST_TOLD])
@@ -417,16 +449,16 @@ class Following:
 
 
 def _fitting(heard: Heard) -> tuple[tuple[Event, ...], int]:
-    """Events that fit into an answer, and up to where these are all."""
+    """Returns the events that fit into one answer, and the place up to which these are all."""
     events = heard.events[: fitting_events(heard.events)]
     return events, events[-1].seq if len(events) < len(heard.events) else heard.cursor
 
 
 async def with_threads(store: BoardStore, board: str, agent: str, filter_: dict[str, Any]) -> dict[str, Any]:
-    """A filter with each thread that was named by one of its members named by its first item.
+    """Returns the filter with each thread named by its first item, whichever of its items the caller named.
 
     Raises:
-        UnknownReference: an item that is not there, or not for the agent.
+        UnknownReference: an item is not there, or the agent may not see it.
     """
     named = {number: number for number in threads(filter_)}
     if not named:

@@ -1,4 +1,4 @@
-"""Working off events as one of several: taking turns in consumer groups, and waiting for the next.
+"""Consumer groups: several agents share the events of a group, taking turns and waiting for the next event.
 
 Every method takes the agent's authenticated name and a board id. Nothing here knows MCP, HTTP or SQL.
 """
@@ -44,7 +44,7 @@ from .following import Report, with_threads
 
 _REPORT_EVERY: Final = 5.0
 _AFTER: Final = 0.005
-"""Seconds after the end of a lease at which to look: the end itself is past by then."""
+"""Seconds to wait after the end of a lease, so that it has surely ended."""
 _LEAST: Final = 0.001
 _KNOWN: Final = 1_000
 CANCELLED: Final = "the call that took it was cancelled"
@@ -53,7 +53,7 @@ RELEASED: Final = "given back before it was begun"
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a turn gave a worker, and how the versions begin that the events are about, by number and version."""
+    """The events that a turn gave a worker, and the beginnings of their versions by item number and version."""
 
     taken: Taken
     texts: dict[tuple[int, int], str] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """Dead letters, and how the versions begin that their events are about, by number and version."""
+    """Dead letters, and the beginnings of their events' versions by item number and version."""
 
     letters: list[DeadLetter]
     texts: dict[tuple[int, int], str]
@@ -70,7 +70,7 @@ class Dead:
 
 
 class Consumers:
-    """Consumer groups on the boards of a blackboard."""
+    """Use cases for consumer groups on the boards of a blackboard."""
 
     def __init__(self, board: Blackboard) -> None:
         self._board = board
@@ -79,7 +79,7 @@ class Consumers:
         self._known: FIFOCache[tuple[str, str], tuple[int, Outlook]] = FIFOCache(_KNOWN)
 
     def tokenizer(self, board: str | None) -> Tokenizer:
-        """What fits texts of a board into lines."""
+        """Returns the tokenizer that fits a board's texts into lines."""
         return self._board.tokenizers.on(board or self._board.default_board)
 
     @property
@@ -97,7 +97,10 @@ class Consumers:
         max_attempts: int = ATTEMPTS,
         once_key: str | None = None,
     ) -> Group:
-        """A group from the present end of the log, or from after `since`; errors as in `BoardStore.create_group`."""
+        """Creates a group that starts at the end of the log, or after `since`, and returns it.
+
+        Errors are those of `BoardStore.create_group`.
+        """
         name = await self._of(agent, board, group)
         self._board.quotas.charge(agent, name)
         once = once_of(
@@ -124,7 +127,9 @@ class Consumers:
         max_attempts: int | None = None,
         once_key: str | None = None,
     ) -> Group:
-        """The group, changed by who made it; errors as in `BoardStore.change_group`."""
+        """Changes a group for the agent that made it, and returns it. Errors are those of
+        `BoardStore.change_group`.
+        """
         name = await self._of(agent, board, group)
         self._board.quotas.charge(agent, name)
         once = once_of(once_key, "change_group", group=group, filter=filter_, attempts=max_attempts)
@@ -134,14 +139,14 @@ class Consumers:
         )
 
     async def end(self, agent: str, board: str | None, group: str, *, once_key: str | None = None) -> int:
-        """Ends a group, by who made it; the board's sequence."""
+        """Ends a group for the agent that made it, and returns the board's sequence."""
         name = await self._of(agent, board, group)
         return await self._store.end_group(
             name, agent, group, once=once_of(once_key, "end_group", group=group)
         )
 
     async def groups(self, agent: str, board: str | None) -> tuple[list[GroupState], int]:
-        """The groups of the board with what is before them, by name; and its sequence."""
+        """Returns the board's groups with their backlogs, by name, and the board's sequence."""
         name = await self._board.board_of(board, agent)
         return await self._store.groups(name)
 
@@ -156,11 +161,12 @@ class Consumers:
         report: Report | None = None,
         once_key: str | None = None,
     ) -> Work:
-        """Settles what the worker names at once; then what comes next, waiting for it up to `seconds`.
+        """Settles the events that the worker names, then takes the next ones, waiting for them up to
+        `seconds`.
 
-        With an idempotency key the settling and the first look are done once; what they gave is given again.
-        Without one, what a cancelled or failed call had taken is given back at once, which is no
-        attempt. Errors as in `BoardStore.consume`.
+        With an idempotency key the settling and the first take happen once; a repeated call returns the same
+        events. Without a key, events taken by a call that is cancelled or fails are given back at once and do
+        not count as an attempt. Errors are those of `BoardStore.consume`.
         """
         name = await self._of(agent, board, group)
         once = once_of(
@@ -192,7 +198,7 @@ class Consumers:
         turn = replace(turn, ack=(), fail={}, release={}, extend=(), filter=None)
         while turn.limit and not taken.deliveries and (now := loop.time()) < deadline:
             async with self._gate(name, group):
-                # Of many that wait here one looks, and one takes.
+                # Many callers may wait here: only one at a time checks for work and takes it.
                 outlook = await self._outlook(name, group)
                 if outlook.ready:
                     taken = await self._consume(name, agent, group, turn, None)
@@ -223,7 +229,9 @@ class Consumers:
         return self._gates.setdefault((board, group), asyncio.Lock())
 
     async def _outlook(self, board: str, group: str) -> Outlook:
-        """What a turn would give; what was seen before still stands while nothing changed and no lease ended."""
+        """Returns what a turn would find. A cached result is used while nothing changed and no lease has
+        ended.
+        """
         changes = self._store.changes()
         seen, known = self._known.get((board, group), (-1, None))
         if known is not None and seen == changes and not known.ready:
@@ -239,7 +247,7 @@ class Consumers:
         try:
             return await asyncio.shield(taking)
         except asyncio.CancelledError:
-            # A write under way cannot be stopped; with a key the call may come again for what it gave.
+            # The write cannot be stopped: undo it afterwards, unless a repeated call may ask for its result.
             if once is None:
                 self._later(self._undo(taking, board, agent, group))
             raise
@@ -249,7 +257,7 @@ class Consumers:
             await self._give_back(board, agent, group, await taking)
 
     async def _give_back(self, board: str, agent: str, group: str, taken: Taken) -> None:
-        """What nobody got goes to the next worker."""
+        """Releases events that reached no worker, so that the next worker gets them."""
         if taken.deliveries:
             release = {delivery.handle: CANCELLED for delivery in taken.deliveries}
             with contextlib.suppress(BlackboardError):  # its lease ends anyway
@@ -261,12 +269,12 @@ class Consumers:
         task.add_done_callback(self._returning.discard)
 
     async def settle(self) -> None:
-        """Returns when what cancelled calls had taken is given back."""
+        """Returns when the events that cancelled calls had taken are given back."""
         while self._returning:
             await asyncio.wait(list(self._returning))
 
     async def dead_letters(self, agent: str, board: str | None, group: str, *, after: int = 0) -> Dead:
-        """Dead letters of events after a sequence, by sequence."""
+        """Returns dead letters of events after the sequence `after`, in order."""
         name = await self._of(agent, board, group)
         letters, seq = await self._store.dead_letters(name, group, after=after)
         return Dead(letters, await self._texts(name, agent, [letter.event for letter in letters]), seq)
@@ -280,7 +288,10 @@ class Consumers:
         *,
         once_key: str | None = None,
     ) -> int:
-        """Dead letters wait to be handed out again; the board's sequence. Errors as in `BoardStore.retry_dead`."""
+        """Queues dead letters to be delivered again, and returns the board's sequence.
+
+        Errors are those of `BoardStore.retry_dead`.
+        """
         name = await self._of(agent, board, group)
         once = once_of(once_key, "retry_dead", group=group, handles=[str(handle) for handle in handles])
         return await self._store.retry_dead(name, agent, group, handles, once=once)
@@ -294,7 +305,7 @@ class Consumers:
         *,
         once_key: str | None = None,
     ) -> int:
-        """Dead letters are done with; the board's sequence. Errors as in `BoardStore.drop_dead`."""
+        """Drops dead letters, and returns the board's sequence. Errors are those of `BoardStore.drop_dead`."""
         name = await self._of(agent, board, group)
         once = once_of(once_key, "drop_dead", group=group, handles=[str(handle) for handle in handles])
         return await self._store.drop_dead(name, agent, group, handles, once=once)
@@ -305,7 +316,9 @@ class Consumers:
         return await self._board.board_of(board, agent)
 
     async def _for_all(self, board: str, filter_: dict[str, Any]) -> dict[str, Any]:
-        """The filter with its threads named by their first items; they are such that everybody sees them."""
+        """Returns the filter with its threads named by their first items, which everybody must be able to
+        see.
+        """
         group_filter(filter_)
         return await with_threads(self._store, board, "", filter_)
 

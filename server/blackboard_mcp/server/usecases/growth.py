@@ -1,4 +1,4 @@
-"""The growth of a data folder: bytes a day, where they go, and when posts stop at this rate."""
+"""The growth of a data folder: bytes a day, who writes them, and when posts will stop at this rate."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ _FAR: Final = timedelta(days=36_500)
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What a data folder gains a day, by what was written lately."""
+    """The bytes that a data folder gains a day, estimated from recent writes."""
 
     days: float
-    """How far back was looked; at most a week, at least a day."""
+    """Days that were measured, from one to seven."""
     database_bytes: int
-    """Of the boards' file, a day."""
+    """Bytes a day that the boards' file gains."""
     index_bytes: int
-    """Of the archive's index, a day."""
+    """Bytes a day that the archive's index gains."""
     writers: tuple[tuple[str, str, float], ...]
-    """Board, agent and share of what was written, 0 to 1; those who wrote most."""
+    """Those who wrote most: board, agent and share of the bytes written, from 0 to 1."""
     free_bytes: int
-    """What may still be written before posts are refused."""
+    """Bytes that may still be written before posts are refused."""
     stops_at: datetime | None
-    """When that is, at this rate; `None` where it is a hundred years away."""
+    """The time at which posts would be refused, at this rate; `None` for more than a hundred years ahead."""
 
     def line(self) -> str:
+        """Returns the growth as one sentence."""
         most = ", ".join(f"{agent} on {board} {share:.0%}" for board, agent, share in self.writers)
         return (
             f"growth: {_megabytes(self.database_bytes + self.index_bytes)} a day over the last {self.days:.1f} days, "
@@ -47,7 +48,7 @@ class Growth:
         )
 
     def short(self) -> str:
-        """The same without what lies where and who wrote it."""
+        """Returns a shorter sentence, without files and writers."""
         a_day = self.database_bytes + self.index_bytes
         return f"growth {_megabytes(a_day)} a day in the data folder: at this rate {self._end()}"
 
@@ -57,7 +58,7 @@ class Growth:
         return f"posts stop on {self.stops_at:%Y-%m-%d}"
 
     def facts(self) -> dict[str, Any]:
-        """The same for programs."""
+        """Returns the same as JSON values for programs."""
         stops = None if self.stops_at is None else self.stops_at.isoformat()
         writers = [
             {"board": board, "agent": agent, "share": round(share, 3)} for board, agent, share in self.writers
@@ -66,9 +67,10 @@ class Growth:
 
 
 def measure(settings: Settings, now: datetime) -> Growth | None:
-    """The growth of the last days; `None` for a folder younger than a day, or one that cannot be read, or at rest.
+    """Measures the growth of the last days; reads all items.
 
-    What the folder takes is set against what was written for good, and so is what was written lately. Reads all items.
+    The size of the folder is set in proportion to the bytes ever written and to those written lately. Returns
+    `None` for a folder younger than a day, one that cannot be read, or one without recent writes.
     """
     try:
         with examining.opened(settings.database) as raw:
@@ -76,7 +78,7 @@ def measure(settings: Settings, now: datetime) -> Growth | None:
         disk = shutil.disk_usage(settings.folder)
         recent = sum(size for _, _, size in written.recent)
     except (BlackboardError, OSError, OverflowError, ValueError, TypeError):
-        return None  # what is wrong with it is told elsewhere
+        return None  # other checks report what is wrong with it
     if written.since is None or now - written.since < _LEAST or not 0 < recent <= written.kept:
         return None
     days = min(LOOK_BACK, now - written.since) / timedelta(days=1)
@@ -101,7 +103,7 @@ def _size(path: Path) -> int:
         try:
             total += file.stat().st_size if file.is_file() else 0
         except OSError:
-            continue  # the index deleted it meanwhile
+            continue  # the index deleted the file in the meantime
     return total
 
 

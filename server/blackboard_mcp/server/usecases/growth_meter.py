@@ -1,4 +1,6 @@
-"""The growth of a data folder as a server tells it: measured when somebody asks, beside the calls, once an hour."""
+"""The growth of a data folder on a running server: measured in the background when asked for, at most once an
+hour.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 HOLDS_SECONDS: Final = 3_600.0
-"""How long a measurement is told before it is made anew."""
+"""Seconds for which a measurement is used before the next one."""
 
 
 class Gauge:
-    """What `measure` said last. It reads every item and walks the folder, so that no call waits for it.
+    """The latest measurement of growth. Measuring reads every item and walks the folder, so no call waits for
+    it.
 
     Args:
-        monotonic: seconds that only grow.
+        monotonic: returns seconds that never go back.
     """
 
     def __init__(
@@ -37,14 +40,14 @@ class Gauge:
         self._task: asyncio.Task[None] | None = None
 
     def latest(self) -> Growth | None:
-        """The growth as it was measured last, for whoever is an admin of every board; `None` for everybody else.
+        """Returns the latest growth for callers who are admins of every board; `None` for all others.
 
-        It is `None` as well until the first measurement ended, which the first who asks begins, and where there is
-        nothing to tell of (`measure`).
+        Also `None` until the first measurement ends, which the first such call starts, and where there is
+        nothing to report.
         """
         grant = GRANTED.get()
         if grant is not None and grant.roles.get(EVERY_BOARD) is not Role.ADMIN:
-            return None  # how much there is on boards and in items that the reader may not know of
+            return None  # the figures would reveal boards and items that the reader may not know of
         if self._monotonic() >= self._due and self._task is None:
             self._task = asyncio.create_task(self._renew(), name="growth")
         return self._known
@@ -59,6 +62,6 @@ class Gauge:
             self._task = None
 
     async def close(self) -> None:
-        """Waits for a measurement under way."""
+        """Waits for a running measurement."""
         if self._task is not None:
             await self._task

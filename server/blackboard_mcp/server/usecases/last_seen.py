@@ -1,7 +1,8 @@
-"""The items and events that each agent was shown: in memory for the next calls, in the store for good.
+"""The items and events that each agent was shown, kept in memory for the next calls and in the store for
+good.
 
-The store joins what is noted here with what it has of other processes and of earlier days, so that nothing is
-read before an answer and nothing written on a caller's path. What a crash loses of it is shown again.
+The store joins these records with those of other processes and earlier days. So nothing is read before an
+answer, and no caller waits for a write. After a crash, agents may be shown some things again.
 """
 
 from __future__ import annotations
@@ -24,22 +25,25 @@ _WRITTEN: Final = (EventType.ITEM_POSTED, EventType.ITEM_VERSIONED)
 
 
 class Looks:
-    """What the last `_KEPT` agents were shown; `activity` has the store told of it."""
+    """What the last `_KEPT` agents were shown; `activity` passes it on to the store."""
 
     def __init__(self, activity: Activity) -> None:
         self._activity = activity
         self._seen: FIFOCache[tuple[str, str], Look] = FIFOCache(_KEPT)
 
     def of(self, board: str, agent: str) -> Look:
-        """What the agent was shown of the board as far as this process knows: what is given to the store."""
+        """Returns what the agent was shown of the board as far as this process knows; store calls take this
+        value.
+        """
         return self._seen.get((board, agent), _NOTHING)
 
     def told(
         self, board: str, agent: str, seq: int, attention: Attention, items: Iterable[int] = ()
     ) -> Attention:
-        """The agent is answered as of `seq`, with `items` by number; what it was not shown after that.
+        """Records an answer as of `seq` with `items` by number, and returns what the agent has still not been
+        shown.
 
-        What had been shown up to the first thing that it was not is one number from now on.
+        Everything up to the first thing not shown is then kept as a single sequence.
         """
         shown = {number for number in items if number}
         return self._saw(
@@ -49,16 +53,18 @@ class Looks:
     def delivered(
         self, board: str, agent: str, seq: int, attention: Attention, events: Iterable[int]
     ) -> Attention:
-        """The agent is answered as of `seq` with events by sequence; what it was not shown after that."""
+        """Records an answer as of `seq` with `events` by sequence, and returns what the agent has still not
+        been shown.
+        """
         return self._saw(board, agent, seq, attention, set(events))
 
     def viewed(self, snapshot: Snapshot, agent: str, view: View) -> Attention:
-        """The agent is shown a view; what it was not shown after that.
+        """Records that the agent was shown a view, and returns what it has still not been shown.
 
-        Items that stand there with text are shown, those folded into one of them too, of those that are only named
-        all but what was written, and what its lines of news tell of.
+        Items with text in the view count as shown, and so do those folded into their lines. Of items that are
+        only named, all events count except posted texts. So do the events that the lines of news name.
 
-        The first view of a board with a long past is where its news begins: that past is no news.
+        For the first view of a board with a long past, news begins at this view.
         """
         board, attention = snapshot.board, snapshot.attention
         if snapshot.look.is_of_newcomer and attention.unseen >= MOST_UNSEEN:
@@ -79,14 +85,14 @@ class Looks:
     def streamed(
         self, board: str, agent: str, events: Iterable[int], after: int, upto: int, condition: EventFilter
     ) -> None:
-        """Events went out to the agent by a stream, all for which the condition holds between two places."""
+        """Records that a stream sent the agent all events between two places that match `condition`."""
         look = self.of(board, agent)
         whole = condition == EventFilter() and after <= look
         self._keep(board, agent, look.joined(Look(upto) if whole else Look(0, events)))
 
     def _saw(self, board: str, agent: str, seq: int, attention: Attention, shown: set[int]) -> Attention:
         left = replace(attention, fresh=tuple(one for one in attention.fresh if one[0] not in shown))
-        # What lies before the first thing unseen needs no list: all of it was shown, or is news to nobody.
+        # No list is needed before the first unseen event: everything there was shown, or is news to nobody.
         now = Look(left.settled, (), [seq] if left.fresh else ())
         look = self.of(board, agent).joined(Look(0, shown)).joined(now)
         self._keep(board, agent, look)

@@ -1,7 +1,9 @@
-"""The lull that a wait stays for: news that ask nothing of who waits are told together, the others at once.
+"""The lull that a wait stays for: events that ask nothing of the agent are collected, others end the wait at
+once.
 
-An agent pays for every call. While a team works, its members write a line every few seconds: a wait that ended with
-each line would cost each of them a call a line. Knows events and duties; refuses to know logs, stores and calls.
+An agent pays for every call. In a busy team, members write a line every few seconds, and a wait that ended
+with each line would cost each member a call a line. This module knows events and duties, but no logs, stores
+or calls.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ from blackboard_mcp.protocols.events import WITHOUT_ITEM, Event, EventType
 from blackboard_mcp.protocols.items import ItemType, parse_ref
 
 MOST_LINES: Final = 15
-"""So many news end a lull: of more the texts would be cut shorter to fit into an answer."""
+"""Number of events that ends a lull; with more, their texts would be cut shorter to fit into an answer."""
 MOST_LULLS: Final = 3
-"""A wait ends so many lulls after its first news, whoever goes on to write."""
+"""Lulls after its first event at which a wait ends, even if events keep coming."""
 _PASSING: Final = frozenset(
     {
         EventType.AGREEMENT_GIVEN,
@@ -27,16 +29,16 @@ _PASSING: Final = frozenset(
         EventType.OBLIGATION_WAIVED,
     }
 )
-"""Events that ask nothing even of those whom they concern."""
+"""Events that ask nothing even of the agents they concern."""
 _BINDING: Final = frozenset({ItemType.CONSTRAINT, ItemType.HOT_ISSUE})
-"""What everybody has to know at once."""
+"""Types of items that every agent must know at once."""
 _RESTING: Final = frozenset({"supports", "derived_from"})
-"""Edges to an item that ask nothing of its author."""
+"""Kinds of edges to an item that ask nothing of its author."""
 
 
 @dataclass(slots=True)
 class Lull:
-    """When the wait of one agent ends that heard of something; `seconds` of quiet is what it stays for."""
+    """The rule for when the wait of one agent ends; `seconds` is the length of a lull."""
 
     agent: str
     seconds: float
@@ -45,15 +47,19 @@ class Lull:
     _owed: frozenset[Owed] = frozenset()
 
     def begin(self, owed: Iterable[Owed]) -> None:
-        """Nothing was there at the call: only what the agent owes beyond this is news to it."""
+        """Sets the duties that the agent already has at the call, when no events were there; only further
+        duties are news.
+        """
         self._owed = frozenset(owed)
 
     def hears(
         self, events: Collection[Event], owed: Iterable[Owed], now: float, *, named: bool = False
     ) -> float:
-        """When the wait ends, if nothing more comes: `now`, where the agent must hear of the events at once.
+        """Returns the time at which the wait ends if nothing more comes: `now` where the agent must hear at
+        once.
 
-        So it is where something is asked of it, or where it is `named`, or where there are many lines by now.
+        That is so where something is asked of it, where a text names it (`named`), or where there are many
+        events by now.
         """
         self._lines += len(events)
         if self._first is None:
@@ -65,9 +71,10 @@ class Lull:
 
 
 def asks(event: Event, agent: str) -> bool:
-    """Whether an event that is news to the agent asks something of it, or settles something of its own.
+    """Tells whether an event that is news to the agent asks something of it, or settles something of its own.
 
-    What only rests on the agent's items asks it where its text names the agent: `resting` gives these.
+    Items that only rest on the agent's items ask something only if their texts name it; `resting` returns
+    those.
     """
     if event.event in WITHOUT_ITEM or (event.type in _BINDING and event.event is EventType.ITEM_POSTED):
         return True
@@ -75,7 +82,9 @@ def asks(event: Event, agent: str) -> bool:
 
 
 def resting(events: Iterable[Event], agent: str) -> list[tuple[int, int]]:
-    """Versions, by number and version, that concern the agent and ask nothing of it unless their texts name it."""
+    """Returns versions, as item number and version, that concern the agent but ask nothing of it unless their
+    texts name it.
+    """
     return [
         (parse_ref(event.item).number, event.version or 1)
         for event in events
@@ -84,7 +93,7 @@ def resting(events: Iterable[Event], agent: str) -> list[tuple[int, int]]:
 
 
 def _rests(event: Event) -> bool:
-    """Whether it only rests on somebody's item, or is a new version of it."""
+    """Tells whether an event only rests on somebody's item, or is a new version of such an item."""
     if event.event is EventType.ITEM_VERSIONED:
         return _RESTING.issuperset(event.data)
     return event.event is EventType.ITEM_POSTED and bool(event.data) and _RESTING.issuperset(event.data)

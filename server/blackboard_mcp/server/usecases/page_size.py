@@ -1,4 +1,4 @@
-"""The size of structured answers: so many items that nobody gets megabytes at once."""
+"""The size of structured answers, limited so that no caller gets megabytes at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from blackboard_mcp.protocols.items import MAX_CITED, MAX_METADATA, Item
 from .searching import Around, SearchResult
 
 MAX_BYTES: Final = 1_000_000
-"""Most that the items of one answer have as JSON; one item alone always goes."""
+"""Most bytes of the items of one answer as JSON; a single item is always sent."""
 _LONGEST_ESCAPE: Final = 6
 _FRAME: Final = 4_096
 _EDGE: Final = 64
@@ -23,7 +23,7 @@ _EVENT: Final = 600
 
 
 def fitting(items: Sequence[Item]) -> int:
-    """How many of the first items fit; at least one, if there is any."""
+    """Returns how many of the first items fit; at least one, if there is any."""
     most = sum(
         _FRAME + _LONGEST_ESCAPE * (len(item.text) + (MAX_METADATA if item.metadata else 0)) for item in items
     )
@@ -38,7 +38,7 @@ def fitting(items: Sequence[Item]) -> int:
 
 
 def fitting_page(page: Page) -> Page:
-    """The page, or as much of its beginning as fits, with the cursor after that."""
+    """Returns the page, cut to the items that fit, with the cursor after them."""
     fit = fitting(page.items)
     if fit == len(page.items):
         return page
@@ -46,7 +46,7 @@ def fitting_page(page: Page) -> Page:
 
 
 def fitting_events(events: Sequence[Event]) -> int:
-    """How many of the first events fit; at least one, if there is any."""
+    """Returns how many of the first events fit; at least one, if there is any."""
     left = MAX_BYTES
     for place, event in enumerate(events):
         left -= _EVENT + _bytes([event.key, event.tags, event.data])
@@ -56,7 +56,7 @@ def fitting_events(events: Sequence[Event]) -> int:
 
 
 def fitting_found(found: SearchResult) -> SearchResult:
-    """The best of what was found, as much as fits with its neighbours; a notice tells of the rest."""
+    """Returns the best hits that fit with their neighbours; a notice says how many were left out."""
     taken: list[Item] = []
     fit = 0
     for item in found.items:
@@ -73,7 +73,7 @@ def fitting_found(found: SearchResult) -> SearchResult:
 
 
 def check_fits(items: Sequence[Item]) -> None:
-    """See that all of them go into one answer.
+    """Checks that all items fit into one answer.
 
     Raises:
         InvalidInput: they do not.
@@ -88,7 +88,7 @@ def check_fits(items: Sequence[Item]) -> None:
 
 
 def _size(item: Item) -> int:
-    """The bytes of an item as JSON, rather more than less."""
+    """Returns the bytes of an item as JSON, estimated from above."""
     edges = len(item.edges) + min(len(item.incoming), MAX_CITED)
     return _bytes([item.text, item.metadata, item.tags, item.key]) + 1_000 + _EDGE * edges
 

@@ -1,4 +1,4 @@
-"""Readiness of a server: its store is asked, and not only the process."""
+"""Readiness of a server, which includes its store and not only the process."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from blackboard_mcp.storage.store import SqlBoardStore
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS: Final = 1.0
-"""How long an answer is good for: anybody may ask, as often as they like."""
+"""Seconds for which an answer is used again, because anybody may ask as often as they like."""
 _PATIENCE_SECONDS: Final = 2.0
 
 
 class Readiness:
-    """What keeps a store from serving: `None`, or one word.
+    """Check of whether a store can serve.
 
-    "low": it takes what ends work, and "full": it only reads, until there is room. "stopped": it only reads, until a
-    restart. "failing": it does not read. "slow": it did not answer in time.
+    The answer is `None` or one word. "low": it takes only calls that end work, until there is room. "full":
+    it is only read, until there is room. "stopped": it is only read, until a restart. "failing": it cannot be
+    read. "slow": it did not answer in time.
 
     Args:
-        board: what most calls look at.
-        monotonic: seconds that only grow.
+        board: the board that most calls use.
+        monotonic: returns seconds that never go back.
     """
 
     def __init__(
@@ -39,7 +40,9 @@ class Readiness:
         self._looking = asyncio.Lock()
 
     async def trouble(self) -> str | None:
-        """What the store knows of itself, now; it is read at most once in `LOOK_SECONDS`, however many ask."""
+        """Returns what keeps the store from serving, or `None`. The store is read at most once in
+        `LOOK_SECONDS`.
+        """
         met = self._store.engine.trouble
         if met is not None and met.kind != "low":
             return met.kind
@@ -58,7 +61,7 @@ class Readiness:
     async def _read(self) -> str | None:
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
-                # What every call needs first.
+                # These are the reads that every call makes first.
                 await self._store.has_tokens()
                 await self._store.find_board(self._board)
         except TimeoutError:

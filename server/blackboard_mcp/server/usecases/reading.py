@@ -1,4 +1,4 @@
-"""Items read whole, with what protects them, why they left and the versions they had."""
+"""Items read whole, with their protection, the reason why they left, and their versions."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from .last_seen import Looks
 
 MAX_EXPLAINED: Final = 20
 _LEAVING: Final = 8
-"""Of what would leave first so much is named."""
+"""Most items that an explanation of the board names as leaving first."""
 _LOOKED_AT: Final = 200
-"""So far that is looked for among what the agent may see."""
+"""Most leaving items that are searched for some that the agent may see."""
 MAX_LISTED: Final = 10
-"""Items whose versions are listed in one call."""
+"""Most items whose versions are listed in one call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Items read, with what the guard holds of them and why archived ones left."""
+    """Items read, with the protection of each and the event by which archived ones left, both by item number."""
 
     board: str
     found: Found
@@ -39,11 +39,11 @@ class Reading:
     versions: tuple[Versions, ...] = ()
     """Lists of versions that were asked for, in that order, ids before keys."""
     misnamed: Mapping[str, str] = field(default_factory=dict)
-    """Ids that were written with the letter of another type, with the right ones."""
+    """Ids that were written with the letter of another type, with the right ids."""
 
 
 class ItemReader:
-    """Reads items on one board for an agent; `looks` and `activity` hear of each reading."""
+    """Reads items on a board for an agent; every reading is recorded in `looks` and `activity`."""
 
     def __init__(self, store: BoardStore, looks: Looks, activity: Activity) -> None:
         self._store = store
@@ -51,6 +51,12 @@ class ItemReader:
         self._activity = activity
 
     async def read(self, agent: str, board: str, ids: Sequence[str], keys: Sequence[str]) -> Reading:
+        """Returns items by ids and keys, in which a version (`H-17@2`) or a list of versions (`H-17@*`) may
+        be named.
+
+        Raises:
+            InvalidInput: an id or key is not valid, or too many lists of versions are asked for.
+        """
         ids, keys = _apart(ids, keys)
         versions, unseen, ids, keys = await self._versions(agent, board, ids, keys)
         refs = [parse_ref(id_) for id_ in ids]
@@ -78,7 +84,7 @@ class ItemReader:
     async def explain(
         self, agent: str, board: str, ids: Sequence[str], keys: Sequence[str] = ()
     ) -> Explained:
-        """What protects each item, what would take it and when, or why it left."""
+        """Returns what protects each item, when and how it would leave, or why it left."""
         ids, keys = _apart(ids, keys)
         asked = {parse_ref(id_).number: id_ for id_ in ids}
         numbers = list(asked)
@@ -94,7 +100,10 @@ class ItemReader:
         return replace(explained, missing=missing, attention=attention)
 
     async def explain_board(self, agent: str, board: str, leaving: Sequence[tuple[str, str]]) -> Explained:
-        """What of the board would leave first, `leaving` by id with why, and what is protected and why."""
+        """Returns which items of the board would leave first, and which are protected and why.
+
+        `leaving` are pairs of id and reason, in the order of leaving.
+        """
         look = self._looks.of(board, agent)
         wanted = [parse_ref(id_) for id_, _ in leaving[:_LOOKED_AT]]
         found = await self._store.read(board, agent, wanted, [])
@@ -113,9 +122,10 @@ class ItemReader:
     async def _as_written(
         self, agent: str, board: str, items: Sequence[Item], versioned: Sequence[bool]
     ) -> tuple[Item, ...]:
-        """The items, of which the first may be `versioned`: those have the tags that their versions began with.
+        """Returns the items; those read by version get the tags that the version began with.
 
-        So it is as far as the list of changes goes back, and for the first `MAX_LISTED` that were changed.
+        `versioned` says so for the first items, in order. It holds as far back as the list of changes goes,
+        and for the first `MAX_LISTED` changed items.
         """
         shown = list(items)
         changed = [
@@ -136,10 +146,11 @@ class ItemReader:
     async def _versions(
         self, agent: str, board: str, ids: Sequence[str], keys: Sequence[str]
     ) -> tuple[tuple[Versions, ...], list[str], list[str], list[str]]:
-        """The lists of versions that are asked for, those of what is not there, and the other ids and keys.
+        """Returns the lists of versions that were asked for, the names without any, and the other ids and
+        keys.
 
         Raises:
-            InvalidInput: too many, or what is neither an id nor a key.
+            InvalidInput: there are too many, or a name is neither an id nor a key.
         """
         wanted: list[tuple[str, int | str, int | None]] = []
         plain_ids: list[str] = []
@@ -163,7 +174,7 @@ def check_explained(ids: Sequence[str], keys: Sequence[str]) -> None:
     """Refuses to explain more than `MAX_EXPLAINED` items.
 
     Raises:
-        InvalidInput: too much is named.
+        InvalidInput: too many items are named.
     """
     if len(ids) + len(keys) > MAX_EXPLAINED:
         raise InvalidInput(
@@ -173,10 +184,10 @@ def check_explained(ids: Sequence[str], keys: Sequence[str]) -> None:
 
 
 def _apart(ids: Sequence[str], keys: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The ids and the keys: a key among the ids is read as what it is."""
+    """Returns ids and keys separately; a key among the ids is moved to the keys."""
     return [id_ for id_ in ids if ":" not in id_], [*keys, *(id_ for id_ in ids if ":" in id_)]
 
 
 def _plain(ref: Ref) -> str:
-    """An item as the store names it when it is missing."""
+    """Returns an item's name in the form that the store uses for missing items."""
     return str(ref.number) if ref.version is None else f"{ref.number}@{ref.version}"

@@ -1,4 +1,4 @@
-"""Items as they are answered to who may write on a board and not read it."""
+"""Items in answers to callers who may write on a board but not read it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from blackboard_mcp.protocols.remarks import RemarkKind
 
 
 def wire_for(agent: str) -> Callable[[Item], wire.WireItem]:
-    """How the items that the call under way wrote to are answered: whole to who may read the board."""
+    """Returns the function that turns items written by the current call into models.
+
+    Callers who may read the board get whole items, others only what they sent themselves.
+    """
     grant = GRANTED.get()
     return wire.wire_item if grant is None or grant.reads else partial(_unread, agent)
 
 
 def readable(posted: Posted) -> Posted:
-    """The same; to who may not read the board without remarks on what others wrote."""
+    """Returns the answer to a post; without remarks on others' items for callers who may not read the board."""
     grant = GRANTED.get()
     if grant is None or grant.reads or not posted.remarks:
         return posted
@@ -29,9 +32,8 @@ def readable(posted: Posted) -> Posted:
 
 
 def _unread(agent: str, item: Item) -> wire.WireItem:
-    """Where the item lives and how it stands, and of its contents what the agent sent itself.
-
-    That is all of an item of its own that nobody changed since it was posted, and nothing of any other.
+    """Returns an item's id and status, with its contents only if the agent sent them and nobody changed them
+    since.
     """
     hidden: dict[str, Any] = {"cited_by": {}, "retracted": []}
     hidden |= {"supporters": [], "opponents": [], "support": 0, "opposition": 0}

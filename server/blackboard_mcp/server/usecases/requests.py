@@ -1,4 +1,4 @@
-"""Asking other agents and answering them: requests by name or by skill, in parts, with time limits.
+"""Requests between agents, by name or by skill, with partial answers and time limits.
 
 Every method takes the agent's authenticated name and a board id. Nothing here knows MCP, HTTP or SQL.
 """
@@ -44,20 +44,22 @@ SKILL: Final = "skill:"
 _SKILL = re.compile(r"[a-z0-9][a-z0-9._/-]{0,63}\Z")
 _REPORT_EVERY: Final = 5.0
 _TELLING: Final = 300
-"""Characters of a part that a report of progress has."""
+"""Most characters of a partial answer in a progress report."""
 _TRIES: Final = 5
 _INSTEAD: Final = (
     'to is one agent by name, or to="skill:NAME" for whoever offers that; what anybody may answer is a '
     'post(type="QUESTION", …).'
 )
 _NEXT: Final = " next"
-"""Ends the key of a call that offered skills, for what it takes after that."""
+"""Suffix of the idempotency key for the request that a call takes after it offered skills under the key
+itself.
+"""
 _AVAILABLE = (EventType.REQUEST_OPENED, EventType.REQUEST_RELEASED, EventType.BOARD_CHANGED)
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How a request stands, with its question, and the answer or what there is of it so far."""
+    """A request with its question, and the answer or the part of it so far."""
 
     request: AgentRequest
     question: Item
@@ -66,7 +68,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class WaitingRequests:
-    """What waits for an agent's answer and what it asked itself, each with its question; and skills by name."""
+    """Requests that wait for an agent, requests that it made itself, and the agents that offer each skill."""
 
     waiting: tuple[Asked, ...]
     asked: tuple[Asked, ...]
@@ -75,7 +77,11 @@ class WaitingRequests:
 
 
 def check_skill(skill: str) -> str:
-    """`skill` itself when a skill can be called so."""
+    """Returns `skill` when it is a valid name of a skill.
+
+    Raises:
+        InvalidInput: it is not.
+    """
     if not _SKILL.match(skill):
         raise InvalidInput(
             f"'{skill[:40]}' is not a skill: 1-64 of a-z 0-9 . _ / -, beginning with a letter or digit. Nothing was "
@@ -85,10 +91,10 @@ def check_skill(skill: str) -> str:
 
 
 def check_skills(skills: Sequence[str]) -> tuple[str, ...]:
-    """The skills, each once.
+    """Returns the skills, each once.
 
     Raises:
-        InvalidInput: too many, or one that is none.
+        InvalidInput: there are too many, or one is not valid.
     """
     wanted = tuple(dict.fromkeys(check_skill(skill) for skill in skills))
     if len(wanted) > MAX_SKILLS:
@@ -97,7 +103,7 @@ def check_skills(skills: Sequence[str]) -> tuple[str, ...]:
 
 
 class Messaging:
-    """Use cases of agents that ask each other."""
+    """Use cases for agents that ask and answer each other."""
 
     def __init__(self, board: Blackboard) -> None:
         self._board = board
@@ -119,11 +125,13 @@ class Messaging:
         deadline_seconds: float | None = None,
         once_key: str | None = None,
     ) -> tuple[str, int]:
-        """The board and the number of a new request.
+        """Opens a request, and returns the board's id and the request's number.
+
+        `to` is an agent's name, or `skill:NAME`.
 
         Raises:
-            InvalidInput: no text, or nobody who can be asked.
-            Refused: too many are open.
+            InvalidInput: the text is not valid, or `to` names nobody who can be asked.
+            Refused: too many requests are open.
         """
         check_agent(agent)
         self._check(text, MAX_QUESTION, "request")
@@ -153,7 +161,7 @@ class Messaging:
     async def cancel(
         self, agent: str, board: str | None, id_: str, reason: str = "", *, once_key: str | None = None
     ) -> Asked:
-        """The request, taken back."""
+        """Cancels a request of the agent's, and returns it."""
         name, number = await self._named(agent, board, id_)
         self._board.quotas.charge(agent, name)
         once = once_of(once_key, "cancel request", id=id_, reason=reason)
@@ -163,7 +171,9 @@ class Messaging:
     async def follow(
         self, agent: str, board: str | None, id_: str | int, *, seconds: float, report: Report | None = None
     ) -> Asked:
-        """The request as soon as it has ended, or as it stands after `seconds`; parts are reported as they come."""
+        """Waits for a request to end, and returns its state then or after `seconds`; new parts are reported
+        as they come.
+        """
         if isinstance(id_, int):
             name, number = await self._board.board_of(board, agent), id_
         else:
@@ -192,7 +202,7 @@ class Messaging:
     # Answering
 
     async def waiting(self, agent: str, board: str | None) -> WaitingRequests:
-        """What waits for the agent, and what it asked that is open."""
+        """Returns the requests that wait for the agent, and its own open ones."""
         name = await self._board.board_of(board, agent)
         waiting, asked = await self._store.requests_waiting(name, agent)
         numbers = [request.number for request in (*waiting, *asked)]
@@ -209,7 +219,7 @@ class Messaging:
     async def offer(
         self, agent: str, board: str | None, skills: Sequence[str], *, once_key: str | None = None
     ) -> None:
-        """From now on the agent offers these skills and no others."""
+        """Sets the skills that the agent offers, in place of earlier ones."""
         wanted = check_skills(skills)
         check_agent(agent)
         name = await self._board.board_of(board, agent)
@@ -226,9 +236,9 @@ class Messaging:
         report: Report | None = None,
         once_key: str | None = None,
     ) -> Asked | None:
-        """The next request for the agent, which holds it then; `None` when none came within `seconds`.
+        """Takes the next request for the agent and returns it, or `None` when none came within `seconds`.
 
-        `once_key` is that of a call that may have offered skills under it, too.
+        `once_key` is the key of a call that may also have offered skills under it.
         """
         check_agent(agent)
         once = once_of(once_key, "take next request")
@@ -267,7 +277,7 @@ class Messaging:
         try:
             return await asyncio.shield(taking)
         except asyncio.CancelledError:
-            # A write under way cannot be stopped; with a key the call may come again for what it gave.
+            # The write cannot be stopped: undo it afterwards, unless a repeated call may ask for its result.
             if once is None:
                 self._later(self._undo(taking, board, agent))
             raise
@@ -276,9 +286,9 @@ class Messaging:
     async def delivering(
         self, board: str, agent: str, number: int, lease: int, *, keyed: bool
     ) -> AsyncIterator[None]:
-        """What a call took is given back if it is cancelled or fails before it is answered.
+        """Gives a taken request back if the block is cancelled or fails.
 
-        Not where it had an idempotency key: it may come again for what it took.
+        With an idempotency key (`keyed`) it stays taken, because a repeated call may ask for it.
         """
         try:
             yield
@@ -302,12 +312,12 @@ class Messaging:
         task.add_done_callback(self._returning.discard)
 
     async def settle(self) -> None:
-        """Returns when what cancelled calls had taken is given back."""
+        """Returns when the requests that cancelled calls had taken are given back."""
         while self._returning:
             await asyncio.wait(list(self._returning))
 
     async def take(self, agent: str, board: str | None, id_: str, *, once_key: str | None = None) -> Asked:
-        """The request, which the agent holds from now on."""
+        """Takes a request for the agent, and returns it."""
         name, number = await self._named(agent, board, id_)
         self._board.quotas.charge(agent, name)
         await self._store.take_request(name, agent, number, once=once_of(once_key, "take request", id=id_))
@@ -324,7 +334,7 @@ class Messaging:
         lease: int | None = None,
         once_key: str | None = None,
     ) -> Asked:
-        """Adds `text` to what the agent has answered so far; without `partial` that is the answer."""
+        """Adds `text` to the agent's answer so far, and returns the request; without `partial` that ends it."""
         self._check(text, MAX_ANSWER, "answer")
         name, number = await self._named(agent, board, id_)
         self._board.quotas.charge(agent, name, size=size_of(text))
@@ -340,7 +350,7 @@ class Messaging:
                 await self._board.validation.counted(name, write)
                 break
             except Conflict as error:
-                # Another part came meanwhile, by the same agent: this one goes after it.
+                # The same agent added another part in the meantime: try again, after that part.
                 if "parts" not in error.facts or attempt == _TRIES - 1:
                     raise
         await self._prune_if_due(name)
@@ -373,7 +383,7 @@ class Messaging:
         lease: int | None = None,
         once_key: str | None = None,
     ) -> Asked:
-        """The request, which is not the agent's any more: one by skill goes on to others."""
+        """Declines a request for the agent, and returns it; a request by skill then goes to others."""
         check_text(reason)
         if not reason.strip():
             raise InvalidInput("decline takes the reason as text. Nothing was changed.")
@@ -388,7 +398,9 @@ class Messaging:
     async def attention(
         self, agent: str, board: str | None, items: Iterable[int] = ()
     ) -> tuple[Attention, int]:
-        """What waits for the agent, who is shown `items` now, and the board's sequence."""
+        """Returns what waits for the agent, and the board's sequence; `items` count as shown to it by this
+        call.
+        """
         return await self._board.attention(agent, await self._board.board_of(board, agent), items=items)
 
     @staticmethod
@@ -433,7 +445,9 @@ class Messaging:
 
 
 def _progress(stands: Asked, known: int) -> str:
-    """What a report says: the newest part where there is a new one."""
+    """Returns the text of a progress report: the newest part, if there is a new one, else the request's
+    state.
+    """
     request = stands.request
     if stands.answer is not None and request.parts > known:
         last = stands.answer.text.rsplit("\n", 1)[-1]

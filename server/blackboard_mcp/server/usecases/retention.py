@@ -1,4 +1,4 @@
-"""Retention: the rounds in which a server forgets what its operator has it forget."""
+"""Retention: the rounds in which a server forgets items by its operator's rules."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ROUND_SECONDS: Final = 3_300.0
-"""How long after the start of a round the next one begins, whichever process does it."""
+"""Seconds from the start of a round to the start of the next, whichever process runs it."""
 _LOOK_SECONDS: Final = 300.0
 _PART: Final = 50
 """Items that one transaction forgets."""
 _PAUSE_SECONDS: Final = 0.05
-"""Between two transactions, so that others write."""
+"""Seconds between two transactions, so that others can write."""
 
 
 class Keeper:
-    """Keeps boards to a retention: forgets what is due, in small transactions, in the background."""
+    """Applies a retention: it forgets items that are due, in small transactions in the background."""
 
     def __init__(self, store: BoardStore, retention: Retention, holder: str) -> None:
         self._store = store
@@ -34,11 +34,13 @@ class Keeper:
         self._holders = (f"{holder}-{number}" for number in count(1))
 
     async def missing(self) -> list[str]:
-        """Boards that the retention names and that are not there; they may be made later."""
+        """Returns boards that the retention names but that do not exist; they may be created later."""
         return self._retention.missing([board.id for board in await self._store.boards()])
 
     async def due(self, board: str) -> AsyncIterator[tuple[Forgettable, ...]]:
-        """What may be forgotten on a board now, page by page; nothing of a board that the retention is not for."""
+        """Yields the items that may be forgotten on a board now, page by page; none for a board outside the
+        retention.
+        """
         place: int | None = 0 if self._retention.covers(board) else None
         while place is not None:
             place, found = await self._store.forgettable(board, self._retention, place)
@@ -46,7 +48,7 @@ class Keeper:
                 yield found
 
     async def round(self, board: str) -> tuple[Forgettable, ...]:
-        """Forgets what is due on a board, and returns it."""
+        """Forgets the items that are due on a board, and returns them."""
         forgotten: list[Forgettable] = []
         async for page in self.due(board):
             for start in range(0, len(page), _PART):
@@ -57,10 +59,12 @@ class Keeper:
         return tuple(forgotten)
 
     async def look(self) -> list[str]:
-        """A round on each board where one is due, which no other process has begun; those boards."""
+        """Runs a round on each board where one is due and no other process has begun it; returns the ids of
+        those boards.
+        """
         done: list[str] = []
         for board in await self._store.boards():
-            # Held until the next round is due, also by a process that is gone by then.
+            # The lease is not released: it ends when the next round is due, even if this process is gone.
             if self._retention.covers(board.id) and await self._store.lease(
                 f"forget:{board.id}", next(self._holders), ROUND_SECONDS
             ):
@@ -69,7 +73,7 @@ class Keeper:
         return done
 
     async def run(self) -> None:
-        """Looks again and again, until cancelled."""
+        """Looks for due rounds again and again, until cancelled."""
         while True:
             try:
                 await self.look()

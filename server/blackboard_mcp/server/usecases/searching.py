@@ -1,4 +1,4 @@
-"""Searching the archive: exact ids first, then the index, every hit confirmed against the store."""
+"""Search of the archive: exact ids first, then the index. Every hit is checked against the store."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ..limits.turns import in_thread
 from ..text.snippets import excerpt, is_close
 
 BEHIND = "The search index is behind or being rebuilt; these hits contain every word."
-"""The notice of an answer that the index had no part in."""
+"""Notice of an answer without the index."""
 FAR = "Nothing matches closely: none of these has half of the words, they are only the nearest there is."
-"""The notice of an answer that may have nothing to do with the query."""
+"""Notice of an answer that may have nothing to do with the query."""
 
 _IDS = re.compile(
     rf"(?<![\w-])(?:[{''.join(sorted(LETTERS.values()))}])-([0-9]{{1,15}})(?![\w-])", re.IGNORECASE
@@ -31,24 +31,28 @@ _NUMBERS = re.compile(r"\s*[0-9]{1,15}(?:[\s,;]+[0-9]{1,15})*\s*\Z")
 _VERSION = re.compile(r"@[0-9]{1,9}(?!\w)")
 _NAMED = 10
 _DEPTH = 4
-"""How many candidates are asked for per hit wanted: some may be gone or hidden."""
+"""Candidates asked for per wanted hit, because some may be gone or hidden."""
 _LOOKED_INTO_INLINE = 4_000
-"""Characters of hits that are looked into at once; more are in a thread, while others go on."""
+"""Most characters of hits that are examined on the event loop; more are examined in a thread."""
 _DEEPEST = 1_000
-"""Most candidates that are asked for; what they hide is looked for in the store."""
+"""Most candidates that the index is asked for; beyond them the store is searched by words."""
 
 
 class ArchiveSearch(Protocol):
-    """The index as the server sees it."""
+    """The archive's index as the server uses it."""
 
     async def search(self, query: ArchiveQuery) -> ArchiveAnswer:
-        """Raises `ArchiveUnavailable` when it cannot answer now."""
+        """Returns the hits for a query.
+
+        Raises:
+            ArchiveUnavailable: the index cannot answer now.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What stands before and after a hit in its thread, as far as the agent may see it."""
+    """The items before and after a hit in its thread, as far as the agent may see them."""
 
     before: Item | None = None
     after: Item | None = None
@@ -56,10 +60,10 @@ class Around:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Archived items, best first; `mode` says what answered, `left` why each left working memory.
+    """Archived items, best first. `mode` says what answered, `left` by which event each item left, by number.
 
-    `excerpts` are, by number, the parts of long texts that answer the query. `neighbours` are, by the
-    number of a hit, the items before and after it in its thread, where they are asked for.
+    `excerpts` are the parts of long texts that match the query, by item number. `neighbours` are the items
+    around each hit in its thread, by the hit's number, where they were asked for.
     """
 
     items: tuple[Item, ...]
@@ -74,14 +78,15 @@ class SearchResult:
 async def search(
     store: BoardStore, archive: ArchiveSearch, agent: str, query: ArchiveQuery, words: ItemQuery
 ) -> SearchResult:
-    """What the agent may see of the archive for `query`; `words` is the same as a query of the store.
+    """Returns the archived items that match `query` and that the agent may see; `words` is the same query for
+    the store.
 
     Without text it lists, newest first. Ids alone find those items and no others. When the index cannot
     answer, the store is searched by words, and the notice says so.
     """
     board, limit = query.board, query.limit
     if query.thread is not None:
-        # Any item names its thread; the index knows it by its first.
+        # The caller may name any item of a thread, but the index knows the thread by its first item.
         named = await store.read(board, agent, [Ref(query.thread)], [])
         query = replace(query, thread=named.items[0].thread if named.items else query.thread)
     if not query.text.strip():
@@ -107,7 +112,7 @@ async def search(
             items = [*exact, *await _first(store, agent, query, ranked, limit - len(exact))]
             if len(items) >= limit or len(answer.hits) < depth or depth == _DEEPEST:
                 break
-            depth = min(depth * _DEPTH, _DEEPEST)  # what others keep private must not hide what is not
+            depth = min(depth * _DEPTH, _DEEPEST)  # others' private items must not crowd out visible ones
         mode, notice = str(answer.mode), answer.notice
         starts = {hit.number: hit.start for hit in answer.hits}
         if len(items) < limit and len(answer.hits) >= depth:
@@ -134,7 +139,7 @@ async def search(
 
 
 async def with_neighbours(store: BoardStore, board: str, agent: str, found: SearchResult) -> SearchResult:
-    """`found` with the items around each hit that the agent may see; hits are no neighbours of hits."""
+    """Returns the result with the items around each hit that the agent may see, except other hits."""
     hits = [item.number for item in found.items]
     around = await store.around(board, agent, hits) if hits else {}
     wanted = {n for pair in around.values() for n in pair if n is not None} - set(hits)
@@ -149,7 +154,7 @@ async def with_neighbours(store: BoardStore, board: str, agent: str, found: Sear
 
 
 def wire_found(found: SearchResult, seq: int, left: dict[int, str]) -> wire.SearchAnswer:
-    """What was found as structured results have it; `left` says by number why an item left."""
+    """Returns the result as a model; `left` maps item numbers to the reason why each left."""
     ids = {item.number: item.id for item in found.items}
     neighbours = [
         wire.WireNeighbour(of=ids[number], place=place, item=wire.wire_item(item))
@@ -172,7 +177,7 @@ def wire_found(found: SearchResult, seq: int, left: dict[int, str]) -> wire.Sear
 
 
 def ids_alone(text: str) -> list[str]:
-    """The ids that a text consists of, the first ten; none where it has other words as well."""
+    """Returns the ids in a text that holds nothing else, at most ten; an empty list where it has other words."""
     if _WORD.search(_IDS.sub(" ", _VERSION.sub("", text))):
         return []
     return list(dict.fromkeys(found.group().upper() for found in _IDS.finditer(text)))[:_NAMED]
@@ -184,7 +189,7 @@ async def _exact(store: BoardStore, agent: str, query: ArchiveQuery) -> list[Ite
 
 
 async def _live(store: BoardStore, agent: str, query: ArchiveQuery) -> str:
-    """Where those of the items that the query names are that are not in the archive to be found; or nothing."""
+    """Returns a sentence on the named items that are not in the archive, or an empty text."""
     refs = [Ref(n) for n in dict.fromkeys(int(n) for n in _IDS.findall(query.text))][: query.limit]
     found = await store.read(query.board, agent, refs, [])
     live = [item.id for item in found.items if item.zone is not Zone.ARCHIVE]
@@ -197,7 +202,9 @@ async def _live(store: BoardStore, agent: str, query: ArchiveQuery) -> str:
 
 
 async def _confirm(store: BoardStore, agent: str, query: ArchiveQuery, numbers: list[int]) -> list[Item]:
-    """Those that are archived now, visible, and within the filters, in the order given."""
+    """Returns the items that are archived now, visible to the agent and within the filters, in the given
+    order.
+    """
     if not numbers:
         return []
     found = await store.read(query.board, agent, [Ref(n) for n in numbers], [])
@@ -207,7 +214,7 @@ async def _confirm(store: BoardStore, agent: str, query: ArchiveQuery, numbers: 
 async def _first(
     store: BoardStore, agent: str, query: ArchiveQuery, numbers: list[int], wanted: int
 ) -> list[Item]:
-    """As `_confirm`, until so many are found: most hits are what the index says."""
+    """Returns the first `wanted` items that `_confirm` accepts, in batches, because most hits are accepted."""
     found: list[Item] = []
     while numbers and len(found) < wanted:
         found += await _confirm(store, agent, query, numbers[:wanted])

@@ -1,4 +1,4 @@
-"""Calls of stewards: the core, the board itself, a pruning pass by hand."""
+"""Use cases of stewards: the core, the board's settings and members, and a pruning pass on demand."""
 
 from __future__ import annotations
 
@@ -26,26 +26,28 @@ from .blackboard import Blackboard
 MAX_CONSTRAINTS = 100
 MAX_FLAGS = 100
 MAX_MEMBERS_CHANGED = 64
-"""Members in one call."""
+"""Most members that one call changes."""
 
 
 class Stewardship:
-    """Use cases for agents that look after a board; who may, `rights` has decided before."""
+    """Use cases for agents that look after a board. `rights` has already decided whether the agent may."""
 
     def __init__(self, board: Blackboard) -> None:
         self._board = board
 
     async def _done(self, board: str, agent: str, once: Once | None) -> bool:
-        """Whether the very call was made before: then it is checked no more."""
+        """Tells whether the same call was made before; a repeated call is not checked again."""
         return once is not None and await self._board.store.recall(board, agent, once) is not None
 
     def access(self, board: Board) -> tuple[str, ...]:
-        """The access policies that hold on a board, in the order in which they are asked."""
+        """Returns the names of the access policies that apply to a board, in the order in which they are
+        asked.
+        """
         listed = self._board.access.policies.on(board.id, board.config.access)
         return tuple(policy if isinstance(policy, str) else policy.name for policy in listed)
 
     async def core(self, agent: str, board: str | None) -> tuple[Core, int]:
-        """The core and the board's sequence."""
+        """Returns the board's core and its sequence."""
         found = await self._board.board(agent, board)
         return found.core, found.seq
 
@@ -60,11 +62,12 @@ class Stewardship:
         flags: Mapping[str, bool] | None,
         once_key: str | None = None,
     ) -> tuple[Core, int]:
-        """The core with what is given replaced; compare-and-set on its version.
+        """Replaces the given parts of the core, if its version is the expected one; returns it and the
+        board's sequence.
 
         Raises:
             Conflict: the core is at another version.
-            Refused: the core would outgrow its cap.
+            Refused: the core would exceed its cap of tokens.
         """
         check_agent(agent)
         found = await self._board.board(agent, board)
@@ -102,12 +105,13 @@ class Stewardship:
     async def change_board(
         self, agent: str, board: str | None, change: BoardChange, *, once_key: str | None = None
     ) -> Board:
-        """The board with a new title, parent, lifecycle or settings, at once; an empty change reads it.
+        """Changes title, parent, lifecycle, settings and members at once, and returns the board; an empty
+        change only reads.
 
         Raises:
-            InvalidInput: an unknown setting, or values that do not go together.
-            Conflict: the lifecycle does not lead there.
-            Forbidden, Refused: members are changed in a way that the caller may not.
+            InvalidInput: a setting is unknown, or values do not go together.
+            Conflict: the lifecycle cannot change in this way.
+            Forbidden, Refused: the caller may not change members in this way.
         """
         found = await self._board.board(agent, board)
         if change == BoardChange():
@@ -143,27 +147,27 @@ class Stewardship:
         return await self._as_seen(agent, after)
 
     def check_parent(self, principal: Principal, parent: str) -> None:
-        """See that a board to come above another is one that the credential reaches; nobody looks whether it is there.
+        """Checks that the caller's credential reaches a board that is to become a parent. It need not exist.
 
         Raises:
-            InvalidInput: not a board id.
-            UnknownReference: it is not reached.
+            InvalidInput: it is no valid board id.
+            UnknownReference: the credential does not reach it.
         """
         if principal.role_on(check_board(parent)) is None:
             raise self._board.rights.absent(principal, parent)
 
     @staticmethod
     def as_reached(principal: Principal, board: Board) -> Board:
-        """The board without a parent that the credential does not reach."""
+        """Returns the board, without its parent where the credential does not reach that."""
         hidden = board.parent is not None and principal.role_on(board.parent) is None
         return replace(board, parent=None) if hidden else board
 
     async def members(self, board: str) -> dict[str, Role]:
-        """The agents that the board itself gives a role, by name."""
+        """Returns the roles that the board itself gives, by agent."""
         return await self._board.store.members(board)
 
     async def _as_seen(self, agent: str, board: Board) -> Board:
-        """The board with the present figures of what the agent may see."""
+        """Returns the board with current counts of the items and tokens that the agent may see."""
         figures = await self._board.store.statistics(board.id, agent)
         items = dict.fromkeys(Zone, 0)
         for (zone, _, _), (count, _) in figures.counts.items():
@@ -176,9 +180,11 @@ class Stewardship:
         )
 
     async def prune(self, agent: str, board: str | None, *, dry_run: bool) -> list[PassOutcome]:
-        """A pass down to the low-water mark; with `dry_run`, which anybody may, what it would move.
+        """Runs a pass down to the low-water mark, and returns its outcomes; with `dry_run` only what it would
+        move.
 
-        Of what not everybody sees only what the agent sees is named and counted. Empty: another process is at it.
+        Items that not everybody sees are named and counted only where the agent may see them. The list is
+        empty where another process runs a pass.
         """
         if not dry_run:
             check_agent(agent)
@@ -215,12 +221,13 @@ class Stewardship:
 
 
 def _hidden(figures: Statistics) -> int:
-    """Tokens of working memory in items that the agent may not see."""
+    """Returns the tokens of working memory in items that the agent may not see."""
     seen = sum(tokens for (zone, _, _), (_, tokens) in figures.counts.items() if zone == Zone.WORKING)
     return figures.board.working_tokens - seen
 
 
 def wire_core(core: Core, seq: int) -> wire.CoreAnswer:
+    """Returns the core as a model."""
     return wire.CoreAnswer(
         objective=core.objective,
         constraints=list(core.constraints),
@@ -231,6 +238,7 @@ def wire_core(core: Core, seq: int) -> wire.CoreAnswer:
 
 
 def wire_board(board: Board, members: Mapping[str, Role], access: Sequence[str] = ()) -> wire.BoardAnswer:
+    """Returns the board, its members and access policies as a model."""
     return wire.BoardAnswer(
         board=board.id,
         title=board.title,
@@ -255,6 +263,7 @@ def wire_board(board: Board, members: Mapping[str, Role], access: Sequence[str] 
 
 
 def wire_pruned(outcomes: list[PassOutcome], dry_run: bool) -> wire.PruneAnswer:
+    """Returns the outcomes of a pass as a model."""
     moved = [line for outcome in outcomes for line in outcome.moved]
     return wire.PruneAnswer(
         dry_run=dry_run,

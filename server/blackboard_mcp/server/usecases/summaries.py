@@ -1,4 +1,4 @@
-"""An agent writes the summary: what is asked for, who has it, and what happens to what they write."""
+"""Summaries written by agents: the open requests, who holds each, and the checks of what they write."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ..pruning.summaries.prompt import shares
 from .blackboard import Blackboard
 
 HELD_SECONDS = 600.0
-"""How long an agent has a request that it took."""
+"""Seconds for which an agent holds a request that it took."""
 SHOWN_CHARACTERS = 24_000
-"""Most characters of sources that are shown to who takes a request; whole texts are read by id."""
+"""Most characters of sources shown to an agent that takes a request; whole texts are read by id."""
 
 
 COVERED = 400
@@ -31,7 +31,8 @@ COVERED = 400
 
 @dataclass(frozen=True, slots=True)
 class OnRequest:
-    """A summary for one reader: its body, `None` when there is too little for one, and the ids it covers.
+    """A summary for one reader: its body and the ids it covers. The body is `None` when there is too little
+    for one.
 
     `debated` are the items left out because a debate about them is open.
     """
@@ -44,7 +45,7 @@ class OnRequest:
 
 @dataclass(frozen=True, slots=True)
 class TakenRequest:
-    """A request that an agent holds: its sources, what is shown of each, and the tokens the body may have."""
+    """A request that an agent holds: its sources, the shown part of each, and the most tokens of the body."""
 
     request: SummaryRequest
     sources: tuple[Item, ...]
@@ -54,24 +55,25 @@ class TakenRequest:
 
 
 class SummaryRequests:
-    """Use cases of agents that summarise finished threads."""
+    """Use cases for agents that summarise finished threads."""
 
     def __init__(self, board: Blackboard) -> None:
         self._board = board
 
     async def open(self, agent: str, board: str | None) -> tuple[list[SummaryRequest], int]:
-        """What is asked for, oldest first, and the board's sequence."""
+        """Returns the open requests, oldest first, and the board's sequence."""
         name = await self._board.board_of(board, agent)
         return await self._board.store.summary_requests(name)
 
     async def on_request(self, agent: str, board: str | None, of: str) -> OnRequest:
-        """A summary of a thread (`H-17`), a range (`F-10..D-40`) or the whole board (`board`) that nothing is made of.
+        """Returns a summary of a thread (`H-17`), a range (`F-10..D-40`) or the whole board (`board`),
+        without storing it.
 
-        It covers what the agent may see and everybody else may, at most 400 items, the newest first in a thread.
+        It covers items that the agent and everybody else may see, at most 400, of a thread the newest.
 
         Raises:
             InvalidInput: `of` is none of these.
-            UnknownReference: no such item.
+            UnknownReference: there is no such item.
         """
         from ..pruning.summaries.extract import extract  # nothing needs it before a summary is asked for
 
@@ -105,7 +107,9 @@ class SummaryRequests:
         return found.items[0].thread
 
     async def _listed(self, agent: str, board: str, thread: int | None) -> tuple[list[Item], int]:
-        """Up to `COVERED` items of a thread wherever they live, or of working memory, and the board's sequence."""
+        """Returns up to `COVERED` items of a thread in any zone, or of working memory, and the board's
+        sequence.
+        """
         zone = Zone.WORKING if thread is None else None
         listed: list[Item] = []
         cursor: int | None = None
@@ -120,11 +124,11 @@ class SummaryRequests:
     async def take(
         self, agent: str, board: str | None, thread: str, *, once_key: str | None = None
     ) -> TakenRequest:
-        """The request on a thread, named by any of its items, for the agent alone from now on.
+        """Takes the request on a thread for the agent alone. `thread` is the id of any of its items.
 
         Raises:
-            UnknownReference: nobody asks for it.
-            Conflict: somebody else has it, or the thread moved.
+            UnknownReference: there is no such request.
+            Conflict: another agent holds it, or the thread changed.
         """
         check_agent(agent)
         name = await self._board.board_of(board, agent)
@@ -153,12 +157,12 @@ class SummaryRequests:
         *,
         once_key: str | None = None,
     ) -> tuple[Item, int]:
-        """The summary, in the place of its sources; and the board's sequence.
+        """Stores the summary in place of its sources, and returns it with the board's sequence.
 
         Raises:
-            UnknownReference: nobody asks for it.
-            Conflict: it is somebody else's by now, or the thread moved.
-            Refused: the text fails its checks; all that is wrong is named.
+            UnknownReference: there is no such request.
+            Conflict: another agent holds it by now, or the thread changed.
+            Refused: the text fails its checks; the error names all faults.
         """
         check_text(text)
         name = await self._board.board_of(board, agent)
@@ -167,7 +171,7 @@ class SummaryRequests:
         self._board.quotas.check_text(len(text))
         once = once_of(once_key, "write summary", thread=thread, text=text, lease=lease)
         if once is not None and (id_ := await store.recall(name, agent, once)) is not None:
-            # The request ended when this was written.
+            # A repeated call: the request ended when the first call wrote the summary.
             made = await store.read(name, agent, [parse_ref(id_)], [])
             return made.items[0], made.seq
         request, sources = await store.held_summary(name, agent, parse_ref(thread).number, lease)

@@ -1,12 +1,12 @@
-"""The ends of the logs that somebody follows, read once for everybody who waits.
+"""The ends of followed logs, read from the store once for all callers that wait.
 
-Knows boards, sequences and events; refuses to know subscriptions, calls and wires. The store is the
-truth: an event is shown only as it was read there after its commit, in order, none left out.
+This module knows boards, sequences and events, but no subscriptions, calls or wire formats. It only passes on
+events that it read from the store after their commit, in order and without gaps.
 
-A log is held in pages of `PAGE` sequences. A finished page never changes, so those used last are kept for
-whoever reads behind the end; the unfinished one of each followed board grows at its end. Everything can
-be read again, so memory is bounded by dropping it. A reader has a place and nothing else here, and that
-only while it waits: how slow it is costs nobody.
+A log is held in pages of `PAGE` sequences. A finished page never changes, so the pages used last are kept for
+readers far behind the end. The unfinished page of each followed board grows at its end. Everything can be
+read again, so memory is bounded by dropping pages. Only waiting readers are stored here, with their places,
+so slow readers cost nothing.
 """
 
 from __future__ import annotations
@@ -31,25 +31,28 @@ from .viewers import Viewers
 PAGE: Final = 256
 """Events of a page."""
 MAX_BYTES: Final = 24 << 20
-"""About so much memory is held for all boards together."""
+"""Approximate bytes of memory held for all boards together."""
 LINGER_SECONDS: Final = 5.0
-"""A board's end is kept so long after its last follower left: the next call of the same reader comes soon."""
+"""Seconds for which a board's end is kept after its last follower left, because the reader's next call comes
+soon.
+"""
 _ROUND: Final = 1_000
-"""Events read at once."""
+"""Most events read at once."""
 _TURN: Final = 0.002
-"""Seconds of asking filters before others get their turn."""
+"""Seconds of evaluating filters after which other tasks run."""
 _ASKED: Final = 4
-"""So many events are asked for before a look at the clock."""
+"""Events evaluated between two looks at the clock."""
 _LOOK_SECONDS: Final = 0.2
-"""A reader far behind looks so long, by CPU time of its own, through events that are not for it before it is told
-how far it got: a filter may take half a millisecond an event."""
+"""Most CPU seconds that a reader far behind spends on events that are not for it, before it is told how far
+it got. A filter may take half a millisecond for each event.
+"""
 
 Page = Sequence[Event]
 T = TypeVar("T")
 
 
 class _Waiter:
-    """One call that waits: what it wants, and up to where nothing was."""
+    """A waiting call: the filter it waits on, and the place up to which nothing matched."""
 
     __slots__ = ("news", "place", "wanted")
 
@@ -60,7 +63,7 @@ class _Waiter:
 
 
 class _Tail:
-    """The end of one board's log: the events after `start`, up to `end`, all of one page."""
+    """The end of one board's log: the events after `start` up to `end`, all of one page."""
 
     def __init__(self, board: str, end: int) -> None:
         self.board = board
@@ -70,12 +73,12 @@ class _Tail:
         self.waiters: set[_Waiter] = set()
         self.followers = 0
         self.asked = False
-        """Whether the store was asked for it since it is followed: from then on those who read hear of changes."""
+        """Whether the store was read for this board since it is followed; from then on its waiters hear of changes."""
         self.left = 0.0
-        """When the last follower left."""
+        """The time on the loop's clock at which the last follower left."""
 
     def begin(self, end: int) -> None:
-        """Hold nothing, from a new end on."""
+        """Drops all events, and starts again at a new end."""
         self.start = self.end = end
         self.events = []
         self.weight = 0
@@ -83,14 +86,14 @@ class _Tail:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Events that were wanted, in order, and the sequence up to which the log was looked through."""
+    """The wanted events in order, and the sequence up to which the log was searched."""
 
     events: tuple[Event, ...]
     cursor: int
 
 
 class Tails:
-    """The followed logs of a store. Belongs to one event loop; `close` ends its reading."""
+    """The followed logs of a store. They belong to one event loop; `close` ends their reading."""
 
     def __init__(
         self, store: BoardStore, viewers: Viewers | None = None, *, max_bytes: int = MAX_BYTES
@@ -106,7 +109,7 @@ class Tails:
         self._waiting = 0
         self._letting_go: set[asyncio.Future[Any]] = set()
         self.released = False
-        """Whether nobody waits here any more."""
+        """Whether `release` was called, so that no call waits any more."""
         self._pump: asyncio.Task[None] | None = None
         self._advancing: set[asyncio.Task[bool]] = set()
         self._sweep: asyncio.TimerHandle | None = None
@@ -114,11 +117,12 @@ class Tails:
     async def after(
         self, board: str, wanted: Matcher, place: int, *, end: int, limit: int, seconds: float
     ) -> Heard:
-        """Events after `place` that are wanted: at most `limit`, as soon as there are any, or none after `seconds`.
+        """Waits for wanted events after `place`, and returns at most `limit` of them, or none after
+        `seconds`.
 
-        `wanted` says also whether the reader may see an event. `end` is where the board stood when the
-        caller looked: what came up to there is never missed, however short the time. Far behind the end, the
-        answer may be that there was nothing up to the cursor, sooner than after `seconds`.
+        `wanted` also says whether the reader may see an event. `end` is the board's sequence when the caller
+        looked: events up to it are never missed, however short the time. Far behind the end, the call may
+        return without events before `seconds` are over; the cursor then says how far it searched.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
@@ -137,7 +141,7 @@ class Tails:
             self._leave(tail)
 
     async def close(self) -> None:
-        """End the reading; whoever waits gets `StoreClosed`, as everybody will from the store."""
+        """Ends the reading; calls that wait get `StoreClosed`."""
         if self._sweep is not None:
             self._sweep.cancel()
         tasks = [*self._advancing, *self._loading.values(), *((self._pump,) if self._pump else ())]
@@ -149,7 +153,7 @@ class Tails:
         self._pages.clear()
 
     def release(self) -> None:
-        """Let all go who wait, and whoever comes to wait, as if their time were over."""
+        """Ends all waits, present and future, as if their time were over."""
         self.released = True
         for task in self._letting_go:
             task.cancel()
@@ -159,7 +163,7 @@ class Tails:
                     waiter.news.set_result(None)
 
     async def unless_released(self, work: Coroutine[Any, Any, T], otherwise: T) -> T:
-        """What `work` answers; `otherwise`, and no more of `work`, once all who wait are let go."""
+        """Awaits `work` and returns its result; cancels it and returns `otherwise` once `release` is called."""
         task = asyncio.ensure_future(work)
         self._letting_go.add(task)
         try:
@@ -172,7 +176,7 @@ class Tails:
 
     @property
     def weight(self) -> int:
-        """About how many bytes are held."""
+        """Approximate bytes held."""
         return self._weight
 
     # Followers
@@ -193,14 +197,14 @@ class Tails:
                 self._sweep = loop.call_later(LINGER_SECONDS, self._forget_left)
 
     async def _wait(self, tail: _Tail, wanted: Matcher, place: int, deadline: float) -> int:
-        """Waits for an event that is wanted, or the deadline; up to where there was none."""
+        """Waits for a wanted event or the deadline, and returns the place up to which nothing matched."""
         waiter = _Waiter(wanted, place, asyncio.get_running_loop().create_future())
         tail.waiters.add(waiter)
         self._waiting += 1
         if self._pump is None or self._pump.done():
             self._pump = asyncio.create_task(self._run(), name="tails")
         elif not tail.asked:
-            # What came since the caller looked may have been told before this board was one to ask for.
+            # The pump may have reported changes since the caller looked, before it followed this board: read again.
             self._ask().add_done_callback(self._asked)
         try:
             async with resting():
@@ -215,9 +219,10 @@ class Tails:
         return waiter.place
 
     async def _collect(self, tail: _Tail, wanted: Matcher, place: int, limit: int) -> tuple[list[Event], int]:
-        """What is wanted after a place, and up to where that is all; the tail's end, but for a full or long search.
+        """Returns the wanted events after a place, and the place up to which these are all.
 
-        Nothing is awaited between the last look at the end and the return.
+        That place is the tail's end, unless the search found `limit` events or took too long. Nothing is
+        awaited between the last look at the end and the return, so no event is missed.
         """
         left = _LOOK_SECONDS
         found: list[Event] = []
@@ -247,16 +252,16 @@ class Tails:
     # Reading the store
 
     async def _catch_up(self, tail: _Tail, end: int) -> None:
-        """Brings a tail that nobody reads on to where its board is known to stand."""
+        """Brings a tail up to the board's known sequence; skips far ahead when no call waits on it."""
         if not tail.waiters and end - tail.end > _ROUND:
             self._shed(tail)
             tail.begin(end)
             return
-        # A caller that is cancelled half-way must not leave others unasked.
+        # Read in a task of its own, so that a cancelled caller does not stop the reading for others.
         await _result(self._ask())
 
     def _ask(self) -> asyncio.Task[bool]:
-        """Reads on once, whatever becomes of whoever asked for it."""
+        """Starts one reading in a task that goes on even if the caller is cancelled."""
         task = asyncio.create_task(self._advance())
         self._advancing.add(task)
         task.add_done_callback(self._advancing.discard)
@@ -267,7 +272,7 @@ class Tails:
             self._tell(error)
 
     async def _run(self) -> None:
-        """Reads what comes for as long as anybody waits."""
+        """Reads new events for as long as any call waits."""
         try:
             while self._waiting:
                 seen = self._store.changes()
@@ -276,7 +281,7 @@ class Tails:
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            # Those who wait are told; the next one to wait begins anew.
+            # Waiting calls get the error; the next call that waits starts a new pump.
             self._tell(error)
 
     def _tell(self, error: Exception) -> None:
@@ -286,13 +291,15 @@ class Tails:
                     waiter.news.set_exception(error)
 
     async def _advance(self) -> bool:
-        """Reads on where boards moved, and wakes whom it concerns. Whether there is more to read at once."""
+        """Reads new events of all followed boards and wakes the calls that want them; returns whether there
+        is more to read.
+        """
         async with self._reading:
             followed = list(self._tails.values())
             places = {one.board: one.end for one in followed}
             stretches = await self._store.stretches(places, _ROUND)
             if any(_of_team(event) for stretch in stretches.values() for event in stretch.events):
-                # Who waits may have come to act for somebody else since it began to.
+                # A waiting agent may have got another owner since it began to wait.
                 await self._viewers.renew()
             for one in followed:
                 one.asked = True
@@ -307,14 +314,14 @@ class Tails:
                     self._extend(tail, stretch.events)
                     await self._wake(tail, stretch.events)
                 more = more or stretch.seq > tail.end
-            # Those that were not reached come first the next time.
+            # Move the boards that were read to the end, so that the others come first next time.
             for board in stretches:
                 if board in self._tails:
                     self._tails[board] = self._tails.pop(board)
             return more or sum(len(stretch.events) for stretch in stretches.values()) == _ROUND
 
     async def _wake(self, tail: _Tail, events: Page) -> None:
-        """Wakes those who want one of the events that follow what they know; the others know them now."""
+        """Wakes the calls that want one of the new events; for the others, moves their place to the end."""
         loop = asyncio.get_running_loop()
         turn = loop.time() + _TURN
         end = events[-1].seq
@@ -324,7 +331,7 @@ class Tails:
             place = waiter.place
             if place >= end or waiter.news.done():
                 continue
-            # With every single event all who wait are asked: nothing is done here that one of them can do without.
+            # This runs for each waiter on each single event, so it does as little as possible.
             if single is not None:
                 wants = waiter.wanted(single)
             else:
@@ -350,7 +357,9 @@ class Tails:
                     turn = loop.time() + _TURN
 
     async def _page(self, tail: _Tail, number: int) -> Page:
-        """A page, or as much of the unfinished one as lies before the tail; read once for all who ask at once."""
+        """Returns a page, or the part of the unfinished page before the tail; simultaneous calls share one
+        reading.
+        """
         key = tail.board, number
         kept = self._pages.get(key)
         if kept is not None:
@@ -406,7 +415,7 @@ class Tails:
             self._weight -= weight
             if len(page) == PAGE:
                 self._keep(tail.board, number, page)
-            # Where numbers were left out, the next page may be far away.
+            # A restored board leaves out sequences, so the next page may be far away.
             tail.start = max(after, (tail.events[0].seq - 1) // PAGE * PAGE) if tail.events else after
         self._trim()
 
@@ -432,7 +441,7 @@ class Tails:
         tail.weight = 0
 
     def _forget_left(self) -> None:
-        """Drops the boards that nobody has followed for a while, with their pages."""
+        """Drops boards that nobody has followed for a while, with their pages."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._sweep = None
@@ -451,7 +460,11 @@ class Tails:
 
 
 async def _result(reading: asyncio.Task[T]) -> T:
-    """What a reading gives that goes on without whoever waits for it here; `StoreClosed` when `close` ended it."""
+    """Returns a shared reading's result; the reading goes on if this caller is cancelled.
+
+    Raises:
+        StoreClosed: `close` ended the reading.
+    """
     try:
         return await asyncio.shield(reading)
     except asyncio.CancelledError:
@@ -470,14 +483,18 @@ def _closed() -> StoreClosed:
 
 
 def _upto(events: Page, place: int) -> int:
-    """How many of the events come up to a place."""
+    """Returns how many of the events have sequences up to `place`."""
     if not events or events[0].seq > place:
         return 0
     return bisect_right(events, place, key=lambda event: event.seq)
 
 
 def _check(events: Page, after: int) -> None:
-    """Raises `StoreError` where events are missing: numbers that were left out are named by the event after them."""
+    """Checks that no event is missing after the sequence `after`; a restored board may leave out sequences.
+
+    Raises:
+        StoreError: an event is missing.
+    """
     if events[-1].seq == after + len(events):
         return
     for event in events:
@@ -488,7 +505,7 @@ def _check(events: Page, after: int) -> None:
 
 
 def _weight(events: Page) -> int:
-    """About how many bytes the events take; short texts that many events share are counted for each."""
+    """Returns the approximate bytes of the events; texts that events share count for each of them."""
     return sum(
         800
         + len(event.key or "")

@@ -1,4 +1,4 @@
-"""Transactions as callers ask for them: checked words become a transaction of the store."""
+"""Transactions of callers: checked arguments become a transaction of the store."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class DebateFields(BaseModel):
 
 
 class Transactions:
-    """The use case: several reads and writes of one board, all or nothing."""
+    """Use case for several reads, writes and debate calls on one board, all or nothing."""
 
     def __init__(self, board: Blackboard) -> None:
         self._board = board
@@ -78,13 +78,15 @@ class Transactions:
         group: str | None = None,
         ack: Sequence[str] = (),
     ) -> Committed:
-        """Applies the writes, then the debates, if every read still holds, and acknowledges the events `ack` of `group`
-        with them; see `protocols.transactions`.
+        """Applies the writes, then the debate calls, if every read is unchanged; returns what was written.
+
+        The events `ack` of `group` are acknowledged with them; see `protocols.transactions`. `reads` maps
+        ids, keys and globs to the versions or sequences that were read.
 
         Raises:
-            Conflict: with `moved`, everything that was read or expected and is no longer so, with its version
-                or sequence now; or with `late`, what is to be acknowledged and is not the agent's any more.
-            InvalidInput, UnknownReference, Refused: as posts and debates raise them.
+            Conflict: `moved` has everything read or expected that changed, with its current version or
+                sequence; or `late` has the events that the agent can no longer acknowledge.
+            InvalidInput, UnknownReference, Refused: as for posts and debates.
         """
         once = once_of(
             idempotency_key,
@@ -154,9 +156,10 @@ class Transactions:
 
 
 def _call(fields: DebateFields, place: int, writes: int, deciders: Sequence[str]) -> DebateCall:
-    """
+    """Returns the store's form of one debate call; `place` is its place in the call, from 1.
+
     Raises:
-        InvalidInput: what does not go together, or names no item.
+        InvalidInput: arguments do not go together, or an id is not valid.
     """
     said = {
         "watchers": fields.watchers or None,
@@ -181,10 +184,10 @@ def _call(fields: DebateFields, place: int, writes: int, deciders: Sequence[str]
 
 
 def _named(id_: str, place: int, writes: int) -> tuple[int, int | None]:
-    """The number and version that an id names; of `$1` the place among the writes, below zero.
+    """Returns the number and version that an id names; for `$1` the number is minus the write's place.
 
     Raises:
-        InvalidInput: neither an id nor a place.
+        InvalidInput: it is neither an id nor such a place.
     """
     if not id_.startswith("$"):
         ref = parse_ref(id_)
@@ -199,10 +202,10 @@ def _named(id_: str, place: int, writes: int) -> tuple[int, int | None]:
 
 
 def read_of(name: str, given: Any) -> int | Since:
-    """A read as the tool takes it.
+    """Returns one read of the tool's argument: a version, or the sequence as of which it was read.
 
     Raises:
-        InvalidInput: neither a version nor a sequence.
+        InvalidInput: it is neither.
     """
     seq = given["seq"] if isinstance(given, dict) and given.keys() == {"seq"} else given
     if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= _MOST:
@@ -214,10 +217,10 @@ def read_of(name: str, given: Any) -> int | Since:
 
 
 def checked(arguments: Arguments, what: str, place: int, given: dict[str, Any]) -> dict[str, Any]:
-    """The fields of one write or debate of the tool.
+    """Returns the checked fields of one write or debate call.
 
     Raises:
-        InvalidInput: the place of what is off, and what it is.
+        InvalidInput: a field is wrong; the message names its place and the fault.
     """
     try:
         return arguments.check(given)

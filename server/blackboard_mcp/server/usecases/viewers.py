@@ -1,7 +1,7 @@
-"""Agents who look at logs that are read once for everybody, each with the team that it is of by now.
+"""Agents that follow logs, each with its current team.
 
-What may be seen follows whom an agent acts for at present; that is in the store, and any process may change it.
-So it is read anew for whoever begins to look, and for all who look when something came that a team shares.
+An agent sees its team's items by its present owner, which is in the store and which any process may change.
+So the owner is read when an agent begins to follow, and for all followers when an event of a team comes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from blackboard_mcp.protocols.visibility import Viewer, team_of
 
 
 class Viewers:
-    """The viewers of one process."""
+    """The followers in one process."""
 
     def __init__(self, store: BoardStore) -> None:
         self._store = store
@@ -21,15 +21,19 @@ class Viewers:
         self._read_at = -1
 
     async def of(self, agent: str) -> Viewer:
-        """The agent as a viewer, of the team that it is of now; `renew` keeps it so for as long as somebody has it."""
+        """Returns the agent as a viewer with its current team; `renew` updates the team for as long as the
+        viewer is in use.
+        """
         viewer = Viewer(agent)
         self._looking.add(viewer)
         viewer.team = team_of(await self._store.owner_of(agent))
         return viewer
 
     async def renew(self, *, known: bool = False) -> None:
-        """Reads anew of which team all are who look; where it is to be `known`, if this process heard of no change
-        since, it is taken to be as it was."""
+        """Reads the teams of all viewers again.
+
+        With `known` it skips the reading if this process has seen no change since the last one.
+        """
         changes = self._store.changes()
         if known and changes == self._read_at:
             return

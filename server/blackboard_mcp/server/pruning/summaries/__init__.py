@@ -1,6 +1,6 @@
-"""Summaries of finished threads: written without a model, by an endpoint or by an agent, and checked alike.
+"""Summaries of finished threads: written without a model, by an endpoint or by an agent, and all checked
+alike.
 
-`extract` chooses sentences of the sources, `endpoint` asks a language model, `requests` asks the agents of
-the board; `checks` holds every text against its sources before it may stand for them, and `writing`
-decides who writes and what is used when that fails.
+`extract` chooses sentences of the sources, and `endpoint` asks a language model. `checks` compares every text
+with its sources before it replaces them, and `writing` decides who writes and what to do when that fails.
 """

@@ -1,8 +1,8 @@
-"""Checks that a text must pass before it stands for a thread, whoever wrote it.
+"""Checks that a text must pass before it replaces a thread, whoever wrote it.
 
-A writer gives the body: lines that cite their sources in brackets. The server adds the line that lists
-all sources, so that nobody can leave one out or name another. `faults` says everything that is wrong
-with a body; none of it looks at who wrote it, and none of it asks a model.
+A writer gives the body: lines that cite their sources in brackets. The server adds the line that lists all
+sources, so that no writer can leave one out or name another. `faults` finds everything wrong with a body,
+without asking a model and without regard to its writer.
 """
 
 from __future__ import annotations
@@ -20,29 +20,31 @@ from ...text.lines import clip, visible
 from .sentences import CITATION, CODE, ID, READ, SOURCES, TAG, numbers, sentences, terms
 
 SHARE = 3
-"""A summary has at most one part in so many of its sources' tokens."""
+"""A summary has at most this fraction of its sources' tokens: one part in `SHARE`."""
 BODY_TOKENS = (160, 320)
-"""Most tokens of a body: of a short thread, and of a long one."""
+"""Most tokens of a body, for a short and for a long thread."""
 _GROWTH = 10
-"""Between the two, a body has one token for so many of its sources."""
+"""Between these bounds, a body may have one token for this many tokens of its sources."""
 VOID = (Status.WITHDRAWN, Status.INVALIDATED)
 MAX_RULES = 12
-"""Constraints' ids that a summary has to keep, the first named ones: a text can name any number."""
+"""Most ids of constraints that a summary must keep; a text could name any number, so only the first count."""
 _MOST_TOLD = 8
 _IDENTIFIER = re.compile(
     r"(?<![\w-])(?:--[a-z][\w-]{1,60}|[A-Za-z][^\W_]{0,40}(?:_[^\W_]{1,40}){1,8}|[a-z]{1,40}[A-Z][^\W_]{0,40}"
     r"|[\w-]{1,60}\.(?:py|js|ts|md|json|csv|txt|sql|toml|yaml|yml|sh|go|rs)|[A-Z]{2,10}-\d{2,10})(?![\w-])"
 )
 _STEM = 4
-"""Letters by which two words count as the same."""
+"""Letters at the start by which two words count as the same."""
 _KEPT = 0.25
-"""Part of a decision's words that the lines about it have to share with it, up to so many words or signs."""
+"""Share of a decision's words that lines about it must keep; the next line bounds it in words and in signs."""
 _MOST_KEPT, _MOST_SIGNS = 2, 4
 _WITHIN, _ALIKE = 0.75, 0.5
-"""Shared part of its own words, or of all, from which a sentence says the same as another, or its contrary."""
+"""Shares of common words from which two sentences count as the same or as contrary: of one's own words, and
+of all.
+"""
 _LEAST_WORDS = 2
 _GROUNDED = 0.2
-"""Part of a line's words that its sources have to have."""
+"""Share of a line's words that must be in the sources it cites."""
 
 _RULE = re.compile(r"(?<![\w-])K-\d{1,15}(?![\w-])")
 _ADDRESS = re.compile(
@@ -50,8 +52,8 @@ _ADDRESS = re.compile(
     r"|\b(?:[\w-]{1,63}\.){1,10}[^\W\d_]{2,24}\b(?:[:/][^\s\])>\"']*)?",
     re.IGNORECASE,
 )
-"""What leads somewhere: with a scheme, of a mailbox, or by the name of a host alone."""
-# `[^\S\n]*+` stays on its line, or a run of empty lines would be read anew from each of them.
+"""Pattern of addresses: with a scheme, of a mailbox, or a host name alone."""
+# `[^\S\n]*+` does not cross lines: otherwise a run of empty lines would be scanned again from each of them.
 _MARKUP: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"```|~~~"), "a code fence"),
     (re.compile(r"\]\(|!\["), "a markdown link or image"),
@@ -68,7 +70,7 @@ _MARKUP: tuple[tuple[re.Pattern[str], str], ...] = (
         "a line that could pass for the board's own",
     ),
 )
-# Each begins where its run of marks begins, or thousands of them would be tried from every one.
+# Each pattern matches only at the start of a run of marks: otherwise a long run would be tried from each mark.
 _CLAUSE = re.compile(r"(?<![.,;:!?])[.,;:!?]++\s+|(?<!\s)\s++(?:and|but|while|though)\s+")
 _STOP_MARK = re.compile(r"(?<![.;:!?])[.;:!?]++\s+")
 _NOT = re.compile(
@@ -82,7 +84,7 @@ _WIDE = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\u3040-\u30ff]")
 
 
 def unfit(thread: Sequence[Item]) -> str | None:
-    """Why no summary may be made of `thread` at all, or `None`."""
+    """Returns why these items may not be summarised at all, or `None` when they may."""
     if not thread:
         return "there is nothing to summarise"
     for item in thread:
@@ -96,16 +98,17 @@ def unfit(thread: Sequence[Item]) -> str | None:
 
 
 def source_tokens(thread: Sequence[Item], tokenizer: Tokenizer) -> int:
+    """Returns the tokens of all items of a thread."""
     return sum(item.tokens or tokenizer.count(item.text) for item in thread)
 
 
 def footer(thread: Sequence[Item]) -> str:
-    """The last line of a summary, which names every source."""
+    """Returns the last line of a summary, which names every source."""
     return "Sources: " + ", ".join(item.id for item in sorted(thread, key=lambda item: item.number))
 
 
 def body_limit(thread: Sequence[Item], tokenizer: Tokenizer) -> int:
-    """Most tokens that the body of a summary of `thread` may have; below 1 when none is worth it."""
+    """Returns the most tokens that a summary's body may have; below 1 when the thread is too short for one."""
     tokens = source_tokens(thread, tokenizer)
     low, high = BODY_TOKENS
     room = tokens // SHARE - tokenizer.count("\n" + footer(thread))
@@ -113,12 +116,12 @@ def body_limit(thread: Sequence[Item], tokenizer: Tokenizer) -> int:
 
 
 def complete(body: str, thread: Sequence[Item]) -> str:
-    """The text of the summary: the body, and the server's line with its sources."""
+    """Returns the text of a summary: the body and the line that names its sources."""
     return f"{body}\n{footer(thread)}"
 
 
 def tidy(text: str) -> str:
-    """A writer's answer as a body: outer white space and a last line of sources are taken off."""
+    """Returns a writer's answer as a body, without extra white space and without a final line of sources."""
     lines = [" ".join(line.split()) for line in text.strip().splitlines()]
     while lines and (not lines[-1] or SOURCES.match(lines[-1])):
         lines.pop()
@@ -126,7 +129,7 @@ def tidy(text: str) -> str:
 
 
 def rules_named(thread: Sequence[Item]) -> list[str]:
-    """Ids of constraints that the sources name, each once, in the order they are named in; the first few."""
+    """Returns ids of constraints that the sources name, each once, in order of mention; at most `MAX_RULES`."""
     named = dict.fromkeys(
         id_
         for item in sorted(thread, key=lambda item: item.number)
@@ -137,7 +140,7 @@ def rules_named(thread: Sequence[Item]) -> list[str]:
 
 
 def markup(text: str) -> str | None:
-    """What `text` holds that is no plain sentence, in a few words, or `None`."""
+    """Returns in a few words what in `text` is no plain sentence, such as "an HTML tag", or `None`."""
     if visible(text) != text or not text.replace("\n", "").isprintable():
         return "an invisible or control character"
     return next((name for pattern, name in _MARKUP if pattern.search(text)), None)
@@ -149,9 +152,10 @@ def faults(
     tokenizer: Tokenizer,
     endings: Mapping[int, Ending] | None = None,
 ) -> tuple[str, ...]:
-    """Why `body` may not stand for `thread`, each fault in a few words; none when it may.
+    """Returns why `body` may not replace `thread`, each fault in a few words; an empty tuple when it may.
 
-    `endings` tells how debates about members ended, which a body may tell as well. At most eight faults are told.
+    `endings` maps item numbers to how debates on them ended, which a body may tell as well. At most eight
+    faults are returned.
     """
     reason = unfit(thread)
     if reason is not None:
@@ -194,7 +198,7 @@ def _faults(
 
 
 class _Line:
-    """A line of a body: the ids it cites, and its words and numbers without them."""
+    """A line of a body: the ids that it cites, and its words and numbers without them."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -220,7 +224,9 @@ def _citations(lines: Sequence[_Line], thread: Sequence[Item]) -> Iterator[str]:
 
 
 def _figures(lines: Sequence[_Line], thread: Sequence[Item], endings: Mapping[int, Ending]) -> Iterator[str]:
-    """Numbers and addresses that no source has, and lines that have little to do with what they cite."""
+    """Yields faults for numbers and addresses that no source has, and for lines that differ from what they
+    cite.
+    """
     by_id = {item.id: item for item in thread}
     whole = "\n".join(f"{item.author} {item.text}" for item in thread)
     there = all_numbers(whole)
@@ -252,7 +258,7 @@ def _figures(lines: Sequence[_Line], thread: Sequence[Item], endings: Mapping[in
 
 
 def _decision(item: Item, lines: Sequence[_Line]) -> Iterator[str]:
-    """What the lines that cite a decision leave out of it, or turn round."""
+    """Yields faults for parts of a decision that the lines about it leave out or contradict."""
     if not lines:
         yield f"drops the decision {item.id}"
         return
@@ -273,16 +279,16 @@ def _decision(item: Item, lines: Sequence[_Line]) -> Iterator[str]:
 
 
 def keeps_denial(item: Item, said: Iterable[str]) -> bool:
-    """Whether what is said of an item has a denial, where the item has one."""
+    """Tells whether the texts about an item keep its denial; true for an item without one."""
     return not any(map(_NOT.search, sentences(item))) or any(
         _NOT.search(s) or _AGAINST.search(s) for s in said
     )
 
 
 def keeps_words(item: Item, said: Iterable[str]) -> bool:
-    """Whether what is said of an item shares enough words with it to be about it.
+    """Tells whether the texts about an item share enough words with it to be about it.
 
-    A paraphrase need not: where the item has numbers or identifiers, which it has to keep, one word is enough.
+    One word is enough for an item with numbers or identifiers, which the texts must keep anyway.
     """
     told = _plain_stems("\n".join(sentences(item))) or _plain_stems(item.text)
     words = frozenset(stem for stem in told if not stem.isdecimal())
@@ -295,7 +301,9 @@ def keeps_words(item: Item, said: Iterable[str]) -> bool:
 
 
 def identifiers(text: str) -> list[str]:
-    """The names in prose that only a machine's spelling has (`flush_twice`, `--force`, `cache.py`), the first few."""
+    """Returns the first names in prose that are spelled as in code, such as `flush_twice`, `--force` or
+    `cache.py`.
+    """
     found = dict.fromkeys(
         match[0].rstrip(".,;:") for match in _IDENTIFIER.finditer(CODE.sub("\n", text[:READ]))
     )
@@ -303,7 +311,9 @@ def identifiers(text: str) -> list[str]:
 
 
 def _turned_round(item: Item, lines: Sequence[_Line]) -> Iterator[str]:
-    """A decision's sentence that lines about it repeat without its denial, or with one that it has not."""
+    """Yields faults for lines that repeat a decision without its denial, or with a denial that it does not
+    have.
+    """
     decided = [(_plain_stems(c), _NOT.search(c), _AGAINST.search(c)) for c in _clauses(sentences(item))]
     author = stems(item.author)
     for line in lines:
@@ -336,7 +346,7 @@ def _plain_stems(text: str) -> frozenset[str]:
 
 
 def all_numbers(text: str) -> set[str]:
-    """Every number of a text as `numbers` reads them, code included, and the parts of compound ones."""
+    """Returns every number of a text, including those in code and the parts of compound numbers."""
     found = set(numbers(text))
     for number in re.findall(r"\d+(?:[.,:]\d+)*", text):
         found |= {number, number.replace(",", ""), *re.split(r"[.,:]", number)}
@@ -344,7 +354,9 @@ def all_numbers(text: str) -> set[str]:
 
 
 def stems(text: str) -> frozenset[str]:
-    """The words of `text` by their first letters; of scripts without spaces, the single characters."""
+    """Returns the words of `text`, each cut to its first letters; for scripts without spaces, the single
+    characters.
+    """
     return frozenset(
         stem for word in terms(text) for stem in (word if _WIDE.search(word) else (word[:_STEM],))
     )

@@ -1,4 +1,4 @@
-"""The outcome of a claim in a sentence: stands, falls, amended or open; by whom, after which critique, and why."""
+"""The outcome of a claim in a sentence: whether it stands, falls, was amended or is open, by whom and why."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .checks import VOID, all_numbers, markup
 from .sentences import ID, numbers
 
 _REASON = 160
-"""Longest reason that is quoted, in characters."""
+"""Most characters of a reason that is quoted."""
 _CRITICS = 3
 
 
 def endings_in_words(members: Sequence[Item], endings: Mapping[int, Ending]) -> dict[int, str]:
-    """A sentence for each member whose debate ended or that was taken back, by item number.
+    """Returns a sentence for each item whose debate ended or that was withdrawn, by item number.
 
-    What became of a critique is told with the claim it was about.
+    The outcome of a critique is told with the claim that it was about.
     """
     said: dict[int, str] = {}
     for item in members:
@@ -33,7 +33,7 @@ def endings_in_words(members: Sequence[Item], endings: Mapping[int, Ending]) -> 
 
 
 def critics(item: Item, ending: Ending | None, members: Sequence[Item]) -> list[Item]:
-    """The members that criticised the item in the debate that ended so."""
+    """Returns the thread's items that criticised this one in the debate that ended."""
     named = () if ending is None else ending.critiques
     return [member for member in members if member.id in named and member is not item]
 
@@ -71,7 +71,7 @@ def _how(ending: Ending, by: str) -> str:
 
 
 def _quoted(reason: str, members: Sequence[Item]) -> str:
-    """The reason in quotation marks; nothing when it would bring a number, an id or markup that no source has."""
+    """Returns the reason in quotation marks; empty when it has a number, an id or markup that no source has."""
     text = clip(one_line(reason).replace('"', "'"), _REASON)
     if not text or markup(text) is not None or ID.search(text):
         return ""

@@ -1,9 +1,9 @@
-"""A language model behind HTTP, which may hang, fail, lie or never stop talking.
+"""A client for language models behind HTTP, which may hang, fail, lie or never stop sending.
 
-`ChatEndpoint` speaks the chat protocol of OpenAI and of Ollama. An answer takes no longer than it may,
-queue and retries included; no more than a bound of it is read; redirects, proxies of the environment and
-compressed bodies are not accepted. After failures in a row it asks nobody for a while. The key is sent to
-the address that was configured and stands in no log and no error.
+`ChatEndpoint` speaks the chat protocol of OpenAI and of Ollama. The time for an answer is bounded, queue and
+retries included, and so are the bytes read. Redirects, compressed bodies and proxies from the environment are
+not accepted. After several failures in a row it makes no calls for a while. The key is sent only to the
+configured address, and appears in no log and no error.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 MAX_ANSWER = 256 * 1024
 """Most bytes of an answer that are read."""
 MAX_CALLS = 2
-"""Calls at the same time."""
+"""Most calls at the same time."""
 CONNECT_SECONDS = 5.0
 RETRIES = 2
 RETRY_AFTER_SECONDS = 5.0
-"""Longest wait before another try, whatever the server asks for."""
+"""Longest wait in seconds before another try, even when the server asks for more."""
 FAILURES, PAUSE_SECONDS = 3, 60.0
-"""Failed answers in a row after which nobody is asked, and for how long."""
+"""Failed answers in a row after which calls stop, and the seconds that they stop for."""
 _TRY_AGAIN = frozenset({429, 500, 502, 503, 504})
 _FIRST_WAIT = 0.25
 _CONTEXT_STEP, _CONTEXT_MOST = 1_024, 32_768
@@ -41,7 +41,9 @@ _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
 class _TryAgain(Exception):
-    """Busy or broken for the moment; `after` is what the server asks for, in seconds."""
+    """Signals that the endpoint is busy or broken for the moment; `after` is the wait that it asks for, in
+    seconds.
+    """
 
     def __init__(self, why: str, after: float | None = None) -> None:
         super().__init__(why)
@@ -51,7 +53,7 @@ class _TryAgain(Exception):
 class ChatEndpoint:
     """A `Summariser` over HTTP. `url` is the base address, without `/chat/completions` or `/api/chat`.
 
-    `seconds` bounds one answer in all. `clock` counts seconds for the pause after failures.
+    `seconds` bounds the time for one answer. `clock` returns seconds, for the pause after failures.
     """
 
     def __init__(
@@ -80,10 +82,10 @@ class ChatEndpoint:
         self._probing = False
 
     async def write(self, task: SummaryTask) -> str:
-        """The model's answer, as it gave it.
+        """Returns the model's answer unchanged.
 
         Raises:
-            SummaryFailed: no readable answer in time, or the endpoint is left alone after failures.
+            SummaryFailed: there was no readable answer in time, or calls are stopped after failures.
         """
         if self.blocked():
             raise SummaryFailed(
@@ -106,7 +108,7 @@ class ChatEndpoint:
         return answer
 
     def blocked(self) -> bool:
-        """Whether nobody is asked now, because of failures or because a first call after them is under way."""
+        """Tells whether calls are stopped, by failures or because the first call after them is still running."""
         if self._failures < FAILURES:
             return False
         return self._probing or self._clock() < self._closed_until
@@ -117,13 +119,14 @@ class ChatEndpoint:
             self._closed_until = self._clock() + PAUSE_SECONDS
 
     async def close(self) -> None:
+        """Closes the connections."""
         if self._client is not None:
             await self._client.aclose()
 
     async def _opened(self) -> httpx2.AsyncClient:
         async with self._opening:
             if self._client is None:
-                # Importing it and reading the certificates take longer than a request may be kept waiting.
+                # Use a thread: the import and reading the certificates would block other requests for too long.
                 self._client = await asyncio.to_thread(self._open)
             return self._client
 
@@ -159,7 +162,7 @@ class ChatEndpoint:
         asked = messages(task)
         body: dict[str, Any] = {"model": self._model, "messages": asked, "stream": False}
         if self.name == OLLAMA:
-            # Its default context is a few thousand tokens, and it cuts what is longer without a word.
+            # Ollama's default context is a few thousand tokens, and it cuts longer prompts silently.
             needed = sum(len(m["content"]) for m in asked) // 2 + 4 * task.limit_tokens
             context = min(_CONTEXT_MOST, -(-needed // _CONTEXT_STEP) * _CONTEXT_STEP)
             body["options"] = {"temperature": 0, "num_ctx": context}
@@ -202,7 +205,7 @@ class ChatEndpoint:
 
 
 def _seconds(value: str | None) -> float | None:
-    """The seconds of a Retry-After header; a date is taken for no answer."""
+    """Returns the seconds of a Retry-After header, or `None` without one or for a date."""
     if value is None or not value.strip().isdecimal():
         return None
     return float(value.strip()[:6])

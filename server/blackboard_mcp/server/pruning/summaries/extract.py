@@ -1,8 +1,8 @@
-"""Summaries without a model: what a finished thread came to, in its own sentences.
+"""Summaries without a model: the results of a finished thread, in its own sentences.
 
-`extract` chooses sentences; it writes none. The claim or question that the thread is about comes first, with
-what became of it; then decisions and answers, other claims with their outcome, what else is worth knowing, and
-what is still open. Each line ends with the ids it was taken from, so that a reader can check it.
+`extract` chooses sentences and writes none. The thread's claim or question comes first, with its outcome;
+then decisions and answers, other claims with their outcomes, other telling sentences, and open questions.
+Each line ends with the ids of its sources, so that readers can check it.
 """
 
 from __future__ import annotations
@@ -32,15 +32,17 @@ from .scoring import Sentence, is_talk, score, states_limit
 from .sentences import ID, numbers, sentences
 
 _MOST = 3_000
-"""Sentences of a thread that are looked at: an equal part of each item's, the first and the last."""
+"""Most sentences of a thread that are read: an equal part from each item, its first and its last ones."""
 _LEAST = 12
-"""Tokens below which nothing is worth saying."""
+"""Fewest tokens that are worth a sentence."""
 _DULL, _AGAIN = 2.2, 0.75
-"""Score that a sentence needs to be more than filling, and what each earlier one of its item leaves of it."""
+"""Score that a sentence needs to be chosen, and the factor by which each earlier choice from its item lowers
+its score.
+"""
 _LIMITS = 2
-"""Stated limits have one in so many of the tokens that are left for them and what is merely telling."""
+"""Stated limits get one part in this many of the tokens left."""
 _POINTLESS = 0.5
-"""Score below which even an item that has to have its say is left out."""
+"""Score below which even a sentence of a required item is left out."""
 _ENDS = (*".!?。！？…:;",)
 _RESERVED = frozenset({"sources", "archived", "stays", "seq"})
 _ASKING = (ItemType.PROBLEM, ItemType.QUESTION)
@@ -50,11 +52,12 @@ _SETTLING = (ItemType.DECISION, ItemType.ANSWER)
 def extract(
     thread: Sequence[Item], tokenizer: Tokenizer, endings: Mapping[int, Ending] | None = None
 ) -> str | None:
-    """The thread's subject and its outcome, decisions, answers, contested claims, the most telling sentences, and
-    what is open, in that order.
+    """Returns a body for a summary of the thread, or `None` where none is possible or worth it.
 
-    `endings` tells how debates about members ended. What it returns passes `faults`. `None` when the thread does
-    not fit into a third of itself, or is too short to be worth it.
+    It has the thread's subject with its outcome, decisions, answers, contested claims, the most telling
+    sentences, and open questions, in that order. `endings` maps item numbers to how debates on them ended.
+    The body passes `faults`. `None` means that the thread is too short, or does not fit into a third of
+    itself.
 
     Raises:
         ValueError: a source is private, a constraint, or under an open debate.
@@ -76,7 +79,7 @@ def extract(
 
 
 class _Choice:
-    """The sentences chosen for a summary of `members` that has `room` tokens."""
+    """The sentences chosen for a summary of `members` within `room` tokens."""
 
     def __init__(
         self, members: Sequence[Item], tokenizer: Tokenizer, room: int, endings: Mapping[int, Ending]
@@ -93,15 +96,15 @@ class _Choice:
         self.of = {item.number: list(self._usable(item, _MOST // len(members))) for item in members}
         self.all = [sentence for listed in self.of.values() for sentence in listed]
         self.chosen: list[Sentence] = []
-        """In the order chosen: the last one is the most dispensable."""
+        """Sentences in the order in which they were chosen; the last one is the first to be dropped."""
         self.told: list[int] = []
-        """Members whose outcome is told."""
+        """Numbers of the items whose outcome is told."""
         score(self.all, members)
         self._oblige()
         self._fill()
 
     def _oblige(self) -> None:
-        """The sentences that a summary may not leave out: its subject, decisions, the answer, questions, outcomes."""
+        """Chooses the required sentences: the subject, decisions, the answer, open questions and outcomes."""
         live = [item for item in self.members if item.status not in VOID]
         decisions = [item for item in live if item.type is ItemType.DECISION]
         self._contested(self.root)
@@ -109,9 +112,7 @@ class _Choice:
             self._best_of(item)
             own = sorted(self.of[item.number], key=lambda s: (-s.score, s.place))
             if own and not any(s.item is item for s in self.chosen):
-                self._take(
-                    own[0], again=True
-                )  # it says the same as another decision, and stands all the same
+                self._take(own[0], again=True)  # a decision is kept even where it repeats another one
         for item in decisions:
             self.room -= self._cost(_figures(numbers(item.text)))
         for item in decisions:
@@ -129,7 +130,7 @@ class _Choice:
         self._other_subjects(live)
 
     def _limits(self, live: Sequence[Item]) -> None:
-        """How far what was found goes: the limits that were stated, of the most important items first."""
+        """Chooses sentences that state a limit, of the most important items first."""
         least = self.room - self.room // _LIMITS
         stated = [s for i in live for s in self.of[i.number] if states_limit(s) and not is_talk(s)]
         for sentence in sorted(stated, key=lambda s: (-s.item.importance, -s.score, s.item.number, s.place)):
@@ -139,7 +140,9 @@ class _Choice:
                 self._take(sentence)
 
     def _other_subjects(self, live: Sequence[Item]) -> None:
-        """Of several threads, the beginning of each, the most important first."""
+        """Chooses the beginning of each thread, the most important first, where the members come from several
+        threads.
+        """
         beginnings: dict[int, Item] = {}
         for item in live:
             beginnings.setdefault(item.thread, item)
@@ -148,7 +151,9 @@ class _Choice:
                 self._best_of(item, _POINTLESS)
 
     def _contested(self, item: Item) -> None:
-        """A claim in its best sentence with what became of it and the argument that it met; the subject always."""
+        """Chooses a claim's best sentence, its outcome and its critics' arguments; the thread's subject is
+        always chosen.
+        """
         text = self.outcomes.get(item.number)
         if item is self.root or (text is not None and self.critics[item.number]):
             self._best_of(item)
@@ -163,18 +168,22 @@ class _Choice:
             self._best_of(critic, _POINTLESS)
 
     def _decision(self, item: Item) -> None:
-        """The decision's sentences that keep its words, its denial and other numbers, as far as there is room."""
+        """Chooses more of a decision's sentences to keep its words, denials and numbers, as far as there is
+        room.
+        """
         missing, kept, denied = self._missing(item), self._keeps_words(item), self._keeps_denial(item)
         for sentence in sorted(self.of[item.number], key=lambda s: (-s.score, s.place)):
             wanted = not kept or sentence.numbers & set(missing) or (not denied and sentence.denies)
             if wanted and sentence not in self.chosen and self._take(sentence):
-                # Reads the whole item, so not for each of its sentences.
+                # These calls read the whole item, so make them only after a new choice.
                 missing, kept, denied = self._missing(item), self._keeps_words(item), self._keeps_denial(item)
-        # What was kept free for all of its numbers, less what the rest of them takes.
+        # Room was reserved for all of its numbers: give back the part that is not needed.
         self.room += self._cost(_figures(numbers(item.text))) - self._cost(_figures(missing))
 
     def _fill(self) -> None:
-        """The most telling of the rest while there is room; a second sentence of an item counts for less."""
+        """Chooses the most telling of the other sentences while there is room; more sentences of one item
+        count for less.
+        """
         taken = Counter(s.item.number for s in self.chosen)
 
         def worth(place: int) -> float:
@@ -199,7 +208,7 @@ class _Choice:
                 taken[self.all[place].item.number] += 1
 
     def _best_of(self, item: Item, least: float = float("-inf")) -> None:
-        """The item's best sentence that says something new and fits, if it is worth `least`."""
+        """Chooses the item's best sentence that is new and fits, if its score is at least `least`."""
         if any(s.item is item for s in self.chosen):
             return
         for sentence in sorted(self.of[item.number], key=lambda s: (-s.score, s.place)):
@@ -219,7 +228,7 @@ class _Choice:
         return True
 
     def _repeats_the_question(self, sentence: Sentence) -> bool:
-        """Whether it only says again what the first of the thread said, as instructions like to do."""
+        """Tells whether a sentence only repeats the thread's first item, as instructions often do."""
         first = self.of[self.root.number]
         return sentence.item is not self.root and any(sentence.repeats(other) for other in first)
 
@@ -234,14 +243,16 @@ class _Choice:
         return keeps_denial(item, [s.text for s in self.chosen if s.item is item])
 
     def drop(self) -> None:
-        """One sentence or outcome less."""
+        """Drops the sentence or outcome that was chosen last."""
         if self.told and len(self.chosen) <= 1:
             self.told.pop()
         else:
             self.chosen.pop()
 
     def render(self) -> str:
-        """A line for each member that has its say: the subject, what was settled, outcomes, the rest, what is open."""
+        """Returns the body: a line for each chosen item, in the order of subject, settled, outcomes, others,
+        open.
+        """
         lines: list[str] = []
         speaker = ""
         for item in sorted(self.members, key=self._place):
@@ -263,7 +274,10 @@ class _Choice:
         return (2 if item.number in self.told else 3), item.number
 
     def _line(self, item: Item, speaker: str) -> tuple[str, str]:
-        """The member's line, empty when it has none, and who speaks in it."""
+        """Returns an item's line and its speaker's name; both are empty when the item has no line.
+
+        The name is left out of the line where `speaker` of the line before is the same.
+        """
         said = sorted((s for s in self.chosen if s.item is item), key=lambda s: s.place)
         parts = [s.text if s.text.rstrip("\"')]”’»")[-1:] in _ENDS else f"{s.text}." for s in said]
         if item.type is ItemType.DECISION and item.status not in VOID and said:
@@ -285,9 +299,9 @@ class _Choice:
         return f"{name}{opened}{text} [{', '.join(cited)}]", item.author
 
     def _usable(self, item: Item, most: int) -> Iterator[Sentence]:
-        """The sentences of an item that a summary may quote as they are; of very many the first and the last.
+        """Yields the sentences of an item that a summary may quote; of very many, the first and the last.
 
-        What was taken back is quoted only with what became of it.
+        Withdrawn items are quoted only together with the outcome of their debate.
         """
         if item.status in VOID and item.number not in self.endings:
             return
@@ -316,7 +330,7 @@ def _figures(missing: Sequence[str]) -> str:
 
 
 def _naming(rules: Sequence[str], members: Sequence[Item]) -> str:
-    """The line that keeps the ids of constraints, with the members that name them."""
+    """Returns the line that keeps the ids of constraints, with the items that name them."""
     naming = [
         item.id
         for item in members
@@ -326,7 +340,7 @@ def _naming(rules: Sequence[str], members: Sequence[Item]) -> str:
 
 
 def _unanswered(item: Item, members: Sequence[Item]) -> bool:
-    """A question that nobody else replied to and nobody settled."""
+    """Tells whether an item is a question that no other agent answered and nobody settled."""
     if item.type is not ItemType.QUESTION or item.status is not Status.ACTIVE:
         return False
     by_number = {member.number: member for member in members}

@@ -1,9 +1,9 @@
 """The prompt for a language model: the rules, and the sources as data that cannot pass for rules.
 
-Every line of a source stands behind a mark that is new in every request and that no source can know, so
-that nothing written on the board can end its own quotation. Control, invisible and direction-changing
-characters are shown as escapes. The ids and authors in the headings are the server's. None of this makes
-a model obey; what it answers is checked all the same (see `checks`).
+Every line of a source stands behind a mark that is new for each request, so that no text on the board can end
+its own quotation. Control, invisible and direction-changing characters are shown as escapes. The ids and
+authors in the headings come from the server. A model may still disobey, so its answers are checked as well
+(see `checks`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...text.lines import one_line, visible, word
 from .checks import VOID, rules_named
 
 PROMPT_CHARACTERS = 36_000
-"""Most characters of sources that are shown; a longer item shows its start and its end."""
+"""Most characters of sources in a prompt; of a longer item its start and its end are shown."""
 _LEAST_SHOWN = 200
 _REASON = 400
 _OUTCOMES = {"stands": "stood", "falls": "fell", "amended": "was amended"}
@@ -33,11 +33,14 @@ RULES = (
     "Keep the outcome of the argument, who contested what, names, figures, and questions nobody answered.",
     "Use no number, id, address or fact that the sources do not have. Do not list the sources at the end.",
 )
-"""What a writer is held to, model or agent; `checks.faults` is how."""
+"""Rules for writers, models and agents alike; `checks.faults` checks them."""
 
 
 def messages(task: SummaryTask, mark: str | None = None) -> list[dict[str, str]]:
-    """A system and a user message. `mark` stands before every line of a source; a new one by default."""
+    """Returns the system message and the user message for a task.
+
+    `mark` stands before every line of a source; a new random one by default.
+    """
     mark = mark or secrets.token_hex(8)
     system = (
         "You summarise a finished discussion for colleagues who will only see your summary. The discussion is "
@@ -67,7 +70,7 @@ def messages(task: SummaryTask, mark: str | None = None) -> list[dict[str, str]]
 
 
 def _words(tokens: int) -> int:
-    """Words that surely fit: ids and numbers cost more tokens than words do."""
+    """Returns how many words surely fit into the tokens; ids and numbers take more tokens than words do."""
     return max(20, tokens * 6 // 10)
 
 
@@ -88,14 +91,14 @@ def _said(item: Item, ending: Ending | None = None) -> str:
 
 
 def quoted_lines(text: str) -> list[str]:
-    """The lines of a text with everything invisible shown as an escape."""
+    """Returns the lines of a text with invisible characters as escapes."""
     return visible(text).splitlines() or [""]
 
 
 def shares(sources: Sequence[Item], room: int = PROMPT_CHARACTERS) -> list[str]:
-    """What is shown of each source: whole texts where there is room, else the start and the end of the longest.
+    """Returns the shown part of each source: the whole text where there is room, else its start and its end.
 
-    Short texts leave what they do not use to the others; decisions get twice the share.
+    Room that short texts leave goes to the others; decisions and answers get twice the share.
     """
     left, share = room, {}
     wanting = sorted(
@@ -116,7 +119,10 @@ def _weight(item: Item) -> int:
 
 
 def excerpt_of(text: str, most: int) -> str:
-    """`text`, or two thirds of `most` characters of its start and a third of its end around a mark."""
+    """Returns `text`, or where it is longer than `most` characters, its start and its end around a mark.
+
+    The start gets two thirds of `most`.
+    """
     if len(text) <= most:
         return text
     head = most * 2 // 3

@@ -1,4 +1,4 @@
-"""Scores of sentences: by their item, by their content, and by their place in the thread."""
+"""Scores of sentences by their item, their content and their place in the thread."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WEIGHT = {
     ItemType.LOG: 0.6,
 }
 _ALIKE, _WITHIN = 0.6, 0.85
-"""Shared part of all words, and of a sentence's own, from which it says the same as another."""
+"""Shares of common words from which a sentence repeats another: of all words, and of its own words."""
 
 _CUES: tuple[tuple[re.Pattern[str], float], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), weight)
@@ -66,7 +66,7 @@ _SCRAP = re.compile(
     r"https?://|\.\.\.|[|·›»]|=====|\bCode output: (?=.{80})|/path/to/|placeholder", re.IGNORECASE
 )
 _DATA = re.compile(r"""["'][\w .-]{1,40}["']\s*:\s|[{}]|\[\s*["'{\d]|\\n|</?\w+>|\w+\(\S*\)\s*[:;{]""")
-"""A piece of JSON, code or markup."""
+"""Pattern of pieces of JSON, code or markup."""
 _FORM = re.compile(
     r"^\W*(?:just |simply |only )?(?:give|provide|report|express|round|answer|state|include|use|write|format|"
     r"ensure|make sure|note|do not|don't)\b",
@@ -78,7 +78,7 @@ _ERRAND = re.compile(
     r"\b(?:we|i) will (?:\w+ly )?(?:ask|verify|check|extract|search|look|start|begin|try|now|then|need|use the)\b",
     re.IGNORECASE,
 )
-"""What somebody is about to do, or tells another to do: dull once the thread is finished."""
+"""Pattern of what an agent is about to do or tells another to do, which is dull once the thread is finished."""
 _LIMIT = re.compile(
     r"\b(?:at (?:most|least)|(?:no|not) (?:more|less|fewer|later|earlier) than|(?:must|may|shall) (?:not|never)|"
     r"mustn['’]t|(?:not|never) (?:be )?(?:exceed|allowed|permitted)\w*|only (?:if|when|while|after|before)|"
@@ -88,13 +88,13 @@ _LIMIT = re.compile(
     r"within \d+(?:[.,]\d+)? ?(?:ms|s|min|h|(?:milli)?seconds?|minutes?|hours?|days?|weeks?))\b",
     re.IGNORECASE,
 )
-"""How far something goes: without it, what the thread found is wrong."""
+"""Pattern of stated limits; without them the thread's result would be wrong."""
 _REFERS = re.compile(
     r"^\W*(?:this|that|these|those|it|they|he|she|both|neither|same|such|then|hence|so|yes|no[,:;]|"
     r"the (?:former|latter|above|same)|as (?:above|before|said))\b",
     re.IGNORECASE,
 )
-"""The start of a sentence that goes on from another."""
+"""Pattern of the start of a sentence that continues another."""
 _VERDICT = re.compile(
     r"^\W*(?:no|none|not an?|nothing|same)\b(?: \w+){0,2}? (?:contradict|conflict|object|issue|problem|concern|change|"
     r"difference|disagree|doubt|comment|question|complain|add|here|there|above|below)",
@@ -103,7 +103,7 @@ _VERDICT = re.compile(
 _LABEL = re.compile(
     r"(?<=[a-z:,] )(?:[A-HJ-Z]|#\d+|(?:option|step|point|item|case) (?:[A-Z]|\d+))(?![\w'’.-]\w)"
 )
-"""A letter or number that stands for what was said elsewhere."""
+"""Pattern of a letter or number that stands for something said elsewhere."""
 _BARE = 5
 """Words below which a verdict on something else says nothing by itself."""
 _NAME = re.compile(
@@ -114,7 +114,7 @@ _FIGURES = 3
 
 @dataclass(slots=True, eq=False)
 class Sentence:
-    """A sentence of an item: `place` counts the item's sentences from 0, `score` is what it is worth."""
+    """A sentence of an item. `place` is its place among the item's sentences, from 0; `score` is its worth."""
 
     item: Item
     place: int
@@ -126,10 +126,11 @@ class Sentence:
 
     @classmethod
     def of(cls, item: Item, place: int, text: str) -> Sentence:
+        """Returns the sentence with its terms, numbers and denials; its score is not set yet."""
         return cls(item, place, text, terms(text), frozenset(numbers(text)), denials(text))
 
     def repeats(self, other: Sentence) -> bool:
-        """Whether it says nothing that `other` does not: same words, and no other number or denial."""
+        """Tells whether it says nothing that `other` does not: the same words, and no other number or denial."""
         if not self.terms or not self.numbers <= other.numbers or self.denies != other.denies:
             return False
         if self.text.endswith("?") and not other.text.endswith("?"):
@@ -139,7 +140,7 @@ class Sentence:
 
 
 def is_talk(sentence: Sentence) -> bool:
-    """Whether a sentence is no part of the subject: courtesies, assent, errands, scraps of data."""
+    """Tells whether a sentence is off the subject: courtesies, assent, errands, scraps of data."""
     text, type_ = sentence.text, sentence.item.type
     if type_ in (ItemType.DECISION, ItemType.ANSWER) or text.endswith("?"):
         return bool(_DATA.search(text))
@@ -150,12 +151,14 @@ def is_talk(sentence: Sentence) -> bool:
 
 
 def states_limit(sentence: Sentence) -> bool:
-    """Whether it says how far something goes: at most, must not, only if, so many per minute."""
+    """Tells whether a sentence states a limit: at most, must not, only if, so many per minute."""
     return not sentence.text.endswith("?") and bool(_LIMIT.search(sentence.text))
 
 
 def points_elsewhere(sentence: Sentence) -> bool:
-    """Whether it means nothing to who did not read what it speaks of, such as "No contradiction with A."."""
+    """Tells whether a sentence is meaningless without the text it refers to, such as "No contradiction with
+    A.".
+    """
     text = sentence.text
     if len(sentence.terms) >= _BARE or sentence.numbers or states_limit(sentence):
         return False
@@ -163,7 +166,10 @@ def points_elsewhere(sentence: Sentence) -> bool:
 
 
 def score(sentences: Sequence[Sentence], members: Sequence[Item]) -> None:
-    """Sets the score of every sentence of a thread: about 1 for filling, 3 and more for what must stay."""
+    """Sets the score of every sentence of a thread: about 1 for filling, 3 and more for what must stay.
+
+    `members` are the thread's items in order of posting.
+    """
     spread = Counter(term for item in members for term in terms(item.text[:READ]))
     whole = math.log(1 + len(members))
     central = [
@@ -180,7 +186,7 @@ def score(sentences: Sequence[Sentence], members: Sequence[Item]) -> None:
 
 
 def _own(sentence: Sentence) -> float:
-    """What a sentence is worth whatever stands around it."""
+    """Returns the score of a sentence by its own content, without its place in the thread."""
     item, text = sentence.item, sentence.text
     asks = item.type in (ItemType.PROBLEM, ItemType.QUESTION)
     worth = _WEIGHT.get(item.type, 1.0)

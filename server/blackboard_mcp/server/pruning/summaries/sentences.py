@@ -1,4 +1,4 @@
-"""Sentences, numbers, ids and marks: what summaries are chosen from and checked by."""
+"""Sentences, numbers, ids and marks of texts, from which summaries are chosen and by which they are checked."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from blackboard_mcp.protocols.items import Item, ItemType
 from ...text.lines import clip, one_line
 
 LONGEST = 320
-"""Longest sentence, in characters; the rest of it is cut."""
+"""Most characters of a sentence; the rest is cut."""
 READ = 20_000
-"""Characters of a text that are read: of a longer one, its start and its end."""
+"""Characters of a text that are read; of a longer text, its start and its end."""
 _ANNOUNCED = 240
-"""Longest announcement with its list, in characters."""
+"""Most characters of an announcement together with its list."""
 
 CODE = re.compile(
     r"```.*?```|^[ \t]*```[^\n]*\n.*\Z|^[ \t]*~~~[^\n]*\n.*?(?:^[ \t]*~~~[ \t]*$|\Z)",
@@ -36,7 +36,7 @@ _LABELLED = re.compile(
     r"^\W{0,3}(?:[Nn]o|[Nn]one|[Nn]ot|[Nn]othing|[Ss]ame|[Aa]s|[Aa]gree\w{0,3})\b[^.]{0,60}"
     r"\b(?:with|than|as|of|to|from|option|plan|case) [A-Z]\.$"
 )
-"""A verdict that ends with the letter of what it speaks of: no initial of a name."""
+"""Pattern of a verdict that ends with the letter of its object, where the letter is no initial of a name."""
 _WORD = re.compile(r"[^\W_]{2,}(?:['’][^\W\d_]+)?")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?\Z")
@@ -44,9 +44,9 @@ _DENIAL = re.compile(
     r"\b(?:not|no|never|none|nor|cannot|without|neither|un\w+|in(?:correct|valid|sufficient)|\w+n['’]t)\b"
 )
 CITATION = re.compile(r"\[((?:[A-Z]-\d+(?:@\d+)?)(?:\s*[,;]\s*[A-Z]-\d+(?:@\d+)?)*)\]")
-"""Ids in brackets: what a summary rests on."""
+"""Pattern of ids in brackets, which name the sources of a line."""
 ID = re.compile(r"(?<![\w-])[A-Z]-\d{1,15}(?:@\d{1,9})?(?![\w-])")
-"""What looks like the id of an item, anywhere."""
+"""Pattern of anything that looks like the id of an item."""
 SOURCES = re.compile(r"^[ \t]*Sources:[ \t]*(.*)$", re.MULTILINE)
 _STOP = frozenset(
     re.findall(
@@ -59,7 +59,7 @@ _STOP = frozenset(
 
 
 def sentences(item: Item) -> Iterator[str]:
-    """The sentences of an item's prose, one line each, without code, headings and markdown signs."""
+    """Yields the sentences of an item's prose, one line each, without code, headings and markdown signs."""
     text = item.text
     if len(text) > READ:
         text = f"{text[: READ // 2]}\n\n{text[-READ // 2 :]}"
@@ -78,7 +78,7 @@ def sentences(item: Item) -> Iterator[str]:
 
 
 def _units(lines: Sequence[str]) -> Iterator[str]:
-    """Paragraphs and list entries; a short list goes with the line that announces it."""
+    """Yields paragraphs and list entries; a short list is joined with the line that announces it."""
     unit, listed = "", 0
     for raw in lines:
         line = raw.strip()
@@ -113,7 +113,9 @@ def _clean(sentence: str) -> Iterator[str]:
 
 
 def numbers(text: str) -> list[str]:
-    """The numbers in the prose of `text`, each once: without thousands separators, ids and list numbers."""
+    """Returns the numbers in the prose of `text`, each once, without thousands separators, ids and list
+    numbers.
+    """
     prose = ID.sub(" ", CODE.sub("\n", text))
     prose = "\n".join(BULLET.sub("", line) for line in prose.split("\n"))
     found = (match[0] for match in _NUMBER.finditer(prose))
@@ -121,10 +123,10 @@ def numbers(text: str) -> list[str]:
 
 
 def terms(text: str) -> frozenset[str]:
-    """The words of `text` that carry meaning, in small letters."""
+    """Returns the words of `text` that carry meaning, in lower case."""
     return frozenset(w for w in _WORD.findall(text.lower()) if w not in _STOP)
 
 
 def denials(text: str) -> frozenset[str]:
-    """The words by which `text` says that something is not so."""
+    """Returns the words of `text` that deny something, in lower case."""
     return frozenset(_DENIAL.findall(text.lower()))

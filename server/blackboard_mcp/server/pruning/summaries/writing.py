@@ -1,8 +1,8 @@
-"""Writers of the summaries of a pass, and the fallback when one fails.
+"""The choice of who writes the summaries of a pass, and the fallback when a writer fails.
 
-Sentences of the sources are always at hand. An endpoint is asked first where the board wants one: all
-threads of a pass share its time, and what is late, unreadable or fails the checks is written without it.
-Nothing here runs inside a transaction.
+Extracts from the sources are always possible. Where the board wants an endpoint, it is asked first: all
+threads of a pass share its time, and a thread whose answer is late, unreadable or fails the checks is
+summarised without it. Nothing here runs inside a transaction.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from ...text.tokens import Tokenizers
 logger = logging.getLogger(__name__)
 
 HIGHEST, LOWEST = 4, 3
-"""Bounds of a summary's importance: below what never leaves, and not below what was worth writing."""
+"""Bounds of a summary's importance: below items that never leave, and not below what is worth writing."""
 
 Thread = tuple[int, tuple[int, ...]]
-"""The number of a thread, and the numbers of the members that a summary would stand for."""
+"""The number of a thread, and the numbers of the items that a summary would replace."""
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenSummary:
-    """A summary that passed its checks, and the ids of what it stands for."""
+    """A summary that passed its checks, and the ids of the items that it replaces."""
 
     new: NewSummary
     sources: tuple[str, ...]
 
 
 def _seen(sources: Sequence[Item]) -> dict[int, int]:
-    """The `seq` that each source was read at, without the thread's beginning where that left already."""
+    """Returns the sequence at which each source was read, by item number. Archived sources are left out."""
     return {source.number: source.seq for source in sources if source.zone is Zone.WORKING}
 
 
 class SummaryWriter:
-    """Writes summaries by the board's summariser, or by the one the server was launched with.
+    """Writes summaries by the board's summariser, or by the one that the server was launched with.
 
-    `endpoint` is the one configured endpoint, if any. `seconds` bounds what a pass waits for it.
+    `endpoint` is the configured endpoint, if any. `seconds` bounds how long a pass waits for it.
     """
 
     def __init__(
@@ -70,12 +70,14 @@ class SummaryWriter:
 
     @property
     def configured(self) -> tuple[str, ...]:
-        """The summarisers that a board may choose among."""
+        """Names of the summarisers that a board may choose."""
         named = () if self._endpoint is None else (self._endpoint.name,)
         return (EXTRACTIVE, AGENT, *named)
 
     def chosen(self, config: BoardConfig) -> str:
-        """Who writes on a board; the extractive one where this server lacks what the board asks for."""
+        """Returns the name of the summariser for a board; the extractive one where this server lacks the
+        board's choice.
+        """
         wanted = self._default if config.summariser == AS_LAUNCHED else config.summariser
         if wanted in self.configured:
             return wanted
@@ -85,7 +87,9 @@ class SummaryWriter:
         return EXTRACTIVE
 
     async def write(self, board: str, config: BoardConfig, threads: Sequence[Thread]) -> list[WrittenSummary]:
-        """A summary of each thread for which a good one can be written, in the order of the threads."""
+        """Returns summaries of those threads for which a good one can be written, in the order of the
+        threads.
+        """
         if not threads:
             return []
         if self._endpoint is None or self.chosen(config) != self._endpoint.name:
@@ -94,20 +98,20 @@ class SummaryWriter:
         return [written for written in found if written is not None]
 
     async def extracts(self, board: str, threads: Sequence[Thread]) -> list[WrittenSummary]:
-        """Summaries in sentences of their sources, of the threads of which good ones can be made."""
+        """Returns extractive summaries of those threads for which a good one can be made."""
         found = [await self.extract(board, thread) for thread in threads]
         return [written for written in found if written is not None]
 
     async def counting(self, board: str) -> Tokenizer | None:
-        """What counts on the board; `None` where this server lacks it, and so writes nothing there."""
+        """Returns the board's tokenizer, or `None` where this server lacks it and so writes nothing there."""
         found = await self._store.find_board(board)
         self._tokenizers.see(found)
         return self._tokenizers.find(self._tokenizers.name_on(board))
 
     async def extract(self, board: str, thread: Thread, refused: str = "") -> WrittenSummary | None:
-        """A summary in sentences of the sources; none when no good one can be made.
+        """Returns an extractive summary of a thread, or `None` when no good one can be made.
 
-        `refused` is why a better one was not to be had.
+        `refused` is recorded as the reason why no better summary was available.
         """
         from .extract import extract  # nothing needs it before a thread is finished
 
@@ -123,7 +127,10 @@ class SummaryWriter:
     # Asking agents
 
     async def ask(self, board: str, config: BoardConfig, threads: Sequence[Thread]) -> list[Thread]:
-        """Those of the threads that the board's agents are asked to summarise, from now on."""
+        """Asks the board's agents to summarise the threads, and returns the threads that they were asked for.
+
+        Returns an empty list where agents are not the board's summariser.
+        """
         if self.chosen(config) != AGENT:
             return []
         asked = []
@@ -136,7 +143,10 @@ class SummaryWriter:
         return asked
 
     async def waiting(self, board: str, config: BoardConfig) -> list[Thread]:
-        """Threads that wait for an agent; those that do no longer, because the board chose otherwise, are let go."""
+        """Returns the threads that wait for an agent's summary.
+
+        Where agents are no longer the board's summariser, closes the open requests and returns an empty list.
+        """
         requests, _ = await self._store.summary_requests(board)
         if self.chosen(config) == AGENT:
             return [(request.thread, tuple(request.seen)) for request in requests]
@@ -145,7 +155,10 @@ class SummaryWriter:
         return []
 
     async def meet_due(self) -> list[str]:
-        """Writes what no agent wrote in time, and lets go what moved; the boards it changed."""
+        """Writes summaries that no agent wrote in time, and closes requests that are out of date.
+
+        Returns the ids of the boards that changed.
+        """
         changed: dict[str, None] = {}
         for due in await self._store.summaries_due():
             if await self.counting(due.board) is None:
@@ -167,7 +180,7 @@ class SummaryWriter:
     async def check(
         self, board: str, sources: Sequence[Item], body: str, tokenizer: Tokenizer
     ) -> tuple[str, ...]:
-        """What is wrong with a body that somebody else wrote."""
+        """Returns the faults of a body that an agent or endpoint wrote; empty when there are none."""
         from .checks import faults
 
         endings = await self._store.thread_endings(board, (source.number for source in sources))
@@ -184,7 +197,7 @@ class SummaryWriter:
         refused: str = "",
         author: str = "",
     ) -> WrittenSummary:
-        """A checked body as a summary that is ready to be applied."""
+        """Returns a checked body as a summary that can be applied."""
         from .checks import VOID, complete
 
         text = complete(body, sources)
@@ -204,7 +217,7 @@ class SummaryWriter:
         return WrittenSummary(new, tuple(item.id for item in sources))
 
     async def _sources(self, board: str, thread: Thread) -> list[Item]:
-        """The sources; none when the thread may not be summarised after all."""
+        """Returns the source items of a thread; an empty list when it may not be summarised after all."""
         from .checks import unfit
 
         sources = await self._store.thread_sources(board, thread[1])
@@ -238,7 +251,7 @@ class SummaryWriter:
         return found
 
     async def _ask(self, board: str, endpoint: Summariser, thread: Thread) -> WrittenSummary | str:
-        """The endpoint's summary, or why it is not to be had."""
+        """Returns the endpoint's summary, or the reason why there is none."""
         from .checks import body_limit, tidy
 
         tokenizer, sources = await self.counting(board), await self._sources(board, thread)
@@ -259,5 +272,6 @@ class SummaryWriter:
         return self.finished(thread, sources, body, tokenizer, writer=endpoint.name)
 
     async def close(self) -> None:
+        """Closes the endpoint's connections."""
         if self._endpoint is not None:
             await self._endpoint.close()
