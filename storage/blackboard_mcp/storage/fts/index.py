@@ -1,7 +1,7 @@
-"""The archive index where LanceDB has no wheels: SQLite's FTS5 finds the windows, and the same arithmetic ranks them.
+"""The archive index for platforms without LanceDB: SQLite's FTS5 finds windows, and `lance.fusion` ranks them.
 
-It searches by words alone and says so. One file with a rollback journal, which every SQLite keeps safely with several
-processes; a rebuild costs little.
+It searches by words alone and says so. It is one file with a rollback journal, which is safe with several processes in
+every version of SQLite; a rebuild costs little.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _BUSY_SECONDS = 15.0
 
 
 class FtsArchiveIndex:
-    """The archive index in a folder, which LanceDB's may have too: neither looks at the other's files."""
+    """The archive index in a folder. LanceDB's may be in the same one: neither reads the other's files."""
 
     def __init__(self, path: Path) -> None:
         self._file = path / "words.sqlite"
@@ -83,14 +83,14 @@ class FtsArchiveIndex:
         await self._workers.run(self._maintain)
 
     async def close(self) -> None:
-        """Wait for calls under way; later calls raise `ArchiveUnavailable`. Twice is harmless."""
+        """Waits for calls under way; later calls raise `ArchiveUnavailable`. It may be called twice."""
         await self._workers.close()
 
     # Everything below runs in a worker thread.
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Any, str] | None]:
-        """A connection within a read transaction, and the life of the index; `None` where nothing was written yet."""
+        """Yields a connection in a read transaction and the life of the index; `None` if nothing was written yet."""
         if not self._file.exists():
             yield None
             return
@@ -101,7 +101,7 @@ class FtsArchiveIndex:
 
     @contextmanager
     def _changing(self) -> Iterator[Any]:
-        """A connection within a write transaction, the tables made."""
+        """Yields a connection in a write transaction, with all tables created."""
         self._workers.check_open()
         self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self._writing, closing(self._connect()) as connection:
@@ -164,7 +164,7 @@ class FtsArchiveIndex:
         }
 
     def _reset(self) -> None:
-        """A file that others have open stays theirs; what they still write into it is not in the next one."""
+        """Deletes the file. Processes that have it open keep it; their later writes do not reach the next file."""
         with self._writing:
             for name in (self._file.name, f"{self._file.name}-journal"):
                 self._file.with_name(name).unlink(missing_ok=True)
@@ -214,10 +214,10 @@ def _sql(name: str) -> str:
 
 
 def _life_of(connection: Any) -> str | None:
-    """The life of the index; `None` before its first document.
+    """Returns the life of the index; `None` before its first document.
 
     Raises:
-        ArchiveUnavailable: it was made by another version of the product.
+        ArchiveUnavailable: another version of the product made it.
     """
     if not connection.execute("PRAGMA table_info(life)").fetchall():
         return None
@@ -251,7 +251,7 @@ def _any(asked: Sequence[str]) -> str:
 
 
 def _corpus(connection: Any, board: str, asked: Sequence[str]) -> tuple[Corpus, set[int]]:
-    """What BM25 needs for these words, and the documents that hold the rare ones."""
+    """Returns the figures that BM25 needs for these words, and the documents that contain rare ones."""
     on_board = {"board": rows.stored(board)}
     count, mean = connection.execute(_sql("corpus"), on_board).fetchone()
     holding: dict[str, int] = {}
@@ -267,9 +267,9 @@ def _corpus(connection: Any, board: str, asked: Sequence[str]) -> tuple[Corpus, 
 def _retrieved(
     connection: Any, query: ArchiveQuery, asked: Sequence[str], rare: set[int], depth: int
 ) -> list[FusionCandidate]:
-    """What matches the query best, and the documents that hold its rarest words.
+    """Returns the best matches for the query, and documents that contain its rarest words.
 
-    Where a few long documents take all the room, it is asked again for what is beside them.
+    If a few long documents take all places, the search is repeated without these.
     """
     filters = {
         "any": _any(asked),

@@ -1,11 +1,11 @@
-"""Counts of words on a board, kept by us and not by the driver.
+"""Counts of words on a board, independent of the driver's.
 
-The driver's own scores keep counting replaced rows until it is compacted; these counts do not, so the
-same documents always score the same. Up to `EXACT` windows a word is counted exactly; a more frequent
-one is counted in one bucket of `rows.BUCKETS`, which the same documents always share out alike.
+The driver's own scores count replaced rows until it is compacted. These counts do not, so the same documents always
+get the same scores. A word in up to `EXACT` windows is counted exactly. A more frequent one is counted in one bucket
+of `rows.BUCKETS`, to which the same documents always belong.
 
-On a board with more than `LARGE` windows counts are kept until its table has grown or shrunk by a
-hundredth; on a smaller one they are renewed with every change.
+On a board with more than `LARGE` windows, counts are kept until its table has grown or shrunk by a hundredth. On a
+smaller one every change renews them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from blackboard_mcp.storage.lance.fusion import Corpus
 from cachetools import LRUCache
 
 RARE = 50
-"""A word that so many windows hold, or fewer, brings all of them into the comparison."""
+"""Most windows that contain a rare word; all documents with such a word are compared."""
 
 EXACT = 2000
 LARGE = 20_000
@@ -31,7 +31,7 @@ _CACHED_WORDS = 16_384
 
 
 class BoardCounts:
-    """Counts for BM25. Worker threads only."""
+    """Counts for BM25. For worker threads only."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,7 +41,7 @@ class BoardCounts:
         self._words: LRUCache[tuple[str, str], tuple[int, tuple[int, ...]]] = LRUCache(_CACHED_WORDS)
 
     def of(self, table: Any, board: str, asked: Sequence[str]) -> tuple[Corpus, dict[str, tuple[int, ...]]]:
-        """What BM25 needs for the words `asked`, and by rare word the numbers of the documents with it."""
+        """Returns the figures that BM25 needs for the words `asked`, and a map from rare words to document numbers."""
         with self._lock:
             self._renew(table)
             if board not in self._boards:
@@ -84,7 +84,7 @@ class BoardCounts:
             del self._words[key]
 
     def _count(self, table: Any, board: str, word: str, windows: int) -> tuple[int, tuple[int, ...]]:
-        """How many windows of the board hold `word`, and in which documents where they are few."""
+        """Returns the number of windows of the board that contain `word`, and the documents if the word is rare."""
         most = EXACT if windows > LARGE else max(windows, 1)
         reach = EngineReach(rows.stored(board), rows.on_board(board), self._fills(windows))
         numbers = by_words(table, [word], reach, ["number"], most + 1)["number"].to_pylist()
@@ -97,7 +97,7 @@ class BoardCounts:
     def _count_together(
         self, table: Any, board: str, asked: Sequence[str], windows: int
     ) -> dict[str, tuple[int, tuple[int, ...]]]:
-        """The same as `_count` of each word, in one search for any of them."""
+        """Returns the result of `_count` for each word, from one search for any of them."""
         reach = EngineReach(rows.stored(board), rows.on_board(board))
         found = by_words(table, asked, reach, ["number", "words"], max(windows, 1) + 1)
         wanted = set(asked)
@@ -111,7 +111,7 @@ class BoardCounts:
         }
 
     def fills(self, board: str) -> bool:
-        """Whether the board fills most of a large table, as far as its counts are known."""
+        """Tells whether the board fills most of a large table, according to the counts known so far."""
         with self._lock:
             return self._fills(self._boards.get(board, (0, 0.0))[0])
 

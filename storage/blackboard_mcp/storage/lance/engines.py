@@ -1,7 +1,7 @@
-"""The driver's two engines, asked: which windows hold the words, which lie near the vector.
+"""Searches with the driver's two engines: for windows that contain words, and for windows near a vector.
 
-A board that fills most of its table is not filtered before the search but after it, which is several
-times quicker and gives the same windows; what falls short is asked for again, filtered first.
+On a board that fills most of its table the results are filtered after the search, which is several times faster and
+gives the same windows. If too few are left, the search is repeated with the filter first.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from blackboard_mcp.storage.lance import rows
 PROBES = 50
 REFINE = 5
 MOST = 0.5
-"""A board with this share of the table's windows, or more, fills most of it."""
+"""The share of the table's windows from which a board is said to fill most of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineReach:
-    """What a search may look at: one board's rows that match a filter.
+    """The rows that a search may return: those of one board that match a filter.
 
-    `fills` says that the board fills most of a large table and that nothing but it is filtered by.
+    `fills` is true if the board fills most of a large table and there is no other filter.
     """
 
     board: str
@@ -32,11 +32,12 @@ class EngineReach:
 
     @classmethod
     def of(cls, query: ArchiveQuery, *, fills: bool) -> EngineReach:
+        """Returns the rows that a query may find."""
         plain = ArchiveQuery(query.board, query.text, query.limit) == query
         return cls(rows.stored(query.board), rows.matching(query), fills and plain)
 
     def search(self, ask: Callable[[], Any], columns: Sequence[str], limit: int) -> Any:
-        """The first `limit` rows of what `ask` begins, as an Arrow table in the driver's order."""
+        """Returns the first `limit` rows of the search that `ask` begins, as an Arrow table in the driver's order."""
         if not self.fills:
             return ask().where(self.where, prefilter=True).limit(limit).select(list(columns)).to_arrow()
         import pyarrow.compute as pc
@@ -50,12 +51,15 @@ class EngineReach:
 
 
 def by_words(table: Any, asked: Sequence[str], reach: EngineReach, columns: Sequence[str], limit: int) -> Any:
-    """The `limit` windows that the driver finds best for any of the words."""
+    """Returns the `limit` windows that the driver ranks best for any of the words, as an Arrow table."""
     return reach.search(lambda: table.search(rows.holding(asked)), [*columns, "_score"], limit)
 
 
 def by_vector(table: Any, vector: Any, reach: EngineReach, columns: Sequence[str], limit: int) -> Any:
-    """The `limit` windows nearest to `vector`; those of an index refined with the vectors themselves."""
+    """Returns the `limit` windows nearest to `vector`, as an Arrow table.
+
+    Candidates from an index are compared again by their vectors.
+    """
 
     def ask() -> Any:
         near = table.search(vector, vector_column_name="vector").distance_type("cosine")

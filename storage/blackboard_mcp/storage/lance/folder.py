@@ -1,9 +1,9 @@
-"""The folder of the index: which table is in use, and how it is replaced.
+"""The folder of the index: the table in use, and its replacement.
 
-Every life of the index is a generation, a folder of its own; the file `current` names it, and is
-replaced in one step. A table appears under its name only when it is complete, so a process either sees
-no table or a whole one, and a reset by another process is seen at the next call, never as a mixture of
-old files and new. Opening imports the driver: worker threads only.
+Every life of the index is a generation, a folder of its own. The file `current` names the generation in use, and is
+replaced in one step. A table gets its name only when it is complete, so a process sees either no table or a whole one.
+A reset by another process is seen at the next call, never as a mixture of old and new files. Opening imports the
+driver, so it belongs in worker threads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LIFE = "life"
 class IndexFolder:
     """A folder with at most one table in use.
 
-    With `draft` it is about the draft of that name instead: a table nobody reads until `publish`.
+    With `draft` it is about the draft of that name instead: a table that nobody reads until `publish`.
     """
 
     def __init__(self, path: Path, *, draft: str = "") -> None:
@@ -35,7 +35,11 @@ class IndexFolder:
         self._draft = f"d-{draft}" if draft else ""
 
     def generation(self) -> str:
-        """The name of the generation in use, whether or not it has a table yet."""
+        """Returns the name of the generation in use, whether or not it has a table yet.
+
+        Raises:
+            OSError: the file that names it cannot be read.
+        """
         if self._draft:
             return self._draft
         try:
@@ -49,11 +53,11 @@ class IndexFolder:
         return name
 
     def exists(self, generation: str) -> bool:
-        """Whether the generation has a table: known without the driver."""
+        """Tells whether the generation has a table, without loading the driver."""
         return (self._path / generation).exists()
 
     def life(self, generation: str) -> str | None:
-        """A name that no other table of this folder ever has; `None` where the generation has no table."""
+        """Returns a name that no other table of this folder ever has; `None` if the generation has no table."""
         folder = self._path / generation
         try:
             return f"{generation}/{(folder / _LIFE).read_text(encoding='ascii', errors='replace')}"
@@ -61,11 +65,14 @@ class IndexFolder:
             return f"{generation}/" if folder.exists() else None
 
     def open(self, generation: str) -> Any:
-        """The generation's table, always read at its newest version."""
+        """Returns the generation's table, which always reads its newest version."""
         return _connect(self._path / generation).open_table(_TABLE)
 
     def create(self, generation: str, schema: Any) -> Any:
-        """The generation's table, made with `schema` where there is none yet. Racing calls agree on one."""
+        """Returns the generation's table, and creates it with `schema` if there is none.
+
+        Concurrent calls return the same table.
+        """
         if not self.exists(generation):
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
             draft = self._path / f"new-{new_token()}"
@@ -80,14 +87,14 @@ class IndexFolder:
         return self.open(generation)
 
     def reset(self) -> None:
-        """Begin a new, empty generation and delete what was before; a draft deletes itself alone."""
+        """Begins a new, empty generation and deletes the former one; a draft deletes only itself."""
         if self._draft:
             shutil.rmtree(self._path / self._draft, ignore_errors=True)
         else:
             self._use(f"g-{new_token()}")
 
     def publish(self) -> None:
-        """Make the draft the generation in use and delete what was before, other drafts too."""
+        """Makes the draft the generation in use, and deletes the former one and other drafts."""
         fresh = f"g-{new_token()}"
         if (self._path / self._draft).exists():
             _retry(lambda: os.rename(self._path / self._draft, self._path / fresh))
@@ -137,7 +144,7 @@ def _make_table(folder: Path, schema: Any) -> None:
 
 
 def _retry(step: Callable[[], None], attempts: int = 20) -> None:
-    """Repeat `step`: Windows refuses to replace a file that somebody is reading at that instant."""
+    """Runs `step`, and repeats it while Windows refuses to replace a file that somebody reads."""
     for left in reversed(range(attempts)):
         try:
             return step()

@@ -1,9 +1,8 @@
-"""From two engines' opinions to one order: pure arithmetic, no driver.
+"""The fusion of two engines' results into one order: pure arithmetic, without a driver.
 
-Full text is weighed by BM25 with the board's exact counts, a document by its best window; the vectors'
-cosines are stretched over the candidates; the two are blended, and a hit lends a share of its score to
-its neighbours on the board. The same documents give the same scores whatever the state of the
-driver's own indexes.
+Full text is scored by BM25 with exact counts of the board; a document counts by its best window. The vectors' cosines
+are scaled over the candidates, and the two scores are blended. A hit gives a share of its score to its neighbours on
+the board. The same documents give the same scores, whatever the state of the driver's own indexes.
 """
 
 from __future__ import annotations
@@ -20,13 +19,15 @@ B = 0.75
 NEIGHBOUR_WEIGHT = 0.2
 
 VECTOR_WEIGHT = 0.25
-"""The vectors' part for static embeddings, measured with `benchmarks/archive_recall.py`."""
+"""The weight of static embeddings, measured with `benchmarks/archive_recall.py`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A window of a document: its words, where it begins, and its cosine with the query, -1 to 1, or `None`
-    where either has no vector."""
+    """A window of a document: its words, its offset in characters, and its cosine with the query.
+
+    The cosine is -1 to 1, or `None` if the window or the query has no vector.
+    """
 
     words: Sequence[str]
     start: int = 0
@@ -35,7 +36,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class FusionCandidate:
-    """A document and those of its windows that an engine found, in the text's order."""
+    """A document, with those of its windows that an engine found, in the text's order."""
 
     number: int
     thread: int
@@ -44,22 +45,25 @@ class FusionCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """What BM25 must know of the board: windows, mean words in a window, and for each word of the query the
-    number of windows that hold it."""
+    """The figures of a board that BM25 needs.
+
+    They are the number of windows, the mean number of words in a window, and for each word of the query the number of
+    windows that contain it.
+    """
 
     windows: int
     mean_length: float
     holding: Mapping[str, int]
 
     def weight(self, word: str) -> float:
-        """The inverse document frequency of `word`, above 0: rare words weigh more."""
+        """Returns the inverse document frequency of `word`, above 0: rare words weigh more."""
         held = min(self.holding.get(word, 0), self.windows)
         return math.log(1 + (self.windows - held + 0.5) / (held + 0.5))
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A document's score, and the beginning of the window that earned most of it."""
+    """A document's score, and the offset of the window that earned most of it."""
 
     number: int
     score: float
@@ -67,7 +71,7 @@ class Scored:
 
 
 def full_text(passage: Sequence[str], weights: Mapping[str, float], mean_length: float) -> float:
-    """The BM25 score of a window's words: 0 when it holds no word of the query."""
+    """Returns the BM25 score of a window's words: 0 if it contains no word of the query."""
     counts = Counter(word for word in passage if word in weights)
     norm = K1 * (1 - B + B * len(passage) / max(mean_length, 1.0))
     return sum(weights[w] * times * (K1 + 1) / (times + norm) for w, times in sorted(counts.items()))
@@ -81,11 +85,10 @@ def fuse(
     depth: int,
     vector_weight: float = VECTOR_WEIGHT,
 ) -> list[Scored]:
-    """Every candidate that has anything to do with the query, best first; equal scores by number.
+    """Returns the candidates with a score above 0, best first; equal scores are ordered by number.
 
-    A document counts by its best window for the words and its best for the meaning. The cosines are
-    stretched from 0 to 1 between the `depth`-th best of the candidates and the best. Without any cosine
-    the order is full text's alone.
+    A document counts by its best window for words and its best window for meaning. Cosines are scaled to 0 to 1,
+    between the `depth`-th best of the candidates and the best. Without any cosine only full text counts.
     """
     weights = {word: corpus.weight(word) for word in sorted(set(query))}
     by_words = {
@@ -135,7 +138,7 @@ def _lent(number: int, base: Mapping[int, float]) -> float:
 
 
 def _stretch(cosine: float, low: float, high: float) -> float:
-    """`cosine` between `low` (0) and `high` (1); where the two meet, all or nothing by its sign."""
+    """Scales `cosine` from `low` (0) to `high` (1); if the two are equal, the result is 0 or 1 by its sign."""
     if high - low < 1e-6:
         return 1.0 if cosine >= low and cosine > 0 else 0.0
     return min(max((cosine - low) / (high - low), 0.0), 1.0)

@@ -1,4 +1,4 @@
-"""The documents that a table holds, for comparing it with the store."""
+"""The documents in a table, for comparison with the store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from blackboard_mcp.protocols.archive import SUM_FACTOR, SUM_MODULUS, Sum
 
 
 def _documents(table: Any | None) -> Any | None:
-    """Every document as Arrow columns: board, number, seq, and -1 for the seq of one that is not whole."""
+    """Returns all documents as Arrow columns: board, number, and seq, which is -1 for an incomplete document."""
     if table is None:
         return None
     import pyarrow as pa
@@ -29,7 +29,7 @@ def _documents(table: Any | None) -> Any | None:
 
 
 def keys(table: Any | None) -> dict[tuple[str, int], int]:
-    """(board, number) → seq of every document; -1 for one that is not whole."""
+    """Returns a map from (board, number) to the seq of every document; -1 for an incomplete one."""
     found = _documents(table)
     if found is None:
         return {}
@@ -38,7 +38,7 @@ def keys(table: Any | None) -> dict[tuple[str, int], int]:
 
 
 def sums(table: Any | None, apart: Mapping[str, Sequence[int]]) -> dict[str, Sum]:
-    """Sums by board over its documents, without those whose numbers are in `apart`."""
+    """Returns the sums of documents by board, without those whose numbers are in `apart`."""
     found = _documents(table)
     if found is None:
         return {}

@@ -1,7 +1,7 @@
 """The archive index on LanceDB.
 
-It knows documents and nothing of access. The driver and the model load in a worker thread at the first
-call that needs them; an index that was never written answers without either.
+It knows documents but no access rights. The driver and the model are loaded in a worker thread at the first call that
+needs them; an index that was never written answers without either.
 """
 
 from __future__ import annotations
@@ -67,27 +67,26 @@ T = TypeVar("T")
 
 @runtime_checkable
 class WeighingEmbedder(Protocol):
-    """An embedder that can weigh a query's words: the optional power of static models."""
+    """An embedder that can weigh a query's words: an optional capability of static models."""
 
     def embed_weighted(self, parts: Sequence[tuple[str, float]]) -> object:
-        """The vector of (word, weight) pairs: `(dimension,) float32`, unit length or zero."""
+        """Returns the vector of (word, weight) pairs: `(dimension,) float32`, unit length or zero."""
         ...
 
 
 @runtime_checkable
 class ClosableEmbedder(Protocol):
-    """An embedder that holds something open: the optional power of endpoints."""
+    """An embedder that keeps connections open: an optional capability of endpoints."""
 
     def close(self) -> None:
-        """End what is open, and calls under way with it. Twice is harmless."""
+        """Closes open connections, and thus ends calls under way. It may be called twice."""
         ...
 
 
 class LanceArchiveIndex:
     """The archive index in a folder; without an embedder it searches by words alone.
 
-    `vector_weight` is the vectors' part in the blend, 0 to 1: 0.25 suits static embeddings, 0.4 to 0.5
-    a transformer.
+    `vector_weight` is the vectors' weight, 0 to 1: 0.25 suits static embeddings, 0.4 to 0.5 a transformer.
     """
 
     def __init__(
@@ -155,7 +154,7 @@ class LanceArchiveIndex:
         await self._workers.run(self._maintain)
 
     async def close(self) -> None:
-        """Wait for calls under way; later calls raise `ArchiveUnavailable`. Twice is harmless."""
+        """Waits for calls under way; later calls raise `ArchiveUnavailable`. It may be called twice."""
         self._workers.refuse()
         # First: a call under way may be waiting for an endpoint that never answers.
         if not self._is_draft and isinstance(self._embedder, ClosableEmbedder):
@@ -166,7 +165,7 @@ class LanceArchiveIndex:
     # Everything below runs in a worker thread.
 
     def _twice(self, work: Callable[[], T]) -> T:
-        """Do a read once more on a fresh handle: another process may have replaced the files under it."""
+        """Repeats a failed read with a fresh handle: another process may have replaced the files meanwhile."""
         try:
             return work()
         except ArchiveUnavailable:
@@ -181,15 +180,17 @@ class LanceArchiveIndex:
             self._counts = BoardCounts()
 
     def _table(self, *, create: bool) -> Any | None:
-        """The table in use, or `None` where there is none and none is wanted."""
+        """Returns the table in use; if there is none, creates it with `create`, otherwise returns `None`."""
         found = self._living(create=create)
         return None if found is None else found[1]
 
     def _living(self, *, create: bool) -> tuple[str, Any] | None:
-        """The table in use under the name of its life, or `None` where there is none and none is wanted.
+        """Returns the name of the index's life and its table.
+
+        Without a table it creates one with `create`, and returns `None` otherwise.
 
         Raises:
-            ArchiveUnavailable: it was made by another version of the product.
+            ArchiveUnavailable: another version of the product made it, or it was replaced meanwhile.
         """
         with self._lock:
             generation = self._folder.generation()
@@ -218,7 +219,11 @@ class LanceArchiveIndex:
             return self._opened
 
     def _own_table(self, *, create: bool) -> Any | None:
-        """Like `_table`, and refuses a table of another model."""
+        """Returns `_table` after a check that the present model made it.
+
+        Raises:
+            ArchiveUnavailable: another model made it.
+        """
         table = self._table(create=create)
         if table is not None and not self._fits(table):
             raise ArchiveUnavailable(
@@ -266,7 +271,7 @@ class LanceArchiveIndex:
     def _rows(self, batch: Sequence[tuple[ArchiveDocument, list[Window]]]) -> list[dict[str, Any]]:
         if self._embedder is None:
             return [row for document, cut in batch for row in rows.made(document, cut, None)]
-        # Not a word is embedded for a table that cannot take it.
+        # Check the table first, so that nothing is embedded in vain.
         self._own_table(create=False)
         flat = [window.text for _, cut in batch for window in cut]
         try:
@@ -302,7 +307,7 @@ class LanceArchiveIndex:
             self._sweep(table, made)
 
     def _sweep(self, table: Any, made: list[dict[str, Any]]) -> None:
-        """Delete what is left of former states of these documents, also a state older than another's."""
+        """Deletes rows of former states of these documents, also if this process wrote the former state."""
         by_board: dict[str, set[int]] = {}
         for row in made:
             by_board.setdefault(row["board"], set()).add(row["number"])
@@ -351,7 +356,7 @@ class LanceArchiveIndex:
             if table is not None:
                 upkeep.maintain(table)
         except Exception as error:
-            # Another process is at it, or the table is gone: the next round will do.
+            # Another process compacts it, or the table is gone: the next round will do.
             log.debug("archive index not compacted this time: %s", error)
             self._forget()
 
@@ -367,7 +372,7 @@ class LanceArchiveIndex:
         corpus, rare = Corpus(0, 0.0, {}), dict[str, tuple[int, ...]]()
         if table is not None:
             corpus, rare = self._counts.of(table, query.board, asked)
-        # What is taken apart is remembered, so whole texts alone.
+        # Windows are cached, so only whole texts are split.
         beginning = (n for n, document in enumerate(documents) if document.number in waiting.shortened)
         cuts = self._waiting.cuts(documents[: next(beginning, len(documents))])
         whole = documents[: len(cuts)]
@@ -385,7 +390,7 @@ class LanceArchiveIndex:
                 vector = self._query_vector(self._embedder, text, corpus)
                 if table is not None and vector is not None:
                     rows.check_dimension(table.schema, len(vector))
-                # An endpoint is not asked for what waits: a search would wait for it.
+                # Waiting documents are not sent to an endpoint: a search would wait for it.
                 quick = isinstance(self._embedder, WeighingEmbedder)
                 embedded = first_windows(whole, cuts, EMBEDDED) if quick else 0
                 if vector is not None:
@@ -410,7 +415,7 @@ class LanceArchiveIndex:
         return ArchiveAnswer(hits, mode, notice, life)
 
     def _query_vector(self, embedder: Embedder, text: str, corpus: Corpus) -> Any | None:
-        """The query's vector, or `None` when it has no direction."""
+        """Returns the query's vector, or `None` if it is zero."""
         if isinstance(embedder, WeighingEmbedder):
             parts = []
             for word in text.split()[: 4 * _QUERY_WORDS]:

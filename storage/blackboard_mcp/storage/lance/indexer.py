@@ -1,12 +1,12 @@
-"""Moving archived items from the store's outbox into the index: once, whatever dies on the way.
+"""The move of archived items from the store's outbox into the index, exactly once even after a crash.
 
-The store writes an outbox row in the transaction that changes what is archived. One indexer over all
-processes, the holder of a lease, reads rows with the items' present state, brings the index to that
-state, and only then deletes exactly those rows: after a crash the same rows are read again, and the
-same writes change nothing. Before its first work each process compares index and store both ways.
+The store writes an outbox row in the transaction that changes what is archived. Of all processes one indexer, the
+holder of a lease, reads rows with the items' present state, brings the index to that state, and only then deletes
+these rows. After a crash the same rows are read again, and the same writes change nothing. Before its first work each
+process compares index and store in both directions.
 
-It loads nothing for a board that archives nothing: the index is touched when there is a first outbox
-row, or when `wake` says that somebody searches.
+Boards that archive nothing load nothing: the index is touched at the first outbox row, or when `wake` announces a
+search.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 LEASE = "archive-index"
 Step = Callable[[int], object]
-"""Is told how many documents more are in."""
+"""Is called with the number of documents just added."""
 
 _LEASE_SECONDS = 30.0
 _RENEW_SECONDS = 10.0
@@ -51,7 +51,7 @@ _REBUILD_BATCH = 2000
 
 @dataclass(frozen=True, slots=True)
 class IndexRepair:
-    """What a repair did: documents stored and forgotten, and whether the index was begun anew."""
+    """The result of a repair: the numbers of documents stored and removed, and whether the index was rebuilt."""
 
     stored: int = 0
     forgotten: int = 0
@@ -59,10 +59,10 @@ class IndexRepair:
 
 
 class Indexer:
-    """Keeps an index in step with a store. One `run` per process; `holder` is unique to it.
+    """Keeps an index in step with a store. Each process has one `run`, with a `holder` of its own.
 
-    `batch` outbox rows are worked off together, and after every `maintain_every` of them the index is
-    compacted. `pause` is how it waits between attempts, in seconds.
+    `batch` outbox rows are processed together, and after every `maintain_every` of these batches the index is
+    compacted. `pause` is the function that waits between attempts, for a number of seconds.
     """
 
     def __init__(
@@ -97,24 +97,24 @@ class Indexer:
 
     @property
     def rebuilding(self) -> bool:
-        """Whether this process is refilling the index: answers may be incomplete meanwhile."""
+        """True while this process rebuilds the index: answers may be incomplete meanwhile."""
         return self._rebuilding
 
     def wake(self) -> None:
-        """Say that somebody searches: the first time, `run` compares index and store. Never waits."""
+        """Announces a search: the first time, `run` compares index and store. Never waits."""
         if not self._repaired:
             self._repair_due = True
             self._wake.set()
 
     @property
     def complete_life(self) -> str | None:
-        """The life of the index that this process found complete: all that waits is in the outbox."""
+        """The life of the index that this process found complete except for what waits in the outbox; `None` before."""
         return self._complete_life
 
     async def complete(self) -> bool:
-        """Compare index and store, five seconds at most; whether nothing is missing, `complete_life` then.
+        """Compares index and store for at most five seconds; returns whether nothing is missing.
 
-        Where something is, or it cannot be told in time, `run` mends it.
+        If so, `complete_life` names the index. Otherwise, or if time is up, `run` repairs it.
 
         Raises:
             ArchiveUnavailable: the index cannot be read.
@@ -142,7 +142,7 @@ class Indexer:
                     self._complete_life = life
                     return
                 continue
-            # The store first: what comes to it after this look has its own outbox row.
+            # Read the store first: later changes of it have outbox rows.
             wanted = await self._source.settled_keys()
             there = await self._index.keys() if wanted else {}
             if any(there.get(key, -1) < seq for key, seq in wanted.items()):
@@ -150,35 +150,35 @@ class Indexer:
             if await self._index.life() == life:
                 self._complete_life = life
                 return
-        # Not again at once: somebody may be refilling it.
+        # Do not compare again at once: another process may be filling the index.
         now = time.monotonic()
         self._check_again = now + _CHECK_SHARE * (now - started)
         self._repaired = False
         self.wake()
 
     async def _equal_sums(self) -> bool:
-        """Whether store and index sum up alike; false also where one of them cannot, or much waits."""
+        """Tells whether store and index have equal sums; false also if one has none, or too many items wait."""
         if not isinstance(self._source, SummingSource) or not isinstance(self._index, SummingIndex):
             return False
-        # The store first: what comes to it after this look has its own outbox row.
+        # Read the store first: later changes of it have outbox rows.
         settled = await self._source.settled(_WAITING)
         return settled is not None and await self._index.sums(settled.waiting) == settled.sums
 
     async def close(self) -> None:
-        """End a comparison under way."""
+        """Ends a comparison under way."""
         checking, self._checking = self._checking, None
         if checking is not None:
             checking.cancel()
             await asyncio.gather(checking, return_exceptions=True)
 
     def distrust(self, error: ArchiveUnavailable) -> None:
-        """Say that a search failed: `run` builds the index anew, unless waiting helps. Never waits."""
+        """Announces a failed search: `run` then rebuilds the index, unless the failure may pass. Never waits."""
         if not _passes(error):
             self._broken = True
             self._wake.set()
 
     async def run(self) -> None:
-        """Work until cancelled. No error ends it: it waits longer each time, and repairs."""
+        """Works until cancelled. No error ends it: it waits longer each time, and repairs the index."""
         while True:
             try:
                 idle = await self._step()
@@ -192,7 +192,7 @@ class Indexer:
                 await self._pause(_OTHERS_TURN_SECONDS)
 
     async def drain(self) -> bool:
-        """Work off the outbox now. False when another process is at it.
+        """Processes the outbox now; returns false while another process does so.
 
         Raises:
             ArchiveUnavailable: the index refused; the outbox rows stay.
@@ -203,21 +203,23 @@ class Indexer:
             return mine
 
     async def repair(self) -> IndexRepair | None:
-        """Make the index hold exactly what the store has archived; begin it anew where it cannot be opened.
+        """Makes the index contain exactly what the store has archived; rebuilds an index that cannot be opened.
 
-        `None` when another process is at it. Changes under way are left to the outbox. Safe at any time.
+        Returns `None` while another process works on it. Later changes are left to the outbox. Safe at any time.
         """
         async with self._leased() as mine:
             return await self._repair() if mine else None
 
     async def rebuild(self, step: Step | None = None) -> int | None:
-        """Drop the index and refill it from the store: the number of documents, `None` when another
-        process is at it. `step` is told of documents as they are taken in."""
+        """Rebuilds the index from the store and returns the number of documents.
+
+        Returns `None` while another process works on it. `step` is called as documents are added.
+        """
         async with self._leased() as mine:
             return await self._rebuild(step=step) if mine else None
 
     async def _step(self) -> bool:
-        """One look at what there is to do; whether nothing is left."""
+        """Does the work that is due; returns whether nothing is left."""
         self._wake.clear()
         first = await self._source.outbox_batch(1)
         if not (first.ids or self._broken or (self._repair_due and not self._repaired)):
@@ -251,7 +253,7 @@ class Indexer:
             if await self._equal_sums():
                 self._repaired = True
                 return IndexRepair()
-            # The store first: what is archived after this look has its own outbox row.
+            # Read the store first: items archived later have outbox rows.
             wanted = await self._source.archived_keys()
             there = await self._index.keys()
         except ArchiveUnavailable as error:
@@ -271,9 +273,9 @@ class Indexer:
         return IndexRepair(stored=len(lacking), forgotten=len(surplus))
 
     async def _rebuild(self, *, anew: bool = True, step: Step | None = None) -> int:
-        """Refill the index: beside the one in use where it can, in its place where not.
+        """Rebuilds the index: beside the one in use if it is replaceable, otherwise in its place.
 
-        Unless `anew`, what an earlier attempt has filled is kept where it is still right.
+        Unless `anew`, documents from an earlier attempt that are still right are kept.
         """
         self._rebuilding = True
         try:
@@ -330,7 +332,7 @@ class Indexer:
         self._cleanup_at = time.monotonic() + _CLEANUP_SECONDS
 
     async def _clean_up(self) -> None:
-        """After the last commits, compact every ten minutes until nothing old is left to delete."""
+        """Compacts the index every ten minutes after the last commits, until nothing old is left to delete."""
         if not self._cleanups or time.monotonic() < self._cleanup_at:
             return
         async with self._leased() as mine:
@@ -341,7 +343,7 @@ class Indexer:
                 await self._index.maintain()
 
     async def _after(self, error: Exception) -> None:
-        """Wait after a failure, and see to it that the next step looks at the index first."""
+        """Waits after a failure, and makes the next step check the index first."""
         self._failures += 1
         if isinstance(error, BlackboardError):
             log.warning("indexing the archive failed, attempt %d: %s", self._failures, error)
@@ -355,7 +357,7 @@ class Indexer:
         await self._pause(min(least * 2 ** (self._failures - 1), most))
 
     async def _begin_anew(self) -> None:
-        """Rebuild an index that opens and yet cannot be written."""
+        """Rebuilds an index that can be opened but not written."""
         try:
             async with self._leased() as mine:
                 if mine:
@@ -364,7 +366,7 @@ class Indexer:
             log.warning("the archive index could not be built anew: %s", error)
 
     async def _news(self, seconds: float) -> None:
-        """Return when the outbox may have rows, or somebody searches, or after `seconds`."""
+        """Returns when the outbox may have rows, or a search was announced, or after `seconds`."""
         tasks = [
             asyncio.ensure_future(self._source.outbox_wait(seconds)),
             asyncio.ensure_future(self._wake.wait()),
@@ -378,10 +380,10 @@ class Indexer:
 
     @asynccontextmanager
     async def _leased(self) -> AsyncIterator[bool]:
-        """Hold the lease, renewed in the background; false when another process has it.
+        """Holds the lease, renewed in the background; yields false if another process has it.
 
-        A lease lost in a stall does no harm that a repair would not mend: writes are idempotent and
-        never go back to an older sequence.
+        If a stall loses the lease, a repair can mend all harm: writes are idempotent and never return to an older
+        sequence.
         """
         async with self._work:
             if not await self._source.lease(LEASE, self._holder, _LEASE_SECONDS):
@@ -413,5 +415,5 @@ class Indexer:
 
 
 def _passes(error: ArchiveUnavailable) -> bool:
-    """Whether rebuilding would not help: the model is down, the index closed, replaced or being filled."""
+    """Tells whether a rebuild would not help: the model is down, or the index is closed, replaced or being filled."""
     return error.facts.get("reason") in ("embedder", "closed", "replaced", "incomplete", "behind")

@@ -1,7 +1,7 @@
-"""Searching what is archived and not indexed yet.
+"""The search of archived items that are not indexed yet.
 
-Between an item's move and its indexing the outbox holds it; a search compares what waits there with what
-the index holds, by words and by meaning, so that nothing is ever out of sight.
+From an item's move to its indexing, the outbox has a row for it. A search compares these items with the indexed ones,
+by words and by meaning, so that every archived item can be found at any time.
 """
 
 from __future__ import annotations
@@ -26,27 +26,28 @@ from blackboard_mcp.storage.lance.words import clean, windows, words
 from cachetools import LRUCache
 
 EMBEDDED = 4000
-"""So many windows of a board's waiting documents, the newest, are compared by meaning as well."""
+"""Most windows of a board's waiting documents that are also compared by meaning; the newest are taken."""
 
 CUT_CHARACTERS = 100_000
-"""So much of the waiting texts a search takes apart into words; of the rest it asks whether they hold its own."""
+"""Most characters of waiting texts that a search splits into words; in the rest it only looks for the query's words.
+"""
 
 _WAITING = 5000
 _REMEMBERED = 6000
 
 Cut = tuple[tuple[int, tuple[str, ...]], ...]
-"""The beginning and the words of each window of a document."""
+"""The offset and the words of each window of a document."""
 
 Key = tuple[str, int, int]
 
 
 async def search_archive(source: ArchiveSource, index: ArchiveIndex, query: ArchiveQuery) -> ArchiveAnswer:
-    """The index's answer, what waits for it included.
+    """Returns the index's answer, including items that are not indexed yet.
 
     Raises:
-        ArchiveUnavailable: the index did not answer, or more of the board waits than a search reads.
+        ArchiveUnavailable: the index did not answer, or more items of the board wait than a search reads.
     """
-    # The outbox first: an item that leaves it meanwhile is in the index by then.
+    # Read the outbox first: an item that leaves it meanwhile is in the index then.
     waiting = await source.waiting(query.board, _WAITING)
     if waiting.more:
         raise ArchiveUnavailable(
@@ -57,7 +58,7 @@ async def search_archive(source: ArchiveSource, index: ArchiveIndex, query: Arch
 
 
 class WaitingTexts:
-    """Words and vectors of waiting documents, the recent ones remembered. Worker threads only."""
+    """The words and vectors of waiting documents, with a cache of recent ones. For worker threads only."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -65,7 +66,7 @@ class WaitingTexts:
         self._cuts: LRUCache[Key, list[tuple[int, str]]] = LRUCache(_REMEMBERED)
 
     def cuts(self, documents: Sequence[ArchiveDocument]) -> dict[int, Cut]:
-        """The windows of each document, by number; of as many of the first as a search takes apart."""
+        """Returns the windows of documents by number, for as many of the first documents as a search splits."""
         made: dict[int, Cut] = {}
         left = CUT_CHARACTERS
         for document in documents:
@@ -86,7 +87,10 @@ class WaitingTexts:
     def cosines(
         self, documents: Sequence[ArchiveDocument], embedder: Embedder, vector: Any
     ) -> dict[int, list[float | None]]:
-        """How near each window of each document comes to `vector`, by number."""
+        """Returns the cosine with `vector` of each window of each document, by number.
+
+        A window without a vector has `None`.
+        """
         found: dict[Key, Any] = {}
         texts: list[str] = []
         places: list[tuple[Key, int, int]] = []
@@ -102,8 +106,8 @@ class WaitingTexts:
                 found[key] = known
         made: Any = embedder.embed_documents(texts) if texts else ()
         for key, start, end in places:
-            # In the precision that the index has, so that what waits ranks as it will when it is there. A copy: a
-            # slice would keep all of `made` alive.
+            # Use the index's precision, so that an item ranks the same once it is indexed. Copy the vectors: a slice
+            # would keep all of `made` alive.
             own: Any = made[start:end].astype("float16").astype("float32") if end > start else ()
             found[key] = own
             with self._lock:
@@ -121,9 +125,9 @@ class WaitingTexts:
 
 
 def glances(documents: Sequence[ArchiveDocument], beginnings: Mapping[str, str]) -> dict[int, Cut]:
-    """For each document one window of those words of a query that occur in it, by number.
+    """Returns for each document, by number, one window made of those words of the query that occur in it.
 
-    `beginnings` has, by how a word begins in a text, the word.
+    `beginnings` maps the beginning that a word has in a text to the word.
     """
     made: dict[int, Cut] = {}
     for document in documents:
@@ -135,7 +139,7 @@ def glances(documents: Sequence[ArchiveDocument], beginnings: Mapping[str, str])
 
 
 def first_windows(documents: Sequence[ArchiveDocument], cuts: dict[int, Cut], most: int) -> int:
-    """How many of `documents` have `most` windows together at most."""
+    """Returns how many of the first `documents` have at most `most` windows together."""
     total = 0
     for place, document in enumerate(documents):
         total += len(cuts[document.number])
@@ -145,7 +149,7 @@ def first_windows(documents: Sequence[ArchiveDocument], cuts: dict[int, Cut], mo
 
 
 def with_waiting(corpus: Corpus, cuts: dict[int, Cut], asked: Sequence[str]) -> Corpus:
-    """What BM25 must know when these documents come to those of `corpus`."""
+    """Returns the figures of `corpus` with the waiting documents `cuts` added."""
     if not cuts:
         return corpus
     wanted = set(asked)
@@ -167,7 +171,10 @@ def candidates(
     cosines: dict[int, list[float | None]],
     depth: int,
 ) -> list[FusionCandidate]:
-    """Those that match the query's filters and hold a word of it, and the `depth` nearest by meaning."""
+    """Returns documents that match the query's filters and contain a word of it, or are near by meaning.
+
+    The `depth` documents with the highest cosines are near.
+    """
     kept = [document for document in documents if matches(document, query)]
     best = {n: max((c for c in own if c is not None), default=-2.0) for n, own in cosines.items()}
     ranked = sorted((d.number for d in kept if best.get(d.number, -2.0) > -2), key=lambda n: (-best[n], n))
@@ -187,6 +194,7 @@ def _key(document: ArchiveDocument) -> Key:
 
 
 def matches(document: ArchiveDocument, query: ArchiveQuery) -> bool:
+    """Tells whether a document matches the query's filters; its text is not considered."""
     return (
         document.board == query.board
         and (not query.types or document.type in query.types)
@@ -199,7 +207,7 @@ def matches(document: ArchiveDocument, query: ArchiveQuery) -> bool:
 
 
 def not_indexed(documents: Sequence[ArchiveDocument], waiting: Waiting) -> str:
-    """Tells how many of these waiting documents were searched by words alone; empty where there are none."""
+    """Returns a sentence on how many of these waiting documents were searched by words alone; empty if none were."""
     count = sum(document.number not in waiting.private for document in documents)
     if not count:
         return ""

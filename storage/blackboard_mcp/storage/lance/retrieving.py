@@ -1,4 +1,4 @@
-"""Retrieval from a table: the documents that either engine finds, with the passages that match."""
+"""Retrieval from a table: documents that either engine finds, with the matching passages."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def retrieve(
     depth: int,
     wanted: int,
 ) -> list[FusionCandidate]:
-    """What either engine finds, and the documents that hold the rarest words of the query.
+    """Returns documents that either engine finds, and those that contain the rarest words of the query.
 
-    Where a few long documents take all the room, the engines are asked again for what is beside them,
-    until `wanted` documents are there.
+    If a few long documents take all places, the engines are asked again without these, until `wanted` documents are
+    found. `rare` maps rare words to the numbers of documents with them.
     """
     columns = [
         "number",
@@ -71,7 +71,7 @@ def retrieve(
 
 
 def _read(answer: Any, vector: Any | None) -> Iterator[tuple[int, int, int, int, Passage]]:
-    """(number, part, seq, thread, passage) of each row of a driver's answer."""
+    """Yields (number, part, seq, thread, passage) for each row of a driver's answer."""
     cosines: list[float | None] = [None] * answer.num_rows
     if vector is not None and answer.num_rows:
         import numpy as np

@@ -1,10 +1,10 @@
-"""Rows of the table: the form of a document, and of a query's filters, for the driver.
+"""Rows of the table: the form of documents, and of a query's filters, for the driver.
 
-One row a window of a document, keyed by `id`; a document without words has one row all the same. Bodies
-stay in the store; the row holds the window's words, its vector, its place in the text and what filters
-need. Every value reaches the driver as a literal expression, never inside a string of its own language.
+Each window of a document is one row, keyed by `id`; a document without words has one row, too. Texts stay in the
+store: a row has the window's words, its vector, its offset in the text, and the columns that filters need. Every value
+reaches the driver as a literal expression, never inside a string of its own language.
 
-`lancedb` and `pyarrow` are imported inside the functions: this module costs nothing to import.
+`lancedb` and `pyarrow` are imported inside the functions, so importing this module is cheap.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from blackboard_mcp.protocols.errors import ArchiveUnavailable
 from blackboard_mcp.storage.lance.words import Window, clean, words
 
 SCHEMA_VERSION = 3
-"""Raised whenever a row or a word would come out differently: older tables are then rebuilt."""
+"""The version of rows and words. It is raised whenever either changes; older tables are then rebuilt."""
 
 BUCKETS = 32
-"""Every document is in one of so many buckets, by its number: a sample that no history changes."""
+"""The number of buckets. A document's number decides its bucket, so that a bucket is a sample that never changes."""
 
 _SEPARATOR = "\x1f"
 _METADATA = b"blackboard"
@@ -30,11 +30,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def row_id(board: str, number: int, part: int) -> str:
+    """Returns the id of the row for a window, which is number `part` of its document, from 0."""
     return f"{clean(board)}{_SEPARATOR}{number}{_SEPARATOR}{part}"
 
 
 def schema(model: str | None, dimension: int) -> Any:
-    """The table's schema; without a model there is no column of vectors."""
+    """Returns the table's schema; without a model it has no column of vectors."""
     import pyarrow as pa
 
     fields = [
@@ -55,14 +56,14 @@ def schema(model: str | None, dimension: int) -> Any:
         pa.field("words", pa.string(), nullable=False),
     ]
     if model is not None:
-        # Half precision finds the same (docs/discussions/benchmarks.md), and the driver searches no smaller numbers.
+        # Half precision finds the same (docs/discussions/benchmarks.md); the driver supports no smaller numbers.
         fields.append(pa.field("vector", pa.list_(pa.float16(), dimension)))
     described = json.dumps({"schema": SCHEMA_VERSION, "model": model})
     return pa.schema(fields, metadata={_METADATA: described.encode()})
 
 
 def described(table_schema: Any) -> tuple[int, str | None]:
-    """(schema version, model name) that a table was made for; version 0 when it does not say."""
+    """Returns the schema version and the model name that a table was made for; version 0 if it names none."""
     try:
         said = json.loads((table_schema.metadata or {})[_METADATA])
         return int(said["schema"]), said["model"]
@@ -71,7 +72,11 @@ def described(table_schema: Any) -> tuple[int, str | None]:
 
 
 def check_dimension(table_schema: Any, dimension: int) -> None:
-    """Raises `ArchiveUnavailable` where the table's vectors have another dimension."""
+    """Checks that the table's vectors have this dimension.
+
+    Raises:
+        ArchiveUnavailable: they have another.
+    """
     stored = table_schema.field("vector").type.list_size
     if stored != dimension:
         raise ArchiveUnavailable(
@@ -82,9 +87,9 @@ def check_dimension(table_schema: Any, dimension: int) -> None:
 
 
 def made(document: ArchiveDocument, cut: Sequence[Window], vectors: Any | None) -> list[dict[str, Any]]:
-    """The rows of a document: `cut` are its windows, `vectors` theirs, `(len(cut), dimension) float16`.
+    """Returns the rows of a document: `cut` are its windows, `vectors` their vectors, `(len(cut), dimension) float16`.
 
-    A window whose vector is zero has none: a zero has no direction.
+    A window with a zero vector gets none, since a zero vector has no direction.
     """
     shared: dict[str, Any] = {
         "board": clean(document.board),
@@ -116,23 +121,24 @@ def made(document: ArchiveDocument, cut: Sequence[Window], vectors: Any | None) 
 
 
 def bucket(number: int) -> int:
-    """The bucket of a document, spread evenly over runs of numbers as well."""
+    """Returns the bucket of a document; consecutive numbers are spread evenly, too."""
     return (number * 2_654_435_761 >> 16) % BUCKETS
 
 
 def stored(board: str) -> str:
-    """A board's name as the column has it."""
+    """Returns a board's name as the column stores it."""
     return clean(board)
 
 
 def on_board(board: str) -> Any:
+    """Returns the filter for rows of the board."""
     from lancedb.expr import col, lit
 
     return col("board") == lit(stored(board))
 
 
 def matching(query: ArchiveQuery) -> Any:
-    """The query's filters as one expression; always bound to its board."""
+    """Returns the query's filters as one expression, always limited to its board."""
     from lancedb.expr import col, lit
 
     wanted = on_board(query.board)
@@ -152,7 +158,7 @@ def matching(query: ArchiveQuery) -> Any:
 
 
 def holding(asked: Iterable[str]) -> Any:
-    """The full-text query for windows with any of these words, as `words.py` makes them."""
+    """Returns the full-text query for windows with any of these words, as `words.py` makes them."""
     from lancedb.query import MatchQuery
 
     make: Any = MatchQuery
@@ -160,37 +166,41 @@ def holding(asked: Iterable[str]) -> Any:
 
 
 def in_bucket(chosen: int) -> Any:
+    """Returns the filter for rows in a bucket."""
     from lancedb.expr import col, lit
 
     return col("bucket") == lit(chosen)
 
 
 def numbered(numbers: Iterable[int]) -> Any:
+    """Returns the filter for rows of documents with these numbers, on any board."""
     from lancedb.expr import col, lit
 
     return col("number").isin([lit(n) for n in sorted(numbers)])
 
 
 def of_documents(board: str, numbers: Iterable[int]) -> Any:
-    """The rows of these documents of a board."""
+    """Returns the filter for rows of these documents of a board."""
     return on_board(board) & numbered(numbers)
 
 
 def identified(ids: Iterable[str]) -> Any:
+    """Returns the filter for rows with these ids."""
     from lancedb.expr import col, lit
 
     return col("id").isin([lit(i) for i in sorted(ids)])
 
 
 def tagged(tag: str) -> str:
-    """What the column of a document with this tag holds."""
+    """Returns the text that the column of tags contains if a document has this tag."""
     return f"{_SEPARATOR}{_tag(tag)}{_SEPARATOR}"
 
 
 def _tag(tag: str) -> str:
-    """`tag` without the separator, reversibly: no tag can look like two."""
+    """Returns `tag` with the separator replaced reversibly, so that no tag looks like two."""
     return clean(tag).replace("\x1e", "\x1e0").replace(_SEPARATOR, "\x1e1")
 
 
 def microseconds(instant: datetime) -> int:
+    """Returns the microseconds from 1970 to `instant`."""
     return (instant - _EPOCH) // timedelta(microseconds=1)

@@ -1,8 +1,7 @@
-"""English stems: one word in, its stem out.
+"""Stems of English words.
 
-The algorithm is Porter's of 1980 (https://tartarus.org/martin/PorterStemmer/def.txt). It is here, and
-not the driver's, so that a rebuilt index weighs words exactly as the one it replaces, whatever the
-driver's version.
+The algorithm is Porter's of 1980 (https://tartarus.org/martin/PorterStemmer/def.txt). The driver's own stemmer is not
+used, so that a rebuilt index weighs words exactly as the one it replaces, whatever the driver's version.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _SUFFIX_4_ION = re.compile("^(.+?[st])ion$")
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """The stem of a lower-case word; anything but 3 to 40 letters a-z comes back as it is."""
+    """Returns the stem of a lower-case word; anything but 3 to 40 letters a-z is returned unchanged."""
     if not _PLAIN.match(word):
         return word
     initial_y = word[0] == "y"

@@ -1,4 +1,4 @@
-"""Keeping a table quick: compaction, indexes for a large one, and patience with other writers."""
+"""Upkeep of a table: compaction, indexes for a large one, and repetition after conflicts with other writers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _CONFLICT_ATTEMPTS = 8
 
 
 def maintain(table: Any) -> None:
-    """Compact a table and give a large one its indexes."""
+    """Compacts a table, and gives a large one its indexes."""
     unless_conflicting(lambda: _compact(table))
     unless_conflicting(lambda: _hasten(table))
 
 
 def unless_conflicting(step: Callable[[], object]) -> None:
-    """Repeat `step` while another process commits in between."""
+    """Runs `step`, and repeats it while another process commits in between."""
     for attempt in range(_CONFLICT_ATTEMPTS):
         try:
             step()
@@ -38,7 +38,7 @@ def _compact(table: Any) -> None:
 
 
 def _hasten(table: Any) -> None:
-    """Give a table that has grown large the indexes that a small one is quicker without."""
+    """Creates indexes on a large table; a small one is faster without."""
     if table.count_rows() < _INDEXED_ROWS:
         return
     from lancedb.index import Bitmap, IvfSq

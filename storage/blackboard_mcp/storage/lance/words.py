@@ -1,8 +1,7 @@
-"""Texts as the index weighs them: stems, identifiers, windows.
+"""Words, identifiers and windows of texts, as the index counts them.
 
-Pure functions, and the only place that decides what a word is: documents and queries go through the
-same door, so nothing in a query can be taken for search syntax, and an identifier (`parser_v2`, a path,
-`#4711`, `D-12`) is a word of its own beside its parts.
+Only these pure functions decide what a word is, for documents and queries alike. So nothing in a query can act as
+search syntax, and an identifier (`parser_v2`, a path, `#4711`, `D-12`) is a word in addition to its parts.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.storage.lance.stemming import stem
 
 IDENTIFIER_MARK = "="
-"""The first character of an identifier's word; no other word begins with it."""
+"""The first character of the word for an identifier; no other word begins with it."""
 
 WINDOW_WORDS = 200
 WINDOW_STEP = 160
@@ -42,15 +41,15 @@ _CHUNK = re.compile(r"\S{1,100}")
 
 
 def clean(text: str) -> str:
-    """`text` without what UTF-8 cannot carry: lone surrogates become question marks."""
+    """Returns `text` without what UTF-8 cannot encode: lone surrogates become question marks."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def words(text: str) -> list[str]:
-    """The words of `text` in order: stems in lower case, and each identifier, marked, once per occurrence.
+    """Returns the words of `text` in order: stems in lower case, and marked identifiers, once per occurrence.
 
-    No word holds white space or a control character, and none is longer than 65 characters. Stop words
-    are left out.
+    No word contains white space or a control character, and none is longer than 65 characters. Stop words are left
+    out.
     """
     text = _fold(text)
     found: list[str] = []
@@ -71,7 +70,10 @@ def words(text: str) -> list[str]:
 
 
 def beginnings(query: str, asked: Sequence[str]) -> dict[str, str]:
-    """The words `asked` of a query, each by how it begins in a text in lower case, whatever its ending there."""
+    """Returns the words `asked` of a query by the beginning that each has in a text in lower case.
+
+    A beginning leaves out the end of a longer word, which may differ between texts.
+    """
     found = {word[1:]: word for word in asked if word.startswith(IDENTIFIER_MARK)}
     wanted = set(asked)
     for run in dict.fromkeys(match[0].lower() for match in _RUN.finditer(_fold(query))):
@@ -83,14 +85,14 @@ def beginnings(query: str, asked: Sequence[str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A stretch of a text and the character it begins at."""
+    """A part of a text, and the offset in characters at which it begins."""
 
     start: int
     text: str
 
 
 def windows(text: str) -> list[Window]:
-    """`text` cut into overlapping windows of about two hundred words; a short text is one window."""
+    """Splits `text` into overlapping windows of about two hundred words; a short text is one window."""
     spans = [m.span() for m in _CHUNK.finditer(text)]
     if len(spans) <= WINDOW_WORDS:
         return [Window(0, text)] if spans else []
@@ -104,7 +106,7 @@ def windows(text: str) -> list[Window]:
 
 
 def _names(candidate: str) -> list[str]:
-    """The identifiers in one candidate: the whole, its path's segments, and a segment without its suffix."""
+    """Returns the identifiers in one candidate: the whole, segments of its path, and segments without a suffix."""
     if not _COMPOSITE.search(candidate):
         return []
     whole = candidate.lower()

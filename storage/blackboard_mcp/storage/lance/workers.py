@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Workers:
-    """A few threads, started at the first call; errors of the driver leave them as `ArchiveUnavailable`."""
+    """A few threads, started at the first call. Errors of the driver leave them as `ArchiveUnavailable`."""
 
     def __init__(self) -> None:
         self._threads: ThreadPoolExecutor | None = None
@@ -37,7 +37,7 @@ class Workers:
         )
 
     def check_open(self) -> None:
-        """Refuses work once the index is closed; what is left undone, whoever opens the index next does.
+        """Refuses work once the index is closed; the process that opens it next does what remains.
 
         Raises:
             ArchiveUnavailable: it is closed.
@@ -46,11 +46,11 @@ class Workers:
             raise ArchiveUnavailable("The archive index was closed.", reason="closed")
 
     def refuse(self) -> None:
-        """Refuses work from now on; calls under way go on."""
+        """Refuses work from now on; calls under way continue."""
         self._closed = True
 
     async def close(self) -> None:
-        """Refuses work, and waits for calls under way. Twice is harmless."""
+        """Refuses work from now on, and waits for calls under way. It may be called twice."""
         self.refuse()
         threads, self._threads = self._threads, None
         if threads is not None:

@@ -10,12 +10,15 @@ from blackboard_mcp.protocols.values import dataclass
 from blackboard_mcp.storage.lance.fusion import VECTOR_WEIGHT
 
 ENDPOINT_WEIGHT = 0.4
-"""The vectors' part for a transformer's embeddings, measured with `benchmarks/archive_recall.py`."""
+"""The weight of vectors from a transformer, measured with `benchmarks/archive_recall.py`."""
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedderChoice:
-    """The bundled model, an OpenAI-compatible endpoint, or none. `url` and `model` are the endpoint's."""
+    """The choice of an embedding model: the bundled one, an OpenAI-compatible endpoint, or none.
+
+    `url`, `model`, `key` and the prefixes belong to the endpoint.
+    """
 
     kind: Literal["wordllama", "openai", "none"] = "wordllama"
     url: str = ""
@@ -26,10 +29,11 @@ class EmbedderChoice:
 
     @property
     def vector_weight(self) -> float:
+        """The weight of the model's vectors in a search, 0 to 1."""
         return ENDPOINT_WEIGHT if self.kind == "openai" else VECTOR_WEIGHT
 
     def load(self) -> Embedder | None:
-        """The model; `None` where none is wanted, or the bundled one is not there. Asks nobody yet.
+        """Returns the model; `None` if none is chosen or the bundled one is not installed. No endpoint is called yet.
 
         Raises:
             ValueError: the endpoint's address or key cannot be used.

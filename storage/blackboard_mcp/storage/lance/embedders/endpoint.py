@@ -1,7 +1,7 @@
-"""Embeddings by an OpenAI-compatible endpoint: `POST {base}/embeddings`.
+"""Embeddings from an OpenAI-compatible endpoint: `POST {base}/embeddings`.
 
-What the endpoint says is not trusted: its answer is bounded in bytes and in time, and taken only when it
-has one finite vector of one dimension for every text. `httpx2` is imported at the first call.
+The endpoint is not trusted: its answer is bounded in bytes and in time, and accepted only if it has one finite vector
+of the same dimension for every text. `httpx2` is imported at the first call.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 BATCH = 64
 MOST_BYTES = 32_000_000
 LONGEST_TEXT = 8_000
-"""Characters of a text that are sent: a window of two hundred words has about a fifth of that."""
+"""Most characters of a text that are sent; a window of two hundred words has about a fifth of that."""
 
 _MOST_DIMENSIONS = 8_192
 _LARGEST = 1e12
@@ -33,11 +33,11 @@ _REST_SECONDS = 30.0
 
 
 class EndpointError(RuntimeError):
-    """The endpoint gave no vectors: why, without what it said."""
+    """The endpoint returned no vectors. The message says why, without the endpoint's own words."""
 
 
 class _Passing(EndpointError):
-    """One that may pass: `pause` is how long the endpoint asked to be left alone, in seconds."""
+    """A failure that may pass. `pause` is the number of seconds for which the endpoint asked not to be called."""
 
     def __init__(self, why: str, pause: float = 0.0) -> None:
         super().__init__(why)
@@ -45,13 +45,13 @@ class _Passing(EndpointError):
 
 
 class EndpointEmbedder:
-    """The model named `model` at `url`, the base of an OpenAI-compatible interface. Safe for threads.
+    """The model named `model` at `url`, the base of an OpenAI-compatible API. Safe for threads.
 
-    The prefixes go before every query and every passage, as some models want it. After a query that
-    failed, queries fail at once for half a minute: a search never waits twice for an endpoint that is down.
+    The prefixes are put before every query and every passage, as some models require. After a failed query, further
+    queries fail at once for half a minute, so that searches do not wait for an endpoint that is down.
 
     Raises:
-        ValueError: `url` is no plain http or https address, or `key` cannot be sent.
+        ValueError: `url` is not a plain http or https address, or `key` cannot be sent.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class EndpointEmbedder:
             self._headers["Authorization"] = f"Bearer {key}"
         self._query_prefix, self._passage_prefix = query_prefix, passage_prefix
         self._over = threading.Event()
-        # A wait that ends when the embedder is closed.
+        # By default a pause ends when the embedder is closed.
         self._pause, self._clock = pause or self._over.wait, clock
         self._lock = threading.Lock()
         self._sockets: set[socket.socket] = set()
@@ -84,7 +84,7 @@ class EndpointEmbedder:
 
     @property
     def name(self) -> str:
-        """The model with a mark of the prefix that passages get: other prefixes make other vectors."""
+        """The model, with a hash of the prefix for passages: another prefix gives other vectors."""
         if not self._passage_prefix:
             return f"endpoint:{self._model}"
         mark = hashlib.sha256(self._passage_prefix.encode("utf-8", "replace")).hexdigest()[:8]
@@ -92,12 +92,17 @@ class EndpointEmbedder:
 
     @property
     def dimension(self) -> int:
-        """What the first answer had; asks the endpoint where there was none yet."""
+        """The length of the vectors in the first answer; calls the endpoint if there was none yet."""
         if not self._dimension:
             self.embed_documents(["dimension"])
         return self._dimension
 
     def embed_documents(self, texts: Sequence[str]) -> object:
+        """Returns vectors as `Embedder` describes them.
+
+        Raises:
+            EndpointError: the endpoint returned none, after several attempts.
+        """
         import numpy as np
 
         said = [self._prepared(self._passage_prefix, text) for text in texts]
@@ -112,6 +117,11 @@ class EndpointEmbedder:
         return out
 
     def embed_query(self, text: str) -> object:
+        """Returns a vector as `Embedder` describes it.
+
+        Raises:
+            EndpointError: the endpoint returned none, or did not a short while ago.
+        """
         import numpy as np
 
         said = self._prepared(self._query_prefix, text)
@@ -126,25 +136,25 @@ class EndpointEmbedder:
             raise
 
     def close(self) -> None:
-        """End it for good, calls under way too: they fail at once, however long the endpoint is silent."""
+        """Closes the embedder for good; calls under way fail at once, even if the endpoint is silent."""
         self._over.set()
         with self._lock:
             client, self._client = self._client, None
             sockets, self._sockets = self._sockets, set()
         for end in sockets:
-            # Closing would not wake a thread that waits for an answer.
+            # Only a shutdown wakes a thread that waits for an answer.
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
         if client is not None:
             client.close()
 
     def _prepared(self, prefix: str, text: str) -> str:
-        """What is sent of a text, without what UTF-8 cannot carry; empty for a text of white space."""
+        """Returns what is sent for a text, without what UTF-8 cannot encode; empty for a blank text."""
         kept = text[:LONGEST_TEXT].encode("utf-8", "replace").decode("utf-8")
         return prefix + kept if kept.strip() else ""
 
     def _patiently(self, texts: list[str]) -> Any:
-        """The vectors of a batch, asked for again while the trouble may pass."""
+        """Returns the vectors of a batch, and repeats the request after failures that may pass."""
         for attempt in range(_ATTEMPTS):
             try:
                 return self._ask(texts, _BATCH_SECONDS)
@@ -155,7 +165,7 @@ class EndpointEmbedder:
         raise AssertionError("unreachable")
 
     def _ask(self, texts: list[str], seconds: float) -> Any:
-        """The endpoint's vectors of the texts, rows unit length, after one request."""
+        """Returns the endpoint's vectors of the texts, rows unit length, from one request."""
         import httpx2
 
         if self._over.is_set():
@@ -232,10 +242,10 @@ class EndpointEmbedder:
 
 
 def checked_url(url: str) -> str:
-    """`url` without a slash at its end.
+    """Returns `url` without a slash at its end.
 
     Raises:
-        ValueError: it is no plain http or https address.
+        ValueError: it is not a plain http or https address.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -255,7 +265,11 @@ def _asked_pause(answer: Any) -> float:
 
 
 def _body(answer: Any, deadline: float) -> bytes:
-    """The answer's body, as far as it is neither too large nor too slow."""
+    """Returns the answer's body.
+
+    Raises:
+        EndpointError: it is compressed, too large or too slow.
+    """
     if answer.headers.get("content-encoding", "identity").lower() != "identity":
         raise EndpointError("the endpoint's answer is encoded, which was not asked for")
     parts: list[bytes] = []

@@ -1,7 +1,7 @@
-"""The embedding model that comes with a package: static token vectors, no network, no key.
+"""The bundled embedding model: static token vectors, without network or key.
 
-It reads the 256-dimension data inside the `wordllama` wheel directly. The wheel's own loader looks
-elsewhere, tries the network and reconfigures logging: it is never imported.
+It reads the 256-dimension data inside the `wordllama` wheel directly. The wheel's own loader is never imported: it
+looks elsewhere, tries the network and reconfigures logging.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BATCH = 256
 
 
 def load_bundled_embedder() -> Embedder | None:
-    """The bundled model, or `None` where its wheel is absent. Its data are read at first use."""
+    """Returns the bundled model, or `None` if its packages are not installed. Its data are read at first use."""
     spec = find_spec("wordllama")
     if spec is None or spec.origin is None:
         return None
@@ -33,7 +33,7 @@ def load_bundled_embedder() -> Embedder | None:
 
 
 class StaticEmbedder:
-    """The mean of a text's token vectors. Safe to call from several threads."""
+    """An embedder that takes the mean of a text's token vectors. Safe to call from several threads."""
 
     name = "wordllama-l2-supercat-256"
     dimension = 256
@@ -44,6 +44,7 @@ class StaticEmbedder:
         self._loaded: tuple[Any, Any] | None = None
 
     def embed_documents(self, texts: Sequence[str]) -> object:
+        """Returns vectors as `Embedder` describes them."""
         import numpy as np
 
         table, tokenizer = self._load()
@@ -56,12 +57,13 @@ class StaticEmbedder:
         return out / np.maximum(np.linalg.norm(out, axis=1, keepdims=True), 1e-9)
 
     def embed_query(self, text: str) -> object:
+        """Returns a vector as `Embedder` describes it."""
         return self.embed_documents([text])[0]  # type: ignore[index]
 
     def embed_weighted(self, parts: Sequence[tuple[str, float]]) -> object:
-        """The vector of a query whose words weigh differently: `(dimension,) float32`, unit length.
+        """Returns the vector of a query whose words weigh differently: `(dimension,) float32`, unit length.
 
-        The parts are (word, weight at least 0) in the query's order; zero when nothing weighs anything.
+        The parts are pairs of word and weight (at least 0) in the query's order. The vector is zero if no word counts.
         """
         import numpy as np
 
