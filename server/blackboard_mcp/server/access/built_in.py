@@ -34,6 +34,7 @@ class AllowAll:
     """Policy that allows every change."""
 
     def decide(self, principal: Principal, change: Change) -> Verdict:
+        """Allows the change."""
         return Verdict.ALLOW
 
 
@@ -44,6 +45,7 @@ class DenyRest:
     """
 
     def decide(self, principal: Principal, change: Change) -> Verdict:
+        """Returns no opinion; the judge itself denies what is left."""
         return Verdict.NO_OPINION
 
 
@@ -83,6 +85,11 @@ class Roles:
     rules: tuple[RoleRule, ...]
 
     def decide(self, principal: Principal, change: Change) -> Verdict | Deny:
+        """Denies the change where one of its rules lacks the principal's role; allows it where all of them
+        have it.
+
+        Has no opinion on a change to which no rule applies.
+        """
         role = principal.role_on(change.board)
         verdict = Verdict.NO_OPINION
         for rule in self.rules:
@@ -110,6 +117,7 @@ class OwnerPrefixes:
     free: tuple[str, ...] = ()
 
     def decide(self, principal: Principal, change: Change) -> Verdict | Deny:
+        """Allows the owner of a reserved key to write it, and denies others; has no opinion on other changes."""
         key = change.key
         if key is None or change.kind not in WRITES or _any(self.free, key):
             return Verdict.NO_OPINION

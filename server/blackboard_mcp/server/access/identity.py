@@ -21,7 +21,7 @@ OWNER_HEADER: Final = "x-blackboard-owner"
 PRINCIPAL_SCOPE_KEY: Final = "blackboard.principal"
 """Key of the ASGI scope under which an identified request's `Principal` is stored."""
 CHALLENGE_SCOPE_KEY: Final = "blackboard.challenge"
-"""Key of the ASGI scope under which the challenge for a page's refusal is stored."""
+"""Key of the ASGI scope under which a page that refuses a request stores the challenge to answer with."""
 
 
 def agent_from_headers(headers: Mapping[str, str]) -> str:

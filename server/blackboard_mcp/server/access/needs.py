@@ -48,7 +48,9 @@ class Needs:
         return frozenset().union(*held) if held else _EVERYTHING
 
     def only_reads(self, arguments: Arguments) -> bool:
-        """Tells whether a call can change nothing. Returns false for arguments that cannot be understood."""
+        """Tells whether a call surely changes nothing; false for unchecked arguments that cannot be
+        understood.
+        """
         try:
             return not self.keeps and self.of(arguments) <= {Action.READ}
         except (AttributeError, TypeError, ValueError):

@@ -61,7 +61,7 @@ def read_access_token(text: str) -> tuple[str, bytes] | None:
         return None
     secret = base64.urlsafe_b64decode(parts[2] + "=")
     if _text_of(secret) != parts[2]:
-        return None  # the last character has two bits to spare
+        return None  # two bits of the last character are unused, so other texts decode to the same secret
     return parts[1], hashlib.sha256(secret).digest()
 
 

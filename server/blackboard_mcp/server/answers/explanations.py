@@ -115,7 +115,7 @@ def begin_anew(item: Item | wire.WireItem) -> str:
     last = f'read(ids=["{item.id}@{item.version - 1}"]) has what it held'
     if item.forgotten is not None:
         last = "its text is gone and cannot be brought back"
-    if item.key is None or KEYS.parse(item.key) is not None:  # those of requests nobody posts to
+    if item.key is None or KEYS.parse(item.key) is not None:  # nobody posts to the keys of requests
         return last
     return f'{last}; post(key="{item.key}", text=…) begins it anew'
 

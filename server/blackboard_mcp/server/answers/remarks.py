@@ -128,7 +128,7 @@ def _lines(remark: Remark, item: Item, agent: str) -> list[str]:
 
 
 def _asks(id_: str, names: Sequence[str]) -> str:
-    """Returns a line on what answers the asker can expect, and how the question ends."""
+    """Returns a line on whose answers a question waits for, and how it ends."""
     if len(names) == 1:
         return f"{id_} asks {word(names[0])}: anybody's ANSWER settles it"
     enough = f'post(id="{id_}", status="RESOLVED")'

@@ -71,7 +71,7 @@ _HOW_LEFT = {
     EventType.ITEM_SUPERSEDED: "archived, superseded",
 }
 _LEFT_NAMED = 12
-"""Most items that a line names of those that left together."""
+"""Most items that one line names as having left together."""
 _DUTIES = {
     Duty.RESPOND: "answer",
     Duty.ANSWER: "answer",
@@ -80,7 +80,7 @@ _DUTIES = {
 }
 """Words of the footer for duties whose names do not say what to do."""
 _OWED = 3
-"""Most items that a footer names of those that the agent owes something on."""
+"""Most items with duties that a footer names."""
 _NAMED_APART = 3
 """Most items beyond the budget that get a line each; more of them share one line."""
 _MEMBERS = 100
@@ -326,7 +326,9 @@ class Rendering:
         return item.tokens + 2 * max(0, len(body) - len(item.text)) + 8
 
     def _start(self, text: str, tokens: int) -> str:
-        """Returns the start of `text`, as long as a binary search finds, that has at most `tokens` tokens."""
+        """Returns a start of `text` with at most `tokens` tokens, about the longest one, found by binary
+        search.
+        """
         low, high = 0, min(len(text), tokens * 16)
         while low < high:
             middle = (low + high + 1) // 2

@@ -339,7 +339,7 @@ def claims(item: Item, most: int) -> str:
 
 
 def agreement_line(agreement: Agreement) -> str:
-    """Returns the state of an agreement: `agreed: ana, ben; waits for coder (2 suffice)`, or once reached
+    """Returns the state of an agreement: `agreed: ana, ben; waits for coder; 2 suffice`, or once reached
     `agreed by ana, ben`.
     """
 

@@ -255,7 +255,7 @@ class Blackboard:
                     words = f"Item {place + 1} of {len(posts)}: {error.message}"
                     raise type(error)(words, **{"place": place + 1, **error.facts}) from None
                 if _may_be_found_again(fields):
-                    fingerprint(fields.text or "")  # remembered, so that the writer need not work it out
+                    fingerprint(fields.text or "")  # cached here for the store's writer
             return made
 
         characters = sum(len(fields.text or "") for fields in posts)
@@ -529,7 +529,7 @@ class Blackboard:
             wanted = [item.number for item in found.items]
             self.quotas.charge(agent, name, len(wanted))
             back = await self.store.restore(name, agent, wanted, once=once, look=look)
-            if back.repeated:  # by the same call, at the same time
+            if back.repeated:  # the same call was made twice at once, and the other was first
                 return await self._restored_before(agent, name, once, neighbours=neighbours)
             if back.working_tokens > back.high_tokens:
                 self.pruner.kick(name)

@@ -38,7 +38,7 @@ _FRESH: Final = 0.05
 """Seconds for which an agent's duties, once read, are fresh enough for the answer's footer."""
 _REPORT_EVERY: Final = 5.0
 _SKIPPED: Final = 256
-"""Events without a match above which a call without news moves the cursor; fewer are read again by the next
+"""Number of skipped events from which a call without news moves the cursor; fewer are read again by the next
 call.
 """
 _USE_SECONDS: Final = 3_600.0
@@ -49,7 +49,7 @@ BEGUN: Final = frozenset({EventType.ITEM_POSTED, EventType.ITEM_VERSIONED, Event
 _MOST_TOLD: Final = 100
 """Most versions whose beginnings are read for one answer; its text has no room for more."""
 _MOST_LEFT: Final = 200
-"""Most items that left working memory that are named in one answer."""
+"""Most items that one answer names as having left working memory."""
 
 Report = Callable[[float, float | None, str | None], Awaitable[None]]
 BoardOf = Callable[[str | None, str], Awaitable[str]]

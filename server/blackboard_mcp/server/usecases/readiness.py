@@ -21,9 +21,9 @@ _PATIENCE_SECONDS: Final = 2.0
 class Readiness:
     """Check of whether a store can serve.
 
-    The answer is `None` or one word. "low": it takes only calls that end work, until there is room. "full":
-    it is only read, until there is room. "stopped": it is only read, until a restart. "failing": it cannot be
-    read. "slow": it did not answer in time.
+    The answer is `None` or one word. "low": it accepts only calls that finish work, until there is room.
+    "full": it can only be read, until there is room. "stopped": it can only be read, until a restart.
+    "failing": it cannot be read. "slow": it did not answer in time.
 
     Args:
         board: the board that most calls use.

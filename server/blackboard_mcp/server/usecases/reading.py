@@ -23,7 +23,7 @@ MAX_EXPLAINED: Final = 20
 _LEAVING: Final = 8
 """Most items that an explanation of the board names as leaving first."""
 _LOOKED_AT: Final = 200
-"""Most leaving items that are searched for some that the agent may see."""
+"""Most leaving items that are read to find some that the agent may see."""
 MAX_LISTED: Final = 10
 """Most items whose versions are listed in one call."""
 
@@ -137,7 +137,7 @@ class ItemReader:
             item = items[place]
             listed = await self._store.versions(board, agent, item.number, limit=1)
             for amendment in () if listed is None else listed.amendments:  # the newest comes first
-                began = item.version > 1 and amendment.at == item.written_at  # with the version itself
+                began = item.version > 1 and amendment.at == item.written_at  # part of the new version
                 tags = (amendment.now if began else amendment.was).get("tags")
                 if amendment.version == item.version and isinstance(tags, list):
                     shown[place] = replace(shown[place], tags=tuple(tags))

@@ -69,7 +69,7 @@ class SummaryRequests:
         """Returns a summary of a thread (`H-17`), a range (`F-10..D-40`) or the whole board (`board`),
         without storing it.
 
-        It covers items that the agent and everybody else may see, at most 400, of a thread the newest.
+        It covers items that both the agent and everybody else may see, the newest 400 at most.
 
         Raises:
             InvalidInput: `of` is none of these.

@@ -29,7 +29,7 @@ from ..limits.turns import resting
 from .viewers import Viewers
 
 PAGE: Final = 256
-"""Events of a page."""
+"""Sequences that one page covers."""
 MAX_BYTES: Final = 24 << 20
 """Approximate bytes of memory held for all boards together."""
 LINGER_SECONDS: Final = 5.0

@@ -90,8 +90,7 @@ def few_lines(item: Item) -> tuple[list[str], int]:
     """Returns up to `CODE_LINES` quoted lines of code or output, each cut where it is long, and the number of
     all lines.
 
-    Of code these are the first lines. Of output they are the first and the last line, which says how it
-    ended.
+    They are the first lines; of output the last one shown is the text's last line, which says how it ended.
     """
     begin = _telling(item.text[:_CODE_REACH])
     if item.type in _OUTPUT and len(begin) > CODE_LINES:

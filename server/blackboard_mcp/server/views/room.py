@@ -38,14 +38,14 @@ class Line:
 
     item: Item
     words: Callable[[], str]
-    """Returns the words before the text; called only when the line is about to be shown."""
+    """Function that returns the words before the text; called only when the line is about to be shown."""
     after: str = ""
     """A line of the server's below the text."""
     textless: bool = False
     """Whether the text stands elsewhere in the view."""
     sentence: Callable[[int], str] | None = None
-    """Returns the whole line with this many tokens of text quoted in it, where the text is not at the line's
-    end.
+    """Function that returns the whole line with this many tokens of text quoted in it, where the text is not
+    at its end.
     """
     follows: Line | None = None
     """The line that must be shown for this one to make sense."""

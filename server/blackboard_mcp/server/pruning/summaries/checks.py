@@ -36,7 +36,9 @@ _IDENTIFIER = re.compile(
 _STEM = 4
 """Letters at the start by which two words count as the same."""
 _KEPT = 0.25
-"""Share of a decision's words that lines about it must keep; the next line bounds it in words and in signs."""
+"""Share of a decision's words that lines about it must keep. The bounds below cap it, in words and in
+characters of scripts without spaces.
+"""
 _MOST_KEPT, _MOST_SIGNS = 2, 4
 _WITHIN, _ALIKE = 0.75, 0.5
 """Shares of common words from which two sentences count as the same or as contrary: of one's own words, and
