@@ -232,8 +232,9 @@ def _afterwards(turn: PassTurn) -> str:
 
 
 def _when(turn: PassTurn, explained: Explained) -> list[str]:
-    """Returns a line on when the next pass starts and whether it would reach the item; no line without a pass
-    for it.
+    """Returns one line: when the next pass starts, and whether it would reach the item.
+
+    Returns an empty list for an item that no pass takes, or that leaves because its time ended.
     """
     if turn.takes in (None, EXPIRY):
         return []

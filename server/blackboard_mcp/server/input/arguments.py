@@ -378,10 +378,10 @@ def _unlisted(schema: Mapping[str, Any]) -> bool:
 def compact_schema(schema: Mapping[str, Any], *, nulls: bool = False) -> dict[str, Any]:
     """Returns the schema without the parts that only cost tokens.
 
-    Removed are titles, markers, null, false and empty defaults, null alternatives of optional values, and
-    upper bounds of lengths, which the server checks itself and names when they are exceeded. Ranges,
-    enumerations, other defaults and descriptions stay. Definitions replace their references where that is
-    shorter. `nulls` keeps the null alternatives, for schemas of results.
+    Removed are titles, null, false and empty defaults, null alternatives of optional values, boolean
+    `additionalProperties`, and upper bounds of lengths, which the server checks itself and names when they
+    are exceeded. Ranges, enumerations, other defaults and descriptions stay. Definitions replace their
+    references where that is shorter. `nulls` keeps the null alternatives, for schemas of results.
     """
     defs: dict[str, Any] = {key: _compact(value, nulls) for key, value in schema.get("$defs", {}).items()}
     body = _compact({key: value for key, value in schema.items() if key != "$defs"}, nulls)

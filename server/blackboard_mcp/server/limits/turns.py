@@ -39,7 +39,9 @@ _KEPT: Final = 1_000
 
 
 class _Caller:
-    """Record of one principal: the work it had, has under way and waits for, in seconds."""
+    """Record of one principal: its work so far and its work under way in estimated seconds, and its waiting
+    calls.
+    """
 
     __slots__ = ("costs", "had", "under_way", "waiting", "working")
 

@@ -404,9 +404,9 @@ class Following:
     ) -> tuple[tuple[Event, ...], int, Log]:
         """Waits for wanted events after a place.
 
-        Returns the events, the place up to which these are all, and the board's log after that. Without
-        `lull` the first wanted event ends the wait. Events in `before` were found earlier and count for the
-        lull.
+        Returns the events, the place up to which these are all, and a fresh reading of the board's log.
+        Without `lull` the first wanted event ends the wait. Events in `before` were found earlier and count
+        for the lull.
         """
         loop = asyncio.get_running_loop()
         started = looked = deadline - seconds
