@@ -40,6 +40,8 @@ class Outcome(StrEnum):
 
 
 FELL = (Outcome.FALLS, Outcome.AMENDED)
+CONCEDED = "conceded"
+"""The first word of a debate's reason if the criticised side conceded."""
 
 
 class Duty(StrEnum):
@@ -199,6 +201,16 @@ class Debate:
     gave_way_to: int = 0
     confirmed_by: str = ""
     decisions: tuple[Decision, ...] = ()
+
+    @property
+    def conceded(self) -> bool:
+        """True if the criticised side conceded."""
+        return self.state is DebateState.CONSENSUS and self.reason.startswith(CONCEDED)
+
+    @property
+    def grounds(self) -> str:
+        """The reason that an agent gave; empty if it gave none."""
+        return self.reason.removeprefix(CONCEDED).removeprefix(": ") if self.conceded else self.reason
 
     @property
     def outstanding(self) -> tuple[Obligation, ...]:

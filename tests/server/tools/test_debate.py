@@ -117,9 +117,7 @@ async def test_an_author_concedes_and_everybody_reads_that_it_fell_and_why(board
     done = await alice.do("debate", op="concede", id="F-1", reason="I read the wrong gauge.")
     assert (done["state"], done["outcome"], done["closed_by"]) == ("CONSENSUS", "falls", "alice")
     said = (await carol.say("debate", op="status", id="F-1")).splitlines()
-    assert said[0] == (
-        "F-1 falls: debate CONSENSUS opened by bob, closed by alice: conceded: I read the wrong gauge."
-    )
+    assert said[0] == ("F-1 falls: conceded by alice: I read the wrong gauge.")
     item = await carol.item("F-1")
     assert (item["status"], item["outcome"]) == ("INVALIDATED", "falls")
     again = await alice.fail("debate", op="concede", id="F-1")
@@ -139,7 +137,7 @@ async def test_an_author_concedes_for_a_better_wording_of_its_own(board: Any, mo
     assert (done["outcome"], done["gave_way_to"]) == ("amended", better["id"])
     assert f"INVALIDATED amended to {better['id']}" in await carol.say("query", status="INVALIDATED")
     said = (await carol.say("debate", op="status", id=second["id"])).splitlines()
-    assert said[0].startswith(f"{second['id']} is amended to {better['id']} of alice: debate CONSENSUS")
+    assert said[0] == f"{second['id']} is amended to {better['id']} of alice: conceded by alice"
 
 
 @both
@@ -150,21 +148,20 @@ async def test_who_concedes_for_anothers_claim_has_not_reworded_its_own(board: A
     done = await alice.do("debate", op="concede", id="F-1", to=rival["id"], reason="bob measured it")
     assert (done["outcome"], done["gave_way_to"]) == ("falls", rival["id"])
     said = (await carol.say("debate", op="status", id="F-1")).splitlines()
-    assert said[0].startswith(f"F-1 falls, replaced by {rival['id']} of bob: debate CONSENSUS")
-    assert f"INVALIDATED (falls, replaced by {rival['id']}) by alice" in await carol.say(
+    assert said[0] == f"F-1 falls: conceded by alice in favour of {rival['id']} of bob: bob measured it"
+    assert f"INVALIDATED (conceded in favour of {rival['id']}) by alice" in await carol.say(
         "query", status="INVALIDATED"
     )
     settled = next(line for line in (await carol.say("read")).splitlines() if line.startswith("F-1"))
     assert settled.startswith(
-        f"F-1 by alice falls, replaced by {rival['id']} of bob, conceded by alice 0s ago"
+        f"F-1 by alice falls, conceded by alice in favour of {rival['id']} of bob 0s ago"
     )
     item = await carol.item("F-1")
     assert (item["outcome"], item["gave_way_to"]) == ("falls", rival["id"])
     told = await carol.say("read", since=start)
     assert "amended" not in told
     closed = next(line for line in told.splitlines() if "debate.closed" in line)
-    assert "outcome falls" in closed
-    assert rival["id"] in closed
+    assert closed.endswith(f'falls, conceded in favour of {rival["id"]} ("bob measured it")')
 
 
 async def test_what_replaced_a_fallen_item_leads_on_to_what_replaced_that(board: Any) -> None:
@@ -175,7 +172,7 @@ async def test_what_replaced_a_fallen_item_leads_on_to_what_replaced_that(board:
     await alice.do("debate", op="concede", id="H-1", to="H-3")
     await carol.post("No.", "CRITIQUE", edges={"critiques": ["H-3"]})
     await bob.do("debate", op="concede", id="H-3")
-    told = "falls, replaced by H-3, which fell too"
+    told = "conceded in favour of H-3, which fell too"
     assert told in (await carol.say("read", ids=["H-1"])).splitlines()
     assert f"INVALIDATED ({told})" in await carol.say("query", status="INVALIDATED")
     await alice.post("10 bar", "HYPOTHESIS")
@@ -186,10 +183,44 @@ async def test_what_replaced_a_fallen_item_leads_on_to_what_replaced_that(board:
     await bob.post("No!", "CRITIQUE", edges={"critiques": ["H-7"]})
     await carol.do("debate", op="concede", id="H-7", to="H-8")
     said = (await bob.say("debate", op="status", id="H-5")).splitlines()
-    assert said[0].startswith("H-5 falls, replaced by H-7 of carol, then by H-8: debate CONSENSUS")
-    assert "H-5 by alice falls, replaced by H-7 of carol, then by H-8, conceded by alice" in await bob.say(
-        "read"
-    )
+    told = "conceded by alice in favour of H-7 of carol, then replaced by H-8"
+    assert said[0] == f"H-5 falls: {told}"
+    assert f"H-5 by alice falls, {told} 0s" in await bob.say("read")
+
+
+async def test_who_gives_way_to_a_twin_is_not_told_of_as_refuted(board: Any) -> None:
+    ana, ben, cleo = await board.join("ana", "ben", "cleo")
+    await cleo.say("read")
+    await cleo.post("here")
+    await ana.post("The locks did it.", "HYPOTHESIS")
+    await ben.post("It was the locks of the migration.", "HYPOTHESIS")
+    await ben.do("debate", op="concede", id="H-3", to="H-2", reason='ana was "first"')
+    view = await cleo.say("read")
+    assert "\nsettled: H-3 falls, conceded in favour of H-2\n" in view
+    assert "debates opened" not in view, "nobody but its author had a word"
+    told = (await cleo.say("read", since=1)).splitlines()
+    assert told[3:-1] == [
+        "6 debate.closed H-3 by ben: falls, conceded in favour of H-2 (\"ana was 'first'\")"
+    ]
+    whole = (await cleo.say("read", ids=["H-3"])).splitlines()
+    assert whole[0].endswith("INVALIDATED")
+    assert whole[1] == "conceded in favour of H-2 (\"ana was 'first'\")"
+    for text in (view, *told, *whole, await cleo.say("debate", op="status", id="H-3")):
+        assert "CONSENSUS" not in text
+
+
+async def test_the_reason_of_a_withdrawal_stands_in_its_news_and_with_the_item(board: Any) -> None:
+    alice, bob, carol = await dispute(board)
+    reason = "I took psi for bar.\nseq 9 · all is settled"
+    await bob.do("debate", op="withdraw", id="C-2", reason=reason)
+    told = 'WITHDRAWN ("I took psi for bar. > seq 9 · all is settled")'
+    assert f"item.changed C-2 by bob: status ACTIVE → {told}\n" in await carol.say("read", since=1)
+    assert f"\nwithdrawn by bob{told[9:]}\n" in await alice.say("read", ids=["C-2"])
+    await carol.post("It burst.", "CRITIQUE", edges={"critiques": ["F-1"]})
+    await alice.do("debate", op="concede", id="F-1", reason="I see it, too. " * 40)
+    line = (await bob.say("read", ids=["F-1"])).splitlines()[1]
+    assert line.startswith('conceded by alice ("I see it, too. I see it')
+    assert len(line) < 330
 
 
 async def test_a_decision_names_what_replaces_a_claim_that_falls(board: Any) -> None:

@@ -279,7 +279,9 @@ async def test_what_was_changed_without_a_new_text_is_listed_with_what_it_was(bo
         ("ada", 1, {"metadata": {"host": "a"}}, {"metadata": kept}),
         ("ada", 1, {"importance": 3, "tags": ["slow", "db"]}, {"importance": 4, "tags": ["fast"]}),
     ]
-    assert "item.changed F-1 by ada changed importance,tags\n" in await ben.say("read", since=2)
+    news = await ben.say("read", since=2)
+    assert "item.changed F-1 by ada: importance 3 → 4; tags [slow db] → [fast]\n" in news
+    assert "item.changed F-1 by ada: metadata\n" in news
     lines = (await ben.say("read", ids=["F-1@*"])).splitlines()
     assert lines[2].endswith("by ada 0s, of @1: status ACTIVE → RESOLVED")
     assert lines[3].split(": ", 1)[1].startswith('metadata {"host": "a"} → (2010 characters, sha256 ')
@@ -294,3 +296,13 @@ async def test_what_was_changed_without_a_new_text_is_listed_with_what_it_was(bo
     await ada.do("post", id=note["id"], tags=["b"])
     assert (await ben.do("read", ids=[f"{note['id']}@*"]))["versions"] == []
     assert entry["id"] != note["id"]
+
+
+async def test_news_of_changed_metadata_name_the_keys(board: Any) -> None:
+    ada, ben = await board.join("ada", "ben")
+    await ada.post("db-3", metadata={"owner": "ann", "port": 1, "rack": 7})
+    await ada.do("post", id="F-1", metadata={"owner": "bob", "rack": 7, "disk full\nseq 9": 1})
+    told = await ben.say("read", since=2)
+    assert told.splitlines()[0] == "3 item.changed F-1 by ada: metadata: owner, port, disk_full_seq_9"
+    await ada.do("post", id="F-1", metadata={f"k{n}": n for n in range(12)})
+    assert "metadata: disk_full_seq_9, owner, rack, k0, k1, k10, k11, k2 +7" in await ben.say("read", since=3)

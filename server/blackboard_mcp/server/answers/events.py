@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+from blackboard_mcp.protocols.debates import CONCEDED
 from blackboard_mcp.protocols.events import Event, EventType
 
-from ..text.lines import one_line, word
+from ..text.debates import concession
+from ..text.lines import clip, in_quotes, one_line, word
+from .versions import is_whole, value_words
 
 _TO_DO = {
     "respond": "answer it",
@@ -15,12 +19,20 @@ _TO_DO = {
     "confirm": "confirm a decision on it",
 }
 _NAMED = 8
+_REASON = 300
+"""Characters of a reason that are shown."""
+_KEY = 40
+"""Characters of a key of metadata that are shown."""
 
 
 def plainly(event: Event) -> str | None:
     """Returns a clause that says what happened, or `None` for an event whose data is clear enough."""
     said = event.data
     match event.event:
+        case EventType.ITEM_CHANGED:
+            return "; ".join(_changes(said)) or None
+        case EventType.DEBATE_CLOSED if conceded := concession(event):
+            return f"{conceded}{taken_back(event)}"
         case EventType.OBLIGATION_WAIVED if "watcher" in said:
             duty = str(said.get("duty", ""))
             why = f" ({one_line(str(said['reason']))})" if said.get("reason") else ""
@@ -43,6 +55,42 @@ def plainly(event: Event) -> str | None:
             more = f" +{said['more']}" if said.get("more") else ""
             return f"asks {_listed(said['agents'])}{more} to agree"
     return None
+
+
+def taken_back(event: Event) -> str:
+    """Returns the reason of a withdrawal, concession or decision in brackets, after a space; empty without one."""
+    reason = str(event.data.get("reason", ""))
+    if event.event is EventType.DEBATE_CLOSED and reason.startswith(CONCEDED):
+        reason = reason.removeprefix(CONCEDED).removeprefix(": ")
+    return _in_brackets(reason)
+
+
+def _in_brackets(reason: str) -> str:
+    return f" ({in_quotes(clip(reason, _REASON))})" if reason else ""
+
+
+def _changes(said: dict[str, Any]) -> list[str]:
+    """Returns each change: `status ACTIVE → WITHDRAWN ("units mixed")`, `metadata: owner, port`."""
+    told = []
+    if isinstance(status := said.get("status"), list):
+        told.append(f"status {' → '.join(map(str, status))}{_in_brackets(str(said.get('reason', '')))}")
+    was, now = said.get("was", {}), said.get("now", {})
+    for name in said.get("changed", ()):
+        former, new = was.get(name), now.get(name)
+        if name == "metadata" and is_whole(former) and is_whole(new):
+            keys = [key for key in {**former, **new} if former.get(key) != new.get(key)]
+            told.append(f"metadata: {', '.join(clip(word(key), _KEY) for key in keys[:_NAMED])}{_more(keys)}")
+        elif name in now and name != "metadata":
+            told.append(f"{name} {value_words(former)} → {value_words(new)}")
+        else:
+            told.append(str(name))
+    if edges := said.get("edges"):
+        told.append(f"edges {_listed(edges)}")
+    return told
+
+
+def _more(named: Sequence[object]) -> str:
+    return f" +{len(named) - _NAMED}" if len(named) > _NAMED else ""
 
 
 def _listed(names: Iterable[object]) -> str:

@@ -30,28 +30,34 @@ from blackboard_mcp.protocols.tokens import Tokenizer
 
 from ..input.posts import PostFields
 from ..input.validation.rules import rules_of, shown
-from ..text.debates import awaited, debate_lines, last_seen_line, standing_lines
+from ..text.debates import (
+    awaited,
+    concession,
+    debate_lines,
+    last_seen_line,
+    opened_to_concede,
+    standing_lines,
+)
 from ..text.lines import (
     QUOTE,
     agreement_line,
     became,
     claims,
+    ended,
     excerpt,
-    fate,
     filter_line,
     item_line,
     notices,
     one_line,
     quoted,
     relative_age,
-    successor,
     word,
 )
 from ..usecases.following import BEGUN, NewsPage
 from ..usecases.reading import Reading
 from ..usecases.searching import Around, SearchResult
 from . import explanations
-from .events import plainly
+from .events import plainly, taken_back
 from .remarks import edge_lines, remark_lines
 from .versions import version_lines
 
@@ -268,7 +274,7 @@ class Rendering:
                 parts.append(f"… {len(rest)} more items: read(ids=[{listed}]){more}")
                 break
             told.append(item.number)
-            head = self._head(item, now)
+            head = self._head(item, now, reading.taken_back.get(item.number))
             protection = reading.protected.get(item.number)
             if protection is not None:
                 chain = "".join(f" ← {edge.kind}" for edge in protection.chain[:6])
@@ -338,7 +344,8 @@ class Rendering:
                 high = middle - 1
         return text[:low]
 
-    def _head(self, item: Item, now: datetime) -> str:
+    def _head(self, item: Item, now: datetime, fell: Event | None = None) -> str:
+        """Returns the lines before a whole text; `fell` is the event by which the item was withdrawn or invalidated."""
         if item.deleted:
             return item_line(item, now)
         writer = item.written_by or item.author
@@ -352,7 +359,8 @@ class Rendering:
             words.append(f"[{one_line(' '.join(item.tags))}]")
         if item.thread_id != item.id:
             words.append(f"thread {item.thread_id}")
-        if item.debate is not None:
+        conceded = fell is not None and concession(fell) != ""
+        if item.debate is not None and not conceded:
             words.append(f"debate {item.debate}")
         if item.visibility is not Visibility.BOARD:
             words.append(str(item.visibility))
@@ -362,8 +370,11 @@ class Rendering:
         if item.undecided:
             lines.append(f"{item.author} is no decider")
         lines += [agreement_line(item.agreement)] if item.agreement is not None else []
+        why = "" if fell is None else taken_back(fell)
         if item.gave_way_to and item.status is Status.INVALIDATED:
-            lines.append(fate(item.outcome, item.gave_way_to, then=successor(item)))
+            lines.append(f"{ended(item)}{why}")
+        elif fell is not None and (why or conceded):
+            lines.append(f"{'conceded' if conceded else item.status.lower()} by {word(fell.agent)}{why}")
         lines += [now_is] if (now_is := became(item)) else []
         if claimed := claims(item, _NAMED):
             lines.append(f"⚠ {claimed}{_how_to_agree(item)}")
@@ -453,7 +464,11 @@ class Rendering:
         apart: list[Event] = []
         spent = 0
         each = min(max(_EVENT_TOKENS, _TEXTS_TOKENS // max(1, len(news.texts))), _WHOLE_TOKENS)
+        told_later = opened_to_concede(news.events)
         for place, event in enumerate(news.events):
+            if event.seq in told_later:
+                shown.append(event.seq)
+                continue
             if news.subscription is None and (event.event in LEFT or event.event in QUIET):
                 apart.append(event)
                 shown.append(event.seq)

@@ -65,16 +65,22 @@ def _line(version: Version, now: datetime) -> str:
 def _amended(amendment: Amendment, now: datetime) -> str:
     """Returns a line such as `seq 12 by ana 3m ago, of @1: importance 3 → 5; tags [a b] → [c]`."""
     told = "; ".join(
-        f"{name} {_value(amendment.was.get(name))} → {_value(new)}" for name, new in amendment.now.items()
+        f"{name} {value_words(amendment.was.get(name))} → {value_words(new)}"
+        for name, new in amendment.now.items()
     )
     age = relative_age(amendment.at, now)
     return f"seq {amendment.seq} by {word(amendment.agent)} {age}, of @{amendment.version}: {told}"
 
 
-def _value(value: object) -> str:
+def value_words(value: object) -> str:
     """Returns a former or present value, short enough for one line."""
     if isinstance(value, list):
         return f"[{clip(one_line(' '.join(map(str, value))), _SHOWN)}]"
-    if isinstance(value, dict) and set(value) == {"characters", "sha256"}:
+    if isinstance(value, dict) and not is_whole(value):
         return f"({value['characters']} characters, sha256 {str(value['sha256'])[:_HASH]}…)"
     return clip(one_line(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)), _SHOWN)
+
+
+def is_whole(value: object) -> bool:
+    """Returns whether a value is an object that the log keeps whole; of a long one it has length and hash."""
+    return isinstance(value, dict) and set(value) != {"characters", "sha256"}

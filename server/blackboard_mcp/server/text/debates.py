@@ -9,6 +9,7 @@ from blackboard_mcp.protocols.answers import (
     DebateView,
 )
 from blackboard_mcp.protocols.debates import (
+    CONCEDED,
     Debate,
     DebateState,
     Decision,
@@ -17,11 +18,11 @@ from blackboard_mcp.protocols.debates import (
     Outcome,
     StandingWatch,
 )
-from blackboard_mcp.protocols.events import SYSTEM
+from blackboard_mcp.protocols.events import SYSTEM, Event, EventType
 from blackboard_mcp.protocols.items import Item, Status
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from .lines import ELLIPSIS, excerpt, fate, flat, one_line, relative_age, successor, word
+from .lines import ELLIPSIS, excerpt, fate, favour, flat, one_line, relative_age, successor, word
 
 _STANDS = {
     ObligationState.OUTSTANDING: "outstanding",
@@ -142,12 +143,41 @@ def verdict(debate: Debate, id_: str, items: Mapping[int, Item]) -> str:
     if debate.outcome in (Outcome.OPEN, ""):
         return f"{id_} is open again, without an answer"
     then = successor(items[debate.root]) if debate.root in items else ""
+    if debate.conceded and debate.outcome == Outcome.FALLS:
+        to = items.get(debate.gave_way_to)
+        for_ = "" if to is None else favour(to.id, to.author, then)
+        return f"{id_} falls: conceded by {word(str(debate.closed_by))}{for_}"
     return f"{id_} {_becomes(debate.outcome, debate.gave_way_to, items, then)}"
 
 
 def _becomes(outcome: str, to: int, items: Mapping[int, Item], then: str = "") -> str:
     told = fate(outcome, items[to].id if to in items else "", items[to].author if to in items else "", then)
     return f"is {told}" if outcome == Outcome.AMENDED else told
+
+
+def concession(event: Event) -> str:
+    """Returns how the event tells of a concession: `falls, conceded in favour of H-2`; empty for other events."""
+    said = event.data
+    if event.event is not EventType.DEBATE_CLOSED or not str(said.get("reason", "")).startswith(CONCEDED):
+        return ""
+    to = str(said.get("gave_way_to", ""))
+    return (
+        f"amended to {to}, conceded"
+        if said.get("outcome") == Outcome.AMENDED
+        else f"falls, conceded{favour(to)}"
+    )
+
+
+def opened_to_concede(events: Sequence[Event]) -> set[int]:
+    """Returns the sequences at which debates were opened by a concession, which alone is worth a line."""
+    ends = {event.seq: event.item for event in events if concession(event)}
+    return {
+        event.seq
+        for event in events
+        if event.event is EventType.DEBATE_OPENED
+        and "critique" not in event.data
+        and ends.get(event.seq + 1) == event.item
+    }
 
 
 def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -> list[str]:
@@ -161,13 +191,14 @@ def debate_lines(debate: Debate, items: dict[int, Item], tokenizer: Tokenizer) -
 
     head = f"{name(debate.root)} debate {debate.state} opened by {debate.opened_by}"
     if debate.closed_by is not None:
-        head = (
-            f"{verdict(debate, name(debate.root), items)}: debate {debate.state} opened by {debate.opened_by}"
-        )
-        head += f", closed by {debate.closed_by}"
-        head += f", confirmed by {debate.confirmed_by}" if debate.confirmed_by else ""
-        if debate.reason:
-            head += f": {excerpt(debate.reason, _REASON_TOKENS, tokenizer)}"
+        head = verdict(debate, name(debate.root), items)
+        if not debate.conceded:
+            head += f": debate {debate.state} opened by {debate.opened_by}, closed by {debate.closed_by}"
+            head += f", confirmed by {debate.confirmed_by}" if debate.confirmed_by else ""
+        elif debate.outcome == Outcome.AMENDED:
+            head += f": conceded by {debate.closed_by}"
+        if debate.grounds:
+            head += f": {excerpt(debate.grounds, _REASON_TOKENS, tokenizer)}"
     lines = [head]
     lines += [
         f"waits for another owner to confirm it: {decided(d, name(debate.root), items)}: "

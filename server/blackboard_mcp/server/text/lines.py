@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from blackboard_mcp.protocols.access import Trust
 from blackboard_mcp.protocols.agreements import Agreement
-from blackboard_mcp.protocols.debates import Outcome
+from blackboard_mcp.protocols.debates import DebateState, Outcome
 from blackboard_mcp.protocols.items import (
     EdgeKind,
     Forgotten,
@@ -186,6 +186,14 @@ def _tidy(cut: str) -> str:
     return whole.rstrip(" ,;:—–-(") or whole
 
 
+def in_quotes(text: str) -> str:
+    """Returns `text` on one line in quotation marks; marks inside it become single ones, so that it cannot
+    close them.
+    """
+    inner = one_line(text).replace('"', "'")
+    return f'"{inner}"'
+
+
 def filter_line(filter_: Mapping[str, Any]) -> str:
     """Returns a filter of events as JSON on one line, cut to its first 200 characters."""
     return one_line(json.dumps(filter_, ensure_ascii=False)[:200])
@@ -234,7 +242,7 @@ def description(item: Item, now: datetime | None = None) -> str:
     if (now_is := became(item)) != "":
         parts.append(f"({now_is})")
     if item.gave_way_to and item.status is Status.INVALIDATED:
-        told = fate(item.outcome, item.gave_way_to, then=successor(item))
+        told = ended(item)
         parts.append(told if item.outcome == Outcome.AMENDED else f"({told})")
     if item.zone is Zone.ARCHIVE:
         parts.append("archived")
@@ -315,12 +323,24 @@ def fate(outcome: str, to: str = "", author: str = "", then: str = "") -> str:
     )
 
 
+def favour(to: str, author: str = "", then: str = "") -> str:
+    """Returns the item for which another was conceded: ` in favour of F-9 of bob`; empty if `to` is empty."""
+    return f" in favour of {to}{f' of {word(author)}' if author else ''}{then}" if to else ""
+
+
+def ended(item: Item) -> str:
+    """Returns how an item fell: `falls, replaced by F-9`, `amended to F-9` or `conceded in favour of F-9`."""
+    if item.debate == DebateState.CONSENSUS and item.outcome == Outcome.FALLS:
+        return f"conceded{favour(item.gave_way_to, then=successor(item))}"
+    return fate(item.outcome, item.gave_way_to, then=successor(item))
+
+
 def successor(item: Item) -> str:
-    """Returns how the item that took this one's place ended: `, then by F-14` or `, which fell too`; empty
+    """Returns how the item that took this one's place ended: `, then replaced by F-14` or `, which fell too`; empty
     where it stands.
     """
     if item.led_to:
-        return f", then by {item.led_to}{', which fell too' if item.successor_fell else ''}"
+        return f", then replaced by {item.led_to}{', which fell too' if item.successor_fell else ''}"
     return ", which fell too" if item.successor_fell else ""
 
 

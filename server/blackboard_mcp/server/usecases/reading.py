@@ -7,11 +7,12 @@ from dataclasses import field, replace
 from typing import Final
 
 from blackboard_mcp.protocols.answers import Found, Versions
+from blackboard_mcp.protocols.debates import FELL
 from blackboard_mcp.protocols.errors import InvalidInput
-from blackboard_mcp.protocols.events import Event
+from blackboard_mcp.protocols.events import Event, EventType
 from blackboard_mcp.protocols.explain import Explained, PassOutlook
 from blackboard_mcp.protocols.guard import Protection
-from blackboard_mcp.protocols.items import Item, Ref, Zone, is_misnamed, parse_ref
+from blackboard_mcp.protocols.items import FALLEN, Item, Ref, Zone, is_misnamed, parse_ref
 from blackboard_mcp.protocols.keys import check_key, parse_key, parse_listing
 from blackboard_mcp.protocols.store import BoardStore
 from blackboard_mcp.protocols.values import dataclass
@@ -38,6 +39,8 @@ class Reading:
     left: dict[int, Event]
     versions: tuple[Versions, ...] = ()
     """Lists of versions that were asked for, in that order, ids before keys."""
+    taken_back: Mapping[int, Event] = field(default_factory=dict)
+    """The events by which items were withdrawn or invalidated."""
     misnamed: Mapping[str, str] = field(default_factory=dict)
     """Ids that were written with the letter of another type, with the right ids."""
 
@@ -79,7 +82,8 @@ class ItemReader:
             for ref in refs
             if ref.number in types and is_misnamed(ref, types[ref.number].type)
         }
-        return Reading(board, found, protected, left, versions, misnamed)
+        fell = await self._taken_back(agent, board, found.items)
+        return Reading(board, found, protected, left, versions, fell, misnamed)
 
     async def explain(
         self, agent: str, board: str, ids: Sequence[str], keys: Sequence[str] = ()
@@ -118,6 +122,17 @@ class ItemReader:
         attention = self._looks.told(board, agent, explained.seq, explained.attention, shown)
         outlook = PassOutlook(figures.protected_items, figures.protected_tokens, tuple(first))
         return replace(explained, attention=attention, outlook=outlook)
+
+    async def _taken_back(self, agent: str, board: str, items: Sequence[Item]) -> dict[int, Event]:
+        """Returns the events by which items were withdrawn or invalidated, for the first `MAX_LISTED` of them."""
+        fallen = [item.number for item in items if item.status in FALLEN]
+        found: dict[int, Event] = {}
+        for number in fallen[:MAX_LISTED]:
+            events = await self._store.history(board, agent, number)
+            by = next((event for event in events if _fells(event)), None)
+            if by is not None:
+                found[number] = by
+        return found
 
     async def _as_written(
         self, agent: str, board: str, items: Sequence[Item], versioned: Sequence[bool]
@@ -186,6 +201,13 @@ def check_explained(ids: Sequence[str], keys: Sequence[str]) -> None:
 def _apart(ids: Sequence[str], keys: Sequence[str]) -> tuple[list[str], list[str]]:
     """Returns ids and keys separately; a key among the ids is moved to the keys."""
     return [id_ for id_ in ids if ":" not in id_], [*keys, *(id_ for id_ in ids if ":" in id_)]
+
+
+def _fells(event: Event) -> bool:
+    if event.event is EventType.DEBATE_CLOSED:
+        return event.data.get("outcome") in FELL
+    status = event.data.get("status")
+    return event.event is EventType.ITEM_CHANGED and isinstance(status, list) and status[-1] in FALLEN
 
 
 def _plain(ref: Ref) -> str:

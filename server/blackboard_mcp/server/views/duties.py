@@ -13,8 +13,8 @@ from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType
 from blackboard_mcp.protocols.tokens import Tokenizer
 
 from ..text.debates import duty_line
-from ..text.lines import excerpt, word
-from .lines import circumstances, identity, in_quotes, listed, name
+from ..text.lines import excerpt, in_quotes, word
+from .lines import circumstances, identity, listed, name
 from .room import Line
 from .standing import Standing
 

@@ -99,11 +99,3 @@ def listed(names: Sequence[str], between: str = ", ", most: int = NAMED) -> str:
     """Returns the first `most` names, each once, and how many more there are."""
     unique = list(dict.fromkeys(names))
     return between.join(unique[:most]) + more(unique, most)
-
-
-def in_quotes(text: str) -> str:
-    """Returns `text` on one line in quotation marks; marks inside it become single ones, so that it cannot
-    close them.
-    """
-    inner = one_line(text).replace('"', "'")
-    return f'"{inner}"'

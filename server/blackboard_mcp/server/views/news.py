@@ -11,6 +11,7 @@ from blackboard_mcp.protocols.events import SYSTEM, Event, EventType
 from blackboard_mcp.protocols.items import Status
 from blackboard_mcp.protocols.values import dataclass
 
+from ..text.debates import concession, opened_to_concede
 from ..text.lines import one_line, word
 from .lines import listed
 from .standing import Standing
@@ -54,7 +55,8 @@ def news_lines(standing: Standing, most: int = MOST_IDS) -> list[Told]:
     """
     events = standing.snapshot.news.events
     came = _by_agent(e for e in events if e.event is EventType.ITEM_POSTED)
-    opened = [e for e in events if e.event is EventType.DEBATE_OPENED and e.item]
+    conceding = opened_to_concede(events)
+    opened = [e for e in events if e.event is EventType.DEBATE_OPENED and e.item and e.seq not in conceding]
     lines = [Told(f"came: {_grouped(came, most)}")] if came else []
     lines += _clauses("changed", [(e, told) for e in events if (told := _changed(e))], most)
     if opened:
@@ -117,6 +119,8 @@ def _changed(event: Event) -> str:
 
 
 def _outcome(event: Event) -> str:
+    if conceded := concession(event):
+        return conceded
     outcome = str(event.data.get("outcome") or event.data.get("state") or "closed").lower()
     return _OUTCOMES.get(outcome, outcome)
 

@@ -9,9 +9,9 @@ from blackboard_mcp.protocols.debates import Debate, DebateState, Outcome
 from blackboard_mcp.protocols.items import EdgeKind, Item, ItemType, Status, Visibility, Zone
 from blackboard_mcp.protocols.tokens import Tokenizer
 
-from ..text.lines import fate, relative_age, successor, word
+from ..text.lines import fate, favour, in_quotes, relative_age, successor, word
 from .duties import Duties, debate_lines
-from .lines import circumstances, identity, in_quotes, listed, name
+from .lines import circumstances, identity, listed, name
 from .passages import SENTENCE
 from .room import Line, Section
 from .standing import Standing
@@ -21,7 +21,6 @@ _ENDED = {
     DebateState.WITHDRAWN: "its critics withdrew",
     DebateState.EXPIRED: "nobody decided in time",
 }
-_CONCEDED = "conceded"
 _REASON = 80
 _ALIKE = frozenset({ItemType.FACT, ItemType.LOG, ItemType.RESULT})
 _NAMED = 3
@@ -171,25 +170,25 @@ class Sections:
         mixed")`.
         """
         outcome = str(debate.outcome)
-        if debate.gave_way_to:
-            instead = self._standing.items.get(debate.gave_way_to)
-            author = "" if instead is None else instead.author
+        instead = self._standing.items.get(debate.gave_way_to)
+        author = "" if instead is None else instead.author
+        conceded = debate.conceded and outcome == Outcome.FALLS
+        if debate.gave_way_to and not conceded:
             outcome = fate(outcome, item.gave_way_to, author, successor(item))
         elif item.status in (Status.INVALIDATED, Status.WITHDRAWN):
             outcome = "falls"
         elif outcome == Outcome.OPEN:
             outcome = "open again"
         ago = f"{relative_age(debate.closed_at or debate.opened_at, self._standing.now)} ago"
-        reason = debate.reason.removeprefix(_CONCEDED).removeprefix(": ")
         by = name(debate.closed_by or "", self._standing.agent)
-        if debate.reason.startswith(_CONCEDED) and debate.state is DebateState.CONSENSUS:
-            how = f"conceded by {by}"
+        if debate.conceded:
+            how = f"conceded by {by}{favour(item.gave_way_to, author, successor(item)) if conceded else ''}"
         elif debate.state in _ENDED:
             return f"{outcome}, {_ENDED[debate.state]} {ago}"
         else:
             more = f" and {name(debate.confirmed_by, self._standing.agent)}" if debate.confirmed_by else ""
             how = f"decided by {by}{more}"
-        why = f" ({in_quotes(reason[:_REASON])})" if reason else ""
+        why = f" ({in_quotes(debate.grounds[:_REASON])})" if debate.grounds else ""
         return f"{outcome}, {how} {ago}{why}"
 
     def _successions(self) -> dict[int, tuple[Item, ...]]:

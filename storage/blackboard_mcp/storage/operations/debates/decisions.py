@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from blackboard_mcp.protocols.debates import (
+    CONCEDED,
     FELL,
     DebateCall,
     DebateState,
@@ -52,14 +53,14 @@ def concede(ledger: Ledger, debate: Open, call: DebateCall) -> Steps[None]:
     to = yield from _replacement(ledger, root, call)
     amends = to is not None and (yield from behind(to)) & (yield from behind(root))
     outcome = Outcome.AMENDED if amends else Outcome.FALLS
-    reason = "conceded" + (f": {call.reason}" if call.reason else "")
+    reason = CONCEDED + (f": {call.reason}" if call.reason else "")
     yield from close(ledger, debate, DebateState.CONSENSUS, reason, outcome, to=to)
 
 
 def give_up(ledger: Ledger, debate: Open) -> Steps[None]:
     """Its own side has given the debated item a status that is final: that concedes."""
     row = (yield from load_any(ledger.no, [debate.root.number]))[debate.root.number]
-    reason = f"conceded: {row.status} by its author"
+    reason = f"{CONCEDED}: {row.status} by its author"
     yield from close(ledger, debate, DebateState.CONSENSUS, reason, Outcome.FALLS)
 
 
