@@ -1,4 +1,4 @@
-"""Changes by a post, noted for the access policies that are asked about it."""
+"""Changes that a post makes, noted for the access policies that judge them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..ledger.rows import ItemRow
 def new(
     ledger: Ledger, draft: Draft, edges: Sequence[tuple[EdgeKind, int]], targets: dict[int, ItemRow]
 ) -> None:
-    """A new item, and the edges that it comes with."""
+    """Notes a new item, and each of its edges."""
     if ledger.changes is None or ledger.asking:
         return
     ledger.note(
@@ -36,7 +36,7 @@ def written(
     edges: Sequence[tuple[EdgeKind, int]],
     targets: dict[int, ItemRow],
 ) -> None:
-    """What a draft changes of an item that is there."""
+    """Notes what a draft changes about an existing item, and each new edge."""
     if ledger.changes is None or ledger.asking:
         return
     if draft.delete:
@@ -56,6 +56,6 @@ def written(
 
 
 def also(ledger: Ledger, kind: ChangeKind, row: ItemRow) -> None:
-    """What a status does besides: whoever may not do it by its own call does not by a post either."""
+    """Notes what else a status does, such as closing a debate; policies judge that like the call of its own."""
     if not ledger.asking:
         ledger.note(kind, row)

@@ -1,4 +1,4 @@
-"""Members: the roles that a board itself gives agents, and the grants that writes are made under."""
+"""Members: the roles that a board itself gives agents, and the grants under which writes are made."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from ..ledger.ledger import Ledger
 from ..ledger.rows import Steps, T, sql
 
 MAX_MEMBERS = 1_000
-"""Most members of one board."""
+"""The most members of one board."""
 
 
 def under(write: Write, operation: Callable[[Write], Steps[T]]) -> Steps[T]:
-    """The operation, in a transaction in which the grant that it is made under still holds.
+    """Runs the operation, after checking in the same transaction that the caller's grant still holds.
 
     Raises:
-        Forbidden: the role that the board gives the agent by now lacks what the call was let in for.
-        StoreLow: there is no room on the disk.
+        Forbidden: the agent's present role on the board no longer allows the call.
+        StoreLow: the disk has no room left.
+        Exception: whatever the operation raises.
     """
     if (grant := write.grant) is not None:
         kept_bytes.check_room()
@@ -33,25 +34,25 @@ def under(write: Write, operation: Callable[[Write], Steps[T]]) -> Steps[T]:
 
 
 def role_of(board: str, agent: str) -> Steps[Role | None]:
-    """The role that the board gives the agent; `None` where it says nothing, or is not there."""
+    """Returns the role that the board itself gives the agent; `None` if it gives none, or does not exist."""
     rows = yield sql("member_role"), (board, agent)
     return Role(rows[0][0]) if rows else None
 
 
 def listed(board: str) -> Steps[dict[str, Role]]:
-    """The members of a board, by name."""
+    """Returns a map from each member of the board to its role."""
     return {name: Role(role) for name, role in (yield sql("members"), (board,))}
 
 
 def change(ledger: Ledger, wanted: Mapping[str, Role | None], grant: Grant | None) -> Steps[int]:
-    """Gives each agent its role, or takes it away with `None`; how many changed, each with its event.
+    """Gives each agent its role, or takes it away for `None`; returns how many changed. Each change has an event.
 
-    Under a grant, neither the role that an agent had nor the one it gets may go past what the changer may do,
-    and nobody takes away their own right to administer: so a board that has an admin keeps one.
+    Under a grant, neither the agent's old role nor its new one may allow more than the changer may do. Nobody may
+    take away their own right to administer, so that a board with an admin keeps one.
 
     Raises:
-        Forbidden: a role goes past the changer's powers.
-        Refused: the changer would lock themselves out, or there are too many members.
+        Forbidden: a role allows more than the changer may do.
+        Refused: the changer would lose its own right to administer, or there are too many members.
     """
     board, changed = ledger.board.id, 0
     powers = None
@@ -86,6 +87,11 @@ def change(ledger: Ledger, wanted: Mapping[str, Role | None], grant: Grant | Non
 def _check_powers(
     board: str, agent: str, roles: tuple[Role | None, Role | None], powers: frozenset[Action]
 ) -> None:
+    """Checks that none of the roles allows more than `powers`.
+
+    Raises:
+        Forbidden: one does.
+    """
     for role in roles:
         if role is not None and not POWERS[role] <= powers:
             lacking = sorted(POWERS[role] - powers)

@@ -1,4 +1,4 @@
-"""Changes inside a transaction: noted as they are made, and held to what was allowed before they are committed."""
+"""Changes inside a transaction: noted when they are made, and compared with what was allowed before the commit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..ledger.rows import BoardRow, ItemRow, Steps, sql
 
 
 class Noted:
-    """What an agent changes on a board, in order."""
+    """The changes that an agent makes on a board in one transaction, in order."""
 
     def __init__(self, board: BoardRow, permit: Permit | None) -> None:
         self._board = board.id
@@ -24,10 +24,10 @@ class Noted:
         self._permit = permit
         self._made: list[Change] = []
         self.place = 0
-        """That of the post or write which is under way, from 1; 0 where there are no several."""
+        """The position of the present post or write, from 1; 0 if there is only one."""
 
     def add(self, kind: ChangeKind, item: ItemRow | None, *, known: bool, **more: Any) -> None:
-        """A change; of an item that the same transaction made, which is not `known` yet, no id is said."""
+        """Notes a change. `known` is false for an item that this transaction created, whose id is then left out."""
         if item is not None:
             more = {
                 "type": ItemType(item.type),
@@ -40,9 +40,10 @@ class Noted:
         self._made.append(Change(self._board, kind, place=self.place, **more))
 
     def prove(self, agent: str) -> Steps[None]:
-        """
+        """Checks that all noted changes were allowed by the board's present policies.
+
         Raises:
-            Unpermitted: something was not allowed, or by policies that the board has no more.
+            Unpermitted: one was not; the error carries the proposal for the judge.
         """
         if not self._made:
             return
@@ -61,7 +62,7 @@ class Noted:
 
 
 def judged_here(board: BoardRow, agent: str, permit: Permit | None) -> Noted | None:
-    """Where what an agent changes is noted; `None` on a board without policies, and for the server and its operator."""
+    """Returns where to note the agent's changes; `None` for a board without policies and for the server itself."""
     if agent == SYSTEM:
         return None
     if board.config.access or (permit is not None and permit.concerns(board.id)):

@@ -17,10 +17,17 @@ from ..ledger.rows import Steps, dumps, instant, micros, sql
 
 
 def any_() -> Steps[bool]:
+    """Tells whether the installation ever had an access token."""
     return bool((yield sql("token_any"), ())[0][0])
 
 
 def add(write: Write, token: AccessToken) -> Steps[None]:
+    """Stores a token, and records the owner for whom its agent acts.
+
+    Raises:
+        Conflict: there is a token with this id.
+        Refused: another valid token of the agent names another owner or another trust.
+    """
     if (yield from find(token.id)) is not None:
         raise Conflict(f"There is a token {token.id} already. Nothing was changed.")
     others = yield sql("token_owner_other"), (token.agent, token.owner, write.now)
@@ -42,6 +49,7 @@ def add(write: Write, token: AccessToken) -> Steps[None]:
 
 
 def keep(write: Write, tokens: Sequence[AccessToken]) -> Steps[None]:
+    """Stores those of the tokens that are missing, and updates when the others were revoked and last used."""
     for token in tokens:
         if (yield from find(token.id)) is None:
             yield from _insert(token)
@@ -54,6 +62,7 @@ def keep(write: Write, tokens: Sequence[AccessToken]) -> Steps[None]:
 
 
 def _insert(token: AccessToken) -> Steps[None]:
+    """Stores a token."""
     expires = None if token.expires_at is None else micros(token.expires_at)
     roles = dumps({board: role.value for board, role in sorted(token.roles.items())})
     scopes = dumps(sorted(token.scopes))
@@ -67,20 +76,28 @@ def _insert(token: AccessToken) -> Steps[None]:
 
 
 def find(id_: str) -> Steps[AccessToken | None]:
+    """Returns the token with this id, or `None`."""
     rows = yield sql("token"), (id_,)
     return _token(rows[0]) if rows else None
 
 
 def owner_of(now: int, agent: str) -> Steps[str | None]:
+    """Returns the owner that a valid token names for the agent, or `None`."""
     rows = yield sql("token_owner"), (agent, now)
     return str(rows[0][0]) if rows else None
 
 
 def all_() -> Steps[list[AccessToken]]:
+    """Returns all tokens, revoked and expired ones included."""
     return [_token(row) for row in (yield sql("tokens"), ())]
 
 
 def revoke(write: Write, id_: str) -> Steps[AccessToken]:
+    """Revokes the token from now on, and returns it.
+
+    Raises:
+        UnknownReference: there is no such token.
+    """
     yield sql("token_revoke"), (id_, write.now)
     token = yield from find(id_)
     if token is None:
@@ -89,11 +106,13 @@ def revoke(write: Write, id_: str) -> Steps[AccessToken]:
 
 
 def used(write: Write, at: Mapping[str, datetime]) -> Steps[None]:
+    """Records when tokens were last used; `at` maps ids to times."""
     for id_, when in at.items():
         yield sql("token_used"), (id_, micros(when))
 
 
 def _token(row: tuple[Any, ...]) -> AccessToken:
+    """Makes a token from its row."""
     id_, digest, agent, owner, roles, scopes, trust, created, expires, revoked, used_ = row
     return AccessToken(
         id=id_,

@@ -1,13 +1,13 @@
-"""Visibility of items: the one place that says who may see which, for statements and for rows.
+"""Visibility of items: the one place that defines who may see which item, for statements and for rows.
 
-Items and events have an `owner`: '' for what everybody sees, an agent's name for what only that agent does, and
-`team:` with the name of somebody for what all agents who act for them see. Statements say it in words that are
-written out when they are loaded:
+Items and events have an `owner`: '' if everybody may see them, an agent's name if only that agent may, and
+`team:` with an owner's name if all agents of that owner may. Statements use these words, which are replaced by
+SQL when the statements are loaded:
 
-* `VISIBLE(owner, ?n)`: the agent ?n may see it; '' is an agent who sees what everybody does and no more.
-* `PUBLIC(owner)`, `HIDDEN(owner)`: everybody may see it; not everybody.
-* `SHARED(one, other)`: whoever sees the other sees the one, whomever agents come to act for.
-* `NEAREST(owner, ?n)`: an order in which what everybody sees comes first, then the team's, then the agent's own.
+* `VISIBLE(owner, ?n)`: the agent ?n may see it; '' stands for an agent who sees only what everybody sees.
+* `PUBLIC(owner)`, `HIDDEN(owner)`: everybody may see it; not everybody may.
+* `SHARED(one, other)`: whoever sees the item of `other` sees that of `one`, even if agents change owners.
+* `NEAREST(owner, ?n)`: an order: items for everybody first, then the team's, then the agent's own.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _WORDS = {
     re.compile(rf"\bNEAREST\({_COLUMN}, {_AGENT}\)"): r"\1 = \2, \1",
 }
 TIMES = 3
-"""How often the agent is bound where `VISIBLE` is given a `?` without a number."""
+"""How many values `VISIBLE` needs for a `?` without a number: the agent each time."""
 
 
 def shared(one: str, other: str) -> bool:
-    """SHARED, of rows."""
+    """Tells whether all who see an item of owner `other` see one of owner `one`; the word SHARED, for rows."""
     return one in ("", other)
 
 
 def expanded(statement: str) -> str:
-    """A statement with the words above written out."""
+    """Returns the statement with the words above replaced by SQL."""
     for word, meaning in _WORDS.items():
         statement = word.sub(meaning, statement)
     return statement

@@ -1,4 +1,4 @@
-"""Adding to an entry: a draft that adds becomes one that writes the sum, where the entry cannot move any more."""
+"""Additions to an entry's number: inside the transaction, a draft that adds becomes one that writes the sum."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..ledger.rows import ItemRow
 
 
 def nothing_there(name: str) -> UnknownReference:
-    """What to raise where there is no entry to add to."""
+    """Returns the error for an addition to an entry that does not exist."""
     return UnknownReference(
         f"There is no entry '{name}' to add to. Nothing was changed; begin it with its first value: "
         f'{{"key": "{name}", "text": "0", "expected_version": 0}}.',
@@ -21,12 +21,12 @@ def nothing_there(name: str) -> UnknownReference:
 
 
 def summed(ledger: Ledger, row: ItemRow, draft: Draft) -> Draft:
-    """The draft with the sum for its text; one that adds nothing as it is.
+    """Returns the draft with the sum as its text; a draft that adds nothing is returned unchanged.
 
     Raises:
         UnknownReference: the entry was deleted.
-        InvalidInput: it holds no number, or the sum has too many digits.
-        RulesMoved: the board has rules, and they were held against another sum.
+        InvalidInput: its text is not a number, or the sum has too many digits.
+        RulesMoved: the board has rules of validation, which were checked against another sum.
     """
     if draft.add is None:
         return draft

@@ -1,4 +1,4 @@
-"""Amendments in the log: each value before and after a change without a new text, as far as it is short."""
+"""Amendments in the log: values before and after a change that leaves the text, in full if they are short."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from blackboard_mcp.protocols.answers import Amendment
 from ..ledger.rows import Steps, event_of, sql
 
 LONGEST = 500
-"""Characters of a value's JSON that an event holds; of a longer one it holds the length and the sha256."""
+"""The most characters of a value's JSON that an event stores; for a longer one it stores length and sha256."""
 LISTED = 20
-"""Changes of an item that are listed, the newest ones."""
+"""The most changes of an item that are listed, newest first."""
 
 
 def kept(value: int | str) -> Any:
-    """A column's value as an event holds it: numbers as they are, JSON as what it says."""
+    """Returns a column's value as an event stores it: a number as it is, JSON parsed.
+
+    Instead of JSON of more than `LONGEST` characters, it returns a map with its length and sha256.
+    """
     if not isinstance(value, str):
         return value
     if len(value) > LONGEST:
@@ -26,7 +29,7 @@ def kept(value: int | str) -> Any:
 
 
 def amendments(no: int, item: int, agent: str) -> Steps[tuple[Amendment, ...]]:
-    """The last changes of an item that an agent may see: of importance, tags, metadata and status."""
+    """Returns the last changes to an item's importance, tags, metadata and status, if the agent may see it."""
     found = []
     for row in (yield sql("amendments_of_item"), (no, item, agent, LISTED)):
         event = event_of(row)

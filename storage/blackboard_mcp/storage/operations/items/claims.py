@@ -1,8 +1,8 @@
-"""Claims: that an item supersedes or refutes another author's holds once that author agrees, or a debate says so.
+"""Claims: that an item supersedes or refutes another author's counts once that author agrees, or a debate says so.
 
-Until then it is shown on the item and changes nothing of it. The author agrees by what he posts with a `supports`
-edge to the claiming item. What is agreed to be superseded leaves as what its author superseded; what is agreed to be
-refuted is INVALIDATED, unless a debate is open about it, which then has to end.
+Until then the claim is shown on the item and changes nothing. The author agrees by posting an item with a
+`supports` edge to the claiming item. An item that its author agrees is superseded leaves as if the author had
+superseded it. An item that its author agrees is refuted becomes INVALIDATED, unless a debate about it is open.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ..ledger.rows import ItemRow, Steps, sql
 from . import retraction
 
 Replaced = tuple[ItemRow, ItemRow, bool]
-"""An item that is superseded, what supersedes it, and whether the first was retracted before."""
+"""A superseded item, the item that supersedes it, and whether the first was retracted before."""
 
 
 def agree(ledger: Ledger, row: ItemRow, cited: ItemRow) -> Steps[list[Replaced]]:
-    """What the author of an item agrees to by supporting, with `row`, what claims something of it.
+    """Applies the author's agreement: `row` supports `cited`, which claims something about the agent's own items.
 
-    What is refuted falls at once; what is superseded is returned, to leave at the end of the post.
+    Refuted items are invalidated at once. Superseded items are returned, to leave at the end of the post.
     """
     if row.type == ItemType.CRITIQUE or not cited.public:
         return []
@@ -41,7 +41,7 @@ def agree(ledger: Ledger, row: ItemRow, cited: ItemRow) -> Steps[list[Replaced]]
 
 
 def _hold(ledger: Ledger, source: ItemRow, kind: EdgeKind, target: ItemRow) -> Steps[list[Replaced]]:
-    """The claim holds from now on."""
+    """Records that the author agrees to a claim, with an event; returns the target if it is superseded."""
     fallen = yield from retraction.fallen(ledger, [target])
     asked = (ledger.no, source.number, str(kind), target.number, ledger.agent, ledger.now)
     yield sql("claim_agree"), asked
@@ -62,6 +62,7 @@ def _hold(ledger: Ledger, source: ItemRow, kind: EdgeKind, target: ItemRow) -> S
 
 
 def _fall(ledger: Ledger, source: ItemRow, target: ItemRow) -> Steps[None]:
+    """Invalidates the target of an agreed refutation, and notifies what rests on it."""
     data = {"status": [target.status, str(Status.INVALIDATED)], "refuted_by": source.id}
     seq = yield from ledger.emit(EventType.ITEM_CHANGED, target, data=data, concerns=[target.author])
     target.status, target.seq = str(Status.INVALIDATED), seq
@@ -72,7 +73,10 @@ def _fall(ledger: Ledger, source: ItemRow, target: ItemRow) -> Steps[None]:
 
 
 def contests(no: int, asked: str, agent: str) -> Steps[dict[int, tuple[Contest, ...]]]:
-    """What supersedes or refutes the items that a JSON list names, as far as an agent sees it."""
+    """Returns the items that supersede or refute the given ones, by number, as far as the agent may see them.
+
+    `asked` is a JSON list of numbers.
+    """
     found: dict[int, list[Contest]] = {}
     for target, kind, type_, number, author, agreed in (yield sql("contests"), (no, asked, agent)):
         contest = Contest(EdgeKind(kind), item_id(type_, number), author, bool(agreed))
@@ -81,23 +85,23 @@ def contests(no: int, asked: str, agent: str) -> Steps[dict[int, tuple[Contest, 
 
 
 def former(no: int, asked: str, agent: str) -> Steps[dict[int, int]]:
-    """How many items of its author each of the items has replaced."""
+    """Returns how many items of the same author each item replaced, by number; `asked` is a JSON list of numbers."""
     return dict((yield sql("former"), (no, asked, agent)))
 
 
 def sign(ledger: Ledger, row: ItemRow, *, undecided: bool) -> Steps[None]:
-    """Notes of a DECISION as it is written whether a decider writes it."""
+    """Records whether a DECISION was written by an agent who is not a decider."""
     if row.type == ItemType.DECISION:
         yield sql("undecided_put" if undecided else "undecided_drop"), (ledger.no, row.number)
 
 
 def undecided(no: int, asked: str) -> Steps[set[int]]:
-    """Those of the items that are decisions by who was no decider."""
+    """Returns those of the items that are decisions by an agent who was no decider."""
     return {row[0] for row in (yield sql("undecided_among"), (no, asked))}
 
 
 def adopted(no: int, asked: str, agent: str) -> Steps[dict[int, str]]:
-    """What took over those of some replies that were taken over."""
+    """Returns the id of the item that adopted each reply, by the reply's number; others are left out."""
     return {
         reply: item_id(type_, number) for reply, type_, number in (yield sql("adopted"), (no, asked, agent))
     }

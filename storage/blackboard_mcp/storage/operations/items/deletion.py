@@ -1,8 +1,8 @@
-"""Deleting entries: a tombstone takes the next version, and what rests on the entry is told.
+"""Deletion of entries: a tombstone takes the next version, and items that rest on the entry get a notice.
 
-Whoever may write a new version of an entry may delete it. The item stays, in the archive, with all of its former
-versions; a post to its key brings it back with the version after the tombstone's. What the guard holds cannot
-be deleted.
+Whoever may write a new version of an entry may delete it. The item stays in the archive with all of its former
+versions. A post to its key brings it back, with the version after the tombstone's. An item that the guard
+protects cannot be deleted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NOTHING = content_hash("")
 
 
 def missing(draft: Draft) -> UnknownReference | Conflict:
-    """What to raise where there is no entry to delete under the key of a draft."""
+    """Returns the error for a draft that deletes a key without an entry."""
     if draft.expected_version:
         return expected_none(draft)
     return UnknownReference(
@@ -33,7 +33,7 @@ def missing(draft: Draft) -> UnknownReference | Conflict:
 
 
 def expected_none(draft: Draft) -> Conflict:
-    """What to raise where a version is expected of a key that has none."""
+    """Returns the error for a draft that expects a version of a key that has no entry."""
     return Conflict(
         f"Key '{draft.key}' does not exist (version 0), and expected_version was {draft.expected_version}. "
         "Nothing was changed; post with expected_version=0 to create it.",
@@ -43,10 +43,10 @@ def expected_none(draft: Draft) -> Conflict:
 
 
 def expect(row: ItemRow, draft: Draft) -> None:
-    """Holds the version that a draft expects against the item; of a tombstone 0 fits as well.
+    """Compares the version that a draft expects with the item's; for a tombstone, 0 is right as well.
 
     Raises:
-        Conflict: it is another.
+        Conflict: they differ.
     """
     expected = draft.expected_version
     if expected is None or expected == row.version or (row.deleted and expected == 0):
@@ -65,12 +65,12 @@ def expect(row: ItemRow, draft: Draft) -> None:
 
 
 def delete(ledger: Ledger, row: ItemRow, draft: Draft) -> Steps[int]:
-    """Puts a tombstone in the place of an entry; the entry's number.
+    """Replaces an entry with a tombstone, and returns the entry's number.
 
     Raises:
-        InvalidInput: it is no entry, or not the one the draft says.
-        Conflict: another version was expected, or it is deleted already.
-        Refused: the guard holds it.
+        InvalidInput: the item is no entry, or has another key than the draft says.
+        Conflict: another version was expected, or the entry is deleted already.
+        Refused: the guard protects it.
     """
     pressure.keep_off(ledger, row)
     if row.key is None:
@@ -107,9 +107,10 @@ def delete(ledger: Ledger, row: ItemRow, draft: Draft) -> Steps[int]:
 
 
 def _free(ledger: Ledger, row: ItemRow) -> Steps[None]:
-    """
+    """Checks that the guard does not protect the item.
+
     Raises:
-        Refused: the guard holds the item; with who can change that.
+        Refused: it does; the error names the agents who can change that.
     """
     if not (yield from guard_index.protected_among(ledger.no, [row.number])):
         return

@@ -1,7 +1,8 @@
-"""Duplicates: an agent's own post again is not stored twice, and what a new post repeats or joins is remarked on.
+"""Duplicates: an agent's repeated post is not stored twice, and remarks say what a new post repeats or joins.
 
-A post is the same when type, text, edges and sight are, what it answers did not change since, and nothing is owed
-that it would meet. What happens may happen again in the same words: logs and results are never the same.
+A post repeats another if type, text, edges and visibility are the same. What it answers must not have changed
+since, and it must meet no duty. Logs and results never count as repeated, since an event may happen again in
+the same words.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from . import questions
 
 _AGAIN = frozenset({ItemType.LOG, ItemType.RESULT})
 _CRITIQUES = 5
-"""Most critiques that a remark names."""
+"""The most critiques that a remark names."""
 _BY_NUMBERS = 3
-"""Most remarks of a call on what differs in numbers only."""
+"""The most remarks of one call on findings that differ only in their numbers."""
 
 
 def find(ledger: Ledger, draft: Draft, edges: Sequence[tuple[EdgeKind, int]]) -> Steps[ItemRow | None]:
-    """The agent's own item that a draft says once more, if it stands and nothing happened to it since."""
+    """Returns the agent's own unchanged item that the draft repeats, or `None`."""
     kind = draft.type or ItemType.FACT
     if (
         draft.text is None
@@ -58,7 +59,10 @@ def find(ledger: Ledger, draft: Draft, edges: Sequence[tuple[EdgeKind, int]]) ->
 
 
 def repeat(ledger: Ledger, row: ItemRow, draft: Draft) -> Steps[tuple[str, ...]]:
-    """Brings the item back where it was archived; the fields of the draft that differ from it and are left alone."""
+    """Restores the repeated item if it is archived.
+
+    Returns the names of those fields in which the draft differs; they keep their old values.
+    """
     if row.zone == "archive":
         yield from ledger.restore(row, why=f"posted again by {ledger.agent}")
     differs = {
@@ -72,7 +76,11 @@ def repeat(ledger: Ledger, row: ItemRow, draft: Draft) -> Steps[tuple[str, ...]]
 def remarks(
     ledger: Ledger, items: Sequence[Item], endorsed: Iterable[int], same: Mapping[int, tuple[str, ...]]
 ) -> Steps[tuple[Remark, ...]]:
-    """What there is to say of what was just written, in order."""
+    """Returns the remarks on the items just written, in their order.
+
+    `endorsed` holds positions of items that were endorsed. `same` maps positions of repeated items to the fields
+    in which they differ.
+    """
     found: list[Remark] = []
     old = {*endorsed, *same}
     by_numbers = 0
@@ -93,13 +101,14 @@ def remarks(
 
 
 def repeated(items: Sequence[Item], same: Iterable[Sequence[Any]] = ()) -> tuple[Remark, ...]:
-    """What an idempotency key gives back of it: places and fields as they were remembered."""
+    """Returns the remarks on repeated items from the positions and fields stored under an idempotency key."""
     return tuple(
         Remark(place, RemarkKind.SAME, (items[place],), fields=tuple(fields)) for place, fields in same
     )
 
 
 def _claimed(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
+    """Returns a remark if the item claims to supersede or refute items of others."""
     targets = [e.target for e in item.edges if e.kind in (EdgeKind.SUPERSEDES, EdgeKind.REFUTES)]
     rows = yield from load_any(ledger.no, targets)
     others = [n for n in dict.fromkeys(targets) if rows[n].author != item.author and rows[n].public]
@@ -109,8 +118,11 @@ def _claimed(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
 
 
 def _asking(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
-    """Whose answers a question waits for; of what the item replies to, what is over, questions that wait still or
-    waited for it, and critiques that wait for others."""
+    """Returns remarks on questions and on replies.
+
+    They say whose answers a question waits for, which items that a reply answers are over, and whose answers the
+    question or critique still waits for.
+    """
     found: list[Remark] = []
     asks = item.type is ItemType.QUESTION
     if asks and (names := (yield from questions.waiting_for(ledger.no, item.number))):
@@ -135,6 +147,7 @@ def _asking(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
 
 
 def _criticised(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
+    """Returns a remark on earlier critiques of the same items, or on items that are over."""
     targets = [edge.target for edge in item.edges if edge.kind is EdgeKind.CRITIQUES]
     if not targets:
         return []
@@ -155,10 +168,11 @@ def _criticised(ledger: Ledger, place: int, item: Item) -> Steps[list[Remark]]:
 
 
 def _alike(ledger: Ledger, place: int, item: Item, *, numbers_too: bool) -> Steps[list[Remark]]:
+    """Returns a remark on an older finding that fell, or that differs only in its numbers."""
     known = {edge.target for edge in item.edges}
     said, but_for = fingerprint(item.text), outline(item.text) if numbers_too else ""
     asked = (ledger.no, said, but_for, str(item.type), item.number)
-    for number, fell in (yield sql("findings_alike"), asked):  # what fell comes first
+    for number, fell in (yield sql("findings_alike"), asked):  # findings that fell come first
         if number not in known:
             kind = RemarkKind.FALLEN if fell else RemarkKind.NUMBERS
             return [Remark(place, kind, (yield from _shown(ledger, [number])))]
@@ -166,9 +180,11 @@ def _alike(ledger: Ledger, place: int, item: Item, *, numbers_too: bool) -> Step
 
 
 def _shown(ledger: Ledger, wanted: Sequence[int]) -> Steps[tuple[Item, ...]]:
+    """Returns the items with these numbers, as the agent sees them."""
     rows = yield from load_any(ledger.no, wanted)
     return tuple((yield from values(ledger.board, [rows[number] for number in wanted], ledger.agent)))
 
 
 def _is_finding(kind: ItemType, text: str) -> bool:
+    """Tells whether the item can be compared as a finding: by its type, and by the length of its text."""
     return kind in FINDINGS and len(text) <= MAX_FINDING

@@ -1,4 +1,4 @@
-"""Edges of an item: which are new, and what follows from them for debates and for what is superseded."""
+"""Edges of an item: which are new, and what they cause in debates, questions and superseded items."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .claims import Replaced
 def fresh(
     ledger: Ledger, row: ItemRow, edges: tuple[tuple[EdgeKind, int], ...]
 ) -> Steps[tuple[tuple[EdgeKind, int], ...]]:
-    """Those of the edges that the item does not have yet: the others change nothing once more."""
+    """Returns those of the edges that the item does not have yet."""
     if not edges:
         return edges
     rows = yield sql("edges_touching"), (ledger.no, f"[{row.number}]")
@@ -36,9 +36,12 @@ def connect(
     edges: tuple[tuple[EdgeKind, int], ...],
     targets: dict[int, ItemRow],
 ) -> Steps[list[Replaced]]:
-    """Writes edges and does what follows from them for debates, answers and citations.
+    """Stores edges and applies their effects on debates, answers and citations.
 
-    What is replaced, by its author's word or agreement, is returned for `supersede`.
+    Returns the superseded items, by their author's own word or agreement, for `supersede`.
+
+    Raises:
+        InvalidInput: an edge leads to the item itself, or closes a cycle of `depends_on`.
     """
     listed = [targets[number] for kind, number in edges if kind is EdgeKind.SUPERSEDES]
     fallen = (yield from retraction.fallen(ledger, listed)) if listed else {}
@@ -58,7 +61,7 @@ def connect(
         if kind is EdgeKind.REPLIES_TO:
             yield from questions.answered(ledger, row, targets[number])
     if not row.public:
-        return []  # what not everybody sees moves nothing that others see
+        return []  # an item that some cannot see has no effect on what they see
     agreed: list[Replaced] = []
     for kind, number in edges:
         cited = targets[number]
@@ -76,9 +79,9 @@ def connect(
 
 
 def supersede(ledger: Ledger, replaced: Iterable[Replaced]) -> Steps[None]:
-    """Takes off the board what `connect` said is replaced, and tells those that cite it.
+    """Archives the items that `connect` returned, and notifies the items that cite them.
 
-    Comes last in a post, when the guard knows of the debates that the post opened or closed.
+    It must come last in a post, when the guard knows the debates that the post opened or closed.
     """
     for target, by, fallen in replaced:
         yield from questions.over(ledger, target, f"superseded by {by.id}")
@@ -89,8 +92,9 @@ def supersede(ledger: Ledger, replaced: Iterable[Replaced]) -> Steps[None]:
 
 
 def _supersede(ledger: Ledger, by: ItemRow, target: ItemRow) -> Steps[None]:
+    """Archives a superseded item, unless the guard protects it."""
     if target.zone != Zone.WORKING:
         return
     if (yield from guard_index.protected_among(ledger.no, [target.number])):
-        return  # it leaves in a later pass, once nothing holds it
+        return  # a later pass archives it, when the guard no longer protects it
     yield from ledger.archive(target, EventType.ITEM_SUPERSEDED, data={"by": by.id})

@@ -1,4 +1,4 @@
-"""Endorsement: the same finding from another agent is support of the first, and is not stored twice."""
+"""Endorsements: the same finding by another agent supports the first, and is not stored twice."""
 
 from __future__ import annotations
 
@@ -26,30 +26,32 @@ _PAGE = 200
 
 
 def _comparable(kind: str, text: str) -> bool:
+    """Tells whether a text can be compared as a finding: by its type and length."""
     return kind in FINDINGS and len(text) <= MAX_FINDING
 
 
 def remember(ledger: Ledger, row: ItemRow) -> Steps[None]:
-    """Keeps what a new item says, where somebody else may come to find the same."""
+    """Stores a new finding's fingerprints, if others may post the same finding."""
     if row.public and row.key is None and _comparable(row.type, row.text):
         yield from _remember(ledger.no, row.number, row.text)
 
 
 def _remember(no: int, number: int, text: str) -> Steps[None]:
+    """Stores the fingerprint of a text, and of its outline without numbers."""
     yield sql("finding_add"), (no, fingerprint(text), number)
     if but_for := outline(text):
         yield sql("finding_add"), (no, but_for, number)
 
 
 def forget(no: int, row: ItemRow) -> Steps[None]:
-    """Drops what is kept of what an item says."""
+    """Deletes the fingerprints of an item's text."""
     if row.public and row.key is None and _comparable(row.type, row.text):
         for said in (fingerprint(row.text), outline(row.text)):
             yield sql("finding_forget"), (no, said, row.number)
 
 
 def fill() -> Steps[None]:
-    """Keeps what the findings of an older file say."""
+    """Stores the fingerprints of all findings in a file of an older version."""
     place = (0, 0)
     while True:
         rows = yield sql("findings_page"), (*place, dumps(sorted(FINDINGS)), _PAGE)
@@ -62,10 +64,10 @@ def fill() -> Steps[None]:
 
 
 def find(ledger: Ledger, draft: Draft, edges: tuple[tuple[EdgeKind, int], ...]) -> Steps[ItemRow | None]:
-    """The oldest finding of somebody else that says what the draft says and nothing less, if one stands.
+    """Returns the oldest active finding of another agent that says everything that the draft says, or `None`.
 
-    The draft must be a plain finding: seen by the board, without key, status or time to live, and with
-    no edge that the other does not have or that answers, argues or replaces by itself.
+    The draft must be a plain finding: visible to the board, without key, status, expected version, time to live or
+    wish for agreement. Its edges must be of a shared kind and already belong to the other finding.
     """
     kind = draft.type or ItemType.FACT
     if (
@@ -96,9 +98,9 @@ def find(ledger: Ledger, draft: Draft, edges: tuple[tuple[EdgeKind, int], ...]) 
 
 
 def endorse(ledger: Ledger, row: ItemRow, draft: Draft) -> Steps[None]:
-    """Counts the agent once among those who say what `row` says; an archived finding comes back for it.
+    """Counts the agent once as endorsing the item, and restores the item if it is archived.
 
-    The item stays as it is: tags and metadata of the draft are kept with the endorsement.
+    The item does not change: the draft's tags and metadata are stored with the endorsement.
     """
     tags = list(draft.tags or ())
     first = yield (
@@ -113,7 +115,7 @@ def endorse(ledger: Ledger, row: ItemRow, draft: Draft) -> Steps[None]:
 
 
 def listed(board: str, agent: str, number: int, limit: int = 100) -> Steps[tuple[Endorsement, ...]]:
-    """Who said the same as an item, the first ones first; none of what the agent may not see."""
+    """Returns up to `limit` endorsements of an item, earliest first; none if the agent may not see the item."""
     row = yield from get_board(board)
     if not (yield from load(row.no, [number], agent)):
         return ()
@@ -124,10 +126,10 @@ def listed(board: str, agent: str, number: int, limit: int = 100) -> Steps[tuple
 def stances(
     no: int, asked: str, authors: dict[int, str]
 ) -> Steps[dict[int, tuple[tuple[str, ...], tuple[str, ...]]]]:
-    """Supporters and opponents of the items that a JSON list names; `authors` says who wrote each.
+    """Returns pairs of supporters and opponents, by item number.
 
-    One agent for each owner, the first to say so; nobody who acts for the author's owner. Whoever opposes
-    an item is not among its supporters.
+    `asked` is a JSON list of numbers; `authors` maps them to their authors. Each owner counts once, by its first
+    agent; the author's owner does not count. Who opposes an item is not among its supporters.
     """
     rows = yield sql("stances"), (no, asked)
     if not rows:

@@ -1,4 +1,4 @@
-"""Ids as they were written: the number decides, but a letter of another type is a sign of a mistake."""
+"""Ids as callers wrote them: only the number counts, but the letter of another type suggests a mistake."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..ledger.rows import ItemRow
 
 
 def check_letters(draft: Draft, found: Mapping[int, ItemRow]) -> None:
-    """Refuses an id with the letter of another type: the caller may well mean another item.
+    """Refuses an id with the letter of another type, since the caller may mean another item.
 
     Raises:
-        InvalidInput: one has.
+        InvalidInput: an id has the wrong letter.
     """
     for ref in draft.letters:
         if ref.number in found and is_misnamed(ref, found[ref.number].type):

@@ -1,4 +1,4 @@
-"""Posting: new items, new versions of entries, and changes of what may change."""
+"""Posting: new items, new versions of entries, and changes to other fields."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from .ids import check_letters
 
 _MICROS = 1_000_000
 _CITED_IDS = 32
-"""Ids of each kind of edge that the event of a post has."""
+"""The most ids of one kind of edge that the event of a post holds."""
 _SEEN_BY = {
     Visibility.BOARD: "visible to the board",
     Visibility.TEAM: "visible to your team",
@@ -58,10 +58,12 @@ _SEEN_BY = {
 
 @dataclass(slots=True)
 class Written:
-    """What drafts came to: in their order the number of the item that each made, changed, endorsed or repeated.
+    """The results of drafts.
 
-    `endorsed` are the places (from 0) of those that endorsed an item, `same` of those that repeat one of the
-    agent's own, with the fields in which they differ from it.
+    Attributes:
+        placed: for each draft, the number of the item that it created, changed, endorsed or repeated.
+        endorsed: the positions, from 0, of drafts that endorsed an item.
+        same: maps positions of drafts that repeat an own item to the fields in which they differ from it.
     """
 
     placed: list[int] = field(default_factory=list)
@@ -79,12 +81,12 @@ def post(
     once: Once | None = None,
     look: int = 0,
 ) -> Steps[Posted]:
-    """All of the drafts or none.
+    """Stores all of the drafts or none; creates the board with `config` if it does not exist.
 
     Raises:
-        UnknownReference: an edge or id names what is not there.
-        Conflict: an expected version or a status moved.
-        Refused: the board is closed, or the change is not this agent's to make.
+        UnknownReference: an edge or id names an item that does not exist.
+        Conflict: a version or status is not the expected one.
+        Refused: the board takes no posts, or this agent may not make a change.
     """
     ledger = yield from create_ledger(write, board, agent, config)
     if once is not None:
@@ -109,13 +111,13 @@ def post(
 
 
 def apply(ledger: Ledger, drafts: Sequence[Draft]) -> Steps[Written]:
-    """Writes the drafts in order within an open ledger: what `post` does between opening and closing it.
+    """Writes the drafts in order, within an open ledger that the caller closes.
 
     Raises:
-        UnknownReference: an edge or id names what is not there.
-        Conflict: an expected version or a status moved.
-        RulesMoved: a draft was not checked against the board's rules of validation, or counted by its tokenizer.
-        Refused: the board is closed, or a change is not this agent's to make.
+        UnknownReference: an edge or id names an item that does not exist.
+        Conflict: a version or status is not the expected one.
+        RulesMoved: a draft was not checked by the board's present rules, or not counted by its present tokenizer.
+        Refused: the board takes no posts, or this agent may not make a change.
     """
     if ledger.board.lifecycle is not Lifecycle.OPEN:
         raise Refused(
@@ -150,7 +152,7 @@ def apply(ledger: Ledger, drafts: Sequence[Draft]) -> Steps[Written]:
             raise type(error)(words, **{"place": place, **error.facts}) from error
     if ledger.changes is not None:
         ledger.changes.place = 0
-    # What not everybody sees is not counted where everybody looks.
+    # Posts that some cannot see are not counted, since everybody may see the count.
     shown = {
         n
         for n, d in zip(placed, drafts, strict=True)
@@ -161,7 +163,7 @@ def apply(ledger: Ledger, drafts: Sequence[Draft]) -> Steps[Written]:
 
 
 def _answer(ledger: Ledger, drafts: Sequence[Draft], written: Written) -> Steps[list[Item]]:
-    """The items as they stand now. New ones that cite nothing are as they were written: no need to look."""
+    """Returns the items as they are now. New items without edges and status are not read again."""
     placed = written.placed
     if all(
         n in ledger.fresh and not d.edges and d.status is None and not d.undecided and d.agree is None
@@ -179,7 +181,8 @@ def _answer(ledger: Ledger, drafts: Sequence[Draft], written: Written) -> Steps[
 
 
 def _repeated(ledger: Ledger, kept: Any, look: int) -> Steps[Posted]:
-    listed, seq, *more = kept  # older files have numbers alone, the oldest no endorsements
+    """Returns the answer to a repeated post from what was stored under its idempotency key."""
+    listed, seq, *more = kept  # older versions stored numbers only, and the oldest no endorsements
     items = yield from as_written(
         ledger, [pair if isinstance(pair, list) else [pair, None] for pair in listed]
     )
@@ -197,10 +200,12 @@ def _repeated(ledger: Ledger, kept: Any, look: int) -> Steps[Posted]:
 
 
 def as_written(ledger: Ledger, named: Sequence[Sequence[Any]]) -> Steps[list[Item]]:
-    """Items, each by number and version, with that version; what else changed of them is shown as it is now.
+    """Returns items in given versions; everything that has no versions is shown as it is now.
+
+    `named` holds pairs of number and version; `None` means the present version.
 
     Raises:
-        UnknownReference: one is not for the agent any more.
+        UnknownReference: the agent may no longer see one of them.
     """
     known = yield from load_visible(ledger.no, [number for number, _ in named], ledger.agent, ledger.board.id)
     rows: list[ItemRow] = []
@@ -211,7 +216,7 @@ def as_written(ledger: Ledger, named: Sequence[Sequence[Any]]) -> Steps[list[Ite
 
 
 def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
-    """The number of the item that the draft made, changed, endorsed or repeated."""
+    """Applies one draft, and returns the number of the item that it created, changed, endorsed or repeated."""
     placed = written.placed
     said = ((kind, target if target >= 0 else _earlier(placed, target)) for kind, target in draft.edges)
     edges = tuple(dict.fromkeys(said))
@@ -248,10 +253,10 @@ def _place(ledger: Ledger, draft: Draft, written: Written) -> Steps[int]:
 
 
 def _entry(ledger: Ledger, key: str, visibility: Visibility | None) -> Steps[ItemRow | None]:
-    """The entry that a post to a key is for.
+    """Returns the entry that a post to a key changes, or `None`.
 
-    Not said where: the agent's own private one before its team's before the shared one, and what stands before
-    tombstones, as in reading.
+    Existing entries come before tombstones. Without a visibility, the agent's own entry comes before its team's, and
+    that before the board's, as in reading.
     """
     listed: list[tuple[int, int]] = []
     for owner in (yield from marks(ledger.agent, visibility)):
@@ -271,7 +276,7 @@ def _write(
     edges: tuple[tuple[EdgeKind, int], ...],
     targets: dict[int, ItemRow],
 ) -> Steps[int]:
-    """Changes an item that is there, or deletes it."""
+    """Changes or deletes an existing item, and returns its number."""
     draft = additions.summed(ledger, row, draft)
     yield from request_rows.keep_off(ledger, draft, row)
     noting.written(ledger, row, draft, edges, targets)
@@ -282,6 +287,7 @@ def _write(
 
 
 def _earlier(placed: list[int], place: int) -> int:
+    """Returns the number of an earlier item of the batch; `place` is -1 for the first."""
     index = -place - 1
     if index >= len(placed):
         raise InvalidInput(
@@ -294,6 +300,7 @@ def _earlier(placed: list[int], place: int) -> int:
 def _create(
     ledger: Ledger, draft: Draft, edges: tuple[tuple[EdgeKind, int], ...], targets: dict[int, ItemRow]
 ) -> Steps[int]:
+    """Stores a new item, applies the effects of its edges and status, and returns its number."""
     kind = draft.type or ItemType.FACT
     if draft.text is None:
         raise InvalidInput("A new item needs text. Nothing was changed.")
@@ -334,7 +341,7 @@ def _create(
     concerns += yield from watchers_of(ledger.no, row)
     data = {str(k): [item_id(targets[t].type, t) for kk, t in edges if kk == k] for k in dict(edges)}
     if any(t not in known for _, t in edges):
-        data = {}  # the log says nothing of an item to those who may not see it
+        data = {}  # the event must not name items that some of its readers may not see
     asks = yield from questions.whom(ledger, row, edges, targets)
     if asks:
         pressure.weigh_question(ledger)
@@ -354,15 +361,17 @@ def _create(
 
 
 def _short(data: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Returns the ids of each kind of edge, cut to the number that an event holds."""
     return {kind: ids[:_CITED_IDS] for kind, ids in data.items()}
 
 
 def _expiry(now: int, ttl: int | None) -> int | None:
+    """Returns the time when a time to live ends, in microseconds since 1970; `None` for none."""
     return None if ttl is None else now + ttl
 
 
 def _lasting(seconds: float | None) -> int | None:
-    """A time to live in microseconds; 0 is said to end one."""
+    """Returns a time to live in microseconds; `None` for `None` and for 0, which removes one."""
     return None if not seconds else max(1, round(seconds * _MICROS))
 
 
@@ -373,7 +382,15 @@ def _change(
     edges: tuple[tuple[EdgeKind, int], ...],
     targets: dict[int, ItemRow],
 ) -> Steps[int]:
-    """A new version of an entry, or another status, importance, tags, metadata, edges or time to live."""
+    """Writes a new version of an entry, or another status, importance, tags, metadata, edges or time to live.
+
+    Returns the item's number.
+
+    Raises:
+        InvalidInput: the draft changes what is fixed: the type, the key, or the text of an item without key.
+        Conflict: another version was expected, or the item was deleted or forgotten.
+        Refused: only the author may make the change, or nobody.
+    """
     pressure.keep_off(ledger, row)
     deletion.expect(row, draft)
     if draft.text is None:
@@ -523,7 +540,11 @@ def _change(
 
 
 def _check_summary(row: ItemRow, draft: Draft, edges: Sequence[tuple[EdgeKind, int]]) -> None:
-    """A summary is what its sources made it: its author may take it back, and no more."""
+    """Checks that the draft leaves a summary's importance, metadata and edges, which never change.
+
+    Raises:
+        Refused: it does not.
+    """
     fixed = [name for name in ("importance", "metadata") if getattr(draft, name) is not None]
     if any(kind is not EdgeKind.ANALYZED_BY for kind, _ in edges):
         fixed.append("edges")

@@ -1,10 +1,11 @@
-"""Questions that agents put to each other by name: who owes an answer, and what ends that.
+"""Questions that agents ask each other by name: who owes an answer, and what ends that.
 
-A QUESTION asks whom it mentions with an @; where it mentions nobody, the author of what it replies to. Each
-of them owes an answer (`Duty.RESPOND` in no debate), and the question stays while one does. What an asked
-agent replies meets its own duty. Where one alone is asked, an ANSWER by anybody lets it off; of several each is
-asked for its own answer, whoever else gave one. The end of the question lets off all: its author resolves,
-withdraws or supersedes it, or the board's time for answers is over. Requests are kept apart.
+A QUESTION asks the agents that it mentions with an @. Without an @ it asks known agents that its text addresses
+by name, else the authors of what it replies to. Each of them owes an answer (`Duty.RESPOND` in no debate), and the
+question stays in working memory as long as one does. The reply of an asked agent meets its own duty. If only one
+agent is asked, anybody's ANSWER frees it; if several are, each owes its own answer. The end of the question frees
+all: its author resolves, withdraws or supersedes it, or the board's time for answers is over. Requests between
+agents are handled elsewhere.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from ..ledger.principals import audience
 from ..ledger.rows import ItemRow, Steps, dumps, sql
 
 MOST_ASKED = 8
-"""Most agents whom one question asks: those it names first."""
+"""The most agents whom one question asks: those that it names first."""
 _LOOKED_AT = 20_000
-"""Characters of a text that are searched for names."""
+"""The characters at the start of a text that are searched for names."""
 _NO_ANSWERS = (ItemType.QUESTION, ItemType.CRITIQUE)
 
 
 def mentioned(text: str) -> list[str]:
-    """Whom a text names with an @, in order."""
+    """Returns the agents that a text mentions with an @, in order."""
     return mentions(text[:_LOOKED_AT])
 
 
 def _called(no: int, text: str) -> Steps[list[str]]:
-    """Whom a text without an @ speaks to by name, of those whom the board knows."""
+    """Returns the agents known on the board that a text without an @ addresses by name."""
     said = [name for names in called(text) for name in names]
     if not said:
         return []
@@ -50,7 +51,7 @@ def whom(
     edges: Iterable[tuple[EdgeKind, int]],
     targets: Mapping[int, ItemRow],
 ) -> Steps[list[str]]:
-    """Those whom an item asks: nobody, unless it is a question."""
+    """Returns the agents whom an item asks; empty unless it is a question."""
     if row.type != ItemType.QUESTION or ledger.asking:
         return []
     names = mentioned(row.text) or (yield from _called(ledger.no, row.text))
@@ -62,7 +63,7 @@ def whom(
 
 
 def ask(ledger: Ledger, row: ItemRow, names: Sequence[str]) -> Steps[None]:
-    """They owe an answer from now on."""
+    """Records that the agents owe an answer from now on."""
     for name in names:
         yield sql("obligation_add"), (ledger.no, name, row.number, str(Duty.RESPOND), 0, ledger.now)
     if names:
@@ -70,7 +71,10 @@ def ask(ledger: Ledger, row: ItemRow, names: Sequence[str]) -> Steps[None]:
 
 
 def answered(ledger: Ledger, row: ItemRow, cited: ItemRow) -> Steps[None]:
-    """What an item that replies to a question does: its author has answered; an ANSWER lets off who alone was asked."""
+    """Applies a reply to a question.
+
+    The reply meets its author's own duty. An ANSWER also frees the other agent, if only one was asked.
+    """
     if cited.type != ItemType.QUESTION or not visibility.shared(row.owner, cited.owner):
         return
     if ItemType(row.type) in _NO_ANSWERS:
@@ -91,9 +95,10 @@ def answered(ledger: Ledger, row: ItemRow, cited: ItemRow) -> Steps[None]:
 
 
 def want_words(ledger: Ledger, question: ItemRow) -> Steps[None]:
-    """
+    """Refuses an acknowledgement by an agent who owes an answer to the question.
+
     Raises:
-        Conflict: the agent owes an answer to a question, and nothing else: an acknowledgement is none.
+        Conflict: the agent owes an answer, and nothing else.
     """
     rows = yield sql("obligations_of_item"), (ledger.no, question.number)
     mine = [row for row in rows if row[0] == ledger.agent and row[3] == ObligationState.OUTSTANDING]
@@ -107,13 +112,13 @@ def want_words(ledger: Ledger, question: ItemRow) -> Steps[None]:
 
 
 def over(ledger: Ledger, row: ItemRow, why: str) -> Steps[None]:
-    """The question is over: nobody owes an answer any more."""
+    """Frees all who still owe an answer to a question, because it is over; `why` is the reason in words."""
     if row.type == ItemType.QUESTION:
         yield from let_off(ledger, row, (yield from _waiting(ledger.no, row)), why)
 
 
 def let_off(ledger: Ledger, question: ItemRow, rows: Rows, why: str) -> Steps[None]:
-    """Some owe no answer any more, with an event each that tells them and the asker."""
+    """Frees agents from owing an answer, each with an event for it and for the asker. `rows` are obligations."""
     for owed in rows:
         yield from _set(ledger, owed, ObligationState.WAIVED, why)
         yield from ledger.emit(
@@ -125,7 +130,7 @@ def let_off(ledger: Ledger, question: ItemRow, rows: Rows, why: str) -> Steps[No
 
 
 def lapse(ledger: Ledger, seconds: int, most: int) -> Steps[None]:
-    """Lets lapse what nobody answered in so many seconds, the longest waiting first."""
+    """Frees agents who did not answer within `seconds`, longest waiting first, at most `most`."""
     rows = yield sql("questions_unanswered"), (ledger.no, ledger.now - seconds * 1_000_000, most)
     items = yield from load_any(ledger.no, [owed[1] for owed in rows])
     for owed in rows:
@@ -133,27 +138,31 @@ def lapse(ledger: Ledger, seconds: int, most: int) -> Steps[None]:
 
 
 def waiting_for(no: int, question: int) -> Steps[list[str]]:
-    """Whose answers the question waits for."""
+    """Returns the agents whose answers the question waits for."""
     rows = yield from _asked(no, question)
     return [owed[0] for owed in rows if owed[3] == ObligationState.OUTSTANDING]
 
 
 def _waiting(no: int, question: ItemRow) -> Steps[Rows]:
+    """Returns the obligations to answer the question that are outstanding."""
     rows = yield from _asked(no, question.number)
     return [owed for owed in rows if owed[3] == ObligationState.OUTSTANDING]
 
 
 def _asked(no: int, question: int) -> Steps[Rows]:
+    """Returns all obligations to answer the question, met ones included."""
     rows = yield sql("obligations_of_item"), (no, question)
     return [r for r in rows if r[2] == Duty.RESPOND and r[4] == 0]
 
 
 def _set(ledger: Ledger, owed: Sequence[object], state: ObligationState, why: str) -> Steps[None]:
+    """Sets the state of an obligation, with the reason."""
     agent, item, duty, _state, debate, _reason, _since = owed
     yield sql("obligation_set"), (ledger.no, agent, item, duty, debate, str(state), why)
 
 
 def _lasting(seconds: int) -> str:
+    """Returns a duration in words, such as "2 hours"."""
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= length and seconds % length == 0:
             count = seconds // length

@@ -1,13 +1,13 @@
-"""Retraction: what rests on a withdrawn, invalidated, superseded or deleted item gets a notice that says so.
+"""Retraction: items that rest on a withdrawn, invalidated, superseded or deleted item get a notice.
 
-An item rests on what it `depends_on`, is `derived_from` or `supports`, and an analysis on what is
-`analyzed_by` it. Notices are passed on over `depends_on` and `derived_from` as far as they lead, live or
-archived; who merely supports something does not pass them on. From what not everybody sees they reach nothing
-that others see. Each marked item has one event for each retraction.
+An item rests on the items that it `depends_on`, is `derived_from` or `supports`; an analysis rests on the item
+that is `analyzed_by` it. Notices pass along all chains of `depends_on` and `derived_from`, to live and archived
+items; an item that merely supports another does not pass them on. From an item that some cannot see, no notice
+reaches an item that they see. Each marked item gets one event for each retraction.
 
-A new version of an entry clears its notices, after a delete as well: it was written knowing them. What it
-cites again in the same post gives them anew. Notices that others got because of the entry stay with them
-until they have a new version themselves: they rest on what was said then.
+A new version of an entry clears its notices, also after a deletion, because its writer knew them. Sources
+that it cites again in the same post bring them back. Notices that other items got because of the entry stay
+until these items have a new version, because they rest on what the entry said before.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from ..ledger.rows import ItemRow, Steps, numbers, sql
 SUPERSEDED = "SUPERSEDED"
 DELETED = "DELETED"
 AT_ONCE = 200
-"""Items told in the transaction of the retraction, and in each one after it."""
+"""The most items that get a notice in one transaction."""
 _INHERITED = 200
-"""Most notices an item takes over from what it cites; more would only say the same again."""
+"""The most notices that an item inherits from the items that it cites; more would add nothing new."""
 _WAYS = {
     1: EdgeKind.DEPENDS_ON,
     2: EdgeKind.DERIVED_FROM,
@@ -44,7 +44,7 @@ _FALLEN = (Status.WITHDRAWN, Status.INVALIDATED)
 
 @dataclass(frozen=True, slots=True)
 class _Notice:
-    """That `source` was retracted, and by way of what an item rests on it."""
+    """A notice: `source` was retracted as `status`, and an item rests on it by an edge `kind` to `via`."""
 
     source: int
     status: str
@@ -54,9 +54,9 @@ class _Notice:
 
 
 def retract(ledger: Ledger, row: ItemRow, status: str, successor: int | None = None) -> Steps[None]:
-    """Tells what rests on `row`; what is too much for this transaction is left to `spread`.
+    """Sends notices to the items that rest on `row`, and ends requests to agree to it.
 
-    Nobody is asked to agree to it any more.
+    `status` says how it was retracted, `successor` what superseded it. Notices beyond `AT_ONCE` are left to `spread`.
     """
     yield from agreements.end(ledger, row, status)
     yield sql("spreading_add"), (ledger.no, row.number, row.number, status, successor, ledger.agent)
@@ -64,7 +64,7 @@ def retract(ledger: Ledger, row: ItemRow, status: str, successor: int | None = N
 
 
 def spread(write: Write, board: str) -> Steps[bool]:
-    """Tells the next ones of retractions under way on a board; whether there are more."""
+    """Sends the next notices of unfinished retractions on a board, and tells whether more are left."""
     ledger = yield from open_ledger(write, board, SYSTEM)
     yield from _spread(ledger, AT_ONCE, 0)
     yield from ledger.close()
@@ -72,12 +72,12 @@ def spread(write: Write, board: str) -> Steps[bool]:
 
 
 def boards_waiting() -> Steps[list[str]]:
-    """Boards with retractions under way."""
+    """Returns the boards with unfinished retractions."""
     return [row[0] for row in (yield sql("spreading_boards"), ())]
 
 
 def clear(ledger: Ledger, row: ItemRow) -> Steps[None]:
-    """A new version rests on nothing yet."""
+    """Deletes an item's notices, because it has a new version."""
     yield sql("retractions_clear"), (ledger.no, row.number)
 
 
@@ -89,9 +89,9 @@ def cite(
     *,
     aware: bool = False,
 ) -> Steps[None]:
-    """Marks what by new edges of `row` rests on something retracted before.
+    """Gives notices for sources that were retracted before `row` cited them by these new edges.
 
-    `aware`: the text tells of its sources as they stand, so that only what these rest on is news.
+    `aware` says that the text already tells how its sources stand; then only what they rest on matters.
     """
     listed = list(edges)
     resting: list[tuple[EdgeKind, int]] = []
@@ -127,7 +127,7 @@ def _inherit(
     *,
     aware: bool,
 ) -> Steps[None]:
-    """Collects what `row` has to be told by these edges, each source once, the closest way."""
+    """Adds to `notices` what `row` gets by these edges: one notice for each source, by the closest way."""
     order = list(_WAYS.values())
     resting = sorted(resting, key=lambda e: order.index(e[0]))
     replaced: set[int] | None = None
@@ -149,12 +149,12 @@ def _inherit(
 
 
 def _replaces(ledger: Ledger, number: int) -> Steps[set[int]]:
-    """What an item supersedes: of that it need not be told."""
+    """Returns the numbers of items that an item supersedes; it gets no notices of those."""
     return {row[0] for row in (yield sql("superseded_by"), (ledger.no, number))}
 
 
 def fallen(ledger: Ledger, rows: Sequence[ItemRow]) -> Steps[dict[int, tuple[str, int | None]]]:
-    """Those of the items that are retracted, with how, and by what each was superseded."""
+    """Returns the retracted ones of the items by number, with the status and the successor's number or `None`."""
     by_number = {row.number: row for row in rows}
     gone: dict[int, tuple[str, int | None]] = {}
     for number, successor in (yield sql("successors"), (ledger.no, numbers(by_number))):
@@ -167,7 +167,7 @@ def fallen(ledger: Ledger, rows: Sequence[ItemRow]) -> Steps[dict[int, tuple[str
 
 
 def _told(source: ItemRow, row: ItemRow) -> Steps[bool]:
-    """Whether a notice may go from one item to the other; none leaves an item that some cannot see."""
+    """Tells whether a notice may pass from `source` to `row`: all who see `row` must see `source`."""
     if sight.shared(source.owner, row.owner):
         return True
     return row.visibility is Visibility.PRIVATE and bool((yield from audience(source.owner, [row.owner])))
@@ -182,7 +182,10 @@ def _mark(
     names: dict[int, ItemRow] | None = None,
     watchers: Sequence[str] | None = None,
 ) -> Steps[None]:
-    """Gives an item those of the notices it does not have, with one event, and passes them on."""
+    """Gives an item those of the notices that it lacks, with one event, and queues them for the items that rest on it.
+
+    `names` holds rows of the items that the notices name, and `watchers` the item's watchers, if they are known.
+    """
     known: dict[int, str] = dict((yield sql("retractions_known"), (ledger.no, row.number)))
     new = [notice for notice in notices if notice.source not in known]
     closer = [
@@ -227,7 +230,7 @@ def _mark(
 
 
 def _spread(ledger: Ledger, room: int, source: int) -> Steps[None]:
-    """Tells up to about `room` items of one retraction, or of any where `source` is 0."""
+    """Sends notices to about `room` items, of the retraction of item `source`, or of any retraction if it is 0."""
     while room > 0:
         rows = yield sql("spreading_next"), (ledger.no, source)
         if not rows:
@@ -261,12 +264,16 @@ def _spread(ledger: Ledger, room: int, source: int) -> Steps[None]:
 
 
 def _brief(ledger: Ledger, wanted: Iterable[int]) -> Steps[dict[int, ItemRow]]:
+    """Returns items without texts and metadata, by number."""
     rows = yield sql("items_brief"), (ledger.no, numbers(wanted))
     return {row[1]: ItemRow(*row) for row in rows}
 
 
 def notices(no: int, asked: str, agent: str) -> Steps[dict[int, list[Retraction]]]:
-    """Retraction notices of the items that a JSON list names, oldest first, as far as the agent sees what they name."""
+    """Returns the notices of items by number, oldest first, as far as the agent may see the items that they name.
+
+    `asked` is a JSON list of numbers.
+    """
     given: dict[int, list[Retraction]] = {}
     for item, type_, source, status, kind, via_type, via, by_type, by in (
         yield sql("retractions"), (no, asked, agent)

@@ -1,4 +1,4 @@
-"""Statuses that posts set: moves along declared transitions, and what each does to debates about the item."""
+"""Statuses that posts set: the allowed transitions, and their effects on debates about the item."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ from . import questions, retraction
 
 
 def set_status(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:
-    """Moves an item along a declared transition, or refuses."""
+    """Moves an item to another status, with the effects on debates, agreements and citing items.
+
+    Raises:
+        Conflict: no transition leads there from the present status.
+        Refused: only the author or a debate may change the status so.
+    """
     current = Status(row.status)
     if status not in TRANSITIONS[current]:
         allowed = ", ".join(sorted(TRANSITIONS[current])) or "none: that status is final"
@@ -83,7 +88,7 @@ def set_status(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:
 
 
 def _restate(ledger: Ledger, row: ItemRow, status: Status) -> Steps[None]:
-    """Another status, with its event."""
+    """Writes the new status, with its event."""
     seq = yield from ledger.emit(
         EventType.ITEM_CHANGED, row, data={"status": [row.status, str(status)]}, concerns=[row.author]
     )

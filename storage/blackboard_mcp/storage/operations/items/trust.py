@@ -1,4 +1,4 @@
-"""Trust in items: that of the least trusted of their writers, or of the items that they summarise."""
+"""Trust in items: the lowest trust among their writers, or among the items that they summarise."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _RANKED = (Trust.LOW, Trust.NORMAL, Trust.HIGH)
 
 
 def lowest(trusts: Iterable[Trust]) -> Trust:
-    """The least of them; `NORMAL` of none."""
+    """Returns the lowest of them; `NORMAL` if there are none."""
     return min(trusts, key=_RANKED.index, default=Trust.NORMAL)
 
 
 def set_trust(write: Write, agent: str, trust: Trust) -> Steps[None]:
-    """What the agent posts from now on is to be relied on so far."""
+    """Sets the trust in what the agent posts from now on."""
     if trust is Trust.NORMAL:
         yield sql("agent_trust_drop"), (agent,)
     else:
@@ -26,24 +26,25 @@ def set_trust(write: Write, agent: str, trust: Trust) -> Steps[None]:
 
 
 def trust_of_agent(agent: str) -> Steps[Trust]:
+    """Returns the trust that an agent's posts get; `NORMAL` if none was set."""
     rows = yield sql("agent_trust"), (agent,)
     return Trust(rows[0][0]) if rows else Trust.NORMAL
 
 
 def trusts(no: int, asked: Iterable[int]) -> Steps[dict[int, Trust]]:
-    """Of those of the items that are not relied on as usual, how far they are."""
+    """Returns the trust in those of the items whose trust is not `NORMAL`, by number."""
     return {row[0]: Trust(row[1]) for row in (yield sql("trust_of"), (no, numbers(asked)))}
 
 
 def posted(no: int, number: int, agent: str) -> Steps[None]:
-    """A new item is relied on as its author is."""
+    """Gives a new item the trust in its author."""
     trust = yield from trust_of_agent(agent)
     if trust is not Trust.NORMAL:
         yield sql("item_trust_put"), (no, number, str(trust))
 
 
 def lower(no: int, number: int, others: Iterable[Trust]) -> Steps[None]:
-    """The item is relied on no further than any of `others`."""
+    """Lowers the trust in an item to the lowest of `others`, if that is lower."""
     found = yield from trusts(no, [number])
     before = found.get(number, Trust.NORMAL)
     trust = lowest([before, *others])
@@ -56,12 +57,12 @@ def lower(no: int, number: int, others: Iterable[Trust]) -> Steps[None]:
 
 
 def summarised(no: int, number: int, sources: Iterable[int]) -> Steps[None]:
-    """A summary is relied on no further than any of its sources, nor than who wrote it."""
+    """Lowers the trust in a summary to the lowest among its sources."""
     listed = list(sources)
     found = yield from trusts(no, listed)
     yield from lower(no, number, [found.get(source, Trust.NORMAL) for source in listed])
 
 
 def rewritten(no: int, number: int, agent: str) -> Steps[None]:
-    """An entry is relied on no further than any of those who wrote it."""
+    """Lowers the trust in an entry to that in the agent who wrote a new version."""
     yield from lower(no, number, [(yield from trust_of_agent(agent))])

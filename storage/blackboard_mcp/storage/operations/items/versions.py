@@ -1,4 +1,4 @@
-"""The versions of an item: who wrote each, when, and what it was, without the texts."""
+"""The versions of an item: who wrote each and when, with their facts but without texts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from .amendments import amendments
 def versions(
     board: str, agent: str, of: int | str, *, upto: int | None = None, limit: int = 50
 ) -> Steps[Versions | None]:
-    """Versions of an item, newest first, from `upto` down; `None` where the agent sees no such item."""
+    """Returns at most `limit` versions of an item, newest first; `None` if the agent sees no such item.
+
+    `of` is its number or key. `upto` is the newest version wanted; without it the latest amendments come along.
+
+    Raises:
+        UnknownReference: the board does not exist.
+    """
     row = yield from get_board(board)
     if isinstance(of, str):
         item = (yield from entries(row.no, agent, [of])).get(of)

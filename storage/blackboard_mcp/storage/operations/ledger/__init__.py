@@ -1,1 +1,1 @@
-"""A board inside a transaction: its rows, its log, its counters, and calls that apply once."""
+"""A board inside a transaction: its rows, log and counters, and calls that apply only once."""

@@ -1,4 +1,4 @@
-"""Boards: coming into being, core and configuration."""
+"""Boards: creation, core and configuration."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from .rows import BoardRow, Steps, config_json, core_json, sql
 
 
 def ensure(write: Write, board: str, agent: str, config: BoardConfig) -> Steps[Board]:
+    """Returns the board, and creates it with `config` if it does not exist."""
     ledger = yield from create_ledger(write, board, agent, config)
     if ledger.board.seq >= ledger.first_seq:
         yield from ledger.close()
@@ -28,11 +29,13 @@ def ensure(write: Write, board: str, agent: str, config: BoardConfig) -> Steps[B
 
 
 def find(board: str) -> Steps[Board | None]:
+    """Returns the board, or `None` if it does not exist."""
     row = yield from find_board(board)
     return None if row is None else row.value()
 
 
 def list_all() -> Steps[list[Board]]:
+    """Returns all boards, ordered by id."""
     return [BoardRow.of(row).value() for row in (yield sql("boards"), ())]
 
 
@@ -40,6 +43,12 @@ def list_all() -> Steps[list[Board]]:
 def set_core(
     write: Write, board: str, agent: str, core: Core, *, expected_version: int, once: Once | None = None
 ) -> Steps[Core]:
+    """Replaces the core, and returns the new one, whose version is one higher.
+
+    Raises:
+        UnknownReference: the board does not exist.
+        Conflict: the core is not at `expected_version`.
+    """
     ledger = yield from open_ledger(write, board, agent)
     current = ledger.board.core
     if current.version != expected_version:
@@ -67,7 +76,18 @@ def change(
     counted: Mapping[str, int] | None = None,
     once: Once | None = None,
 ) -> Steps[Board]:
-    """`count` counts by the tokenizer that `wanted` names; what texts came out at before is in `counted`, by hash."""
+    """Makes the changes in `wanted`, and returns the board; if nothing differs, nothing is written.
+
+    A change of the tokenizer needs `count`, the new tokenizer's function. `counted` maps hashes of texts to
+    counts made with it before this transaction; only the other texts are counted here.
+
+    Raises:
+        UnknownReference: the board or its parent does not exist.
+        InvalidInput: the parent would close a cycle, settings contradict each other, or `count` is missing.
+        Conflict: the board's lifecycle does not allow that move.
+        Forbidden: a member's role exceeds the caller's grant.
+        Refused: the agent would lose its own right to administer, or there are too many members.
+    """
     ledger = yield from open_ledger(write, board, agent)
     row = ledger.board
     changed: dict[str, object] = {}
@@ -87,7 +107,7 @@ def change(
     if wanted.parent is not None and wanted.parent != (row.parent or ""):
         yield from _check_parent(board, wanted.parent)
         row.parent = wanted.parent or None
-        changed["parent"] = True  # not which: who reads the log may not reach it
+        changed["parent"] = True  # without the parent's id: readers of the log may have no access to it
     config = replace(row.config, **wanted.settings)
     if config != row.config:
         if (clash := config.clash()) is not None:
@@ -96,7 +116,7 @@ def change(
     if "tokenizer" in wanted.settings:
         if count is None:
             raise InvalidInput("Another tokenizer needs something that counts by it. Nothing was changed.")
-        # Named again, it mends counts that are of another one, as those of older versions may be.
+        # Naming the present tokenizer again corrects counts that older versions made with another one.
         if (yield from token_counts.recount(ledger, count, counted or {})) or config != row.config:
             changed["settings"] = sorted(wanted.settings)
             changed["tokenizer"] = [row.config.tokenizer, config.tokenizer]
@@ -117,7 +137,12 @@ def change(
 
 
 def _check_parent(board: str, parent: str) -> Steps[None]:
-    """A parent is there, and is not the board or below it."""
+    """Checks that the new parent exists, and is neither the board nor below it; "" means no parent.
+
+    Raises:
+        UnknownReference: the parent does not exist.
+        InvalidInput: the parent is the board itself, or lies below it.
+    """
     above: str | None = parent or None
     while above is not None:
         if above == board:

@@ -1,9 +1,9 @@
-"""Mutations that apply once: the answer of a call is kept under its idempotency key, in the call's own transaction.
+"""Calls that apply only once: the answer is kept under the call's idempotency key, in the call's own transaction.
 
-A key is an agent's own on a board. It stands for one call, told by a digest; with anything else it is
-refused. A call that failed keeps nothing, so its key may be used again. What is kept is good for the
-board's `idempotency_seconds`, counted from the call; after that the key is as if it had never been used,
-whether or not what was kept has been swept.
+A key belongs to one agent on one board. It stands for one call, recognised by a digest; used for another call
+it is refused. A call that failed keeps nothing, so its key may be used again. A kept answer is valid for the
+board's `idempotency_seconds`, counted from the call. After that the key counts as unused, even if the kept
+answer has not been deleted yet.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ _MICROS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Form(Generic[T]):
-    """How an answer is kept: `keep` makes JSON of it that is small, `again` an answer of that.
+    """A pair of functions that store an answer and restore it.
 
-    Of an answer that says nothing was done `keep` makes `None`, and it is not kept.
+    Attributes:
+        keep: returns a small JSON value for an answer; `None` if nothing was done, and then nothing is stored.
+        again: returns the answer for such a JSON value.
     """
 
     keep: Callable[[T], Any]
@@ -47,12 +49,12 @@ class Form(Generic[T]):
 
 @cache
 def whole(type_: type[T]) -> Form[T]:
-    """For answers that are kept as they are: plain values and dataclasses of them."""
+    """Returns the form for answers that are stored completely: plain values and dataclasses of plain values."""
     adapter: TypeAdapter[T] = TypeAdapter(type_)
 
     def again(kept: Any) -> Steps[T]:
         return adapter.validate_python(kept)
-        yield  # a generator, like what reads rows for its answer
+        yield  # makes this a generator, as `Form.again` requires
 
     return Form(lambda answer: adapter.dump_python(answer, mode="json"), again)
 
@@ -60,10 +62,10 @@ def whole(type_: type[T]) -> Form[T]:
 def apply_once(
     board: str, agent: str, once: Once | None, now: int, work: Callable[[], Steps[T]], form: Form[T]
 ) -> Steps[T]:
-    """What `work` answers, or answered when the agent used the key before: then `work` is not begun.
+    """Runs `work` and returns its answer; if the agent used the key before, returns the stored answer instead.
 
-    `work` is a whole operation, from opening its ledger to closing it, and is run in the same transaction as
-    this. Without `once` it is simply run.
+    `work` is a whole operation, from opening its ledger to closing it. It runs in the same transaction as this
+    function. If `once` is `None`, it simply runs.
 
     Raises:
         InvalidInput: the key was used for something else.
@@ -88,10 +90,10 @@ def apply_once(
 def repeatable(
     kind: Form[T] | type[T] | Callable[[Given], Form[T]],
 ) -> Callable[[Callable[P, Steps[T]]], Callable[P, Steps[T]]]:
-    """Marks an operation that takes `write`, `board`, `agent` and `once` as one that applies once.
+    """Makes an operation apply only once per idempotency key; it must take `write`, `board`, `agent` and `once`.
 
-    `kind` says how its answer is kept: a form, a function of the operation's arguments that makes one, or the
-    answer's type where it is kept whole.
+    `kind` says how the answer is stored: a form, a function that makes the form from the operation's arguments,
+    or the answer's type if it is stored completely.
     """
 
     def marked(operation: Callable[P, Steps[T]]) -> Callable[P, Steps[T]]:
@@ -118,7 +120,7 @@ def repeatable(
 
 
 def recall(board: BoardRow, agent: str, once: Once, now: int) -> Steps[Any | None]:
-    """The JSON that was kept of the first answer; `None` when the key was not used, or too long ago.
+    """Returns the stored JSON of the first answer; `None` if the key was not used, or too long ago.
 
     Raises:
         InvalidInput: the key was used for something else.
@@ -136,13 +138,13 @@ def recall(board: BoardRow, agent: str, once: Once, now: int) -> Steps[Any | Non
 
 
 def remember(board: BoardRow, agent: str, once: Once, answer: Any, now: int) -> Steps[None]:
-    """Keeps the JSON of an answer; never `None`."""
+    """Stores the JSON of an answer, which must not be `None`, under the call's key."""
     until = now + board.config.idempotency_seconds * _MICROS
     yield sql("idempotency_put"), (board.no, agent, once.key, once.digest, dumps(answer), now, until)
 
 
 def recalled(now: int, board: str, agent: str, once: Once) -> Steps[Any | None]:
-    """As `recall`, in a transaction of its own."""
+    """Does the same as `recall`, for a board given by its id; `None` if the board does not exist."""
     row = yield from find_board(board)
     if row is None:
         return None
@@ -150,7 +152,7 @@ def recalled(now: int, board: str, agent: str, once: Once) -> Steps[Any | None]:
 
 
 def sweep(write: Write, most: int) -> Steps[int]:
-    """Drops up to `most` of what was kept and is good no more, over all boards; answers how many."""
+    """Deletes up to `most` stored answers that are no longer valid, on all boards; returns how many."""
     due = yield sql("idempotency_due"), (write.now, most)
     for row in due:
         yield sql("idempotency_drop"), row

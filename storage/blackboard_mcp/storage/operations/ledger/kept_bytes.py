@@ -1,4 +1,4 @@
-"""Bounds on kept bytes: of an owner, of a board, and by the room on the disk."""
+"""Limits on stored bytes: of an owner, of a board, and by the free space on the disk."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _STILL = "Still taken: debate(…), status RESOLVED, WITHDRAWN or DELETED, and a
 
 
 def check(ledger: Ledger) -> Steps[None]:
-    """Refuses a transaction that adds to what is kept, where no more may be.
+    """Refuses a transaction that adds to what is stored, if it exceeds a limit.
 
-    Of an answer that is owed, a little more is taken: nobody is kept from ending what was begun.
+    A single answer that the agent owes may exceed the limits a little, so that everybody can finish what was begun.
 
     Raises:
         StoreLow: the disk is nearly full.
-        QuotaExceeded: the agent's owner, or all together, would have more than the board allows.
+        QuotaExceeded: the agent's owner, or all owners together, would have more bytes than the board allows.
     """
     if ledger.agent == SYSTEM:
         return
@@ -55,9 +55,10 @@ def check(ledger: Ledger) -> Steps[None]:
 
 
 def check_room() -> None:
-    """
+    """Checks that the disk has room for anything at all that agents write.
+
     Raises:
-        StoreLow: there is no room for anything that agents write.
+        StoreLow: there is no room.
     """
     if ROOM.get() is DiskRoom.NOTHING:
         raise StoreLow(

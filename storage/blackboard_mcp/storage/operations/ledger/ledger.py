@@ -1,4 +1,4 @@
-"""A board inside a write transaction: its counters, its events, and what every operation loads."""
+"""A board inside a write transaction: its counters, its events, and the loading of its items."""
 
 from __future__ import annotations
 
@@ -28,19 +28,24 @@ from .rows import BoardRow, ItemRow, Steps, config_json, core_json, dumps, numbe
 MAX_CONCERNS = 128
 """Most agents whom one event concerns: more than a debate can oblige at once, by name and by topic."""
 _LOOKED_THROUGH = 2_000
-"""So many events after what an agent was shown are looked through for one answer."""
+"""The most events, after those that an agent was shown, that one answer examines."""
 _PRESSING = {Duty.RESPOND: 0, Duty.ANSWER: 0, Duty.ACKNOWLEDGE: 2}
-"""Which duties come first: somebody waits for answers most; what is to be agreed to may change until then."""
+"""The rank of duties, lowest first; others have 1. Answers come first, because somebody waits for them."""
 _LEAST_OUT = 100_000_000
 _MOST_OUT = 900_000_000
-"""So many sequences a copy leaves out at least and, besides, by chance at most: more than a board gives before anybody
-notices, and two copies hardly ever the same."""
+"""A copy skips `_LEAST_OUT` sequences and up to `_MOST_OUT` more, at random.
+
+That is more than a board uses before anybody notices, and two copies hardly ever skip the same number.
+"""
 _QUIET, _APART = dumps(sorted(QUIET)), dumps(sorted(APART))
 
 
 @dataclass(slots=True)
 class Ledger:
-    """Counts what a transaction changes on one board; `close` writes the counters once."""
+    """The changes that a transaction makes to one board: events, items and differences of its counters.
+
+    `close` writes the counters once, at the end.
+    """
 
     board: BoardRow
     agent: str
@@ -53,37 +58,38 @@ class Ledger:
     private_items: int = 0
     private_tokens: int = 0
     holding: set[int] = field(default_factory=set)
-    """Items that the guard may hold from now on, on the account of the agent's owner."""
+    """Numbers of items that the guard may protect from now on, which counts on the account of the agent's owner."""
     answering: bool = False
-    """An answer that the agent owed was given."""
+    """Tells whether the agent gave an answer that it owed."""
     grown: int = 0
-    """How many items and versions add to what is kept for good."""
+    """The number of items and versions that this transaction adds to what is stored for good."""
     asking: bool = False
-    """Requests and answers are being written by the operations that do."""
+    """Tells whether an operation on requests is under way, which alone may write requests and their answers."""
     addressed: str = ""
-    """The only addressee of what is posted now: the agent or skill that is asked, or the asker."""
+    """The only addressee of the present post: the agent or skill that is asked, or the asker; else empty."""
     before: int = field(init=False)
-    """Where the board stood."""
+    """The sequence of the board before the change."""
     first_seq: int = field(init=False)
     """The sequence of the first event of the change."""
     first_number: int = field(init=False)
     changes: Noted | None = field(init=False)
-    """What the agent changes, where policies judge it."""
+    """The agent's changes so far, if access policies judge them."""
     fresh: dict[int, ItemRow] = field(default_factory=dict)
-    """Items made in this transaction, as they were written."""
+    """Items created in this transaction, by number."""
 
     def __post_init__(self, write: Write) -> None:
         self.now = write.now
         self.before = self.board.seq
         self.first_seq = self.before + 1
         if self.board.copied:
-            # Numbers that are left out, and the event that says so.
+            # One number for the event that tells of the gap; the change itself begins after it.
             self.first_seq += _LEAST_OUT + secrets.randbelow(_MOST_OUT) + 1
         self.first_number = self.board.last_number + 1
         self.changes = judged_here(self.board, self.agent, write.permit)
 
     @property
     def no(self) -> int:
+        """The board's number in the database."""
         return self.board.no
 
     @property
@@ -92,19 +98,20 @@ class Ledger:
         return self.first_seq if self.board.copied else self.board.seq + 1
 
     def note(self, kind: ChangeKind, item: ItemRow | None = None, **more: Any) -> None:
-        """A change that the agent makes, of the item as it was; `more` are fields of `Change`.
+        """Notes a change by the agent for access policies; `item` is its row before the change.
 
-        Every operation that an agent asks for notes what it changes; `close` has it allowed.
+        `more` holds further fields of `Change`. Every operation that an agent calls notes its changes, and `close`
+        checks that they were allowed.
         """
         if self.changes is not None:
             known = item is not None and item.number < self.first_number
             self.changes.add(kind, item, known=known, **more)
 
     def prove(self) -> Steps[None]:
-        """For operations that change something and no event tells of it; the others `close`.
+        """Checks that the noted changes were allowed; for operations that write no event and hence do not `close`.
 
         Raises:
-            Unpermitted: something noted was not allowed.
+            Unpermitted: a noted change was not allowed.
         """
         if self.changes is not None:
             yield from self.changes.prove(self.agent)
@@ -119,9 +126,10 @@ class Ledger:
         concerns: Iterable[str] = (),
         told: bool = False,
     ) -> Steps[int]:
-        """Writes the next line of the log and returns its sequence.
+        """Writes the next event to the log and returns its sequence.
 
-        `told`: those concerned hear of it by another event of this transaction, so no footer need name it.
+        `agent` is who caused it, by default the ledger's agent. `concerns` names agents whom it concerns; those who
+        may not see the item are left out. `told` says that another event of this transaction already tells them.
         """
         if self.board.copied:
             yield from self._begin_anew()
@@ -156,7 +164,7 @@ class Ledger:
         return seq
 
     def _begin_anew(self) -> Steps[None]:
-        """Leaves out numbers that other copies of the board may have given."""
+        """Skips sequences that other copies of the board may have used, and writes the `board.restored` event."""
         board, after = self.board, self.board.seq
         board.copied, board.seq = 0, self.first_seq - 1
         facts = dumps({"after": after})
@@ -179,7 +187,7 @@ class Ledger:
         yield sql("board_copied"), (self.no, 0)
 
     def add(self, item: ItemRow, *, data: dict[str, Any], concerns: Iterable[str] = ()) -> Steps[None]:
-        """A new item in working memory, with its event."""
+        """Stores a new item in working memory, with its event."""
         written = replace(item, written_by=item.author, written_at=item.created_at)
         yield sql("item_add"), astuple(written)
         yield from trust.posted(self.no, item.number, item.author)
@@ -197,12 +205,15 @@ class Ledger:
         data: dict[str, Any],
         concerns: Iterable[str] = (),
     ) -> Steps[None]:
-        """Moves an item out of working memory: zone, event and outbox row together."""
+        """Moves an item out of working memory: writes the event, its zone and the row for the archive's index."""
         seq = yield from self.emit(event, item, agent=agent, data=data, concerns=concerns)
         yield from self.archive_all([(item, seq)])
 
     def archive_all(self, leaving: Sequence[tuple[ItemRow, int]]) -> Steps[None]:
-        """Moves items out of working memory, each by the event with its sequence, which is in the log already."""
+        """Moves items out of working memory.
+
+        `leaving` pairs each item with the sequence of its event, which the caller has already written.
+        """
         moved = dumps([[item.number, seq] for item, seq in leaving])
         yield sql("items_archive"), (self.no, moved)
         yield sql("outbox_add_all"), (self.no, moved)
@@ -211,12 +222,12 @@ class Ledger:
             self.leave(item)
 
     def leave(self, item: ItemRow) -> None:
-        """An item is in the archive from now on, by an event and a row that the caller writes."""
+        """Counts an item as archived; the caller writes its event and its row."""
         self._count(item, -1)
         self.archived += 1
 
     def restore(self, item: ItemRow, *, why: str) -> Steps[None]:
-        """Brings an archived item back to working memory; its time to live has ended and does not return."""
+        """Brings an archived item back to working memory, without its time to live. `why` goes into the event."""
         seq = yield from self.emit(EventType.ITEM_RESTORED, item, data={"why": why}, concerns=[item.author])
         yield sql("item_back"), (self.no, item.number, seq)
         yield sql("outbox_add"), (self.no, item.number)
@@ -226,7 +237,7 @@ class Ledger:
             self.archived -= 1
 
     def grow(self, item: ItemRow, tokens: int) -> None:
-        """An item of working memory has so many tokens more."""
+        """Adds `tokens`, which may be negative, to the count for an item of working memory."""
         self.tokens += tokens
         if not item.public:
             self.private_tokens += tokens
@@ -238,16 +249,16 @@ class Ledger:
         self.grow(item, sign * item.tokens)
 
     def close(self) -> Steps[None]:
-        """Writes the counters.
+        """Checks the limits and the noted changes, then writes the counters.
 
         Raises:
-            StoreLow, QuotaExceeded: no more may be kept for good.
-            QuotaExceeded: the guard would hold more on the account of the agent's owner than it may have.
-            Unpermitted: something noted was not allowed.
+            StoreLow: the disk is nearly full.
+            QuotaExceeded: the board allows no more stored bytes, or no more protected items on the owner's account.
+            Unpermitted: a noted change was not allowed.
         """
         if self.grown:
             yield from kept_bytes.check(self)
-        # Nobody is kept from an answer that is owed; what comes along with it is no part of that.
+        # An answer that is owed is never refused, unless other new items come with it.
         if self.holding and not (self.answering and len(self.fresh) <= 1):
             yield from accounts.check(self)
         board = self.board
@@ -274,15 +285,16 @@ class Ledger:
 
 
 def find_board(board: str) -> Steps[BoardRow | None]:
+    """Returns the board's row, or `None` if it does not exist."""
     rows = yield sql("board_by_id"), (board,)
     return BoardRow.of(rows[0]) if rows else None
 
 
 def get_board(board: str) -> Steps[BoardRow]:
-    """The board's row.
+    """Returns the board's row.
 
     Raises:
-        UnknownReference: there is no such board.
+        UnknownReference: the board does not exist.
     """
     row = yield from find_board(board)
     if row is None:
@@ -294,14 +306,23 @@ def get_board(board: str) -> Steps[BoardRow]:
 
 
 def open_ledger(write: Write, board: str, agent: str) -> Steps[Ledger]:
-    """A ledger on an existing board."""
+    """Returns a ledger for an existing board.
+
+    Raises:
+        UnknownReference: the board does not exist.
+        Refused: the agent is new to the board and its name looks like another's, or is reserved.
+    """
     row = yield from get_board(board)
     yield from lookalikes.admit(row.no, board, agent)
     return Ledger(row, agent, write)
 
 
 def create_ledger(write: Write, board: str, agent: str, config: BoardConfig) -> Steps[Ledger]:
-    """A ledger on a board that comes into being now if it is not there."""
+    """Returns a ledger for the board, and creates the board with `config` if it does not exist.
+
+    Raises:
+        Refused: as `open_ledger`.
+    """
     row = yield from find_board(board)
     if row is not None:
         yield from lookalikes.admit(row.no, board, agent)
@@ -315,7 +336,7 @@ def create_ledger(write: Write, board: str, agent: str, config: BoardConfig) -> 
 
 
 def load(no: int, wanted: Iterable[int], agent: str) -> Steps[dict[int, ItemRow]]:
-    """Those of the items that the agent may see, by number."""
+    """Returns those of the items that the agent may see, by number. `no` is the board's number."""
     wanted = set(wanted)
     if not wanted:
         return {}
@@ -323,7 +344,7 @@ def load(no: int, wanted: Iterable[int], agent: str) -> Steps[dict[int, ItemRow]
 
 
 def load_any(no: int, wanted: Iterable[int]) -> Steps[dict[int, ItemRow]]:
-    """Items whoever may see them: for the server's own work."""
+    """Returns items by number, whoever may see them; for the server's own work."""
     wanted = set(wanted)
     if not wanted:
         return {}
@@ -332,7 +353,7 @@ def load_any(no: int, wanted: Iterable[int]) -> Steps[dict[int, ItemRow]]:
 
 def _by_number(rows: Rows, wanted: set[int]) -> dict[int, ItemRow]:
     found = {row[1]: ItemRow(*row) for row in rows}
-    # An index that leads to another row, as after a flipped bit, must not make one item pass for another.
+    # A damaged index may lead to another row; one item must not pass for another.
     if len(found) != len(rows) or not found.keys() <= wanted:
         raise StoreDamaged(
             "The file is damaged: an index leads to the wrong item. Nothing was shown or changed; "
@@ -342,10 +363,10 @@ def _by_number(rows: Rows, wanted: set[int]) -> dict[int, ItemRow]:
 
 
 def load_visible(no: int, wanted: Iterable[int], agent: str, board: str) -> Steps[dict[int, ItemRow]]:
-    """All of the items.
+    """Returns all of the items, by number.
 
     Raises:
-        UnknownReference: one is not there, or not for this agent.
+        UnknownReference: one does not exist, or this agent may not see it.
     """
     asked = sorted(set(wanted))
     found = yield from load(no, asked, agent)
@@ -362,10 +383,10 @@ def load_visible(no: int, wanted: Iterable[int], agent: str, board: str) -> Step
 
 
 def standing(row: ItemRow) -> ItemRow:
-    """The item itself, when it was neither deleted nor forgotten.
+    """Returns the item itself if it was neither deleted nor forgotten.
 
     Raises:
-        Conflict: it was.
+        Conflict: it was deleted or forgotten.
     """
     if row.forgotten:
         own = row.key is not None and KEYS.parse(row.key) is None
@@ -390,7 +411,10 @@ def standing(row: ItemRow) -> ItemRow:
 
 
 def owed_by(no: int, agent: str) -> Steps[Rows]:
-    """What waits for an agent: item, duty, type and since when, oldest first, at most 50."""
+    """Returns what an agent owes, oldest first, at most 50 rows.
+
+    Each row holds the item's number, the duty, the item's type, and the time in microseconds since when it is owed.
+    """
     rows = yield sql("obligations_of_agent"), (no, agent)
     if not (yield sql("requests_any"), (no,)):
         return rows
@@ -399,19 +423,22 @@ def owed_by(no: int, agent: str) -> Steps[Rows]:
 
 
 def attention(no: int, agent: str, look: int) -> Steps[Attention]:
-    """What an agent owes, and what is news to it that neither `look` nor the file says it was shown."""
+    """Returns what an agent owes, and the events that it has not been shown.
+
+    `look` is the place in the log up to which the caller knows that the agent was shown it; the database may know more.
+    """
     known = yield from looked(no, agent, look)
     return (yield from attention_after(no, agent, known))
 
 
 def attention_after(no: int, agent: str, known: Look) -> Steps[Attention]:
-    """The same, where all that the agent was shown is known."""
+    """Returns the same as `attention`, where `known` is everything that the agent was shown."""
     rows = yield from owed_by(no, agent)
     owed = tuple(Owed(item_id(type_, number), Duty(duty)) for number, duty, type_, _since in rows)
     ((end,),) = yield sql("log_end"), (no,)
     reach = end
     if end - known > _LOOKED_THROUGH:
-        # Numbers may be left out between.
+        # Sequences may have gaps.
         ((reach,),) = yield sql("log_reach"), (no, int(known), _LOOKED_THROUGH)
     fresh = yield (
         sql("unseen"),
@@ -432,7 +459,7 @@ def attention_after(no: int, agent: str, known: Look) -> Steps[Attention]:
 
 
 def looked(no: int, agent: str, look: int) -> Steps[Look]:
-    """What the agent was shown of a board, by the file and by `look`."""
+    """Returns which events of a board the agent was shown, by the database and by `look` together."""
     known = Look.of(look)
     for cursor, above, told in (yield sql("shown"), (no, agent)):
         known = known.joined(Look(cursor, json.loads(above), json.loads(told)))

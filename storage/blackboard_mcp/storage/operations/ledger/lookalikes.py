@@ -1,7 +1,6 @@
-"""Lookalike names: a newcomer is refused whose name looks like another's, or means somebody else.
+"""Lookalike names: a newcomer is refused if its name looks like another's, or stands for somebody else.
 
-Whoever was on a board before there was this rule stays, whatever others are called there. An agent that only reads
-takes no name away from anybody.
+Agents who were on a board before this rule existed stay. An agent that only reads does not reserve its name.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ from blackboard_mcp.protocols.names import is_reserved, looks, reserved, taken
 from .rows import Steps, dumps, sql
 
 _UNKNOWN = ""
-"""In the place of how a name looks, where that was not worked out yet."""
+"""The placeholder for the look of a name that was not computed yet."""
 
 
 def admit(no: int, board: str, agent: str) -> Steps[None]:
     """Lets an agent write on a board.
 
     Raises:
-        Refused: it is new there, and its name is taken by one that looks like it, or is no name.
+        Refused: the agent is new there and its name looks like one in use, or is reserved.
     """
     if agent == SYSTEM or (yield sql("look_known"), (no, agent)):
         return
@@ -35,5 +34,6 @@ def admit(no: int, board: str, agent: str) -> Steps[None]:
 
 
 def _remember(no: int, agent: str) -> Steps[None]:
+    """Records how the agent's name looks, so that later names are compared with it."""
     for look in sorted(looks(agent)):
         yield sql("look_add"), (no, agent, look)

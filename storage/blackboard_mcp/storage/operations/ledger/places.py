@@ -1,8 +1,8 @@
-"""Places in the log of a board: which numbers are some, and what is said of those that another copy of it gave.
+"""Places in the log of a board: which sequences are valid, and the errors for those that another copy used.
 
-A copy of a board knows nothing of what the board did after it. The sequences that it would give next may have been
-given already, with other events. So the first change of a copy leaves a random number of them out and says so in an
-event (see `Ledger.emit`), and a number that no event has is one of another copy.
+A copy of a board does not know what the original did later. The sequences that it would use next may already
+stand for other events. So the first change of a copy skips a random number of them and says so in an event
+(see `Ledger.emit`). A sequence inside such a gap belongs to another copy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from .rows import BoardRow, Steps, sql
 
 
 def is_place(no: int, end: int, place: int) -> Steps[bool]:
-    """Says that the log was read up to `place` by whoever names it: 0, an event, or what comes right before one."""
+    """Tells whether a reader of this log can have read up to `place`: 0, an event, or the sequence just before one.
+
+    `end` is the sequence of the last event.
+    """
     if place in (0, end):
         return True
     rows = yield sql("event_from"), (no, place)
@@ -23,10 +26,11 @@ def is_place(no: int, end: int, place: int) -> Steps[bool]:
 
 
 def end_of_log(board: str, place: int | None = None) -> Steps[int]:
-    """The sequence that a board stands at; 0 where it is not there.
+    """Returns the sequence of the board's last event; 0 if the board does not exist.
 
     Raises:
-        CursorExpired: the log has no such place.
+        CursorExpired: `place` is given, and the log has no such place.
+        InvalidInput: `place` is below 0.
     """
     row = yield from find_board(board)
     if row is not None and place is not None:
@@ -37,10 +41,12 @@ def end_of_log(board: str, place: int | None = None) -> Steps[int]:
 
 
 def check_place(board: BoardRow, place: int) -> Steps[None]:
-    """
+    """Checks that the log has such a place.
+
     Raises:
-        CursorExpired: the log has no such place.
-        InvalidInput: it is below 0.
+        CursorExpired: it has none.
+        InvalidInput: `place` is below 0.
+        StoreDamaged: events are missing from the log.
     """
     if place < 0:
         raise InvalidInput(f"{place} is no sequence: they begin with 1. Nothing was changed.")
@@ -63,6 +69,7 @@ def check_place(board: BoardRow, place: int) -> Steps[None]:
 
 
 def _ahead(board: str, end: int, place: int) -> CursorExpired:
+    """Returns the error for a place beyond the end of the log."""
     return CursorExpired(
         f"seq {place} is ahead of '{board}', which stands at seq {end}: it is of another board, or this one was "
         f"restored from an older copy. Nothing was changed; read() shows the board as it is, and since={end} goes on "
@@ -73,5 +80,5 @@ def _ahead(board: str, end: int, place: int) -> CursorExpired:
 
 
 def mark_copies(write: Write) -> Steps[None]:
-    """Notes that all boards were put back from a copy."""
+    """Notes that all boards were restored from a copy."""
     yield sql("boards_copied"), ()

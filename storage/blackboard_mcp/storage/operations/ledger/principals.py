@@ -12,18 +12,18 @@ from .rows import ItemRow, Steps, dumps, sql
 
 
 def owner_of(agent: str) -> Steps[str]:
-    """The agent's owner; the agent itself when nothing else was said."""
+    """Returns the agent's owner; the agent itself if none was named."""
     rows = yield sql("owner_of"), (agent,)
     return str(rows[0][0]) if rows else agent
 
 
 def agents_of(owner: str) -> Steps[list[str]]:
-    """The agents who act for an owner, the one of that name first."""
+    """Returns the agents who act for an owner, first the one with the owner's own name."""
     return [owner, *(row[0] for row in (yield sql("agents_of"), (owner,)))]
 
 
 def owners_of(agents: Iterable[str]) -> Steps[dict[str, str]]:
-    """The owner of each of the agents."""
+    """Returns a map from each of the agents to its owner."""
     found = {agent: agent for agent in agents}
     if found:
         for agent, owner in (yield sql("owners_of"), (dumps(sorted(found)),)):
@@ -32,22 +32,27 @@ def owners_of(agents: Iterable[str]) -> Steps[dict[str, str]]:
 
 
 def mark(agent: str, visibility: Visibility | None) -> Steps[str]:
-    """What an item bears that the agent posts to be seen so; not said, the board sees it."""
+    """Returns the value for an item's `owner` column that gives the item this visibility.
+
+    It is "" for the whole board (also for `None`), the agent's name for private items, and a team's mark.
+    """
     if visibility is Visibility.TEAM:
         return team_of((yield from owner_of(agent)))
     return agent if visibility is Visibility.PRIVATE else ""
 
 
 def marks(agent: str, visibility: Visibility | None = None) -> Steps[tuple[str, ...]]:
-    """The marks that an entry may bear which the agent names by its key, the agent's own before its team's before
-    the board's; of one visibility where that is said."""
+    """Returns the marks that an entry may have which the agent names by key, nearest first: own, team, board.
+
+    If `visibility` is given, it returns only that visibility's mark.
+    """
     if visibility is not None:
         return ((yield from mark(agent, visibility)),)
     return (agent, (yield from mark(agent, Visibility.TEAM)), "")
 
 
 def audience(bears: str, names: Iterable[str]) -> Steps[list[str]]:
-    """Those of some agents who see what bears the mark, in order."""
+    """Returns those of the agents, in order, who may see an item with the mark `bears`."""
     listed = list(names)
     match visibility_of(bears):
         case Visibility.BOARD:
@@ -60,18 +65,19 @@ def audience(bears: str, names: Iterable[str]) -> Steps[list[str]]:
 
 
 def writer_of(row: ItemRow) -> Steps[str]:
-    """Who wrote the item as it stands: its author, or of an entry whoever gave it its present version."""
+    """Returns who wrote the item's present version; for its first version, the author."""
     rows = (yield sql("written_by"), (row.board, row.number)) if row.version > 1 else ()
     return str(rows[0][0]) if rows else row.author
 
 
 def behind(row: ItemRow) -> Steps[set[str]]:
-    """The owners of the item's author and of who wrote it as it stands: none of them closes a debate on it."""
+    """Returns the owners of the item's author and of its present writer; none of them may close a debate on it."""
     writer = yield from writer_of(row)
     return set((yield from owners_of({row.author, writer})).values())
 
 
 def set_owner(write: Write, agent: str, owner: str) -> Steps[None]:
+    """Records that the agent acts for `owner` from now on; its own name makes it act for itself."""
     if owner == agent:
         yield sql("owner_drop"), (agent,)
     else:

@@ -1,4 +1,4 @@
-"""Holding what a caller read against the state: which of it moved, and to where."""
+"""Read sets: checks whether what a caller read has changed, and tells the present versions."""
 
 from __future__ import annotations
 
@@ -17,29 +17,31 @@ from .rows import FORGOTTEN, Steps, dumps, numbers, sql
 
 _WIDE = (NameKind.GLOB, NameKind.BOARD)
 _SCAN = 2_000
-"""Most events since a glob was read, or most entries under it, that are looked through."""
+"""The most events since a glob was read, or entries under its prefix, that are examined."""
 _NAMED = 50
-"""Most keys and ids that are named because a glob or the board moved."""
+"""The most keys and ids that are named if a glob or the board changed."""
 _TOLD = 520
-"""Most characters of a message that tell what moved."""
+"""The most characters of a message that list what changed."""
 
 
 @dataclass(slots=True)
 class Moved:
-    """What moved: names with the present version or sequence, and sentences that say so."""
+    """Names of what changed since it was read, with present versions or sequences, and sentences that say so."""
 
     now: dict[str, int] = field(default_factory=dict)
     words: list[str] = field(default_factory=list)
 
     def add(self, name: str, present: int, words: str) -> None:
+        """Adds a name with its present version or sequence and a sentence; a name added before stays as it is."""
         if name not in self.now:
             self.now[name] = present
             self.words.append(words)
 
     def refuse(self, seq: int) -> None:
-        """
+        """Refuses the transaction if anything changed; `seq` is the board's sequence, for the error.
+
         Raises:
-            Conflict: anything moved.
+            Conflict: something changed.
         """
         if not self.now:
             return
@@ -60,32 +62,35 @@ class Moved:
 
 
 Sides = tuple[str, ...]
-"""The marks that entries of one key may bear for an agent, the nearest first."""
+"""The marks that entries with one key may have for an agent, nearest first: see `principals.marks`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadStanding:
-    """An item as far as transactions look at it."""
+    """The number, version and deletion of an item, which is all that transactions compare."""
 
     number: int
     version: int
     deleted: int
-    """As in the row: 0 while it stands."""
+    """0 for an existing item, 1 for a tombstone, 2 for forgotten content."""
 
     @property
     def end(self) -> str:
-        """What became of its content, where it has none any more."""
+        """The word for a tombstone's kind: "forgotten" or "deleted"."""
         return "forgotten" if self.deleted == FORGOTTEN else "deleted"
 
 
 def entries(no: int, agent: str, keys: Iterable[str]) -> Steps[dict[tuple[str, str], ReadStanding]]:
-    """The entries of some keys that an agent may see, by owner and key."""
+    """Returns the entries with these keys that an agent may see, by pairs of owner mark and key."""
     rows = yield sql("standing_entries"), (no, dumps(sorted(set(keys))), agent)
     return {(owner, key): ReadStanding(n, version, gone) for n, owner, key, version, gone in rows}
 
 
 def shown(found: Mapping[tuple[str, str], ReadStanding], sides: Sides, key: str) -> ReadStanding | None:
-    """The entry that a key names for an agent: what stands before tombstones, then by `marks`."""
+    """Returns the entry that a key names for an agent, or `None`.
+
+    Existing entries come before tombstones, then the nearest mark of `sides` counts.
+    """
     listed = [found[side, key] for side in sides if (side, key) in found]
     return min(listed, key=lambda entry: entry.deleted, default=None)
 
@@ -99,13 +104,14 @@ def hold(
     moved: Moved,
     held: int = 0,
 ) -> Steps[None]:
-    """Adds to `moved` what of the reads does not hold as of `seq`, and no more than the agent may see.
+    """Adds to `moved` each read that no longer holds at sequence `seq`, as far as the agent may see it.
 
-    `held` is a sequence as of which all of them were found to hold: globs need be looked at from there alone.
+    `names` maps each text of `reads` to its parsed name. `held` is a sequence at which all reads were found to
+    hold; globs are checked from there on only.
 
     Raises:
         InvalidInput: a sequence that the log has not reached.
-        CursorExpired: one that another copy of the board gave.
+        CursorExpired: a sequence that another copy of the board used.
     """
     for text, read in reads.items():
         as_of = read.seq if isinstance(read, Since) else read
@@ -129,7 +135,7 @@ def hold(
         number: ReadStanding(number, version, deleted)
         for number, _type, _key, version, deleted in (yield sql("standing_items"), (no, asked, agent))
     }
-    # What a glob brings along is named by its version, unless the caller named it in another way.
+    # Globs come last: a key that the caller also named by itself keeps that name's version.
     for text, name in sorted(names.items(), key=lambda named: named[1].kind in _WIDE):
         read = reads[text]
         match name.kind:
@@ -152,11 +158,12 @@ def hold(
 
 
 def _as_of(read: int | Since) -> int:
+    """Returns the number read: a sequence of `Since`, else the version or sequence itself."""
     return read.seq if isinstance(read, Since) else read
 
 
 def _version(name: str, entry: ReadStanding | None, read: int, moved: Moved, *, gone: bool) -> None:
-    """Absent is 0; of what was deleted, 0 holds and the tombstone's version does."""
+    """Compares a read version with the present one. 0 means absent, and also holds for a deleted entry."""
     present = 0 if entry is None else entry.version
     if read == present or (read == 0 and entry is not None and entry.deleted):
         return
@@ -172,12 +179,14 @@ def _version(name: str, entry: ReadStanding | None, read: int, moved: Moved, *, 
 def _since(
     no: int, seq: int, agent: str, name: str, items: list[int], as_of: int, moved: Moved
 ) -> Steps[None]:
+    """Adds `name` to `moved` if one of the items has an event after `as_of`, up to `seq`."""
     rows = yield sql("last_event_of_items"), (no, numbers(items), agent, as_of, seq)
     if rows[0][0] is not None:
         moved.add(name, rows[0][0], f"{name} changed at seq {rows[0][0]}, after {as_of}")
 
 
 def _board(no: int, seq: int, agent: str, as_of: int, moved: Moved) -> Steps[None]:
+    """Adds the board to `moved` if it has an event after `as_of`, and names up to 50 items that changed."""
     rows = yield sql("last_event"), (no, agent, as_of, seq)
     if not rows:
         return
@@ -194,12 +203,12 @@ def _board(no: int, seq: int, agent: str, as_of: int, moved: Moved) -> Steps[Non
 
 
 def _present(entry: ReadStanding | None) -> int:
-    """The version that a key reads as: 0 where nothing is there, or a tombstone."""
+    """Returns the version that a key reads as: 0 for a tombstone or nothing."""
     return 0 if entry is None or entry.deleted else entry.version
 
 
 def _glob(no: int, seq: int, agent: str, name: str, as_of: int, moved: Moved) -> Steps[None]:
-    """Looks through the log since then; where it is too long, through the entries that can match."""
+    """Adds a glob and its changed keys to `moved`; reads the log since `as_of` or, if too long, matching entries."""
     glob = compile_glob(name)
     events = yield sql("events_between"), (no, agent, as_of, seq, _SCAN + 1)
     if len(events) <= _SCAN:

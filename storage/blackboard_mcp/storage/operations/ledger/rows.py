@@ -1,4 +1,4 @@
-"""Rows of the schema as values, and the statements by name."""
+"""Rows of the schema as values, and SQL statements by name."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from ..access.visibility import expanded
 
 T = TypeVar("T")
 Steps = Generator[Statement, Rows, T]
-"""An operation under way: yields statements, is sent rows, returns a `T`."""
+"""A running operation: it yields statements, is sent their rows, and returns a `T`."""
 
 _COMMENT = re.compile(r"^--.*\n", re.MULTILINE)
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
@@ -44,6 +44,7 @@ _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 @cache
 def _statements() -> dict[str, str]:
+    """Reads all statements of the query files, by name, ready to run."""
     named: dict[str, str] = {}
     for file in resources.files("blackboard_mcp.storage.sqlite").joinpath("queries").iterdir():
         for name, body in statements_of(file.read_text("utf-8")).items():
@@ -53,7 +54,7 @@ def _statements() -> dict[str, str]:
 
 
 def _of_items(statement: str) -> str:
-    """The statement with the columns of `ItemRow` written out, or as many values."""
+    """Returns the statement with `ITEM_ROW`, `ITEM_BRIEF` and `ITEM_VALUES` replaced by columns or placeholders."""
     if "ITEM_" not in statement:
         return statement
     empty = {"text": "''", "metadata": "'{}'"}
@@ -67,7 +68,7 @@ def _of_items(statement: str) -> str:
 
 
 def statements_of(text: str) -> dict[str, str]:
-    """The statements of a file by their names, without comments."""
+    """Returns the statements of a query file's text by name, without comments."""
     parts = _NAME.split(text)[1:]
     return {
         name: _COMMENT.sub("", body).strip().rstrip(";")
@@ -76,17 +77,17 @@ def statements_of(text: str) -> dict[str, str]:
 
 
 def sql(name: str) -> str:
-    """The text of a named statement, with the words of `sight` written out."""
+    """Returns the text of a named statement, with the words of `access.visibility` expanded."""
     return _statements()[name]
 
 
 def micros(at: datetime) -> int:
-    """Microseconds since 1970 of an aware instant."""
+    """Returns the microseconds since 1970 of an aware instant."""
     return (at - _EPOCH).days * 86_400_000_000 + (at - _EPOCH).seconds * 1_000_000 + at.microsecond
 
 
 def instant(at: int) -> datetime:
-    """The aware instant of microseconds since 1970."""
+    """Returns the UTC instant for microseconds since 1970."""
     return datetime.fromtimestamp(at // 1_000_000, UTC).replace(microsecond=at % 1_000_000)
 
 
@@ -94,25 +95,28 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def dumps(value: Any) -> str:
+    """Returns compact JSON with sorted keys."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
 MAX_REASON = 300
-"""Most characters of a reason that an event repeats."""
+"""The most characters of a reason that an event repeats."""
 
 
 def cut(text: str, most: int) -> str:
-    """The start of a text, and a sign that it goes on where it does."""
+    """Returns the text, cut to `most` characters; the last is then an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def numbers(values: Iterable[int]) -> str:
-    """A JSON list of numbers, in order, for `json_each`."""
+    """Returns the numbers as a sorted JSON list without duplicates, for SQLite's `json_each`."""
     return "[" + ",".join(map(str, sorted(set(values)))) + "]"
 
 
 @dataclass(slots=True)
 class BoardRow:
+    """A row of `board`: its fields are the columns. Times are in microseconds since 1970."""
+
     no: int
     id: str
     title: str
@@ -128,14 +132,15 @@ class BoardRow:
     archived_items: int
     private_items: int
     private_tokens: int
-    """The part of working memory that not everybody sees."""
+    """The tokens of items in working memory that not everybody may see."""
     pressure: int
-    """The hot issue that tells of pressure; 0 where there is none."""
+    """The number of the item that reports pressure; 0 if there is none."""
     copied: int
-    """Whether it was put back from a copy and did not change since."""
+    """1 if the board was restored from a copy and has not changed since, else 0."""
 
     @classmethod
     def of(cls, row: Sequence[Any]) -> BoardRow:
+        """Makes a board's row from the columns of a statement."""
         core = json.loads(row[6])
         return cls(
             no=row[0],
@@ -158,6 +163,7 @@ class BoardRow:
         )
 
     def value(self) -> Board:
+        """Returns the board as callers get it."""
         return Board(
             id=self.id,
             title=self.title,
@@ -175,19 +181,21 @@ class BoardRow:
 
 
 def core_json(core: Core) -> str:
+    """Returns the JSON that is stored for a core."""
     return dumps(asdict(core))
 
 
 def config_json(config: BoardConfig) -> str:
+    """Returns the JSON that is stored for a configuration."""
     return dumps(asdict(config))
 
 
 @lru_cache(maxsize=256)
 def config_of(stored: str) -> BoardConfig:
-    """The configuration as this version knows it; each text is parsed once, for every write asks.
+    """Parses a stored configuration; each text only once, since every write needs it.
 
-    What an older version did not write has its default; what a newer one wrote is left alone, and stays
-    where it is when the rest is changed.
+    Settings that an older version did not store get their default. Settings that a newer version stored are ignored
+    here, and stay stored when others change.
     """
     given: dict[str, Any] = {}
     for name, value in json.loads(stored).items():
@@ -200,15 +208,15 @@ _SETTINGS = frozenset(field.name for field in fields(BoardConfig))
 
 
 FORGOTTEN: Final = 2
-"""What `deleted` says of a content that was forgotten."""
+"""The value of the `deleted` column for forgotten content."""
 
 Cited = tuple[Edge, str]
-"""An edge, and the id of its far end."""
+"""An edge, and the id of the item at its other end."""
 
 
 @dataclass(slots=True)
 class ItemRow:
-    """A row of `item`: its fields are the columns, by name. Instants in microseconds, JSON parsed on demand."""
+    """A row of `item`: its fields are the columns. Times are in microseconds since 1970; JSON stays text."""
 
     board: int
     number: int
@@ -233,30 +241,33 @@ class ItemRow:
     seq: int
     updated_by: str
     deleted: int = 0
-    """1 of a tombstone, 2 where the content was forgotten."""
+    """0 for an existing item, 1 for a tombstone, 2 for forgotten content."""
     written_by: str = ""
     written_at: int = 0
-    """Of the version; its author and when it was posted, where they are not said."""
+    """Who wrote the version, and when; the item's author and time of creation if these are empty."""
 
     @property
     def id(self) -> str:
+        """The item's id, such as `F-12`."""
         return item_id(self.type, self.number)
 
     @property
     def visibility(self) -> Visibility:
+        """Who may see the item."""
         return visibility_of(self.owner)
 
     @property
     def public(self) -> bool:
-        """Whether everybody may see it."""
+        """Whether everybody may see the item."""
         return self.visibility is Visibility.BOARD
 
     @property
     def forgotten(self) -> bool:
-        """Whether its content was removed by an operator's decision."""
+        """Whether an operator's decision removed the item's content."""
         return self.deleted == FORGOTTEN
 
     def tag_list(self) -> tuple[str, ...]:
+        """Returns the item's tags."""
         return tuple(json.loads(self.tags))
 
     def value(
@@ -280,6 +291,11 @@ class ItemRow:
         successions: Sequence[tuple[str, str]] = (),
         forgotten: Forgotten | None = None,
     ) -> Item:
+        """Returns the item as callers get it; the arguments are what its row does not hold.
+
+        `leaving` and `arriving` are its edges and those to it. `successions` holds pairs of id and status: the item
+        that it gave way to first, and the last one of that chain.
+        """
         return Item(
             board=board,
             number=self.number,
@@ -330,15 +346,16 @@ class ItemRow:
 
 
 ITEM_COLUMNS: Final = tuple(field.name for field in fields(ItemRow))
-"""The columns of `item` that make an `ItemRow`, in its order."""
+"""The columns of `item` in the order of the fields of `ItemRow`."""
 
 
 def edge_of(row: Sequence[Any]) -> Edge:
+    """Makes an edge from the columns source, kind and target."""
     return Edge(row[0], EdgeKind(row[1]), row[2])
 
 
 def event_of(row: Sequence[Any]) -> Event:
-    """An event from the columns of `events_after`."""
+    """Makes an event from the columns of the statement `events_after`."""
     return Event(
         seq=row[0],
         event=EventType(row[1]),

@@ -1,4 +1,4 @@
-"""Counting all texts of a board anew: by pages ahead of the transaction, and what is left within it."""
+"""Token counts of all texts of a board, made anew: in pages before the transaction, and the rest within it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .ledger import Ledger, get_board
 from .rows import Steps, dumps, sql
 
 Place = tuple[str, int, int]
-"""A table, and the number and version of the last row of it that was read."""
+"""A table, and the number and version of the last row read from it."""
 
 START: Final[Place] = ("items", 0, 0)
 _PAGE: Final = 256
@@ -21,17 +21,18 @@ _TAKEN: Final = {"items": "count_items", "versions": "count_versions"}
 
 
 def page(board: str, place: Place) -> Steps[tuple[dict[str, str], Place | None]]:
-    """Some texts of items and their former versions by their hashes, and where to go on."""
+    """Returns a page of texts of items and their former versions by hash, and the next place; `None` at the end."""
     rows = yield from _page((yield from get_board(board)).no, place)
     return {sha256: text for _, _, sha256, _, text in rows}, _next(place, rows)
 
 
 def counts(texts: Mapping[str, str], count: Count) -> dict[str, int]:
+    """Returns a map from each hash to the number of tokens of its text."""
     return {sha256: count(text) for sha256, text in texts.items()}
 
 
 def recount(ledger: Ledger, count: Count, counted: Mapping[str, int]) -> Steps[bool]:
-    """Counts all texts of the board anew, with its figures; whether any count changed."""
+    """Counts all texts of the board anew, adjusts its totals, and tells whether any count changed."""
     changed = yield from renew(ledger.no, count, counted)
     ((tokens, private),) = yield sql("counted_working"), (ledger.no,)
     ledger.tokens += tokens - ledger.board.working_tokens
@@ -40,7 +41,10 @@ def recount(ledger: Ledger, count: Count, counted: Mapping[str, int]) -> Steps[b
 
 
 def renew(no: int, count: Count, counted: Mapping[str, int]) -> Steps[int]:
-    """Gives every version of every item its count, from `counted` by hash where it is there; how many changed."""
+    """Gives every version of every item a new count, and returns how many changed.
+
+    `counted` maps hashes to known counts; other texts are counted with `count`.
+    """
     changed = 0
     place: Place | None = START
     while place is not None:
@@ -58,11 +62,13 @@ def renew(no: int, count: Count, counted: Mapping[str, int]) -> Steps[int]:
 
 
 def _page(no: int, place: Place) -> Steps[Rows]:
+    """Returns the rows of a page: number, version, hash, old count and text of each version."""
     table, number, version = place
     return (yield sql(_LISTED[table]), (no, number, version, _PAGE))
 
 
 def _next(place: Place, rows: Rows) -> Place | None:
+    """Returns the place after these rows, or `None` if they were the last."""
     if len(rows) == _PAGE:
         return place[0], rows[-1][0], rows[-1][1]
     return ("versions", 0, 0) if place[0] == "items" else None

@@ -1,4 +1,4 @@
-"""Transactions: reads and expected versions held against the state, then writes and debates, all or nothing."""
+"""Transactions: checks of reads and expected versions, then writes and debate calls, all or nothing."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from .rows import Steps, numbers, sql
 
 
 def validate(board: str, agent: str, transaction: Transaction, look: int) -> Steps[Committed]:
-    """Whether the reads of a transaction that changes nothing hold, all as of one moment.
+    """Checks the reads of a transaction that changes nothing, all as of one moment.
 
     Raises:
-        Conflict: with `moved`, what does not.
-        InvalidInput: a read that cannot be one.
+        Conflict: with `moved`, the reads that no longer hold.
+        InvalidInput: a read is not valid.
     """
     names = check_transaction(transaction)
     row = yield from find_board(board)
@@ -49,14 +49,14 @@ def validate(board: str, agent: str, transaction: Transaction, look: int) -> Ste
 
 
 def foresee(now: int, board: str, agent: str, transaction: Transaction, once: Once | None) -> Steps[int]:
-    """A sequence as of which the transaction could be applied; 0 where that is not known.
+    """Returns a sequence at which the transaction could be applied; 0 if none is known.
 
-    For transactions with globs, whose keys may take long to compare: done in a transaction that only reads, it
-    keeps nobody from writing.
+    It is for transactions with globs, whose keys may take long to compare. It runs in a transaction that only
+    reads, so that others can write meanwhile.
 
     Raises:
-        Conflict: with `moved`, what was read or expected moved.
-        InvalidInput: a read that cannot be one, or an idempotency key that was used for something else.
+        Conflict: with `moved`, what was read or expected and has changed.
+        InvalidInput: a read is not valid, or the idempotency key was used for something else.
     """
     names = check_transaction(transaction)
     row = yield from find_board(board)
@@ -80,10 +80,10 @@ def transact(
     look: int = 0,
     foreseen: int = 0,
 ) -> Steps[Committed]:
-    """Everything of the transaction or nothing of it; `foreseen` is what `foresee` answered.
+    """Applies everything in the transaction, or nothing; `foreseen` is the result of `foresee`.
 
     Raises:
-        Conflict: with `moved`, what was read or expected moved; or as posts and debates raise it.
+        Conflict: with `moved`, what was read or expected and has changed; or as posts and debates raise it.
         InvalidInput, UnknownReference, Refused: as posts and debates raise them.
     """
     names = check_transaction(transaction)
@@ -131,7 +131,10 @@ def transact(
 
 
 def _debate(ledger: Ledger, calls: Sequence[DebateCall], placed: list[int]) -> Steps[list[int]]:
-    """Does the calls in order; the numbers of the items they were about."""
+    """Makes the debate calls in order, and returns the numbers of their items.
+
+    `placed` holds the numbers of the items written before: a call names the first of them by -1, and so on.
+    """
     about: list[int] = []
     for place, call in enumerate(calls, 1):
         least = min(call.number, call.to or 0)
@@ -151,7 +154,7 @@ def _debate(ledger: Ledger, calls: Sequence[DebateCall], placed: list[int]) -> S
 
 
 def _standing(ledger: Ledger, placed: list[int], about: list[int]) -> Steps[tuple[list[Item], list[Debated]]]:
-    """What was written, and the debates that the calls were about, as they stand now."""
+    """Returns the written items, and the present states of the debates that were called."""
     rows = yield from load_any(ledger.no, {*placed, *about})
     items = yield from values(ledger.board, rows.values(), ledger.agent)
     by_number = {item.number: item for item in items}
@@ -159,7 +162,8 @@ def _standing(ledger: Ledger, placed: list[int], about: list[int]) -> Steps[tupl
 
 
 def _repeated(ledger: Ledger, kept: Any, look: int) -> Steps[Committed]:
-    written, debated, seq, endorsed, *same = kept  # older files have no repetitions
+    """Returns the answer to a repeated transaction from what was stored under its idempotency key."""
+    written, debated, seq, endorsed, *same = kept  # files of older versions have no list of repetitions
     items = yield from posting.as_written(ledger, written)
     return Committed(
         items=tuple(items),
@@ -174,7 +178,7 @@ def _repeated(ledger: Ledger, kept: Any, look: int) -> Steps[Committed]:
 
 
 class _Course:
-    """How versions go on while the writes of a transaction are applied in order."""
+    """The versions that items have while the writes of a transaction are applied in order."""
 
     def __init__(
         self, sides: Sides, found: dict[tuple[str, str], ReadStanding], items: dict[int, ReadStanding]
@@ -186,10 +190,11 @@ class _Course:
         self._new = 0
 
     def standing(self, number: int) -> ReadStanding | None:
+        """Returns the present version of an item, or `None` if the agent sees no such item."""
         return self._items.get(number)
 
     def of(self, draft: Draft) -> ReadStanding | None:
-        """What a draft changes, as the drafts before it leave it; `None` where it makes something new."""
+        """Returns the item that a draft changes, after the drafts before it; `None` if it creates one."""
         if draft.target is not None:
             return self._items.get(draft.target)
         if draft.key is None:
@@ -199,10 +204,11 @@ class _Course:
         return None if entry is None else self._items[entry.number]
 
     def _mark(self, visibility: Visibility | None) -> str:
+        """Returns the agent's mark for a visibility; `None` means the whole board."""
         return next(side for side in self._sides if visibility_of(side) is (visibility or Visibility.BOARD))
 
     def apply(self, draft: Draft, entry: ReadStanding | None) -> int:
-        """Takes the draft as written; what it is about from now on, below zero where it is new."""
+        """Counts the draft as written, and returns the number of its item, which is negative for a new item."""
         if entry is None:
             self._new -= 1
             entry = ReadStanding(self._new, 0, deleted=False)
@@ -220,10 +226,10 @@ class _Course:
 
 
 def _expected(no: int, agent: str, transaction: Transaction, moved: Moved) -> Steps[InvalidInput | None]:
-    """Adds to `moved` every expected version that does not fit, of the writes and of the debates.
+    """Adds to `moved` every expected version, of writes and debate calls, that differs from the present one.
 
-    The error is to be raised where nothing moved: a version that could not fit, because an earlier write of the
-    transaction moves on from it.
+    Returns an error to raise if nothing moved: an earlier write of the same transaction makes an expected version
+    impossible.
     """
     writes, debates = transaction.writes, transaction.debates
     if all(d.expected_version is None for d in writes) and all(c.version is None for c in debates):
