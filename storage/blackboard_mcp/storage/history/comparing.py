@@ -1,4 +1,4 @@
-"""Comparison of two boards, row by row, over every table that says anything of a board."""
+"""Comparison of two boards, row by row, over all tables of a board's data."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .tables import TABLES, ColumnRole, Table
 _PAGE = 500
 _JSON = {ANY.name, OBJECT.name, TEXTS.name}
 _ITSELF = frozenset({"no", "id", "copied"})
-"""What two copies of a board may differ in."""
+"""Columns in which two copies of a board may differ."""
 
 
 class Reads(Protocol):
-    """The engine of a store, as far as it reads."""
+    """The part of a store's engine that reads."""
 
     async def read(self, operation: Operation[T]) -> T: ...
 
 
 async def differences(one: Reads, one_no: int, other: Reads, other_no: int, most: int = 20) -> list[str]:
-    """What differs, a sentence each, at most so many; none when the boards are equal."""
+    """Returns at most `most` sentences on how the boards differ; none if they are equal."""
     found: list[str] = []
     for table in TABLES:
         columns = _columns(table)
@@ -64,7 +64,7 @@ def _named(table: Table, row: tuple[tuple[Any, ...], Any]) -> str:
 async def _rows(
     engine: Reads, no: int, table: Table, columns: Sequence[str]
 ) -> AsyncIterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
-    """Keys and rows, in the order of the keys."""
+    """Yields pairs of key and row, in the order of the keys."""
     after: tuple[Any, ...] | None = None
     while True:
         page = await engine.read(_reading(no, table, columns, after))
@@ -105,7 +105,7 @@ def _page(
 
 
 def _plain(columns: Sequence[str], row: Sequence[Any], forms: dict[str, str]) -> tuple[Any, ...]:
-    """JSON in one spelling, so that only what it says counts."""
+    """Returns the row with JSON in one spelling, so that only its contents are compared."""
     return tuple(
         dumps(json.loads(value)) if value is not None and forms.get(name) in _JSON else value
         for name, value in zip(columns, row, strict=True)

@@ -1,8 +1,8 @@
-"""A board as lines, page by page: each event, and on it what it was the first or the last to say.
+"""A board's history as lines, page by page: each event, with the data that it is the first or last to mention.
 
-The line of an item's first event at a version has that version's content, that of its first event the
-edges between it and what was there before, that of its last event the item as it stands and all that
-belongs to it. The last line has what belongs to the board as a whole.
+The line of an item's first event at a version has that version's content. The line of its first event has the edges
+between it and earlier items. The line of its last event has the item's present state and everything that belongs to
+it. The last line has what belongs to the board as a whole.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .forms import ITEM, RowForm
 from .tables import AT_END, BOARD, CONTENT, EDGE, EVENT, ITEM_STANDING, OF_ITEMS, Table
 
 PAGE = 100
-"""Lines written at a time."""
+"""The number of lines in a page."""
 
 _EVENT_NAMES = tuple(EVENT)
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Which board is written, up to which event, and whether only what everybody sees."""
+    """The part to be written: the board, its last event, and whether only what everybody sees is included."""
 
     no: int
     board: str
@@ -37,15 +37,16 @@ class Extent:
 
 
 def prepare() -> Steps[None]:
-    """Indexes for a large board, on a copy that is thrown away."""
+    """Creates indexes that speed up a large export, on a copy that is deleted afterwards."""
     yield sql("history_event_index"), ()
     yield sql("history_once_index"), ()
-    # Without figures the planner would look at all that the agent ever did once.
+    # Without statistics the planner would read all idempotency keys of the agent.
     yield sql("history_once_figures"), ()
 
 
 def extent(board: str, *, public: bool = False) -> Steps[Extent]:
-    """
+    """Returns the extent of a board's history up to its present end.
+
     Raises:
         UnknownReference: there is no such board.
     """
@@ -57,9 +58,9 @@ def extent(board: str, *, public: bool = False) -> Steps[Extent]:
 
 
 def page(of: Extent, after: int, *, limit: int = PAGE) -> Steps[list[tuple[int, bytes]]]:
-    """The next lines, each with its sequence; none at the end.
+    """Returns at most `limit` lines after a sequence, each with its own sequence; none at the end.
 
-    The last line has yet to be sealed (`lines.seal`), and has a page of its own.
+    The last line is a page of its own, and must still be sealed (`lines.seal`).
     """
     rows = yield sql("history_events"), (of.no, after, of.last, int(of.public), limit)
     if len(rows) > 1 and rows[-1][0] == of.last:
@@ -125,7 +126,7 @@ def _edges(of: Extent, first: Mapping[int, int], made: dict[int, dict[str, Any]]
 
 
 def _standing(of: Extent, last: Mapping[int, int], made: dict[int, dict[str, Any]]) -> Steps[None]:
-    """Items as they stand, and all that belongs to them."""
+    """Adds the present state of items, and what belongs to them, to the lines of their last events."""
     if not last:
         return
     listed = numbers(last)
@@ -149,7 +150,7 @@ def _standing(of: Extent, last: Mapping[int, int], made: dict[int, dict[str, Any
 
 
 def _of_items(table: Table) -> str:
-    """Rows that belong to the items of a list, each with its item. The list comes first: the joins are forced."""
+    """Returns a query for the rows that belong to listed items, each with its item; the list is read first."""
     columns = ", ".join(f"t.{name}" for name in table.columns)
     if table.item:
         by = f"INDEXED BY {table.index}" if table.index else ""
@@ -163,7 +164,7 @@ def _of_items(table: Table) -> str:
 
 
 def _once(of: Extent, after: int, until: int, made: dict[int, dict[str, Any]]) -> Steps[None]:
-    """What was done once, on the first event of that agent at that instant."""
+    """Adds rows of tables `beside_event` to the line of their agent's first event at that instant."""
     for table in AT_END:
         if not table.beside_event:
             continue
@@ -180,7 +181,7 @@ def _once(of: Extent, after: int, until: int, made: dict[int, dict[str, Any]]) -
 
 
 def _end(of: Extent) -> Steps[dict[str, Any]]:
-    """What belongs to the board as a whole."""
+    """Returns what belongs to the board as a whole."""
     columns = ", ".join(BOARD)
     row = (yield f"SELECT {columns} FROM board WHERE no = ?1", (of.no,))[0]  # noqa: S608 - names of ours
     end: dict[str, Any] = {"board": _row(BOARD, row)}
@@ -218,8 +219,10 @@ def _named(table: Table, row: dict[str, Any]) -> set[int]:
 
 
 def _ordered(table: Table, rows: Rows) -> Rows:
-    """Rows with their columns from the second on, in the order of the table's key. The engine's own sorting
-    would make it read tables in their order."""
+    """Returns rows sorted by the table's key, which starts at the second column.
+
+    Sorting in the query would make the engine read whole tables in the order of their key.
+    """
     places = [1 + list(table.columns).index(name) for name in table.key]
     return sorted(rows, key=lambda row: [row[place] for place in places])
 

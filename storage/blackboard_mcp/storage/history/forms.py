@@ -1,7 +1,7 @@
-"""Forms of column values in a line of history, and their checks on the way back.
+"""Forms of column values in a line of history, and checks for reading them.
 
-Instants are ISO 8601 in UTC, JSON columns are JSON, flags are true and false: nothing of one engine's
-own representation leaves.
+Instants are ISO 8601 in UTC, JSON columns are JSON, and flags are true and false: a file contains no engine's internal
+representation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FORGOTTEN = "forgotten"
 
 
 class UnfitRow(ValueError):
-    """A value that its place cannot hold; the message completes "… must be"."""
+    """An error for a value that its column cannot hold; the message completes "… must be"."""
 
 
 def _same(value: Any) -> Any:
@@ -30,35 +30,42 @@ def _same(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class RowForm:
-    """One kind of column. `decode` raises `UnfitRow`; an `item` is the number of an item of the board."""
+    """The form of a column's values. `decode` raises `UnfitRow`."""
 
     name: str
     decode: Callable[[Any], Any]
     encode: Callable[[Any], Any] = _same
     optional: bool = False
-    """Whether the column may be empty (`null`)."""
+    """True if the column may be empty (`null`)."""
     default: Any = ...
-    """The column's value where a file was written before there was the column."""
+    """The column's value for files from before the column existed."""
     formerly: str = ""
     """The column's name in older files."""
 
     def to_file(self, stored: Any) -> Any:
+        """Returns a stored value in the form that the file has."""
         return None if stored is None else self.encode(stored)
 
     def to_store(self, given: Any) -> Any:
+        """Returns a value of the file in the form that the store has.
+
+        Raises:
+            UnfitRow: the column cannot hold it.
+        """
         if given is None and self.optional:
             return None
         return self.decode(given)
 
     def or_null(self) -> RowForm:
+        """Returns the form of a column that may also be empty."""
         return replace(self, optional=True)
 
     def since(self, default: Any) -> RowForm:
-        """The form of a column that older files lack; there it is `default`, as the store has it."""
+        """Returns the form of a column that older files lack; for these `default` is the stored value."""
         return replace(self, default=default)
 
     def once(self, name: str) -> RowForm:
-        """The form of a column that has another name in older files."""
+        """Returns the form of a column that is called `name` in older files."""
         return replace(self, formerly=name)
 
 
@@ -121,7 +128,7 @@ def _any(value: Any) -> str:
 
 
 def _spelt(stored: str) -> Any:
-    """Members in the order of their names: whoever wrote it, the same says the same."""
+    """Parses JSON with members sorted by name, so that equal values are written alike."""
     return json.loads(stored, object_pairs_hook=lambda pairs: dict(sorted(pairs)))
 
 
@@ -135,11 +142,11 @@ TEXTS = RowForm("texts", _texts, _spelt)
 WHOLES = RowForm("wholes", _wholes, _spelt)
 ANY = RowForm("any", _any, _spelt)
 ITEM = RowForm("item", _whole)
-"""The number of an item that the lines up to this one made."""
+"""The number of an item that this line or an earlier one created."""
 
 
 def word(choices: Iterable[str]) -> RowForm:
-    """One of some words."""
+    """Returns the form of a column that holds one of `choices`."""
     allowed = frozenset(map(str, choices))
     told = "one of " + ", ".join(sorted(allowed))
 

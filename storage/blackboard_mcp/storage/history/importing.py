@@ -1,7 +1,7 @@
-"""A board built from the lines of its history, each checked before anything is made of it.
+"""The building of a board from the lines of its history, each of which is checked first.
 
-It is built where nobody looks, on a store of its own, and nothing is taken on trust: what the log and
-the items say of each other must agree, and what can be computed is computed again.
+The board is built in a store of its own that nobody uses, and nothing is trusted: log and items must agree with each
+other, and everything that can be computed is computed again.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from .lines import BadLine
 from .tables import AT_END, BOARD, BY_NAME, CONTENT, EDGE, EVENT, ITEM_STANDING, OF_ITEMS, Table
 
 Counting = Callable[[str], Count | None]
-"""What counts tokens by the name of a tokenizer; `None` where it is not to be had."""
+"""Returns the function that counts tokens for a tokenizer's name; `None` if there is none."""
 
 _MAX_NAME = 256
 _MAX_TOKENS = 1 << 32
-"""Most tokens of one text: sums of them stay whole numbers."""
+"""Most tokens of one text, so that sums of them remain whole numbers."""
 _LAST_SEQ = 1 << 53
 _EVENTS, _TYPES = frozenset(EventType), frozenset(ItemType)
 _HEAD = ("format", "format_version", "board", "complete")
@@ -54,15 +54,15 @@ _FILLED = (
     *("history_superseded", "history_analysed", "history_debated", "history_outbox"),
     *("history_answers", "history_owed_again", "history_watching", "history_unanswered", "history_outcomes"),
 )
-"""Statements that work out what the lines do not say, or older ones did not."""
+"""Statements that compute what the lines, or lines of older files, do not tell."""
 _EMPTY: Mapping[str, Any] = {"owner": "", "tags": [], "data": {}, "concerns": []}
 _UNBORN = {"zone": "archive", "importance": 1, "author": "", "created_at": 0, "seq": 0}
-"""An item of which no line has said yet how it stands: it has no author."""
+"""An item whose state no line has told yet: it has no author."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportProgress:
-    """How far a history was read: lines, sequences, items, and whether its last line was there."""
+    """The progress of reading a history: lines, sequence and items so far, and whether the last line was read."""
 
     board: str
     no: int = 1
@@ -71,14 +71,14 @@ class ImportProgress:
     born: int = 0
     ended: bool = False
     sha256: str = ""
-    """Of all that stands before it, as the last line says."""
+    """The hash that the last line gives for everything before it."""
 
 
 def begin(raw: bytes, board: str | None) -> Steps[ImportProgress]:
-    """Makes the board that the first line names, or one called `board`.
+    """Creates the board that the first line names, under the id `board` if that is given.
 
     Raises:
-        BadLine: it is no history, one of a newer version, or none of a whole board.
+        BadLine: not a history, one of a newer version, or not that of a whole board.
     """
     line = lines.read(raw, 1)
     if line.get("format") != lines.FORMAT:
@@ -98,10 +98,10 @@ def begin(raw: bytes, board: str | None) -> Steps[ImportProgress]:
 
 
 def load(progress: ImportProgress, batch: Sequence[bytes]) -> Steps[ImportProgress]:
-    """Takes the next lines, the first of them included.
+    """Reads the next lines, including the first, and returns the new progress.
 
     Raises:
-        BadLine: a line that cannot be, or does not fit what came before it.
+        BadLine: a line is not valid, or does not fit the lines before it.
     """
     for raw in batch:
         number = progress.lines + 1
@@ -113,12 +113,13 @@ def load(progress: ImportProgress, batch: Sequence[bytes]) -> Steps[ImportProgre
 
 
 def finish(progress: ImportProgress, sha256: str, counting: Counting | None = None) -> Steps[int]:
-    """Computes what follows from the rest, and holds the whole against the rules of a board.
+    """Computes derived data, and checks the whole against the rules of a board.
 
-    With `counting`, texts have the tokens that it counts, whatever the lines say; how many the lines had wrong.
+    With `counting`, tokens are counted again whatever the lines say. Returns the number of texts that had another
+    count.
 
     Raises:
-        BadLine: lines are missing, were changed, or break a rule; what the board counts by is not to be had.
+        BadLine: lines are missing, were changed or break a rule, or the board's tokenizer is not available.
     """
     no, last = progress.no, progress.lines
     if not progress.ended:
@@ -162,7 +163,7 @@ def _recount(progress: ImportProgress, counting: Counting) -> Steps[int]:
 
 
 class _Line:
-    """A line being taken."""
+    """A line that is being read."""
 
     def __init__(self, progress: ImportProgress, number: int, line: dict[str, Any]) -> None:
         self.progress = progress
@@ -212,7 +213,7 @@ class _Line:
         line, given, last = self.line, self.line.get("seq"), self.progress.seq
         data = line.get("data")
         if line.get("event") == EventType.BOARD_RESTORED and isinstance(data, dict) and type(given) is int:
-            # The one event that leaves numbers out says after which.
+            # Only this event leaves sequences out; `after` is the last one before the gap.
             if type(data.get("after")) is int and data["after"] == last < given <= _LAST_SEQ:
                 self.seq = given
                 return
@@ -240,7 +241,7 @@ class _Line:
         if len(value) > _MAX_NAME:
             raise self.bad(f"{what} has {len(value):,} characters; {_MAX_NAME} are the most")
 
-    # What belongs to an item
+    # Data of items
 
     def _item(self, event: dict[str, Any], item: int) -> Steps[int]:
         line, born = self.line, self.progress.born
@@ -337,7 +338,7 @@ class _Line:
             if not (yield sql("history_edge_add"), (self.no, source, kind, target)):
                 raise self.bad(f"{told} stands there twice")
         for one in given:
-            # What leads to items that were there before closes no circle; one that comes from such may.
+            # Only an edge that leaves an earlier item can close a cycle.
             if (
                 one["kind"] == EdgeKind.DEPENDS_ON
                 and one["target"] == item
@@ -373,7 +374,7 @@ class _Line:
             for name in names:
                 yield sql("concern_add"), (self.no, name, self.seq, item)
 
-    # What belongs to tables without a member of their own
+    # Rows of tables without a member of their own
 
     def _rows(self, given: object, allowed: Sequence[Table], born: int) -> Steps[None]:
         if not isinstance(given, dict):
@@ -441,7 +442,7 @@ class _Line:
 
 
 def _unlike(config: dict[str, Any]) -> str | None:
-    """Which setting is not of its kind, as a sentence. Settings that this version does not know may be anything."""
+    """Returns a sentence on a setting of the wrong type, or `None`; settings unknown to this version may have any."""
     for setting in dataclasses.fields(BoardConfig):
         value, usual = config.get(setting.name, setting.default), setting.default
         if isinstance(usual, tuple):

@@ -1,7 +1,7 @@
-"""One line of a history: how it is written, and what is refused when it is read.
+"""The lines of a history: how one is written, and what is refused when one is read.
 
-What is read may come from anywhere, so that nothing of it is taken on trust: not its encoding, size,
-depth or numbers, and no member twice.
+A file may come from anywhere, so nothing in it is trusted: neither its encoding, size, depth or numbers, nor that each
+member occurs only once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Hash(Protocol):
 
 
 class BadLine(InvalidInput):
-    """A line of a history that cannot be taken; nothing was changed."""
+    """A line of a history that is not acceptable; nothing was changed."""
 
     code = "bad_history"
 
@@ -45,7 +45,7 @@ class _Wrong(ValueError):
 
 
 def write(line: Mapping[str, Any]) -> bytes:
-    """The line as it stands in the file, with its end."""
+    """Returns the line as bytes of the file, with its line end."""
     return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
@@ -55,9 +55,9 @@ _END = b'"}}\n'
 
 
 def seal(before: Hash, last: bytes) -> bytes:
-    """The last line, written with an empty sha256, with that of all that stands before it in the file.
+    """Returns the last line with the sha256 of everything before that hash in the file filled in.
 
-    `before` has seen the lines before, and sees this one.
+    `last` was written with an empty sha256. `before` has hashed the lines before, and is updated with this one.
     """
     head = last.removesuffix(_END)
     before.update(head)
@@ -65,15 +65,15 @@ def seal(before: Hash, last: bytes) -> bytes:
 
 
 def sealed(last: bytes) -> bytes:
-    """What of the last line its sha256 is of, beside the lines before."""
+    """Returns the part of the last line that its sha256 covers."""
     return last[: -_SHA256 - len(_END)]
 
 
 def read(raw: bytes, number: int) -> dict[str, Any]:
-    """The object in a line.
+    """Parses the object in a line.
 
     Raises:
-        BadLine: it is cut off, too long, not UTF-8, not JSON, or JSON that means two things.
+        BadLine: the line is cut off, too long, not UTF-8, not JSON, or JSON that is ambiguous.
     """
     if len(raw) > MAX_LINE:
         raise BadLine(number, f"longer than {MAX_LINE >> 20} MiB")
@@ -101,10 +101,10 @@ def read(raw: bytes, number: int) -> dict[str, Any]:
 
 
 def fields(given: object, forms: Mapping[str, RowForm], number: int, what: str) -> dict[str, Any]:
-    """The values of an object as the store has them, in the order of `forms`.
+    """Returns the values of an object as the store represents them, in the order of `forms`.
 
     Raises:
-        BadLine: not an object, a member too many or too few, or a value that its place cannot hold.
+        BadLine: not an object, a member too many or too few, or a value that its column cannot hold.
     """
     if not isinstance(given, dict):
         raise BadLine(number, f"{what} must be an object")
@@ -128,7 +128,7 @@ def fields(given: object, forms: Mapping[str, RowForm], number: int, what: str) 
 
 
 def _depth(text: str) -> int:
-    """How deep brackets nest outside of strings."""
+    """Returns how deep brackets outside strings nest."""
     depth = deepest = 0
     inside = escaped = False
     for c in text:
@@ -152,7 +152,7 @@ def _depth(text: str) -> int:
 
 
 def _check_escaped(line: Any) -> None:
-    """NUL and lone surrogates come as escapes only: the decoder refuses them as they are."""
+    """Refuses NUL and lone surrogates written as escapes; the decoder refuses them in plain form."""
     text = json.dumps(line, ensure_ascii=False)
     if "\\u0000" in text and _has_nul(line):
         raise _Wrong("a text holds a NUL character")

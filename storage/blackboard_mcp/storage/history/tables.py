@@ -1,8 +1,7 @@
-"""Tables of the schema in a board's history, and the form of their rows in the file.
+"""The tables of the schema in a board's history, and the form of their rows in the file.
 
-Every table is here, and every column of it: a test compares this page with the schema. A new table of a
-board's truth is one more `Table` below, and is then exported, imported, compared and left out of
-`--public` without further code.
+Every table is here with all its columns: a test compares this module with the schema. A new table of a board's truth
+is one more `Table` below; it is then exported, imported, compared and left out of `--public` without further code.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .forms import ANY, DELETED, FLAG, INSTANT, ITEM, OBJECT, TEXT, TEXTS, WHOLE
 
 
 class ColumnRole(StrEnum):
-    """What a table is to a board: its truth, computed from the truth, or nothing of one board's own."""
+    """The relation of a table to a board: its truth, computed from the truth, or data of the whole installation."""
 
     TRUTH = "truth"
     DERIVED = "derived"
@@ -32,14 +31,14 @@ class ColumnRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table. `columns` are those of the truth, `derived` those that are computed from it anew.
+    """A table. `columns` are stored in the history, `derived` are columns that are computed again.
 
-    Rows of a table of truth with `item` (the column that names the item) stand on the line of the last
-    event about that item; `index` finds them where the key does not. Rows with `debate` (the column that
-    names the debate) stand on that of the debate's item; those `beside_event` on the first event of their
-    `agent` at their instant `at`, where there is one; all others on the last line. `private` rows are an
-    agent's own business, left out of a public file. Derived tables are compared by `compared`, none of
-    which means that they are not; those `triggered` fill themselves as items are written.
+    Rows with `item` (the column that names an item) are on the line of the last event about that item; `index` finds
+    them if the key does not. Rows with `debate` (the column that names a debate) are on the line of that debate's root
+    item. Rows with `beside_event` are on the line of the first event of their `agent` at their instant `at`, if there
+    is one. All others are on the last line. `private` rows concern one agent only, and are left out of a public file.
+    Derived tables are compared by the columns `compared`, or not at all if there are none. `triggered` tables are
+    filled by triggers as items are written.
     """
 
     name: str
@@ -70,7 +69,7 @@ CONTENT: Mapping[str, RowForm] = {
     "deleted": DELETED,
     "status": TEXT,
 }
-"""A version of an item, with the status it had last; it stands on the line of the first event at that version."""
+"""A version of an item with its last status, on the line of the first event at that version."""
 
 ITEM_STANDING: Mapping[str, RowForm] = {
     "version": WHOLE,
@@ -85,7 +84,7 @@ ITEM_STANDING: Mapping[str, RowForm] = {
     "expires_at": INSTANT.or_null(),
     "seq": WHOLE,
 }
-"""What of an item may change, or its events do not say; it stands on the line of its last event."""
+"""Fields of an item that may change or that its events do not tell, on the line of its last event."""
 
 EVENT: Mapping[str, RowForm] = {
     "event": TEXT,
@@ -101,7 +100,7 @@ EVENT: Mapping[str, RowForm] = {
     "data": OBJECT,
     "concerns": TEXTS,
 }
-"""An event; what is empty is left out of the line."""
+"""An event; empty fields are left out of the line."""
 
 BOARD: Mapping[str, RowForm] = {
     "title": TEXT,
@@ -374,7 +373,7 @@ TABLES: tuple[Table, ...] = (
         private=True,
     ),
     Table("concern", ColumnRole.DERIVED, ("agent", "seq"), compared=("agent", "seq", "item")),
-    # Which debate reached an item first, and by which edge, is one of several right answers.
+    # Several debates and edges may be right as the first that reached an item.
     Table("held", ColumnRole.DERIVED, ("number",), compared=("number",)),
     Table("finding", ColumnRole.DERIVED, ("fingerprint", "number"), compared=("fingerprint", "number")),
     Table(
@@ -387,7 +386,7 @@ TABLES: tuple[Table, ...] = (
     Table("share", ColumnRole.DERIVED, ("author",), compared=("author", "items", "tokens"), triggered=True),
     Table("stored", ColumnRole.DERIVED, ("agent",), compared=("agent", "bytes"), triggered=True),
     Table("key_part", ColumnRole.DERIVED, ("part", "number"), compared=("part", "number"), triggered=True),
-    # How a name looks is worked out when somebody new comes.
+    # The looks of names are computed when a new agent comes.
     Table("look", ColumnRole.DERIVED),
     Table("outbox", ColumnRole.DERIVED),
     Table("principal", ColumnRole.INSTALLATION),
@@ -399,7 +398,7 @@ TABLES: tuple[Table, ...] = (
 BY_NAME: Mapping[str, Table] = {table.name: table for table in TABLES}
 
 _OWN = frozenset({"board", "item", "item_version", "edge", "event"})
-"""Tables whose rows have a member of their own in the lines."""
+"""Tables whose rows have members of their own in the lines."""
 
 OF_ITEMS = tuple(
     t for t in TABLES if t.role is ColumnRole.TRUTH and (t.item or t.debate) and t.name not in _OWN

@@ -1,8 +1,8 @@
-"""Boards out of a store and into one, as files: through copies that nobody else uses.
+"""The transfer of boards between a store and files, through copies that nobody else uses.
 
-A board is written from a copy of the store, so that its lines are of one moment and posting goes on
-meanwhile. It is built on a store of its own and taken over in one transaction, so that a file that is
-wrong, or a process that dies, leaves nothing behind.
+A board is exported from a copy of the store, so that its lines are of one moment while posting continues. It is
+imported into a store of its own and taken over in one transaction, so that a bad file or a crash leaves nothing
+behind.
 """
 
 from __future__ import annotations
@@ -29,21 +29,24 @@ from .comparing import differences
 from .tables import TABLES, ColumnRole
 
 ReadLine = Callable[[int], bytes]
-"""The next line of a file with its end, at most so many bytes of it; empty at the end of the file."""
+"""Returns the next line of a file with its end, at most so many bytes of it; empty at the end of the file."""
 
 _BATCH_LINES = 200
 _BATCH_BYTES = 4 << 20
 LEFT_AFTER_SECONDS = 86_400.0
-"""Seconds after which a folder for a copy was left behind by a process that died."""
+"""Seconds after which a folder for a copy is taken as left behind by a crash."""
 STAGING = "staging-"
-"""How folders for copies begin."""
+"""The prefix of folders for copies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A board that was read in. `parent` is the board it lay below, if that is not here; `owners` are
-    agents that act for somebody else here than where the file was written, which stays as it is here.
-    `recounted` texts had other counts of tokens in the file than here."""
+    """The result of an import.
+
+    `parent` is the id of the board's former parent, if that does not exist here. `owners` are agents that act for
+    another owner here than in the file; they keep the one that they have here. `recounted` is the number of texts
+    whose count of tokens differed in the file.
+    """
 
     board: str
     events: int
@@ -56,14 +59,14 @@ class Imported:
 async def export_board(
     store: SqlBoardStore, board: str, *, folder: Path | None = None, public: bool = False
 ) -> AsyncGenerator[bytes, None]:
-    """The lines of a board's history as of now, one an event, from the first; a page at a time.
+    """Yields the present history of a board page by page: lines from the first on, one for each event.
 
-    With `public` only those that everybody on the board sees, which is no whole history. `folder` is where
-    a copy of the store finds room meanwhile.
+    With `public` it has only what everybody on the board sees, so no board can be rebuilt from it. `folder` is where a
+    temporary copy of the store is made.
 
     Raises:
         UnknownReference: there is no such board.
-        StoreFull: no room for the copy.
+        StoreFull: there is no room for the copy.
     """
     async with _frozen(store, folder) as copy:
         async for page in _pages(copy, board, public=public):
@@ -80,13 +83,13 @@ async def import_board(
     check_config: Callable[[BoardConfig], object] | None = None,
     counting: importing.Counting | None = None,
 ) -> Imported:
-    """Makes the board that the lines tell of, under its own id or as `board`: the whole of it or nothing.
+    """Creates the board in the lines, under its own id or as `board`: the whole of it or nothing.
 
     `check_name` and `check_config` raise `InvalidInput` for an id and for settings that no board can have. Without
-    `counting` the counts of the file stay, which only a file of one's own deserves.
+    `counting` the file's counts of tokens are kept, so it may be omitted only for files of one's own.
 
     Raises:
-        BadLine: a line that is wrong, by its number.
+        BadLine: a line is wrong; the message has its number.
         Conflict: there is a board of that name.
     """
     with _room(folder) as place:
@@ -110,8 +113,9 @@ async def verify_board(
     folder: Path | None = None,
     step: Callable[[int], object] | None = None,
 ) -> list[str]:
-    """Rebuilds a board from its history, on the side, and says where it comes out different: nowhere, if
-    all is well. `step` is told of lines as they are written, and again as they are read.
+    """Rebuilds a board from its history in a temporary store, and returns a sentence on each difference.
+
+    `step` is called with the number of lines as they are written, and again as they are read.
 
     Raises:
         UnknownReference: there is no such board.
@@ -163,7 +167,7 @@ def _page(extent: exporting.Extent, after: int) -> Callable[[], Steps[list[tuple
 
 @asynccontextmanager
 async def _frozen(store: SqlBoardStore, folder: Path | None) -> AsyncIterator[SqlBoardStore]:
-    """A copy of the store as of one moment."""
+    """Yields a copy of the store as of one moment."""
     with _room(folder) as place:
         await store.engine.backup(place / "copy.db")
         copy = await SqlBoardStore.open(place / "copy.db", synchronous="NORMAL")
@@ -182,9 +186,9 @@ async def _build(
     check_config: Callable[[BoardConfig], object] | None = None,
     counting: importing.Counting | None = None,
 ) -> tuple[importing.ImportProgress, int]:
-    """Builds the board in a file of its own, and says how many texts were counted anew.
+    """Builds the board in a file of its own; returns the progress and the number of texts counted again.
 
-    `check_name` is asked early whether it can be called so.
+    `check_name` is called early with the board's id, to refuse it before the work.
     """
     built = await SqlBoardStore.open(path, synchronous="NORMAL")
     try:
@@ -260,7 +264,10 @@ def _check_absent(board: str) -> Steps[None]:
 
 
 def _take_over(board: str) -> Steps[tuple[str | None, tuple[str, ...]]]:
-    """Brings the one board of the attached file over, as a copy of where it was."""
+    """Copies the only board of the attached file into the store.
+
+    Returns its former parent's id, if that does not exist here, and agents with another owner here.
+    """
     yield from _check_absent(board)
     yield "PRAGMA defer_foreign_keys = ON", ()
     contradicted = tuple(row[0] for row in (yield sql("history_contradicted"), ()))
@@ -271,7 +278,7 @@ def _take_over(board: str) -> Steps[tuple[str | None, tuple[str, ...]]]:
             continue
         rows = yield f"SELECT name FROM pragma_table_info('{table.name}')", ()  # noqa: S608 - names of ours
         own = "no" if table.name == "board" else "board"
-        # What the engine numbers by itself, it numbers anew.
+        # The engine numbers these rows itself.
         columns = [row[0] for row in rows if row[0] != own and (table.name, row[0]) != ("outbox", "id")]
         listed = ", ".join(columns)
         yield (
@@ -287,7 +294,7 @@ def _take_over(board: str) -> Steps[tuple[str | None, tuple[str, ...]]]:
 
 @contextmanager
 def _room(folder: Path | None) -> Iterator[Path]:
-    """A folder of one's own inside `folder`, or where the system keeps such, for as long as it is needed."""
+    """Yields a temporary folder inside `folder`, or in the system's own place; deletes it afterwards."""
     for left in _left_behind(folder) if folder is not None else ():
         shutil.rmtree(left, ignore_errors=True)
     made = Path(tempfile.mkdtemp(prefix=STAGING, dir=folder))

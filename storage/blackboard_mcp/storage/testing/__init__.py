@@ -1,7 +1,7 @@
-"""The conformance kit for board stores, shipped for backends outside this project as `blackboard-mcp-testing`.
+"""The conformance kit for board stores, published as `blackboard-mcp-testing` for backends outside this project.
 
-It needs pytest, and pytest-asyncio in auto mode. A backend is a subclass
-of `kit.BoardStoreKit` whose name begins with `Test` and that says how to open a store.
+It needs pytest, and pytest-asyncio in auto mode. To test a backend, subclass `kit.BoardStoreKit` under a name that
+begins with `Test`, and define how to open a store.
 """
 
 import pytest

@@ -1,1 +1,1 @@
-"""Random walks over a board store: the state machine, its rules, the plain model and the invariants."""
+"""Random walks over a board store: state machines, their rules, the plain model and the invariants."""
