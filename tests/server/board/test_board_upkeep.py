@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from blackboard_mcp.protocols.errors import InvalidInput, StoreClosed, StoreDamaged
-from blackboard_mcp.server.board import Board
+from blackboard_mcp.server.board import Board, in_process
+from blackboard_mcp.server.board.in_process import InProcess
+from blackboard_mcp.server.compose import Installation
 from patience import PATIENCE
 
 
@@ -24,6 +26,20 @@ async def test_a_board_is_pruned_and_items_expire_by_themselves() -> None:
         figures = await board.statistics()
         assert figures.working_tokens < 400
         assert figures.archived_items > 1
+
+
+async def test_a_board_that_cannot_be_opened_leaves_no_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(opened: Installation) -> InProcess:
+        raise TypeError("a tool that cannot be offered")
+
+    monkeypatch.setattr(in_process, "InProcess", broken)
+    before = asyncio.all_tasks()
+    with pytest.raises(TypeError, match="cannot be offered"):
+        async with Board.open(agent="alice", data=tmp_path):
+            raise AssertionError("it was opened")
+    assert asyncio.all_tasks() == before
 
 
 async def test_leaving_a_board_leaves_no_task(tmp_path: Path) -> None:

@@ -139,6 +139,19 @@ async def test_events_come_in_order_first_those_after_a_sequence_and_then_each_n
             assert await stream.ids(1) == [6]
 
 
+async def test_HEAD_answers_with_the_headers_and_holds_no_stream(site: Open) -> None:
+    async with site() as there:
+        alice = await there.boards.join("alice")
+        await alice.post("a")
+        headers = {"X-Blackboard-Agent": "alice"}
+        for _ in range(3):
+            answer = await there.http.head("/boards/main/events", headers=headers)
+            assert (answer.status_code, answer.content) == (200, b"")
+            assert answer.headers["content-type"].startswith("text/event-stream")
+        assert not there.streams.open.of("alice")
+        assert (await there.http.head("/boards/none/events", headers=headers)).status_code == 404
+
+
 async def test_without_a_place_a_stream_begins_with_the_next_event(site: Open) -> None:
     async with site() as there:
         alice = await there.boards.join("alice")

@@ -84,9 +84,9 @@ class Board(BoardAccess):
         return other
 
     async def __aenter__(self) -> Self:
-        stack = AsyncExitStack()
-        await self._opening.enter(stack)
-        self._stack = stack
+        async with AsyncExitStack() as stack:
+            await self._opening.enter(stack)
+            self._stack = stack.pop_all()
         return self
 
     async def __aexit__(

@@ -85,6 +85,9 @@ class EventStreams:
             return JSONResponse(
                 {"error": error.code, "message": to_reader(error.message), **error.facts}, status
             )
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream", headers=headers)
         who = counted_as(principal)
         full = self.open.enter(who)
         if full is not None:
@@ -93,7 +96,7 @@ class EventStreams:
             self._messages(agent, board, asked),
             on_end=lambda: self.open.leave(who),
             media_type="text/event-stream",
-            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+            headers=headers,
         )
 
     def _refusal(self, who: str, full: str) -> Response:
