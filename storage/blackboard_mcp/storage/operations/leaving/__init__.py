@@ -1,1 +1,1 @@
-"""Leaving working memory and coming back: passes, the guard's index, pressure, summaries, retention."""
+"""Leaving working memory and returning: passes, the guard's index, pressure, summaries, expiry, retention."""

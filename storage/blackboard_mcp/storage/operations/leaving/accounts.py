@@ -1,4 +1,4 @@
-"""Accounts of owners: what is held for each, and how much one of them may hold."""
+"""Accounts of owners: the tokens that each one keeps from leaving, and the limit for one owner."""
 
 from __future__ import annotations
 
@@ -15,26 +15,28 @@ from ..ledger.rows import Steps, dumps, numbers, sql
 from .guard_index import protected_among
 
 OTHERS = 3
-"""Of what others posted and the owner's debates and watches hold, one in so many counts: criticism is no flood."""
+"""Items of others that the owner's debates and watches protect count by one token in so many.
+
+So an owner who criticises much is not taken for one who floods the board.
+"""
 
 _NAMED = 5
 _ROOM = BoardConfig().target_tokens
-"""A smaller board is taken for one of this target: there a few long posts would be a flood."""
+"""The least target in tokens for this limit: on a smaller board a few long posts would already exceed it."""
 
 if TYPE_CHECKING:
     from ..ledger.ledger import Ledger
 
 
 def check(ledger: Ledger) -> Steps[None]:
-    """Refuses what keeps more from leaving on the account of the agent's owner than one owner may have.
+    """Refuses a transaction after which the agent's owner would keep too many tokens from leaving.
 
-    On an owner's account are the debates that its agents opened with all that these reach, what its agents
-    posted into other debates, their constraints and hot issues, what they watch, what they ask, and what they
-    posted with an importance that holds it; of what others posted a part counts. An owner who is alone on the
-    board may have as much as there is.
+    An owner's account holds the debates that its agents opened, with everything that these debates reach; their posts
+    into other debates; their constraints, hot issues, watches and questions; and their items of highest importance.
+    Items that others posted count in part. An owner who is alone on the board has no limit.
 
     Raises:
-        QuotaExceeded: it is more.
+        QuotaExceeded: the account would exceed the owner's limit.
     """
     config = ledger.board.config
     if config.owner_held >= 1 or ledger.agent == SYSTEM:
@@ -64,7 +66,11 @@ def check(ledger: Ledger) -> Steps[None]:
 
 
 def _check_chosen(ledger: Ledger, owner: str, agents: str) -> Steps[None]:
-    """What stays because its author says so has no more room than the owner's share."""
+    """Checks the owner's items that stay only because of their importance or an unanswered question.
+
+    Raises:
+        QuotaExceeded: they have more tokens than the owner's share.
+    """
     config = ledger.board.config
     most = int(config.low_tokens * config.owner_share)
     listed = yield sql("chosen_on_account"), (ledger.no, agents, ledger.agent)

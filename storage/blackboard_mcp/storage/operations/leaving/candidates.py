@@ -1,8 +1,8 @@
-"""Candidates of a pruning pass: all of working memory, or no more than it takes to decide.
+"""Candidates of a pruning pass: all of working memory, or just as many items as the decision needs.
 
-A pass on a large board must not read it all inside the write transaction. Each step has an index that
-lists its candidates in the order in which it takes them, without what is protected, so that a pass reads
-as many as it moves. The protected are left out in SQL, by the view `protected`.
+On a large board a pass must not read everything inside the write transaction. Each step has an index that
+lists its candidates in the order in which it takes them, so that a pass reads about as many as it moves. The
+view `protected` leaves out protected items in SQL.
 """
 
 from __future__ import annotations
@@ -32,19 +32,21 @@ from . import guard_index
 
 _PAGE = 100
 _FIRST = 16
-"""Rows of the first page of what is dear to look at; each further one has twice as many, up to a page."""
+"""The rows of the first page of a costly statement; each further page has twice as many, up to `_PAGE`."""
 _THREADS = 16
 _ALL = 1 << 62
 RESTORED = "restored from the archive a while ago"
 GROUNDS = ("cited in an open debate", "cited in a debate that was settled a while ago")
 RESTORED_SHARE = GROUNDS_SHARE = 4
-"""What was restored stays within one in so many tokens of the target, the newest first; so does what open
-debates cite, then what settled ones do, the most important first."""
+"""Restored items stay up to this part of the target (one in so many tokens), newest first.
+
+The same holds for cited items: first those of open debates, then of settled ones, most important first.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Lately:
-    """From when on something was lately: the sequence of a change, the instant of a reading or citation."""
+    """A limit: changes from the sequence `seq` on, and readings or citations from `at` on, count as recent."""
 
     seq: int
     at: int
@@ -52,14 +54,19 @@ class Lately:
 
 @dataclass(frozen=True, slots=True)
 class Staying:
-    """Why each of some items stays for a while, and what open debates cite that found no room."""
+    """Items that stay for a while although the guard does not protect them.
+
+    Attributes:
+        why: maps each item's number to the reason.
+        crowded: items that open debates cite, for which there was no more room.
+    """
 
     why: dict[int, str]
     crowded: frozenset[int]
 
 
 def workspace(board: BoardRow, now: int, reach: Reach = Reach.ALL) -> Steps[Workspace]:
-    """Working memory as a pass sees it, oldest change first."""
+    """Returns working memory as a pass sees it, oldest change first; `reach` says how much of it is needed."""
     threads: frozenset[int] | None = None
     since = yield from lately(board, now)
     stays = yield from staying(board, now)
@@ -87,7 +94,7 @@ def workspace(board: BoardRow, now: int, reach: Reach = Reach.ALL) -> Steps[Work
 
 
 def _somebody_has_too_much(board: BoardRow) -> Steps[bool]:
-    """Whether an owner has more of working memory than its share."""
+    """Tells whether an owner has more of working memory than its share."""
     by_agent = yield sql("shares"), (board.no,)
     if len(by_agent) < 2:
         return False
@@ -99,7 +106,7 @@ def _somebody_has_too_much(board: BoardRow) -> Steps[bool]:
 
 
 def lately(board: BoardRow, now: int) -> Steps[Lately]:
-    """Where what is fresh begins."""
+    """Returns the limit from which on items count as fresh."""
     seconds = board.config.fresh_seconds
     if not seconds:
         return Lately(_ALL, _ALL)
@@ -108,7 +115,7 @@ def lately(board: BoardRow, now: int) -> Steps[Lately]:
 
 
 def _first_since(board: BoardRow, at: int) -> Steps[int]:
-    """The sequence of the first event at an instant or later. The log is in order of time: halving finds it."""
+    """Returns the sequence of the first event at or after a time, by binary search in the log."""
     low, high = 1, board.seq + 1
     while low < high:
         middle = (low + high) // 2
@@ -121,7 +128,7 @@ def _first_since(board: BoardRow, at: int) -> Steps[int]:
 
 
 def _a_while_ago(board: BoardRow, now: int) -> Steps[Lately]:
-    """Where that begins for which `restored_seconds` and `restored_events` keep items."""
+    """Returns the limit from which on `restored_seconds` and `restored_events` keep items."""
     config = board.config
     if not config.restored_seconds:
         return Lately(_ALL, _ALL)
@@ -134,9 +141,9 @@ def _a_while_ago(board: BoardRow, now: int) -> Steps[Lately]:
 
 
 def restored(board: BoardRow, since: Lately) -> Steps[set[int]]:
-    """What no pass takes because it came back from the archive a while ago; the guard and times to live aside.
+    """Returns items that no pass takes because they came back from the archive recently.
 
-    What is hidden has the room that the rest leaves, so that it costs nobody theirs.
+    Protection by the guard and times to live are not considered. Items for everybody get room first, then the rest.
     """
     room = board.config.target_tokens // RESTORED_SHARE
     stays: set[int] = set()
@@ -148,9 +155,11 @@ def restored(board: BoardRow, since: Lately) -> Steps[set[int]]:
 
 
 def grounds(board: BoardRow, since: Lately) -> Steps[tuple[dict[int, str], frozenset[int]]]:
-    """What no pass takes because members of debates cite it, and why, times to live aside, and what open debates
-    cite that has no room there. A debate that was settled lately counts, so that who draws the conclusion still
-    has what it rests on."""
+    """Returns items that no pass takes because debates cite them, each with the reason.
+
+    The second value holds items that open debates cite and that found no more room. Recently settled debates count,
+    so that whoever draws the conclusion still finds its grounds. Times to live are not considered.
+    """
     room = board.config.target_tokens // GROUNDS_SHARE
     stays: dict[int, str] = {}
     crowded: set[int] = set()
@@ -164,7 +173,7 @@ def grounds(board: BoardRow, since: Lately) -> Steps[tuple[dict[int, str], froze
 
 
 def staying(board: BoardRow, now: int) -> Steps[Staying]:
-    """What no pass takes though the guard does not hold it."""
+    """Returns the items that no pass takes although the guard does not protect them."""
     since = yield from _a_while_ago(board, now)
     back = yield from restored(board, since)
     cited, crowded = yield from grounds(board, since)
@@ -172,14 +181,14 @@ def staying(board: BoardRow, now: int) -> Steps[Staying]:
 
 
 def candidates(board: BoardRow, wanted: Iterable[int], now: int) -> Steps[dict[int, Candidate]]:
-    """Those of the items that are in working memory, as a pass sees them."""
+    """Returns those of the items that are in working memory, as a pass sees them, by number."""
     since = yield from lately(board, now)
     rows = yield sql("working_among"), (board.no, numbers(wanted))
     return {row[0]: _candidate(row, now, since) for row in rows}
 
 
 class _Search:
-    """Finds the candidates of one pass, step by step, until what was found would bring it to its level."""
+    """The search for the candidates of one pass, step by step, until enough tokens are found."""
 
     def __init__(self, board: BoardRow, now: int, lately: Lately, back: set[int]) -> None:
         self._board = board
@@ -191,9 +200,10 @@ class _Search:
         """Tokens still to be found."""
         self._found: dict[int, Candidate] = {}
         self.threads: set[int] = set()
-        """Those whose members were all found."""
+        """The threads whose members were all found."""
 
     def candidates(self, reach: Reach) -> Steps[dict[int, Candidate]]:
+        """Returns the candidates by number: all for step 4 with `Reach.BAND`, otherwise as many as needed."""
         config, no = self._board.config, self._board.no
         yield from self._take([row[0] for row in (yield sql("going_expired"), (no, self._now))])
         if PassStep.RESOLVED in config.steps:
@@ -209,11 +219,12 @@ class _Search:
         return self._found
 
     def _need_after(self, early: set[int]) -> int:
-        """What step 4 may have to take: a thread that is found need not end as a summary."""
+        """Returns the tokens that step 4 may have to free, counting only the items of earlier steps as freed."""
         taken = sum(self._found[number].tokens for number in early)
         return self._board.working_tokens - self._board.config.low_tokens - taken
 
     def _load(self, wanted: Iterable[int]) -> Steps[list[Candidate]]:
+        """Returns those of the items that are in working memory and were not found before."""
         listed = [number for number in wanted if number not in self._found]
         if not listed:
             return []
@@ -221,12 +232,13 @@ class _Search:
         return [_candidate(row, self._now, self._lately) for row in rows]
 
     def _take(self, wanted: Iterable[int]) -> Steps[None]:
+        """Adds items to the candidates, and counts their tokens as found."""
         for candidate in (yield from self._load(wanted)):
             self._found[candidate.number] = candidate
             self._need -= candidate.tokens
 
     def _page(self, name: str, *more: int) -> Steps[None]:
-        """What an early step takes, oldest change first."""
+        """Adds what an early step takes, oldest change first, until enough is found; `name` is its statement."""
         place = (0, 0)
         while self._need > 0:
             rows = yield sql(name), (self._board.no, *place, _PAGE, *more, self._left_out)
@@ -236,7 +248,7 @@ class _Search:
             place = (rows[-1][2], rows[-1][0])
 
     def _finished_threads(self, early: set[int]) -> Steps[None]:
-        """Members of threads that are worth a summary, thread by thread."""
+        """Adds members of threads that are worth a summary, thread by thread, until enough is found."""
         config, no, after = self._board.config, self._board.no, 0
         while self._need > 0:
             rows = yield sql("going_threads"), (no, after, config.summarise_over, _THREADS)
@@ -260,8 +272,11 @@ class _Search:
             after = rows[-1][0]
 
     def _least(self, early: set[int], *, whole: bool) -> Steps[None]:
-        """What step 4 may take: the band, or so much of it, in its order, that what nothing makes leave later is
-        enough. What leaves after other things of its owner comes with one of these, so that it is seen to wait."""
+        """Adds what step 4 may take: all of it if `whole`, otherwise as much as is needed, in its order.
+
+        Items that leave later than others count nothing, so that enough other items are found. `early` are the items
+        that earlier steps take.
+        """
         config = self._board.config
         hard = hardest(config)
         if whole:
@@ -299,7 +314,7 @@ class _Search:
                     return
 
     def _next_of(self, authors: set[str], places: Sequence[tuple[int, int, int, int]]) -> Steps[None]:
-        """For each owner of these the next item, after a place, for which its open work waits."""
+        """Adds, for each owner with open work, its next other item after these places, which must leave first."""
         found = yield from owners_of(authors)
         for owner in sorted(set(found.values())):
             agents = yield from agents_of(owner)
@@ -313,17 +328,19 @@ class _Search:
                     break
 
     def _bound(self, fresh: int, importance: int, place: tuple[int, int]) -> tuple[Any, ...]:
+        """Returns the values that the statements of step 4 take, to go on after a place."""
         before = _ALL if fresh else self._lately.seq
         lately = (self._lately.seq, self._lately.at)
         return (self._board.no, importance, *place, before, fresh, *lately, self._left_out)
 
     def _add(self, wanted: Iterable[int]) -> Steps[None]:
+        """Adds items to the candidates, without counting their tokens."""
         for candidate in (yield from self._load(wanted)):
             self._found[candidate.number] = candidate
 
 
 def _enough(rows: Sequence[Sequence[Any]], need: int, found: dict[int, Candidate]) -> list[int]:
-    """The first of the rows that together have `need` tokens."""
+    """Returns the numbers of the first rows that together have `need` tokens, without those already found."""
     chosen = []
     for row in rows:
         if need <= 0:
@@ -335,6 +352,7 @@ def _enough(rows: Sequence[Sequence[Any]], need: int, found: dict[int, Candidate
 
 
 def _candidate(r: Sequence[Any], now: int, lately: Lately) -> Candidate:
+    """Makes a candidate from its row."""
     used = max(r[15] or 0, r[19] or 0)
     return Candidate(
         number=r[0],

@@ -1,14 +1,13 @@
-"""The guard's index of held items, kept up to date by every change of the graph.
+"""The guard's index of protected items, kept up to date by every change of edges and debates.
 
-`protocols.guard.closure` defines what open debates hold, over the edges that lead from an item to one that
-is seen by nobody who does not see the first: what is hidden holds nothing for others. `held` stores it, an
-item a row, with the edge over which it was first reached. New edges and new debates only ever add to it,
-and what they add is found by walking from what is new as far as the first item that is held already, so the
-cost follows what becomes held, not the board. When a debate closes, its rows go, and what other debates
-still reach is held again; that is also how an edge that is taken away would be handled, with the rows that
-hang on it.
+`protocols.guard.closure` defines what open debates protect. Only edges count whose target is seen by nobody who
+does not see the source, so that hidden items protect nothing for others. The table `held` stores the result, one
+row for each item with the edge over which it was first reached. New edges and debates only add rows: a walk from
+the new element stops at items that are in the table already, so its cost follows the number of added rows, not the
+size of the board. When a debate closes, its rows are deleted, and items that other debates still reach are added
+again.
 
-Whether an item may leave is asked of the view `protected`, which names every reason once.
+The view `protected` tells whether an item may leave; it names every reason once.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from blackboard_mcp.protocols.items import Edge, EdgeKind, item_id
 from ..ledger.rows import Steps, dumps, edge_of, numbers, sql
 
 SHORT_CHAIN = 12
-"""Edges of a chain that are told where nobody asked for all of it."""
+"""The edges of a chain that are shown unless somebody asks for the whole chain."""
 _TO_DO = {"respond": "answer", "acknowledge": "acknowledge", "agree": "agree to"}
 WHOLE_CHAIN = 1_000
-"""Edges of a chain that are told to who asks."""
+"""The edges of a chain that are shown to somebody who asks for the whole chain."""
 
 
 # Keeping the index
 
 
 def connect(no: int, source: int, edges: Sequence[tuple[EdgeKind, int]]) -> Steps[None]:
-    """Adds edges from an item, with all that the board keeps of them."""
+    """Stores edges from an item, with everything that the board derives from them."""
     for kind, target in edges:
         yield sql("edge_add"), (no, source, str(kind), target)
         if kind is EdgeKind.SUPERSEDES:
@@ -60,14 +59,14 @@ def connect(no: int, source: int, edges: Sequence[tuple[EdgeKind, int]]) -> Step
 
 
 def hold(no: int, debate: int, about: Iterable[int]) -> Steps[None]:
-    """An open debate is about these items: they and all that they reach are held."""
+    """Adds the items that a newly opened debate is about, and all that they reach."""
     wanted = set(about)
     known = yield from _held(no, wanted)
     yield from _spread(no, [Hold(number, debate) for number in sorted(wanted - known.keys())])
 
 
 def release(no: int, debate: int) -> Steps[None]:
-    """A debate is no longer open: what it held goes free, but for what other debates reach."""
+    """Removes what a closed debate protected, except for items that other debates reach."""
     dropped = [row[0] for row in (yield sql("held_drop"), (no, debate))]
     yield from _hold_again(no, dropped)
 
@@ -83,7 +82,7 @@ def rebuild() -> Steps[None]:
 
 
 def _hold_again(no: int, dropped: Collection[int]) -> Steps[None]:
-    """Holds those of the items that an open debate is about or that a held item leads to, and goes on."""
+    """Adds those of the removed items again that other debates still reach, and all that they reach."""
     if not dropped:
         return
     listed = numbers(dropped)
@@ -99,6 +98,7 @@ def _hold_again(no: int, dropped: Collection[int]) -> Steps[None]:
 
 
 def _spread(no: int, starts: Iterable[Hold]) -> Steps[None]:
+    """Adds the items where a walk starts, and all that they reach."""
     walk = spread(starts)
     try:
         layer = next(walk)
@@ -115,11 +115,12 @@ def _spread(no: int, starts: Iterable[Hold]) -> Steps[None]:
 
 
 def _plain(edge: Edge) -> tuple[int, str, int]:
+    """Returns an edge as source, kind and target."""
     return edge.source, str(edge.kind), edge.target
 
 
 def _held(no: int, wanted: Iterable[int]) -> Steps[dict[int, tuple[int, int]]]:
-    """Those of the items that debates hold: the debate, and how many edges from it."""
+    """Returns, for those of the items that debates protect, the debate and the number of edges from it."""
     rows = yield sql("held"), (no, numbers(wanted))
     return {row[0]: (row[1], row[2]) for row in rows}
 
@@ -128,13 +129,16 @@ def _held(no: int, wanted: Iterable[int]) -> Steps[dict[int, tuple[int, int]]]:
 
 
 def protected_among(no: int, wanted: Iterable[int]) -> Steps[set[int]]:
-    """Those of the items that may not leave working memory, for whatever reason."""
+    """Returns those of the items that may not leave working memory, for any reason."""
     rows = yield sql("protected_among"), (no, numbers(wanted))
     return {row[0] for row in rows}
 
 
 def protected_figures(no: int, agent: str | None = None) -> Steps[tuple[int, int]]:
-    """How many items of working memory are protected and their tokens; of all, or of what an agent sees."""
+    """Returns the number of protected items in working memory and their tokens.
+
+    With `agent` it counts only items that this agent may see.
+    """
     if agent is None:
         rows = yield sql("protected_figures"), (no,)
     else:
@@ -143,9 +147,10 @@ def protected_figures(no: int, agent: str | None = None) -> Steps[tuple[int, int
 
 
 def protections(no: int, wanted: Iterable[int], *, most: int = SHORT_CHAIN) -> Steps[dict[int, Protection]]:
-    """Why those of the items that are protected are: the first reason of debate, obligation, law.
+    """Returns the protection of those of the items that are protected, by number.
 
-    At most `most` edges of a chain are there, those at the item.
+    The reason is the first that applies of debate, duty, request, and constraint or hot issue. Its chain has at most
+    `most` edges, those nearest to the item.
     """
     listed = numbers(wanted)
     held: dict[int, Protection] = {}

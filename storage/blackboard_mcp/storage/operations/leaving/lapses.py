@@ -1,9 +1,8 @@
-"""Lapses by time, as a board's settings say: duties of absent agents, debates that stand still, awaited answers.
+"""Lapses by time, as a board's settings say: duties of absent agents, idle debates, unanswered questions.
 
-Whoever owes something in a debate has left when it made no call for as long as `presence_seconds` says while
-another who takes part in the debate did; what it owed is waived, an answer as well, and the critique stays
-unanswered. A watcher of an item has left when it was away longer than the board's lease. Both count from when
-it was last there or was asked.
+An agent that owes something in a debate counts as gone if it made no call for `presence_seconds` while another
+participant did. Its duties are waived, even that of an answer; the critique then stays unanswered. A watcher of an
+item counts as gone after the board's lease. Both times count from its last call, or from when it was asked.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _BATCH = 200
 
 
 def due(now: int) -> Steps[list[str]]:
-    """Boards on which something has lapsed."""
+    """Returns the boards on which something has lapsed."""
     usual = BoardConfig()
     rows = yield (
         sql("lapsing_boards"),
@@ -40,7 +39,7 @@ def due(now: int) -> Steps[list[str]]:
 
 
 def lapse(write: Write, board: str) -> Steps[bool]:
-    """Lets lapse what is due on a board, at most some hundreds of things; whether anything was."""
+    """Ends what has lapsed on a board, at most a few hundred things; tells whether anything was."""
     ledger = yield from open_ledger(write, board, SYSTEM)
     if presence := ledger.board.config.presence_seconds:
         yield from _let_go(ledger, ledger.now - presence * 1_000_000)
@@ -58,7 +57,7 @@ def lapse(write: Write, board: str) -> Steps[bool]:
 
 
 def _let_go(ledger: Ledger, since: int) -> Steps[None]:
-    """Debates go on without those who are away while others wait for them."""
+    """Waives duties in debates of agents who are away since a time, while others wait for them."""
     rows = yield sql("awaited_and_absent"), (ledger.no, since, _BATCH)
     for debate in (yield from debating.open_debates(ledger.no, {row[4] for row in rows})):
         names = [row[0] for row in (yield sql("parties"), (ledger.no, debate.id))]
@@ -70,6 +69,7 @@ def _let_go(ledger: Ledger, since: int) -> Steps[None]:
 
 
 def _end_leases(ledger: Ledger, since: int) -> Steps[None]:
+    """Waives duties and ends standing watches of agents who are away since a time."""
     rows = yield sql("duties_of_the_absent"), (ledger.no, since, _BATCH)
     yield from debating.waive(ledger, rows, LEFT)
     for agent, topic in (yield sql("watches_of_the_absent"), (ledger.no, since, _BATCH)):
@@ -79,6 +79,7 @@ def _end_leases(ledger: Ledger, since: int) -> Steps[None]:
 
 
 def _expire(ledger: Ledger, expiry: int) -> Steps[None]:
+    """Closes debates without any change for `expiry` seconds."""
     rows = yield sql("debates_standing_still"), (ledger.no, ledger.now - expiry * 1_000_000, _BATCH)
     for debate in (yield from debating.open_debates(ledger.no, {row[0] for row in rows})):
         reason = f"nothing happened for {expiry} seconds"

@@ -26,11 +26,14 @@ _CAUSES = {
 _UNBLOCKERS = 50
 _NAMED = 8
 _MATERIAL = 0.1
-"""Part of the target by which what is held must change for a new version of the issue."""
+"""The part of the target by which protected tokens must change for a new version of the issue."""
 
 
 def judge(write: Write, board: str, describe: Describe) -> Steps[str | None]:
-    """Begins, tells anew or ends pressure, as the board stands; what it did: began, changed, ended or nothing."""
+    """Begins, updates or ends pressure, as the board requires; returns "began", "changed", "ended" or `None`.
+
+    `describe` puts the pressure into words for the hot issue.
+    """
     ledger = yield from open_ledger(write, board, SYSTEM)
     row = ledger.board
     if not row.pressure and row.working_tokens <= row.config.target_tokens:
@@ -67,7 +70,7 @@ def judge(write: Write, board: str, describe: Describe) -> Steps[str | None]:
 
 
 def _issue(ledger: Ledger) -> Steps[ItemRow | None]:
-    """The server's own hot issue, of now or of an earlier time; nobody else's entry under its key."""
+    """Returns the server's own hot issue on pressure, present or former; `None` if another agent has its key."""
     number = ledger.board.pressure
     if not number:
         rows = yield sql("item_of_key"), (ledger.no, "", KEY)
@@ -78,6 +81,7 @@ def _issue(ledger: Ledger) -> Steps[ItemRow | None]:
 
 
 def _measure(board: BoardRow, issue: int) -> Steps[Pressure]:
+    """Returns what is protected on the board and who can change that, without the issue itself."""
     causes = [
         Cause(_CAUSES[why], None if type_ is None else item_id(type_, root), items, tokens)
         for why, root, type_, items, tokens in (yield sql("pressure_causes"), (board.no, issue))
@@ -100,6 +104,7 @@ def _measure(board: BoardRow, issue: int) -> Steps[Pressure]:
 
 
 def _figures(found: Pressure) -> dict[str, Any]:
+    """Returns the facts of pressure that events and the issue's metadata hold."""
     return {
         "held_tokens": found.held_tokens,
         "held_items": found.held_items,
@@ -109,16 +114,18 @@ def _figures(found: Pressure) -> dict[str, Any]:
 
 
 def _agents(found: Pressure) -> list[str]:
-    """Who can unblock: those who owe something before those who might retire what they wrote."""
+    """Returns who can end pressure: first agents who owe something, then those who may retire their items."""
     return list(dict.fromkeys(u.agent for u in found.unblockers))
 
 
 def _metadata(found: Pressure) -> str:
+    """Returns the JSON of the issue's metadata."""
     debates = [cause.root for cause in found.causes if cause.root is not None]
     return dumps({**_figures(found), "debates": debates[:_NAMED]})
 
 
 def _material(issue: ItemRow, found: Pressure) -> bool:
+    """Tells whether pressure changed enough since the issue's last version to write a new one."""
     told, now = json.loads(issue.metadata), json.loads(_metadata(found))
     if issue.status not in (Status.ACTIVE, Status.DEBATED) or issue.zone != Zone.WORKING:
         return True
@@ -129,6 +136,7 @@ def _material(issue: ItemRow, found: Pressure) -> bool:
 
 
 def _create(ledger: Ledger, found: Pressure, wording: Wording) -> Steps[ItemRow]:
+    """Posts the hot issue that reports pressure."""
     taken = yield sql("item_of_key"), (ledger.no, "", KEY)
     ledger.board.last_number += 1
     number = ledger.board.last_number
@@ -161,7 +169,7 @@ def _create(ledger: Ledger, found: Pressure, wording: Wording) -> Steps[ItemRow]
 
 
 def _write(ledger: Ledger, issue: ItemRow, found: Pressure, wording: Wording) -> Steps[None]:
-    """A new version of the issue, in working memory and open."""
+    """Writes a new version of the issue, and reopens or restores it if necessary."""
     if issue.zone == Zone.ARCHIVE:
         yield from ledger.restore(issue, why="pressure")
     yield sql("version_keep"), (ledger.no, issue.number)
@@ -198,6 +206,7 @@ def _write(ledger: Ledger, issue: ItemRow, found: Pressure, wording: Wording) ->
 
 
 def _end(ledger: Ledger, issue: ItemRow, found: Pressure) -> Steps[None]:
+    """Ends the pressure, with its event."""
     yield sql("board_pressure"), (ledger.no, 0)
     ledger.board.pressure = 0
     yield from resolve_if_over(ledger, issue)
@@ -206,7 +215,7 @@ def _end(ledger: Ledger, issue: ItemRow, found: Pressure) -> Steps[None]:
 
 
 def resolve_if_over(ledger: Ledger, row: ItemRow) -> Steps[None]:
-    """Resolves the server's issue once there is no pressure; while it is debated, the debate's end does."""
+    """Resolves the server's hot issue when pressure is over; one under debate waits for the debate's end."""
     if row.author != SYSTEM or row.type != ItemType.HOT_ISSUE or row.status != Status.ACTIVE:
         return
     if row.number == ledger.board.pressure:
@@ -221,10 +230,10 @@ def resolve_if_over(ledger: Ledger, row: ItemRow) -> Steps[None]:
 def admit(
     ledger: Ledger, kind: ItemType, importance: int, edges: Iterable[tuple[EdgeKind, int]]
 ) -> Steps[None]:
-    """Lets a new item pass, or not, while the board is under pressure.
+    """Refuses a new item while the board is under pressure, if its importance is low and it belongs to no argument.
 
     Raises:
-        UnderPressure: it is of low importance, and no part of an argument; or of an importance that holds it.
+        UnderPressure: it is refused; also for an importance that would protect it.
     """
     board = ledger.board
     if not board.pressure:
@@ -256,9 +265,10 @@ def admit(
 
 
 def weigh(ledger: Ledger, kind: ItemType, importance: int) -> Steps[None]:
-    """
+    """Refuses an importance that would protect an item while the board is under pressure.
+
     Raises:
-        UnderPressure: the board is, and the item is to have an importance that keeps it from leaving.
+        UnderPressure: it is refused.
     """
     board = ledger.board
     if not board.pressure or importance < EXEMPT or kind in (ItemType.CONSTRAINT, ItemType.HOT_ISSUE):
@@ -275,9 +285,10 @@ def weigh(ledger: Ledger, kind: ItemType, importance: int) -> Steps[None]:
 
 
 def weigh_question(ledger: Ledger) -> None:
-    """
+    """Refuses a question that would stay until somebody answers it, while the board is under pressure.
+
     Raises:
-        UnderPressure: the board is, and a question is to be held until somebody answers it.
+        UnderPressure: it is refused.
     """
     board = ledger.board
     if board.pressure:
@@ -291,9 +302,10 @@ def weigh_question(ledger: Ledger) -> None:
 
 
 def keep_off(ledger: Ledger, row: ItemRow) -> None:
-    """
+    """Checks that the item is not the server's hot issue on pressure.
+
     Raises:
-        Refused: the item is the server's word on pressure, which nobody else changes.
+        Refused: it is; only the server changes it.
     """
     if row.author == SYSTEM and (row.key == KEY or row.number == ledger.board.pressure):
         raise Refused(

@@ -1,4 +1,4 @@
-"""Leaving working memory: passes, summaries, expiry; and coming back from the archive."""
+"""Pruning passes and expiry, by which items leave working memory, and restoring from the archive."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from . import guard_index
 from .candidates import workspace
 
 _NAMED = 20
-"""Most ids in the event of a pass."""
+"""The most ids in the event of a pass."""
 
 
 def prune(
     write: Write, board: str, decide: Decide, *, apply: bool = True, reaching: Reaching | None = None
 ) -> Steps[PassOutcome]:
-    """Decides and moves in one transaction; with `apply` false it only says what would go.
+    """Decides and archives in one transaction; with `apply` false it only returns what would be archived.
 
-    Whatever `decide` answers, an item that the guard holds stays.
+    Items that the guard protects stay, whatever `decide` answers.
     """
     ledger = yield from open_ledger(write, board, SYSTEM)
     reach = Reach.ALL if reaching is None else reaching(ledger.board.config)
@@ -84,32 +84,32 @@ def prune(
 
 
 def _concerned(ledger: Ledger, row: ItemRow) -> Steps[list[str]]:
-    """Who is told that open work left: its author, whom it names, and who depends on it."""
+    """Returns who is told that open work left: its author, agents it mentions, and authors who depend on it."""
     rows = yield sql("authors_depending"), (ledger.no, row.number)
     return [row.author, *questions.mentioned(row.text), *(name for (name,) in rows)]
 
 
 def _told(plan: Plan) -> dict[str, str]:
-    """Which policy decided, where it is not the one that every reader expects."""
+    """Returns the policy that decided if it is not the default one, and the plan's warning."""
     said = {"policy": plan.policy} if plan.policy != BoardConfig().policy else {}
     return said | ({"warning": plan.warning} if plan.warning else {})
 
 
 def _crowded(rows: Mapping[int, ItemRow], space: Workspace) -> dict[str, list[str]]:
-    """What open debates cite of what left, the first few by id."""
+    """Returns the ids of the first public items that left although open debates cite them."""
     ids = [rows[number].id for number in sorted(space.crowded & rows.keys()) if rows[number].public]
     return {"crowded": ids[:_NAMED]} if ids else {}
 
 
 def _public(ledger: Ledger, moved: Iterable[ItemRow]) -> dict[str, Any]:
-    """What everybody may know of a pass: figures of the items that everybody sees."""
+    """Returns the figures of a pass that everybody may know: those of items that everybody sees."""
     gone = [row.tokens for row in moved if row.public]
     before = ledger.board.working_tokens - ledger.board.private_tokens
     return {"pass": ledger.first_seq, "moved": len(gone), "before": before, "after": before - sum(gone)}
 
 
 def expire(write: Write, board: str, wanted: Iterable[int]) -> Steps[int]:
-    """Archives those of the items whose time has come and that nothing holds; answers how many."""
+    """Archives those of the items whose time to live is over and that nothing protects; returns how many."""
     ledger = yield from open_ledger(write, board, SYSTEM)
     rows = yield from load_any(ledger.no, wanted)
     due = [r for r in rows.values() if r.zone == Zone.WORKING and r.expires_at and r.expires_at <= write.now]
@@ -127,12 +127,14 @@ def expire(write: Write, board: str, wanted: Iterable[int]) -> Steps[int]:
 
 
 Due = tuple[int, int, int]
-"""A place among the expired items."""
+"""A place among expired items: the time of expiry in microseconds, board number and item number."""
 
 
 def expiring(now: int, limit: int, after: Due) -> Steps[tuple[Due | None, dict[str, list[int]]]]:
-    """A page of the items of working memory whose time has come and that nothing holds now, by board, and the
-    place the page ended at; no place at the end."""
+    """Returns a page of items whose time to live is over and that nothing protects now, by board.
+
+    The first value is the place where the page ended; `None` at the end.
+    """
     rows = yield sql("expiring"), (now, limit, *after)
     by_no: dict[int, list[int]] = {}
     for _board, number, _at, no in rows:
@@ -146,7 +148,7 @@ def expiring(now: int, limit: int, after: Due) -> Steps[tuple[Due | None, dict[s
 
 
 def next_expiry(now: int) -> Steps[int | None]:
-    """Microseconds until the time of the next item of any board comes; `None` when none has one."""
+    """Returns the microseconds until the next item's time to live ends; `None` if no item has one left."""
     rows = yield sql("next_expiry"), (now,)
     return rows[0][0] - now if rows else None
 
@@ -161,10 +163,11 @@ def restore(
     once: Once | None = None,
     look: int = 0,
 ) -> Steps[Restored]:
-    """Brings archived items back to working memory; those already there stay as they are.
+    """Brings archived items back to working memory; items that are there already stay unchanged.
 
     Raises:
-        Conflict: one was deleted.
+        UnknownReference: the board or an item does not exist, or the agent may not see it.
+        Conflict: one was deleted or forgotten.
     """
     ledger: Ledger = yield from open_ledger(write, board, agent)
     rows = yield from load_visible(ledger.no, wanted, agent, board)
@@ -184,7 +187,7 @@ def restore(
 
 
 def kept_restoring(board: str, agent: str, look: int) -> Form[Restored]:
-    """Keeps what came back; the items, and how full the board is, are shown as they are now."""
+    """Returns the form that stores which items came back; repeated, they are shown as they are now."""
 
     def keep(back: Restored) -> Any:
         return [[item.number for item in back.items], back.seq]
@@ -192,7 +195,7 @@ def kept_restoring(board: str, agent: str, look: int) -> Form[Restored]:
     def again(kept: Any) -> Steps[Restored]:
         numbers, seq = kept
         row = yield from get_board(board)
-        rows = yield from load(row.no, numbers, agent)  # of those, what the agent may see by now
+        rows = yield from load(row.no, numbers, agent)  # only items that the agent may still see
         items = yield from values(row, [rows[n] for n in numbers if n in rows], agent)
         waiting = yield from attention(row.no, agent, look)
         return Restored(tuple(items), seq, row.working_tokens, row.config.high_tokens, waiting, repeated=True)

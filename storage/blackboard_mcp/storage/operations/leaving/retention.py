@@ -1,8 +1,9 @@
 """Forgetting: archived items lose their content by an operator's decision, and keep a tombstone that says so.
 
-Of a forgotten item there is its number, type, key, author, times, edges and the sha256 of every version. Everything
-that agents wrote into it is gone, from the log as well, and so are the reasons that they gave about it. What the guard
-holds, what is watched and what live items rest on is passed over. That is looked at in the transaction that forgets.
+A forgotten item keeps its number, type, key, author, times and edges, and the sha256 of every version. Everything
+else that agents wrote into it is removed, also from the log, and so are the reasons that they gave about it. Items
+stay that the guard protects, that are watched, or that live items rest on; the transaction that forgets checks
+this.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Page = tuple[int | None, tuple[Forgettable, ...]]
 
 
 def page(now: int, board: str, retention: Retention, after: int, limit: int = 200) -> Steps[Page]:
-    """What may be forgotten of the next part of a board's archive, and the number it ended at; none at the end."""
+    """Returns the items that may be forgotten in the next part of a board's archive, and its last number or `None`."""
     row = yield from get_board(board)
     listed = [found[0] for found in (yield sql("archive_numbers"), (row.no, after, limit))]
     due = yield from _due(row.no, listed, retention, now)
@@ -33,7 +34,7 @@ def page(now: int, board: str, retention: Retention, after: int, limit: int = 20
 
 
 def forget(write: Write, board: str, wanted: Iterable[int], retention: Retention) -> Steps[tuple[str, ...]]:
-    """Forgets those of the items that may be forgotten now, all versions of each; their ids."""
+    """Forgets all versions of those of the items that may be forgotten now, and returns their ids."""
     ledger: Ledger = yield from open_ledger(write, board, SYSTEM)
     due = yield from _due(ledger.no, list(wanted), retention, write.now) if retention.covers(board) else ()
     if not due:
@@ -59,7 +60,7 @@ def forget(write: Write, board: str, wanted: Iterable[int], retention: Retention
 
 
 def _forget_reasons(ledger: Ledger, listed: str) -> Steps[None]:
-    """The words in which agents ended, judged or declined what is about the items."""
+    """Deletes the words in which agents ended, judged or declined something about these items."""
     told = ("events_forget", "duties_forget", "requests_forget", "declined_forget", "kept_forget")
     for name in (*told, "deliveries_forget"):
         yield sql(name), (ledger.no, listed)
@@ -70,11 +71,12 @@ def _forget_reasons(ledger: Ledger, listed: str) -> Steps[None]:
 
 
 def any_() -> Steps[bool]:
+    """Tells whether anything was ever forgotten."""
     return bool((yield sql("anything_forgotten"), ()))
 
 
 def told(no: int, rows: Sequence[ItemRow]) -> Steps[dict[tuple[int, int], Forgotten]]:
-    """How those of the items that were forgotten were, by number and version."""
+    """Returns when, by whom and why items were forgotten, by pairs of number and version."""
     wanted = [row for row in rows if row.forgotten]
     if not wanted:
         return {}
@@ -90,6 +92,7 @@ def told(no: int, rows: Sequence[ItemRow]) -> Steps[dict[tuple[int, int], Forgot
 
 
 def _due(no: int, listed: Sequence[int], retention: Retention, now: int) -> Steps[tuple[Forgettable, ...]]:
+    """Returns those of the items that may be forgotten now."""
     until = {str(kind): now - after // timedelta(microseconds=1) for kind, after in retention.after.items()}
     rows = yield sql("forgettable"), (no, numbers(listed), dumps(until))
     return tuple(

@@ -1,7 +1,8 @@
-"""Summaries in the place of their sources; and requests that an agent writes one.
+"""Summaries that replace their sources, and requests that an agent writes one.
 
-A request stands for a finished thread. It is void when a public member of the thread moved after it. Who
-takes it holds it for a while under a token, the sequence of the taking, so that a later holder's is higher.
+A request stands for a finished thread. It becomes void when a public member of the thread changes. The agent
+who takes it holds it for a while under a token: the sequence of the event of taking, so that a later holder's
+token is higher.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ _MICROS = 1_000_000
 
 
 def thread_sources(board: str, members: Iterable[int]) -> Steps[list[Item]]:
-    """The members of a thread for a summariser, in order of posting, without private ones.
+    """Returns the public members of a thread for a summariser, in the order in which they were posted.
 
-    The item that the thread began with is among them, even when it left before the others.
+    The first item of the thread is included even if it left working memory before the others.
     """
     row = yield from get_board(board)
     rows = yield from load_any(row.no, members)
@@ -47,7 +48,7 @@ def thread_sources(board: str, members: Iterable[int]) -> Steps[list[Item]]:
 
 
 def _beginning(no: int, rows: Mapping[int, ItemRow]) -> Steps[dict[int, ItemRow]]:
-    """The item that the thread of `rows` began with, where it is in the archive and may be summarised."""
+    """Returns the thread's first item by its number if it is archived and may be summarised; else nothing."""
     threads = {row.thread for row in rows.values()}
     if len(threads) != 1 or threads & set(rows):
         return {}
@@ -60,7 +61,7 @@ def _beginning(no: int, rows: Mapping[int, ItemRow]) -> Steps[dict[int, ItemRow]
 
 
 def thread_endings(board: str, members: Iterable[int]) -> Steps[dict[int, Ending]]:
-    """How the newest closed debate about each of the items ended, by item number."""
+    """Returns the end of the newest closed debate about each of the items, by item number."""
     row = yield from get_board(board)
     found = yield sql("debates_on"), (row.no, numbers(members))
     newest = {debate.root: debate for debate in (yield from debates(row.no, found))}
@@ -86,10 +87,10 @@ def thread_endings(board: str, members: Iterable[int]) -> Steps[dict[int, Ending
 
 
 def _standing(no: int, thread: int, seen: Mapping[int, int]) -> Steps[dict[int, ItemRow] | None]:
-    """The sources, when a summary may still stand for them; `None` when the thread moved.
+    """Returns the sources by number if a summary may still replace them, or `None` if the thread changed.
 
-    Every source must be as it was read, still in working memory and unprotected, and the thread must
-    have no newcomer that its readers see.
+    `seen` maps each source to the sequence at which it was read. Every source must be unchanged, in working memory
+    and unprotected, and the thread must have no new public member.
     """
     held = yield from guard_index.protected_among(no, seen)
     members = {r[0]: r[1] for r in (yield sql("thread_members"), (no, thread))}
@@ -102,12 +103,12 @@ def _standing(no: int, thread: int, seen: Mapping[int, int]) -> Steps[dict[int, 
     newest = max(rows)
     later = yield from load_any(no, [number for number in members if number > newest])
     if any(row.public for row in later.values()):
-        return None  # a private note is no news to those the summary is for
+        return None  # private items do not concern readers of the summary
     return rows
 
 
 def apply_summary(write: Write, board: str, summary: NewSummary) -> Steps[str | None]:
-    """The id of the SUMMARY that took the place of its sources; `None` when the thread moved meanwhile."""
+    """Stores the summary and returns its id; `None`, without a change, if the thread changed meanwhile."""
     ledger = yield from open_ledger(write, board, summary.author or SYSTEM)
     rows = yield from _standing(ledger.no, summary.thread, summary.seen)
     if rows is None:
@@ -116,6 +117,7 @@ def apply_summary(write: Write, board: str, summary: NewSummary) -> Steps[str | 
 
 
 def _apply(ledger: Ledger, summary: NewSummary, rows: dict[int, ItemRow]) -> Steps[str]:
+    """Stores the summary, archives its sources, ends the request, and returns the summary's id."""
     if summary.counted_by != ledger.board.config.tokenizer:
         raise RulesMoved(
             f"The summary was not counted by the tokenizer of '{ledger.board.id}', {ledger.board.config.tokenizer}. "
@@ -181,7 +183,10 @@ def _apply(ledger: Ledger, summary: NewSummary, rows: dict[int, ItemRow]) -> Ste
 def request(
     write: Write, board: str, thread: int, seen: Mapping[int, int], *, wait_seconds: int
 ) -> Steps[bool]:
-    """Asks the agents of the board for a summary; false when the thread moved, or it is asked for already."""
+    """Asks the board's agents to summarise a finished thread within `wait_seconds`.
+
+    Returns false, without a change, if the thread changed or there is a request for it already.
+    """
     ledger = yield from open_ledger(write, board, SYSTEM)
     rows = yield from _standing(ledger.no, thread, seen)
     if rows is None:
@@ -213,13 +218,13 @@ def request(
 
 
 def requests(board: str) -> Steps[tuple[list[SummaryRequest], int]]:
-    """Open requests, oldest first, without those whose thread moved; and the board's sequence."""
+    """Returns open requests, oldest first, without those whose thread changed, and the board's sequence."""
     row = yield from get_board(board)
     return (yield from standing(row)), row.seq
 
 
 def standing(board: BoardRow, most: int = 1_000) -> Steps[list[SummaryRequest]]:
-    """Open requests of a board, oldest first, without those whose thread moved."""
+    """Returns at most `most` open requests of a board, oldest first, without those whose thread changed."""
     found: list[SummaryRequest] = []
     for line in (yield sql("summary_requests"), (board.no,)):
         if not line[9] and len(found) < most:
@@ -228,7 +233,7 @@ def standing(board: BoardRow, most: int = 1_000) -> Steps[list[SummaryRequest]]:
 
 
 def due(now: int) -> Steps[list[DueSummary]]:
-    """Requests that nobody met in time or whose thread moved, over all boards."""
+    """Returns requests of all boards that nobody met in time or whose thread changed."""
     rows = yield sql("summaries_due"), (now,)
     return [DueSummary(r[0], r[1], tuple(map(int, json.loads(r[2]))), bool(r[3])) for r in rows]
 
@@ -237,11 +242,11 @@ def due(now: int) -> Steps[list[DueSummary]]:
 def take(
     write: Write, board: str, agent: str, number: int, *, seconds: float, once: Once | None = None
 ) -> Steps[tuple[SummaryRequest, list[Item]]]:
-    """The request on the thread of an item, held by the agent from now on, and its sources.
+    """Takes the request on the thread of an item for `seconds`, and returns it with its sources.
 
     Raises:
-        UnknownReference: nobody asks for it.
-        Conflict: somebody else has it, or the thread moved.
+        UnknownReference: there is no such request.
+        Conflict: another agent holds it, or the thread changed.
         Refused: the board takes no posts.
     """
     ledger = yield from open_ledger(write, board, agent)
@@ -260,7 +265,7 @@ def take(
         )
     first = rows[min(rows)]
     name = yield from _name(ledger.no, line[0], first)
-    # Whoever takes it again and again does not keep the thread for ever.
+    # An agent that takes it again and again must not keep the thread for ever.
     lasting = int(seconds * _MICROS)
     until = max(write.now, min(write.now + lasting, line[5] + 2 * lasting))
     ledger.note(ChangeKind.SUMMARISE, type=ItemType.SUMMARY, name=name)
@@ -275,7 +280,7 @@ def take(
 
 
 def kept_taking(board: str, agent: str) -> Form[tuple[SummaryRequest, list[Item]]]:
-    """Keeps the request as it was taken; its sources are shown as they are now, their texts the same."""
+    """Returns the form that stores the request as taken; repeated, its sources are shown as they are now."""
     form = whole(SummaryRequest)
 
     def keep(taken: tuple[SummaryRequest, list[Item]]) -> Any:
@@ -294,13 +299,13 @@ def kept_taking(board: str, agent: str) -> Form[tuple[SummaryRequest, list[Item]
 def held(
     write: Write, board: str, agent: str, number: int, lease: int
 ) -> Steps[tuple[SummaryRequest, list[Item]]]:
-    """The request that the agent holds under that token, and its sources.
+    """Returns the request that the agent holds under the token `lease`, and its sources.
 
-    It stays the holder's after its time until somebody else takes it or the server writes the summary.
+    After its time, the agent still holds it until another agent takes it or the server writes the summary.
 
     Raises:
-        UnknownReference: nobody asks for it.
-        Conflict: it is somebody else's by now, or the thread moved.
+        UnknownReference: there is no such request.
+        Conflict: another agent holds it by now, or the thread changed.
     """
     ledger = yield from open_ledger(write, board, agent)
     line = yield from _line(ledger, board, number)
@@ -317,11 +322,12 @@ def held(
 def write_summary(
     write: Write, board: str, summary: NewSummary, lease: int, *, once: Once | None = None
 ) -> Steps[str]:
-    """The id of the summary that the holder of the request wrote, in the place of its sources.
+    """Stores the summary by the request's holder, in place of its sources, and returns the summary's id.
 
     Raises:
-        UnknownReference: nobody asks for it.
-        Conflict: it is somebody else's by now, or the thread moved.
+        UnknownReference: there is no such request.
+        Conflict: another agent holds it by now, or the thread changed.
+        Refused: the board takes no posts.
     """
     return apply_once(
         board, summary.author, once, write.now, lambda: _write(write, board, summary, lease), whole(str)
@@ -329,6 +335,7 @@ def write_summary(
 
 
 def _write(write: Write, board: str, summary: NewSummary, lease: int) -> Steps[str]:
+    """Does what `write_summary` says, once for each idempotency key."""
     ledger = yield from open_ledger(write, board, summary.author)
     _check_open(ledger)
     line = yield from _line(ledger, board, summary.thread)
@@ -343,7 +350,7 @@ def _write(write: Write, board: str, summary: NewSummary, lease: int) -> Steps[s
 
 
 def close(write: Write, board: str, thread: int, why: str) -> Steps[bool]:
-    """Ends a request that will not be met; false when there is none."""
+    """Ends a request that will not be met; returns false if there is none."""
     ledger = yield from open_ledger(write, board, SYSTEM)
     if not (yield from _close(ledger, thread, why)):
         return False
@@ -352,6 +359,7 @@ def close(write: Write, board: str, thread: int, why: str) -> Steps[bool]:
 
 
 def _close(ledger: Ledger, thread: int, why: str) -> Steps[bool]:
+    """Ends the request on a thread, with its event; returns false if there is none."""
     for line in (yield sql("summary_requests"), (ledger.no,)):
         if line[0] == thread:
             rows = yield from load_any(ledger.no, [line[1]])
@@ -365,13 +373,22 @@ def _close(ledger: Ledger, thread: int, why: str) -> Steps[bool]:
 
 
 def _check_open(ledger: Ledger) -> None:
+    """Checks that the board takes posts.
+
+    Raises:
+        Refused: it does not.
+    """
     board = ledger.board
     if board.lifecycle is not Lifecycle.OPEN:
         raise Refused(f"Board '{board.id}' is {board.lifecycle} and takes no posts. Nothing was changed.")
 
 
 def _line(ledger: Ledger, board: str, number: int) -> Steps[Sequence[Any]]:
-    """The request on a thread, named by any of its sources."""
+    """Returns the row of the request on a thread, named by the thread or any of its sources.
+
+    Raises:
+        UnknownReference: there is no such request.
+    """
     for line in (yield sql("summary_requests"), (ledger.no,)):
         if line[0] == number or str(number) in json.loads(line[2]):
             return line
@@ -382,6 +399,11 @@ def _line(ledger: Ledger, board: str, number: int) -> Steps[Sequence[Any]]:
 
 
 def _check_lease(line: Sequence[Any], agent: str, lease: int) -> Steps[None]:
+    """Checks that the agent holds the request under that token.
+
+    Raises:
+        Conflict: it does not.
+    """
     if line[6] != agent or line[8] != lease:
         who = f"{line[6]} has it" if line[6] not in (None, agent) else "You do not hold it under that lease"
         raise Conflict(
@@ -389,10 +411,11 @@ def _check_lease(line: Sequence[Any], agent: str, lease: int) -> Steps[None]:
             holder=line[6],
         )
     return
-    yield  # a generator, like what it stands between
+    yield  # makes this a generator, so that callers can use `yield from`
 
 
 def _moved(board: str) -> Conflict:
+    """Returns the error for a thread that changed after its summary was requested."""
     return Conflict(
         f"The thread moved since its summary was asked for on '{board}': there is something new in it. Nothing was "
         "changed; read it, and summarize() lists what is asked for now."
@@ -400,12 +423,13 @@ def _moved(board: str) -> Conflict:
 
 
 def _name(no: int, thread: int, first: ItemRow) -> Steps[str]:
-    """The id of a thread; of its first public source where the thread began in private."""
+    """Returns the id of a thread, or of its first public source if the thread began with a private item."""
     rows = yield from load(no, [thread], SYSTEM)
     return rows[thread].id if thread in rows else first.id
 
 
 def _value(board: BoardRow, line: Sequence[Any]) -> Steps[SummaryRequest]:
+    """Returns the request as callers get it, from its row."""
     seen = {int(n): seq for n, seq in json.loads(line[2]).items()}
     rows = yield from load_any(board.no, seen)
     return SummaryRequest(

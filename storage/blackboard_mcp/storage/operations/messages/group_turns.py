@@ -1,6 +1,6 @@
-"""A worker's turn in a consumer group: settling what it holds, and taking what comes next.
+"""A worker's turn in a consumer group: settling the deliveries that it holds, and taking the next events.
 
-Only what is handed out has a row, so that a turn costs the same whatever the log and the backlog hold.
+Only delivered events have a row, so that a turn costs the same however long the log and the backlog are.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from ..ledger.rows import BoardRow, Steps, dumps, event_of, instant, micros, num
 PAGE = 500
 _FIRST = 16
 _SCAN = 500
-"""Events looked at in one transaction; those that do not match are not looked at again."""
+"""The most events that one turn examines; those that do not match are not examined again."""
 _SKIPPED = 256
 _COUNTED_SCAN = 100
-"""Events looked at to tell a worker how many are left."""
+"""The most events that are examined to tell a worker how many are left."""
 _MICROS = 1_000_000
 _USE_MICROS = 3_600 * _MICROS
 _SAID = 5
@@ -56,6 +56,8 @@ LEASE_ENDED = "the lease ended"
 
 @dataclass(slots=True)
 class GroupRow:
+    """A row of `consumer_group`: its fields are the columns. Times are in microseconds since 1970."""
+
     name: str
     filter: str
     created_by: str
@@ -65,6 +67,7 @@ class GroupRow:
     used_at: int
 
     def wants(self, event: Event) -> bool:
+        """Tells whether the group's filter matches the event; events about groups only if they are about this one."""
         wanted = _condition(self.filter)
         if event.event in OF_GROUPS and (
             event.event not in wanted.events or event.data.get("group") == self.name
@@ -75,16 +78,18 @@ class GroupRow:
 
 @lru_cache(1_024)
 def _condition(stored: str) -> EventFilter:
+    """Parses a stored filter."""
     return group_filter(json.loads(stored), stored=True)
 
 
 def find_group(no: int, name: str) -> Steps[GroupRow | None]:
+    """Returns the group's row, or `None` if there is no such group."""
     rows = yield sql("group_get"), (no, name)
     return GroupRow(*rows[0]) if rows else None
 
 
 def get_group(no: int, board: str, name: str) -> Steps[GroupRow]:
-    """The group's row.
+    """Returns the group's row.
 
     Raises:
         UnknownReference: there is no such group.
@@ -104,14 +109,16 @@ def get_group(no: int, board: str, name: str) -> Steps[GroupRow]:
 def make(
     ledger: Ledger, name: str, filter_: dict[str, Any], *, since: int | None, max_attempts: int, most: int
 ) -> Steps[GroupRow]:
-    """The group of that name and filter, made from the present end of the log, or after `since`, if it is not there.
+    """Returns the group, and creates it if it does not exist.
+
+    A new group begins at the present end of the log, or after the sequence `since`.
 
     Raises:
-        InvalidInput: a filter or a number that cannot be.
-        CursorExpired: `since` is no place of the log.
-        Refused: too many groups, or the board is closed.
-        QuotaExceeded: the agent made `most` of them.
-        Conflict: there is a group of that name, with another filter.
+        InvalidInput: the filter or a number is not allowed.
+        CursorExpired: `since` is not a place of the log.
+        Refused: there are too many groups, or the board is closed.
+        QuotaExceeded: the agent created `most` groups already.
+        Conflict: a group of that name has another filter.
     """
     group_filter(filter_)
     check_attempts(max_attempts)
@@ -150,19 +157,26 @@ def make(
 
 
 def check_attempts(max_attempts: int) -> None:
-    """Raises `InvalidInput` for a number of attempts that cannot be."""
+    """Checks the number of attempts.
+
+    Raises:
+        InvalidInput: it is not allowed.
+    """
     if not 1 <= max_attempts <= MOST_ATTEMPTS:
         raise InvalidInput(f"max_attempts is from 1 to {MOST_ATTEMPTS}. Nothing was changed.")
 
 
 def counts(no: int, name: str, now: int) -> Steps[tuple[int, int, int]]:
-    """How many events are held, wait to be handed out again, and are dead."""
+    """Returns how many events are held by workers, wait for another attempt, and are dead."""
     ((held, waiting, dead),) = yield sql("group_counts"), (no, name, now)
     return held, waiting, dead
 
 
 def matching(board: BoardRow, group: GroupRow, limit: int, scan: int) -> Steps[tuple[list[Event], int, bool]]:
-    """What the group was not handed yet, at most `limit`; how far the log was looked at, and whether it goes on."""
+    """Returns the next events for the group, at most `limit`, examining at most `scan` events of the log.
+
+    The second value is the sequence of the last examined event; the third tells whether the log goes on after it.
+    """
     found: list[Event] = []
     place, looked, page = group.cursor, 0, max(_FIRST, 2 * limit)
     while looked < scan:
@@ -181,7 +195,7 @@ def matching(board: BoardRow, group: GroupRow, limit: int, scan: int) -> Steps[t
 
 
 def outlook(now: int, board: str, name: str) -> Steps[Outlook]:
-    """Whether a turn would get something, or bring the group on; and when the next lease ends."""
+    """Tells whether a turn would get events or move the group's cursor now, and when the next lease ends."""
     row = yield from get_board(board)
     group = yield from get_group(row.no, board, name)
     held, waiting, dead = yield from counts(row.no, name, now)
@@ -199,7 +213,7 @@ def outlook(now: int, board: str, name: str) -> Steps[Outlook]:
 
 
 def _unused(board: BoardRow, group: GroupRow, now: int) -> bool:
-    """Whether it is time to write down that the group is used: not with every turn."""
+    """Tells whether to record that the group is used; this happens now and then, not in every turn."""
     lease = board.config.subscription_lease_seconds * _MICROS
     return lease > 0 and now - group.used_at > min(_USE_MICROS, lease // 10)
 
@@ -208,12 +222,13 @@ def _unused(board: BoardRow, group: GroupRow, now: int) -> bool:
 def consume(
     write: Write, board: str, agent: str, name: str, turn: Turn, *, once: Once | None = None
 ) -> Steps[Taken]:
-    """Settles what the worker names, then hands it what comes next.
+    """Settles the deliveries that the worker names, then delivers the next events to it.
 
     Raises:
-        UnknownReference: no such board or group.
-        InvalidInput: a lease or a number out of its bounds, or a handle named twice.
-        Conflict: something named is not the worker's any more; nothing was changed.
+        UnknownReference: the board or group does not exist.
+        InvalidInput: a lease or a number is out of bounds, or a handle is named twice.
+        Conflict: the worker no longer holds a delivery that it names. Nothing was changed.
+        Refused, QuotaExceeded: the group cannot be created.
     """
     _check(turn)
     ledger = yield from open_ledger(write, board, agent)
@@ -262,7 +277,7 @@ def consume(
 
 
 def kept(board: str, turn: Turn) -> Form[Taken]:
-    """How the answer of a turn is kept: by handles. A turn that settled nothing and got nothing is not kept."""
+    """Returns the form that stores a turn's answer by handles; a turn without any effect is not stored."""
 
     def keep(taken: Taken) -> Any:
         if not taken.deliveries and not turn.settles and turn.filter is None:
@@ -273,7 +288,7 @@ def kept(board: str, turn: Turn) -> Form[Taken]:
 
     def again(said: Any) -> Steps[Taken]:
         row = yield from get_board(board)
-        held, *rest = said  # older files say less
+        held, *rest = said  # older versions stored fewer values
         events = yield from events_at(row.no, [line[0] for line in held])
         deliveries = [
             Delivery(Handle(seq, attempt), events[seq], instant(until), why)
@@ -285,6 +300,11 @@ def kept(board: str, turn: Turn) -> Form[Taken]:
 
 
 def _check(turn: Turn) -> None:
+    """Checks the numbers and handles of a turn.
+
+    Raises:
+        InvalidInput: one is out of bounds, or a handle is named twice.
+    """
     low, high = LEASES
     if not low <= turn.lease_seconds <= high:
         raise InvalidInput(f"lease_seconds is from {low:g} to {high:g}. Nothing was changed.")
@@ -299,12 +319,12 @@ def _check(turn: Turn) -> None:
 
 
 def acknowledge(ledger: Ledger, name: str, handles: tuple[Handle, ...]) -> Steps[None]:
-    """Acknowledges what the worker holds, in the transaction of what came of it.
+    """Acknowledges deliveries that the worker holds, in the transaction that writes the results.
 
     Raises:
-        UnknownReference: no such group.
-        InvalidInput: a handle named twice.
-        Conflict: something named is not the worker's any more.
+        UnknownReference: there is no such group.
+        InvalidInput: a handle is named twice.
+        Conflict: the worker no longer holds one of them.
     """
     _check(Turn(ack=handles, limit=0))
     group = yield from get_group(ledger.no, ledger.board.id, name)
@@ -322,7 +342,7 @@ def acknowledge(ledger: Ledger, name: str, handles: tuple[Handle, ...]) -> Steps
 
 
 def _late(ledger: Ledger, group: GroupRow, named: Iterable[Handle]) -> Steps[dict[str, str]]:
-    """Those of the handles that the worker does not hold, with why."""
+    """Returns those of the handles that the worker does not hold, each with the reason."""
     listed = sorted(named)
     rows = yield sql("deliveries"), (ledger.no, group.name, numbers(handle.seq for handle in listed))
     by_seq = {row[0]: row for row in rows}
@@ -334,6 +354,11 @@ def _late(ledger: Ledger, group: GroupRow, named: Iterable[Handle]) -> Steps[dic
 
 
 def _settle(ledger: Ledger, group: GroupRow, turn: Turn, until: int) -> Steps[None]:
+    """Acknowledges, extends, fails and releases deliveries, as the turn says.
+
+    Raises:
+        Conflict: the worker no longer holds one of them.
+    """
     late = yield from _late(ledger, group, (*turn.ack, *turn.fail, *turn.release, *turn.extend))
     if late:
         raise _conflict(group, turn, late)
@@ -349,7 +374,7 @@ def _settle(ledger: Ledger, group: GroupRow, turn: Turn, until: int) -> Steps[No
 
 
 def _lost(handle: Handle, row: Sequence[Any] | None, ledger: Ledger) -> str | None:
-    """Why the worker does not hold an event under that handle; `None` when it does."""
+    """Returns why the worker does not hold the delivery with that handle; `None` if it does."""
     if row is None:
         return "is not in flight: it is done, or was never handed out"
     _, attempt, _, _, worker, until, dead, _ = row
@@ -365,11 +390,13 @@ def _lost(handle: Handle, row: Sequence[Any] | None, ledger: Ledger) -> str | No
 
 
 def _told(late: dict[str, str]) -> str:
+    """Returns the first few handles with their reasons as text."""
     told = "; ".join(f"{handle} {why}" for handle, why in list(late.items())[:_SAID])
     return f"{told} and {len(late) - _SAID} more" if len(late) > _SAID else told
 
 
 def _conflict(group: GroupRow, turn: Turn, late: dict[str, str]) -> Conflict:
+    """Returns the error for deliveries that the worker does not hold."""
     left = [f'"{handle}"' for handle in turn.ack if str(handle) not in late]
     then = f", ack=[{', '.join(left[:_SAID])}{', …' if len(left) > _SAID else ''}]" if left else ""
     return Conflict(
@@ -380,7 +407,7 @@ def _conflict(group: GroupRow, turn: Turn, late: dict[str, str]) -> Conflict:
 
 
 def bury(ledger: Ledger, group: GroupRow, most: int) -> Steps[None]:
-    """What was handed out for the last time and is held no more becomes a dead letter, while there is room."""
+    """Turns up to `most` deliveries whose last attempt is over into dead letters, as far as there is room."""
     _, waiting, dead = yield from counts(ledger.no, group.name, ledger.now)
     most = min(most, MAX_DEAD - dead)
     if not waiting or most <= 0:
@@ -404,11 +431,12 @@ def bury(ledger: Ledger, group: GroupRow, most: int) -> Steps[None]:
 
 
 def number_of(event: Event) -> int | None:
-    """The number of the item that an event is about."""
+    """Returns the number of the item that an event is about, or `None`."""
     return None if event.item is None else int(event.item.partition("-")[2])
 
 
 def _again(ledger: Ledger, group: GroupRow, limit: int, until: int) -> Steps[list[Delivery]]:
+    """Delivers events that wait for another attempt, at most `limit`, until the time `until`."""
     due = yield sql("deliveries_due"), (ledger.no, group.name, ledger.now, limit)
     events = yield from events_at(ledger.no, [row[0] for row in due])
     deliveries = []
@@ -420,6 +448,7 @@ def _again(ledger: Ledger, group: GroupRow, limit: int, until: int) -> Steps[lis
 
 
 def events_at(no: int, seqs: Iterable[int]) -> Steps[dict[int, Event]]:
+    """Returns the events with these sequences, by sequence."""
     wanted = list(seqs)
     if not wanted:
         return {}

@@ -1,4 +1,4 @@
-"""Consumer groups as a whole: coming into being, changing, ending; and their dead letters."""
+"""Consumer groups as a whole: creation, changes and end; and their dead letters."""
 
 from __future__ import annotations
 
@@ -58,12 +58,14 @@ def create(
     once: Once | None = None,
     most: int = MAX_GROUPS,
 ) -> Steps[Group]:
-    """A new group, from the present end of the log or from after `since`; at most `most` of one agent.
+    """Creates a group from the present end of the log, or after `since`; one agent may create at most `most`.
 
     Raises:
-        InvalidInput: a filter or a number that cannot be.
-        Refused: too many groups, or the board is closed.
-        Conflict: there is a group of that name, with another filter.
+        InvalidInput: the filter or a number is not allowed.
+        CursorExpired: `since` is not a place of the log.
+        Refused: there are too many groups, or the board is closed.
+        QuotaExceeded: the agent created `most` groups already.
+        Conflict: a group of that name has another filter.
     """
     ledger = yield from open_ledger(write, board, agent)
     group = yield from make(ledger, name, filter_, since=since, max_attempts=max_attempts, most=most)
@@ -82,7 +84,13 @@ def change(
     max_attempts: int | None = None,
     once: Once | None = None,
 ) -> Steps[Group]:
-    """Another filter for what is still to be handed out, or another number of attempts, by who made the group."""
+    """Changes the filter for events not yet delivered, or the number of attempts; returns the group.
+
+    Raises:
+        InvalidInput: the filter or the number is not allowed.
+        UnknownReference: the board or group does not exist.
+        Refused: another agent created the group.
+    """
     if filter_ is not None:
         group_filter(filter_)
     if max_attempts is not None:
@@ -104,7 +112,12 @@ def change(
 
 @repeatable(int)
 def end(write: Write, board: str, agent: str, name: str, *, once: Once | None = None) -> Steps[int]:
-    """Ends a group, by who made it; what was in flight is nobody's then. The board's sequence."""
+    """Ends a group with its deliveries and dead letters, and returns the board's sequence.
+
+    Raises:
+        UnknownReference: the board or group does not exist.
+        Refused: another agent created the group.
+    """
     ledger, _ = yield from _own(write, board, agent, name)
     ledger.note(ChangeKind.CONSUME, name=name)
     yield from _end(ledger, name, "ended")
@@ -112,7 +125,7 @@ def end(write: Write, board: str, agent: str, name: str, *, once: Once | None = 
 
 
 def listed(now: int, board: str) -> Steps[tuple[list[GroupState], int]]:
-    """The groups of a board, by name, and its sequence."""
+    """Returns the groups of a board, by name, and the board's sequence."""
     row = yield from get_board(board)
     states = []
     for line in (yield sql("groups"), (row.no, MAX_GROUPS)):
@@ -126,7 +139,7 @@ def listed(now: int, board: str) -> Steps[tuple[list[GroupState], int]]:
 def dead_letters(
     board: str, name: str, *, after: int = 0, limit: int = MAX_TAKEN
 ) -> Steps[tuple[list[DeadLetter], int]]:
-    """Dead letters after a sequence, by sequence; and the board's sequence."""
+    """Returns at most `limit` dead letters of events after the sequence `after`, and the board's sequence."""
     row = yield from get_board(board)
     yield from get_group(row.no, board, name)
     rows = yield sql("dead_letters"), (row.no, name, after, limit)
@@ -142,7 +155,12 @@ def dead_letters(
 def retry(
     write: Write, board: str, agent: str, name: str, wanted: Sequence[Handle], *, once: Once | None = None
 ) -> Steps[int]:
-    """Dead letters wait to be handed out again, as often as new events."""
+    """Makes dead letters wait for delivery, with as many attempts as a new event; returns the board's sequence.
+
+    Raises:
+        Conflict: one of the handles names no dead letter. Nothing was changed.
+        Refused: too many events are in flight.
+    """
     ledger = yield from _dead(write, board, agent, name, wanted)
     held, waiting, _ = yield from counts(ledger.no, name, write.now)
     if held + waiting + len(wanted) > MAX_IN_FLIGHT:
@@ -159,7 +177,11 @@ def retry(
 def drop(
     write: Write, board: str, agent: str, name: str, wanted: Sequence[Handle], *, once: Once | None = None
 ) -> Steps[int]:
-    """Dead letters are done with."""
+    """Deletes dead letters, and returns the board's sequence.
+
+    Raises:
+        Conflict: one of the handles names no dead letter. Nothing was changed.
+    """
     ledger = yield from _dead(write, board, agent, name, wanted)
     for handle in wanted:
         yield sql("delivery_done"), (ledger.no, name, handle.seq)
@@ -167,7 +189,7 @@ def drop(
 
 
 def due(now: int) -> Steps[tuple[list[tuple[str, str]], list[tuple[str, str]]]]:
-    """Groups, by board, with dead letters to be; and groups that nobody uses."""
+    """Returns two lists of board and group: groups with new dead letters, and groups that nobody uses."""
     usual = BoardConfig().subscription_lease_seconds
     spent = yield sql("groups_spent"), (now, _BATCH)
     unused = yield sql("groups_abandoned"), (now, usual, str(Lifecycle.CLOSED), _BATCH)
@@ -175,7 +197,7 @@ def due(now: int) -> Steps[tuple[list[tuple[str, str]], list[tuple[str, str]]]]:
 
 
 def bury_spent(write: Write, board: str, name: str) -> Steps[bool]:
-    """Buries what was handed out for the last time and is held no more; whether there was any."""
+    """Turns deliveries without attempts left into dead letters; tells whether there were any."""
     ledger = yield from open_ledger(write, board, SYSTEM)
     group = yield from find_group(ledger.no, name)
     if group is None:
@@ -185,7 +207,7 @@ def bury_spent(write: Write, board: str, name: str) -> Steps[bool]:
 
 
 def abandon(write: Write, board: str, name: str) -> Steps[bool]:
-    """Ends a group that nobody used for as long as a subscription may go unused; false when somebody did."""
+    """Ends a group that was unused for the time after which subscriptions expire; returns false if it was used."""
     ledger = yield from open_ledger(write, board, SYSTEM)
     group = yield from find_group(ledger.no, name)
     lease = ledger.board.config.subscription_lease_seconds * 1_000_000
@@ -196,6 +218,7 @@ def abandon(write: Write, board: str, name: str) -> Steps[bool]:
 
 
 def _group(row: GroupRow) -> Group:
+    """Returns the group as callers get it, from its row."""
     return Group(
         row.name,
         json.loads(row.filter),
@@ -207,6 +230,12 @@ def _group(row: GroupRow) -> Group:
 
 
 def _own(write: Write, board: str, agent: str, name: str) -> Steps[tuple[Ledger, GroupRow]]:
+    """Returns a ledger, and the group's row if the agent created the group.
+
+    Raises:
+        UnknownReference: the board or group does not exist.
+        Refused: another agent created the group.
+    """
     ledger = yield from open_ledger(write, board, agent)
     group = yield from get_group(ledger.no, board, name)
     if group.created_by != agent:
@@ -219,6 +248,7 @@ def _own(write: Write, board: str, agent: str, name: str) -> Steps[tuple[Ledger,
 
 
 def _end(ledger: Ledger, name: str, why: str) -> Steps[None]:
+    """Ends a group with its deliveries, with the event."""
     held, waiting, dead = yield from counts(ledger.no, name, ledger.now)
     yield sql("deliveries_drop"), (ledger.no, name)
     yield sql("group_drop"), (ledger.no, name)
@@ -228,6 +258,12 @@ def _end(ledger: Ledger, name: str, why: str) -> Steps[None]:
 
 
 def _dead(write: Write, board: str, agent: str, name: str, wanted: Sequence[Handle]) -> Steps[Ledger]:
+    """Returns a ledger after checking that the handles name dead letters of the group.
+
+    Raises:
+        InvalidInput: there are none, too many, or one is named twice.
+        Conflict: one of the handles names no dead letter.
+    """
     if not 0 < len(wanted) <= MAX_TAKEN or len(set(wanted)) < len(wanted):
         raise InvalidInput(f"Name 1 to {MAX_TAKEN} dead letters, each once. Nothing was changed.")
     ledger = yield from open_ledger(write, board, agent)
@@ -245,6 +281,7 @@ def _dead(write: Write, board: str, agent: str, name: str, wanted: Sequence[Hand
 
 
 def _told(ledger: Ledger, event: EventType, name: str, wanted: Sequence[Handle]) -> Steps[int]:
+    """Writes the event about dead letters, and returns the board's sequence."""
     ledger.note(ChangeKind.CONSUME, name=name)
     seqs = [handle.seq for handle in wanted]
     yield from ledger.emit(event, data={"group": name, "events": seqs[:_NAMED], "count": len(seqs)})
@@ -253,6 +290,7 @@ def _told(ledger: Ledger, event: EventType, name: str, wanted: Sequence[Handle])
 
 
 def _close(ledger: Ledger) -> Steps[bool]:
+    """Closes the ledger if it wrote an event, and tells whether it did."""
     if ledger.board.seq < ledger.first_seq:
         return False
     yield from ledger.close()

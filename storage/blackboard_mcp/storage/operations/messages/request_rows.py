@@ -1,4 +1,4 @@
-"""Requests inside a transaction: how each stands, along which states it moves, who may answer it, how it ends.
+"""Requests inside a transaction: their states and transitions, who may answer, and how they end.
 
 Every change of a request goes through `move`, which checks the transition.
 """
@@ -20,7 +20,7 @@ from ..ledger.rows import BoardRow, ItemRow, Steps, instant, numbers, sql
 
 _MICROS = 1_000_000
 MAX_TOLD = 64
-"""Agents with a skill who are told of one request."""
+"""The most agents with a skill who are told of one request."""
 _ENDS = {
     RequestState.ANSWERED: EventType.REQUEST_ANSWERED,
     RequestState.DECLINED: EventType.REQUEST_DECLINED,
@@ -31,7 +31,7 @@ _ENDS = {
 
 @dataclass(slots=True)
 class RequestRow:
-    """A row of `request`; instants in microseconds, empty and 0 for what is not there."""
+    """A row of `request`. Times are in microseconds since 1970; missing values are '' and 0."""
 
     number: int
     asker: str
@@ -52,27 +52,31 @@ class RequestRow:
 
     @property
     def id(self) -> str:
+        """The id of the request's question."""
         return item_id(ItemType.QUESTION, self.number)
 
     @property
     def live(self) -> bool:
+        """Whether the request has not ended."""
         return self.state in (RequestState.OPEN, RequestState.TAKEN)
 
     @property
     def whom(self) -> str:
-        """Whom it is for, in a word."""
+        """The addressee: an agent's name, or `skill:` with a skill."""
         return self.agent or f"skill:{self.skill}"
 
 
 def find(no: int, number: int) -> Steps[RequestRow | None]:
+    """Returns the request's row, or `None` if the item is no request."""
     rows = yield sql("request_get"), (no, number)
     return RequestRow(*rows[0]) if rows else None
 
 
 def get(board: BoardRow, number: int) -> Steps[RequestRow]:
-    """
+    """Returns the request's row.
+
     Raises:
-        UnknownReference: no item of that number is a request.
+        UnknownReference: the item is no request.
     """
     row = yield from find(board.no, number)
     if row is None:
@@ -84,6 +88,7 @@ def get(board: BoardRow, number: int) -> Steps[RequestRow]:
 
 
 def value(board: BoardRow, row: RequestRow, now: int) -> Steps[AgentRequest]:
+    """Returns the request as callers get it."""
     declined = yield sql("request_declines"), (board.no, row.number)
     named = tuple(agent for agent, _ in declined)
     others = 0
@@ -118,7 +123,7 @@ def value(board: BoardRow, row: RequestRow, now: int) -> Steps[AgentRequest]:
 
 
 def offering(board: BoardRow, skill: str, now: int) -> Steps[list[str]]:
-    """Who offers a skill and was there within the lease, who has offered longest first."""
+    """Returns agents that offer a skill and were present within the lease, longest offer first."""
     lease = board.config.skill_lease_seconds
     since = now - lease * _MICROS if lease else -1
     rows = yield sql("offering"), (board.no, skill, since, MAX_TOLD)
@@ -126,10 +131,10 @@ def offering(board: BoardRow, skill: str, now: int) -> Steps[list[str]]:
 
 
 def move(ledger: Ledger, row: RequestRow, state: RequestState) -> Steps[None]:
-    """Writes the request, in a state that its present one leads to.
+    """Writes the request with a new state.
 
     Raises:
-        Conflict: no declared transition leads there.
+        Conflict: no transition leads there from the present state.
     """
     if state != row.state:
         REQUEST_STATES.check(row.state, state)
@@ -141,6 +146,7 @@ def move(ledger: Ledger, row: RequestRow, state: RequestState) -> Steps[None]:
 
 
 def question(ledger: Ledger, row: RequestRow) -> Steps[ItemRow]:
+    """Returns the item that is the request's question."""
     return (yield from load_any(ledger.no, [row.number]))[row.number]
 
 
@@ -148,9 +154,10 @@ def question(ledger: Ledger, row: RequestRow) -> Steps[ItemRow]:
 
 
 def check_live(row: RequestRow) -> None:
-    """
+    """Checks that the request has not ended.
+
     Raises:
-        Conflict: the request has ended.
+        Conflict: it has ended.
     """
     if row.live:
         return
@@ -166,15 +173,16 @@ def check_live(row: RequestRow) -> None:
 
 
 def check_mine(ledger: Ledger, row: RequestRow, lease: int | None) -> Steps[None]:
-    """
+    """Checks that the agent may answer the request now, under that lease.
+
     Raises:
-        Conflict: the request has ended, somebody else holds it, or the lease is not that of its last taking.
-        Refused: it is not this agent's to answer.
+        Conflict: the request has ended, another agent holds it, or the lease is not that of its last taking.
+        Refused: it is not addressed to this agent.
     """
     check_live(row)
     agent = ledger.agent
     if row.holder == agent:
-        # Of two processes of one agent, the one that took it last may answer what it took.
+        # If an agent runs in two processes, only the one that took it last may answer.
         if (lease is not None and lease != row.lease) or (lease is None and row.skill):
             said = f"lease {lease} is not" if lease is not None else "it takes the lease"
             raise Conflict(
@@ -199,9 +207,10 @@ def check_mine(ledger: Ledger, row: RequestRow, lease: int | None) -> Steps[None
 
 
 def check_for(ledger: Ledger, row: RequestRow) -> Steps[None]:
-    """
+    """Checks that the request is addressed to the agent, or to a skill that the agent offers.
+
     Raises:
-        Refused: the request is to another agent, or for a skill that this one does not offer.
+        Refused: it is not.
     """
     agent = ledger.agent
     if row.asker == agent:
@@ -224,7 +233,7 @@ def check_for(ledger: Ledger, row: RequestRow) -> Steps[None]:
 
 
 def may_answer(ledger: Ledger, row: RequestRow) -> Steps[bool]:
-    """Whether an ANSWER that the agent posts by itself is the answer to the request."""
+    """Tells whether an ANSWER that the agent posts without `respond` answers the request."""
     if not row.live:
         return False
     if row.holder == ledger.agent:
@@ -244,7 +253,10 @@ def may_answer(ledger: Ledger, row: RequestRow) -> Steps[bool]:
 def end(
     ledger: Ledger, row: RequestRow, state: RequestState, *, reason: str = "", answer: ItemRow | None = None
 ) -> Steps[None]:
-    """The request has ended; its question leaves with the next pass, and what there was of another answer with it."""
+    """Ends the request: sets its state, reason and answer, and retires its question.
+
+    The question leaves with the next pass, and so do parts of an answer that is not completed.
+    """
     concerned = [row.asker, row.agent, row.holder]
     if state is RequestState.CANCELLED and row.skill and not row.holder:
         concerned += yield from offering(ledger.board, row.skill, ledger.now)
@@ -268,13 +280,13 @@ def end(
 
 
 def drop_partial(ledger: Ledger, number: int, row: RequestRow) -> Steps[None]:
-    """What there is of an answer that will not come leaves with the next pass."""
+    """Resolves the parts of an answer that will not be completed, so that they leave with the next pass."""
     item = (yield from load_any(ledger.no, [number]))[number]
     yield from _retire(ledger, item, Status.RESOLVED, row)
 
 
 def _retire(ledger: Ledger, item: ItemRow, status: Status, row: RequestRow) -> Steps[None]:
-    """Sets the status of what is over; what is debated, or was changed by hand, stays as it is."""
+    """Sets the status of an item that is over, unless it is debated or was changed by hand."""
     if item.status != Status.ACTIVE or item.zone != Zone.WORKING:
         return
     data = {"status": [item.status, str(status)], "to": row.asker}
@@ -287,12 +299,12 @@ def _retire(ledger: Ledger, item: ItemRow, status: Status, row: RequestRow) -> S
 
 
 def keep_off(ledger: Ledger, draft: Draft, row: ItemRow | None) -> Steps[None]:
-    """Requests and answers are written by requesting and responding alone.
+    """Checks that a draft does not write questions and answers of requests, which only `request` and `respond` may.
 
     `row` is the item that the draft would change, `None` for a new one.
 
     Raises:
-        Refused: the draft would write under their keys, or change one that is open.
+        Refused: the draft would write under their keys, or change one of an open request.
     """
     if ledger.asking:
         return
@@ -315,7 +327,7 @@ def keep_off(ledger: Ledger, draft: Draft, row: ItemRow | None) -> Steps[None]:
 
 
 def answered_by_post(ledger: Ledger, row: ItemRow, cited: ItemRow) -> Steps[None]:
-    """An ANSWER posted as a reply to an open request is its answer, where the agent may give it."""
+    """Ends an open request if `row` is an ANSWER to it by an agent who may answer it."""
     if ledger.asking or row.type != ItemType.ANSWER or cited.type != ItemType.QUESTION or not row.public:
         return
     asked = yield from find(ledger.no, cited.number)

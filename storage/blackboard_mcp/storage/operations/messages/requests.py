@@ -1,4 +1,4 @@
-"""Requests from agent to agent: asking, offering skills, taking under a lease, answering, and what ends by time."""
+"""Requests between agents: asking, offering skills, taking under a lease, answering, and ends by time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ UNDELIVERED = "the call that took it was cancelled"
 
 
 def _begin(write: Write, board: str, agent: str) -> Steps[Ledger]:
-    """A ledger of an open board; who is there was there."""
+    """Returns a ledger for requests on an open board, and records that the agent is present."""
     ledger = yield from open_ledger(write, board, agent)
     _check_open(ledger)
     yield sql("agent_seen"), (ledger.no, agent, 0, write.now)
@@ -57,6 +57,11 @@ def _begin(write: Write, board: str, agent: str) -> Steps[Ledger]:
 
 
 def _check_open(ledger: Ledger) -> None:
+    """Checks that the board takes posts.
+
+    Raises:
+        Refused: it does not.
+    """
     state = ledger.board.lifecycle
     if state is not Lifecycle.OPEN:
         raise Refused(f"Board '{ledger.board.id}' is {state} and takes no posts. Nothing was changed.")
@@ -70,7 +75,11 @@ def _post(
     edges: Sequence[tuple[EdgeKind, int]] = (),
     version: int = 0,
 ) -> Steps[int]:
-    """Writes an item under a key of its own, or without one where a key of old files stands in its way."""
+    """Posts the question or answer under its key, and returns the item's number.
+
+    `version` is the version that it replaces, 0 for a new item. If an older item already has the key, the new one
+    gets no key.
+    """
     if not version and (yield sql("item_of_key"), (ledger.no, "", key)):
         key = ""
     draft = Draft(
@@ -83,7 +92,7 @@ def _post(
         tokens=new.tokens,
         sha256=new.sha256,
         counted_by=new.counted_by,
-        checked=ledger.board.config.validation,  # it has a form of its own, which rules are not about
+        checked=ledger.board.config.validation,  # the rules of validation do not apply to requests
     )
     return (yield from posting.apply(ledger, [draft])).placed[0]
 
@@ -95,6 +104,12 @@ def _post(
 def open_request(
     write: Write, board: str, agent: str, new: NewRequest, *, config: BoardConfig, once: Once | None = None
 ) -> Steps[int]:
+    """Opens a request, and returns its number; creates the board with `config` if it does not exist.
+
+    Raises:
+        InvalidInput: the agent asks itself.
+        Refused: too many requests are open, or the board takes no posts.
+    """
     if new.to == agent:
         raise InvalidInput("You cannot ask yourself. Nothing was changed; name another agent or a skill.")
     ledger = yield from create_ledger(write, board, agent, config)
@@ -135,6 +150,11 @@ def open_request(
 
 
 def request(now: int, board: str, agent: str, number: int) -> Steps[AgentRequest]:
+    """Returns the present state of a request.
+
+    Raises:
+        UnknownReference: there is no such request.
+    """
     row = yield from get_board(board)
     return (yield from value(row, (yield from get(row, number)), now))
 
@@ -142,6 +162,10 @@ def request(now: int, board: str, agent: str, number: int) -> Steps[AgentRequest
 def waiting(
     now: int, board: str, agent: str, limit: int = 50
 ) -> Steps[tuple[list[AgentRequest], list[AgentRequest]]]:
+    """Returns requests that wait for the agent's answer, and open requests that it made, at most `limit` of each.
+
+    Among the first, those that it holds come first, then those to its name, then those to its skills.
+    """
     row = yield from get_board(board)
     listed = [n for (n,) in (yield sql("requests_held"), (row.no, agent, limit))]
     listed += [n for (n,) in (yield sql("requests_for"), (row.no, agent, limit))]
@@ -157,6 +181,13 @@ def waiting(
 def cancel(
     write: Write, board: str, agent: str, number: int, reason: str = "", *, once: Once | None = None
 ) -> Steps[int]:
+    """Cancels a request of the agent's own, and returns its number.
+
+    Raises:
+        UnknownReference: there is no such request.
+        Conflict: it has ended.
+        Refused: another agent made it.
+    """
     ledger = yield from _begin(write, board, agent)
     row = yield from get(ledger.board, number)
     if row.asker != agent:
@@ -175,6 +206,11 @@ def cancel(
 def offer(
     write: Write, board: str, agent: str, skills: Sequence[str], *, once: Once | None = None
 ) -> Steps[bool]:
+    """Makes the agent offer these skills and no others; returns whether that changed anything.
+
+    Raises:
+        Refused: too many skills are offered on the board.
+    """
     ledger = yield from _begin(write, board, agent)
     before = {row[0] for row in (yield sql("skills_of"), (ledger.no, agent))}
     wanted = list(dict.fromkeys(skills))
@@ -199,6 +235,7 @@ def offer(
 
 
 def skills(now: int, board: str) -> Steps[dict[str, tuple[str, ...]]]:
+    """Returns a map from each skill offered now to the agents that offer it."""
     row = yield from get_board(board)
     lease = row.config.skill_lease_seconds
     found: dict[str, list[str]] = {}
@@ -212,7 +249,13 @@ def skills(now: int, board: str) -> Steps[dict[str, tuple[str, ...]]]:
 
 @repeatable(int)
 def take(write: Write, board: str, agent: str, number: int, *, once: Once | None = None) -> Steps[int]:
-    """The lease under which the agent has the request from now on."""
+    """Takes a request, and returns the lease under which the agent holds it; its earlier lease becomes void.
+
+    Raises:
+        UnknownReference: there is no such request.
+        Conflict: another agent holds it, or it has ended.
+        Refused: it is not addressed to this agent.
+    """
     ledger = yield from _begin(write, board, agent)
     row = yield from get(ledger.board, number)
     if row.holder != agent:
@@ -225,7 +268,7 @@ def take(write: Write, board: str, agent: str, number: int, *, once: Once | None
 
 
 def next_for(now: int, board: str, agent: str) -> Steps[int | None]:
-    """The oldest request that waits for the agent and that nobody holds; `None` when there is none."""
+    """Returns the oldest free request that waits for the agent, or `None`."""
     row = yield from get_board(board)
     if row.lifecycle is not Lifecycle.OPEN:
         return None
@@ -242,28 +285,29 @@ def anything_next(now: int, board: str, agent: str, once: Once | None) -> Steps[
 
 
 def _taken_again(said: list[int]) -> Steps[tuple[int, int] | None]:
+    """Returns the stored number and lease."""
     number, lease = said
     return number, lease
-    yield  # a generator, like what reads rows for its answer
+    yield  # makes this a generator, as `Form.again` requires
 
 
 TAKEN: Form[tuple[int, int] | None] = Form(lambda taken: taken and list(taken), _taken_again)
-"""How what `take_next` took is kept; that there was nothing is not."""
+"""The form that stores what `take_next` took; an empty answer is not stored."""
 
 
 @repeatable(TAKEN)
 def take_next(
     write: Write, board: str, agent: str, *, once: Once | None = None
 ) -> Steps[tuple[int, int] | None]:
-    """Its number and its lease."""
+    """Takes the oldest free request that waits for the agent; returns its number and lease, or `None`."""
     number = yield from next_for(write.now, board, agent)
     return None if number is None else (number, (yield from take(write, board, agent, number)))
 
 
 def _take(ledger: Ledger, row: RequestRow) -> Steps[None]:
-    """The ledger's agent has it from now on, under the sequence of this as its token.
+    """Gives the request to the ledger's agent; the sequence of this event becomes its lease.
 
-    It goes on with the parts that it wrote before; those of another agent go.
+    Parts that the agent wrote before remain; those of another agent are dropped.
     """
     if row.holder and row.holder != ledger.agent:
         yield from _release(ledger, row, LAPSED)
@@ -281,9 +325,9 @@ def _take(ledger: Ledger, row: RequestRow) -> Steps[None]:
 
 
 def _release(ledger: Ledger, row: RequestRow, why: str, reason: str = "") -> Steps[None]:
-    """Nobody has it any more: it waits for whom it was for.
+    """Frees the request, which waits again for its addressee.
 
-    Whoever only was too slow, or never got it, may come back to the parts it wrote, until another takes it.
+    An agent that was too slow or never got the request finds the parts that it wrote, until another takes it.
     """
     former = row.holder
     left = 0 if why in (LAPSED, UNDELIVERED) else row.partial
@@ -303,6 +347,15 @@ def _release(ledger: Ledger, row: RequestRow, why: str, reason: str = "") -> Ste
 def answer(
     write: Write, board: str, agent: str, number: int, new: NewAnswer, *, once: Once | None = None
 ) -> Steps[int]:
+    """Adds a part, which renews the lease, or ends the request with its answer; returns the request's number.
+
+    A request that nobody holds is taken first.
+
+    Raises:
+        UnknownReference: there is no such request.
+        Conflict: it has ended, the agent no longer holds it, or it has parts that were not seen.
+        Refused: it is not addressed to this agent, or there are too many parts.
+    """
     ledger = yield from _begin(write, board, agent)
     row = yield from get(ledger.board, number)
     yield from check_mine(ledger, row, new.lease)
@@ -324,7 +377,7 @@ def answer(
         if row.partial:
             edges.append((EdgeKind.SUPERSEDES, row.partial))
             held, row.partial = row.partial, 0
-            # The guard lets go of the parts, which the answer holds as well.
+            # The parts lose their protection here; the answer, which supersedes them, contains them.
             yield from move(ledger, row, RequestState.TAKEN)
             row.partial = held
         made = yield from _post(ledger, ItemType.ANSWER, KEYS.result_key(str(number)), new, edges)
@@ -335,6 +388,11 @@ def answer(
 
 
 def _add_part(ledger: Ledger, row: RequestRow, new: NewAnswer) -> Steps[None]:
+    """Adds a part of an answer, and renews the lease.
+
+    Raises:
+        Refused: there are too many parts.
+    """
     if row.parts >= MAX_PARTS:
         raise Refused(
             f"{row.id} has {MAX_PARTS} parts, which is the limit. Nothing was changed; end it with "
@@ -373,6 +431,15 @@ def decline(
     lease: int | None = None,
     once: Once | None = None,
 ) -> Steps[int]:
+    """Declines a request, and returns its number.
+
+    A request to the agent by name ends. One to a skill goes on to other agents.
+
+    Raises:
+        UnknownReference: there is no such request.
+        Conflict: it has ended, or the agent no longer holds it.
+        Refused: it is not addressed to this agent.
+    """
     ledger = yield from _begin(write, board, agent)
     row = yield from get(ledger.board, number)
     yield from check_mine(ledger, row, lease)
@@ -390,7 +457,7 @@ def decline(
 
 
 def release(write: Write, board: str, agent: str, number: int, lease: int) -> Steps[bool]:
-    """Gives back what the agent took under that lease and never got; false where it does not hold it so."""
+    """Frees a request taken under that lease but not delivered; returns false if the agent does not hold it so."""
     ledger = yield from open_ledger(write, board, agent)
     ledger.asking = True
     row = yield from find(ledger.no, number)
@@ -405,7 +472,7 @@ def release(write: Write, board: str, agent: str, number: int, lease: int) -> St
 
 
 def due(now: int) -> Steps[list[str]]:
-    """Boards on which a request or an offer is due."""
+    """Returns the boards on which a request, a lease or an offer of skills is over."""
     rows = list((yield sql("requests_due"), (now, str(Lifecycle.CLOSED))))
     usual = BoardConfig().skill_lease_seconds
     rows += yield sql("skills_lapsing"), (now, usual, str(Lifecycle.CLOSED))
@@ -413,7 +480,7 @@ def due(now: int) -> Steps[list[str]]:
 
 
 def lapse(write: Write, board: str) -> Steps[bool]:
-    """Ends what is due on a board, a bounded part of it; whether anything was."""
+    """Ends what is over on a board, a bounded part of it; tells whether anything was."""
     ledger = yield from open_ledger(write, board, SYSTEM)
     ledger.asking = True
     for (number,) in (yield sql("requests_due_on"), (ledger.no, write.now, _BATCH)):

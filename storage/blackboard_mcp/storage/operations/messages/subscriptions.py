@@ -1,4 +1,4 @@
-"""Durable subscriptions: a filter and a place in the log, for as long as somebody uses them."""
+"""Durable subscriptions: a filter and a place in the log, kept as long as somebody uses them."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ _FILTER_SHOWN = 200
 
 
 def _subscription(row: Sequence[Any]) -> Subscription:
+    """Makes a subscription from its row."""
     expired = None if row[7] is None else instant(row[7])
     return Subscription(
         row[0], row[1], row[2], json.loads(row[3]), row[4], instant(row[5]), instant(row[6]), expired
@@ -43,7 +44,13 @@ def subscribe(
     once: Once | None = None,
     most: int = MAX_SUBSCRIPTIONS,
 ) -> Steps[Subscription]:
-    """A subscription from the present end of the log; a name is used once at a time."""
+    """Creates a subscription that begins at the present end of the log.
+
+    Raises:
+        UnknownReference: the board does not exist.
+        QuotaExceeded: the agent has `most` subscriptions already.
+        Refused: the agent has one of that name.
+    """
     row = yield from get_board(board)
     held = yield sql("subscriptions"), (row.no, agent)
     most = min(most, MAX_SUBSCRIPTIONS)
@@ -65,13 +72,14 @@ def subscribe(
 
 
 ENDED = Form(lambda done: done or None, whole(bool).again)
-"""Keeps that a subscription was ended; that there was none is found out again."""
+"""The form that stores that a subscription was ended; the answer false is not stored."""
 
 
 @repeatable(ENDED)
 def unsubscribe(
     write: Write, board: str, agent: str, id_or_name: str, *, once: Once | None = None
 ) -> Steps[bool]:
+    """Ends a subscription, or forgets an expired one; returns false if there is neither."""
     row = yield from get_board(board)
     for found, dropped in (
         ("subscription", "subscription_drop"),
@@ -85,6 +93,7 @@ def unsubscribe(
 
 
 def subscriptions(board: str, agent: str) -> Steps[list[Subscription]]:
+    """Returns the agent's subscriptions, oldest first, then those that expired recently, newest first."""
     row = yield from get_board(board)
     live = yield sql("subscriptions"), (row.no, agent)
     expired = yield sql("subscriptions_expired"), (row.no, agent, MAX_SUBSCRIPTIONS)
@@ -92,10 +101,10 @@ def subscriptions(board: str, agent: str) -> Steps[list[Subscription]]:
 
 
 def find_subscription(board: str, agent: str, id_or_name: str) -> Steps[Subscription | None]:
-    """One of the agent's own.
+    """Returns one of the agent's subscriptions, or `None`.
 
     Raises:
-        CursorExpired: it was unused for too long, or stands after the end of the log.
+        CursorExpired: it expired unused, or its cursor is beyond the end of the log.
     """
     row = yield from get_board(board)
     held = yield sql("subscription"), (row.no, agent, id_or_name)
@@ -111,15 +120,18 @@ def find_subscription(board: str, agent: str, id_or_name: str) -> Steps[Subscrip
 
 
 def _named(held: Subscription) -> str:
+    """Returns the words for a subscription: its name, if it has one, and its id."""
     return f"'{held.name}' ({held.id})" if held.name else f"'{held.id}'"
 
 
 def _anew(held: Subscription) -> str:
+    """Returns the call that creates such a subscription again."""
     told = dumps(held.filter)
     return f"subscribe(filter={told})" if len(told) <= _FILTER_SHOWN else "subscribe(filter={…})"
 
 
 def _expired(row: BoardRow, held: Subscription) -> CursorExpired:
+    """Returns the error for an expired subscription."""
     return CursorExpired(
         f"Your subscription {_named(held)} expired: it was last used {held.used_at:%Y-%m-%d %H:%M}Z. Nothing is lost, "
         f"the log is kept whole: wait(since={held.cursor}) goes on from where it stood, to seq {row.seq} now; or "
@@ -130,6 +142,7 @@ def _expired(row: BoardRow, held: Subscription) -> CursorExpired:
 
 
 def _ahead(row: BoardRow, held: Subscription) -> CursorExpired:
+    """Returns the error for a cursor beyond the end of the log."""
     return CursorExpired(
         f"Your subscription {_named(held)} stands at {held.cursor}, and the log of '{row.id}' ends at {row.seq}: it "
         f"was restored from an older copy. read() shows the board as it is; then "
@@ -142,6 +155,13 @@ def _ahead(row: BoardRow, held: Subscription) -> CursorExpired:
 def move_cursor(
     write: Write, board: str, agent: str, id_: str, cursor: int, *, since: int | None = None
 ) -> Steps[bool]:
+    """Moves a subscription's cursor, which counts as a use; returns whether it was moved.
+
+    With `since` it moves only if the cursor stands there. Without, it never moves back.
+
+    Raises:
+        CursorExpired: `cursor` is not a place of the log.
+    """
     row = yield from get_board(board)
     yield from check_place(row, cursor)
     if since is not None:
@@ -154,18 +174,19 @@ def move_cursor(
 
 
 def return_cursor(write: Write, board: str, agent: str, id_: str, cursor: int) -> Steps[None]:
+    """Moves a cursor back after a delivery that nobody received."""
     row = yield from get_board(board)
     yield sql("subscription_return"), (row.no, agent, id_, cursor)
 
 
 def abandoned(now: int) -> Steps[list[str]]:
-    """Boards where subscriptions are due to expire, or to be forgotten after that."""
+    """Returns the boards where subscriptions are due to expire, or where expired ones are due to be deleted."""
     usual = BoardConfig().subscription_lease_seconds
     return [row[0] for row in (yield sql("subscriptions_abandoned_somewhere"), (now, usual))]
 
 
 def expire(write: Write, board: str) -> Steps[None]:
-    """Lets expire what nobody used, and forgets what expired as long ago; some hundreds of each at most."""
+    """Expires unused subscriptions, and deletes those that expired as long ago; some hundreds of each at most."""
     row = yield from get_board(board)
     if not (lease := row.config.subscription_lease_seconds):
         return
