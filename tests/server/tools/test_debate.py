@@ -530,3 +530,20 @@ async def test_a_critique_that_came_too_late_is_taken_back_in_one_call(board: An
     assert 'to take yours back: debate(op="withdraw", id="C-2")' in text
     text = await bob.say("debate", op="withdraw", id="C-2")
     assert text.splitlines()[0] == "C-2 WITHDRAWN; no debate was open on it"
+
+
+async def test_a_view_says_of_each_critique_what_answers_it(board: Any) -> None:
+    alice, bob, carol = await dispute(board)
+
+    async def told(id_: str) -> str:
+        view = (await carol.say("read")).splitlines()
+        return next(line for line in view if line.startswith(f"{id_} "))
+
+    await bob.post("It leaks.", "CRITIQUE", edges={"critiques": ["F-1"]})
+    assert await told("C-2") == "C-2 by bob 0s, not answered yet: It burst at 8."
+    await alice.post("Measured again: 9.", "REPLY", edges={"replies_to": ["C-2"]})
+    await bob.do("debate", op="withdraw", id="C-3")
+    assert await told("C-2") == "C-2 by bob 0s, answered by R-4: It burst at 8."
+    assert await told("C-3") == "C-3 by bob 0s, withdrawn: It leaks."
+    await bob.do("debate", op="acknowledge", id="F-1")
+    assert await told("C-2") == "C-2 by bob 0s against F-1, answered by R-4: It burst at 8."

@@ -192,7 +192,7 @@ def test_a_debate_says_who_is_awaited_for_what(make_item: Make) -> None:
     open_ = debate(1, 15, 16, obligations=obligations, answers=((15, 17),))
     shown = view(snapshot(*items, debates=(open_,)))
     assert "\nwaits for coder: answer C-15, C-16; then critic, you: judge\n" in shown.text
-    assert line_of(shown, "C-15").endswith(", answered in R-17: No.")
+    assert line_of(shown, "C-15").endswith(", answered by R-17: No.")
 
 
 def test_the_text_of_an_entry_is_its_writers_and_not_its_first_authors(make_item: Make) -> None:

@@ -129,22 +129,22 @@ def debate_lines(standing: Standing, told: set[int]) -> tuple[list[Line], list[L
         told.add(root.number)
         claims.append(claim)
         shown.append(claim)
-        answers = dict(debate.answers)
         for number in debate.critiques:
             if number in standing.items and number not in told:
                 told.add(number)
                 critique = standing.items[number]
-                words = partial(_words, standing, critique, standing.items.get(answers.get(number, 0)))
+                words = partial(_words, standing, critique)
                 critiques.append(Line(critique, words, follows=claim))
                 shown.append(critiques[-1])
     return shown, claims + critiques
 
 
-def _words(standing: Standing, item: Item, answer: Item | None = None) -> str:
+def _words(standing: Standing, item: Item) -> str:
     told = identity(item, standing.now, standing.agent) + circumstances(
         item, without=_OF_COURSE, debated=False
     )
-    return told if answer is None else f"{told}, answered in {answer.id}"
+    answer = standing.answer(item) if item.type is ItemType.CRITIQUE else ""
+    return f"{told}, {answer}" if answer else told
 
 
 def _awaited(standing: Standing, debate: Debate) -> str:

@@ -108,6 +108,8 @@ class Sections:
         standing = self._standing
         lead = identity(item, standing.now, standing.agent) + said
         lead += circumstances(item, without=_REPLACING)
+        if item.type is ItemType.CRITIQUE and (answer := standing.answer(item)):
+            lead += f", {answer}"
         superseded = [
             (edge.target, id_)
             for edge, (kind, id_) in zip(item.edges, item.cites, strict=False)

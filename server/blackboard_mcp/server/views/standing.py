@@ -37,6 +37,9 @@ class Standing:
         for debate in snapshot.ended:
             if debate.root in self.items and debate.root not in running:
                 self.ended.setdefault(debate.root, debate)
+        argued = [*self.open_debates, *snapshot.ended]
+        self._answers = {critique: answer for debate in argued for critique, answer in debate.answers}
+        self._unanswered = {critique for debate in self.open_debates for critique in debate.unanswered}
         self._patterns: dict[int, tuple[str, str]] = {}
         self._resting = Counter(
             edge.target
@@ -63,6 +66,15 @@ class Standing:
         if item.status is Status.RESOLVED:
             return f"resolved ({answer})" if answer is not None else "resolved"
         return "withdrawn" if item.status is Status.WITHDRAWN else "rejected"
+
+    def answer(self, critique: Item) -> str:
+        """Returns what became of a critique, such as `answered by R-30`; empty where nobody owed it an answer."""
+        if critique.status in FINISHED:
+            return self.done(critique)
+        answer = self.items.get(self._answers.get(critique.number, 0))
+        if answer is not None:
+            return f"answered by {answer.id}"
+        return "not answered yet" if critique.number in self._unanswered else ""
 
     def asked(self, item: Item) -> list[str]:
         """Returns the agents who owe a question an answer and, before its first answer, those whom its text
